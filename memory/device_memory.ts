@@ -1,0 +1,294 @@
+import { readEnvironment } from "../ffi/environment.ts";
+import type { Buffer, CommandQueue } from "../ffi/mod.ts";
+import { PoolBase } from "./base_pool.ts";
+import { formatBytes, parseBytes } from "./bytes.ts";
+import { fragmentation, OutOfMemoryError, type Rung } from "./errors.ts";
+import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
+import { copyStats, type PoolStats } from "./stats.ts";
+
+/** The statistics of one device, with the names that PyTorch gives them. */
+export interface DeviceMemoryStats extends PoolStats {
+  /** Bytes that are live, as they were asked for. */
+  readonly currentAllocated: number;
+  /** Peak of `currentAllocated`. */
+  readonly peakAllocated: number;
+  /** Cached bytes that a request of the size of the largest free block cannot use: 0 is none. */
+  readonly fragmentation: number;
+  /** The most bytes that may be held from the driver. */
+  readonly limitBytes: number;
+  /** The device's memory as the driver reports it; a hint, `Infinity` where it says nothing. */
+  readonly totalBytes: number;
+}
+
+/** What a device's memory belongs to. */
+export interface DeviceMemoryOptions {
+  /** The device, as errors and reports name it. */
+  readonly name: string;
+  /** Bytes that the device has; nine tenths of it are the default limit. */
+  readonly totalBytes?: number;
+  /** The queue that works on it; absent for the host. */
+  readonly queue?: CommandQueue;
+}
+
+/** Asked to free memory before an allocation is given up; returns whether trying again may help. */
+export type PressureCallback = (info: {
+  /** Bytes that are lacking a place. */
+  readonly requestedBytes: number;
+  /** The device that they are lacking on. */
+  readonly deviceName: string;
+}) => boolean;
+
+/** Something that holds memory which it can do without, such as values that can be computed again. */
+export interface Reclaimer {
+  /** The rung's name in errors and statistics. */
+  readonly name: string;
+  /** Gives back what it can. */
+  reclaim(): void;
+}
+
+// A driver needs some of a device's memory for itself: kernels, command queues, the display.
+const DEFAULT_SHARE = 0.9;
+
+/** The user's callbacks for all devices; `memory.onPressure` adds to them. */
+export const pressureCallbacks: Set<PressureCallback> = new Set();
+
+/**
+ * The memory of one device: its pool, its limit and the ladder that is climbed when memory is short.
+ *
+ * The ladder: own free blocks, blocks of other queues (behind a fence), the oldest work, cached segments,
+ * reclaimers (values that can be computed again), the user's callbacks, and in
+ * {@linkcode allocateAsync} the garbage collector. Every rung is counted in `stats.rungs`.
+ *
+ * @example
+ * ```ts
+ * import { DeviceMemory, HostPool } from "@netcl/netcl/memory";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const memory = new DeviceMemory(new HostPool(), { name: "cpu" });
+ * const handle = memory.allocate(4096);
+ * assertEquals(memory.stats.currentAllocated, 4096);
+ * handle.release();
+ * assertEquals(memory.stats.currentAllocated, 0);
+ * ```
+ */
+export class DeviceMemory<B = Buffer> {
+  /** The device, as errors and reports name it. */
+  readonly name: string;
+  /** Where the blocks come from. */
+  readonly pool: Pool<B>;
+  /** The queue that works on the memory, `null` for the host. */
+  readonly queue: CommandQueue | null;
+  /** Bytes that the device has, `Infinity` where nobody says. */
+  readonly totalBytes: number;
+  readonly #defaultLimit: number;
+  readonly #reclaimers = new Set<Reclaimer>();
+  #numOoms = 0;
+  #numRetries = 0;
+  #rungs: Record<string, number> = {};
+
+  /**
+   * @param pool The pool to lend from.
+   * @param options What the memory belongs to.
+   */
+  constructor(pool: Pool<B>, options: DeviceMemoryOptions) {
+    this.name = options.name;
+    this.pool = pool;
+    this.queue = options.queue ?? null;
+    this.totalBytes = options.totalBytes ?? Infinity;
+    this.#defaultLimit = environmentLimit(this.totalBytes) ??
+      Math.min(pool.limitBytes, Math.floor(this.totalBytes * DEFAULT_SHARE));
+    this.setLimit(null);
+  }
+
+  /**
+   * Lends a block, climbing the ladder where memory is short.
+   *
+   * @param nbytes A whole number; 0 is legal.
+   * @throws {OutOfMemoryError} When no rung helped. What lives is intact.
+   */
+  allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+    try {
+      return this.pool.allocate(nbytes, options);
+    } catch (error) {
+      return this.#settle(this.#climb(nbytes, options, error));
+    }
+  }
+
+  /**
+   * Like {@linkcode allocate}, with one more rung: the garbage collector runs and its finalizers get a
+   * turn of the event loop, which synchronous code cannot give them.
+   *
+   * @throws {OutOfMemoryError} When no rung helped.
+   */
+  async allocateAsync(nbytes: number, options?: AllocateOptions): Promise<BufferHandle<B>> {
+    try {
+      return this.pool.allocate(nbytes, options);
+    } catch (error) {
+      const result = this.#climb(nbytes, options, error);
+      if (!(result instanceof OutOfMemoryError)) return result;
+      const before = this.pool.stats.bytesAllocated;
+      await collectGarbage();
+      const freedBytes = before - this.pool.stats.bytesAllocated;
+      const rung = { name: "garbage collection", freedBytes: Math.max(0, freedBytes) };
+      return this.#settle(this.#retry(nbytes, options, [...result.rungs, rung]));
+    }
+  }
+
+  #settle(result: BufferHandle<B> | OutOfMemoryError): BufferHandle<B> {
+    if (!(result instanceof OutOfMemoryError)) return result;
+    this.#numOoms++;
+    throw result;
+  }
+
+  /** Climbs the rungs above the pool's own; gives the error back where none helped. */
+  #climb(
+    nbytes: number,
+    options: AllocateOptions | undefined,
+    error: unknown,
+  ): BufferHandle<B> | OutOfMemoryError {
+    if (!(error instanceof OutOfMemoryError)) throw error;
+    let last = this.#describe(error, error.rungs);
+    for (const [name, climb] of this.#ladder(nbytes)) {
+      const before = this.pool.stats.bytesAllocated;
+      const mayHelp = climb();
+      const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
+      const rungs = [...last.rungs, { name, freedBytes }];
+      if (mayHelp || freedBytes > 0) {
+        const result = this.#retry(nbytes, options, rungs);
+        if (!(result instanceof OutOfMemoryError)) return result;
+        last = result;
+      } else {
+        last = this.#describe(last, rungs);
+      }
+    }
+    return last;
+  }
+
+  #retry(
+    nbytes: number,
+    options: AllocateOptions | undefined,
+    rungs: Rung[],
+  ): BufferHandle<B> | OutOfMemoryError {
+    const { name } = rungs.at(-1)!;
+    this.#rungs[name] = (this.#rungs[name] ?? 0) + 1;
+    try {
+      const handle = this.pool.allocate(nbytes, options);
+      this.#numRetries++;
+      return handle;
+    } catch (error) {
+      if (!(error instanceof OutOfMemoryError)) throw error;
+      return this.#describe(error, rungs);
+    }
+  }
+
+  /** The pool's error with this device's name and all the rungs. */
+  #describe(error: OutOfMemoryError, rungs: readonly Rung[]): OutOfMemoryError {
+    return new OutOfMemoryError({ ...error.details, deviceName: this.name, rungs });
+  }
+
+  /** The rungs above the pool's own; each says whether trying again may help. */
+  #ladder(nbytes: number): [string, () => boolean][] {
+    const rungs: [string, () => boolean][] = [];
+    for (const reclaimer of this.#reclaimers) {
+      rungs.push([reclaimer.name, () => {
+        reclaimer.reclaim();
+        return false;
+      }]);
+    }
+    for (const callback of pressureCallbacks) {
+      rungs.push([
+        "onPressure callback",
+        () => callback({ requestedBytes: nbytes, deviceName: this.name }),
+      ]);
+    }
+    return rungs;
+  }
+
+  /** Registers something that can give memory back when it is short. */
+  addReclaimer(reclaimer: Reclaimer): Disposable {
+    this.#reclaimers.add(reclaimer);
+    return { [Symbol.dispose]: () => void this.#reclaimers.delete(reclaimer) };
+  }
+
+  /** Takes back a block that its holder forgot; for finalizers. Counted in `stats.leaksReclaimed`. */
+  reclaim(handle: BufferHandle<B>): void {
+    if (this.pool instanceof PoolBase) this.pool.reclaim(handle);
+    else handle.release();
+  }
+
+  /** The statistics now; the object no longer changes. */
+  get stats(): DeviceMemoryStats {
+    const stats = copyStats(this.pool.stats);
+    return {
+      ...stats,
+      numOoms: this.#numOoms,
+      numRetries: stats.numRetries + this.#numRetries,
+      rungs: { ...stats.rungs, ...this.#rungs },
+      currentAllocated: stats.requestedBytes,
+      peakAllocated: stats.peakRequestedBytes,
+      fragmentation: fragmentation(stats.bytesCached, this.pool.largestFreeBytes),
+      limitBytes: this.pool.limitBytes,
+      totalBytes: this.totalBytes,
+    };
+  }
+
+  /**
+   * Sets the most bytes that may be held from the driver. What is held already stays.
+   *
+   * @param bytes A whole number, or `null` for the default.
+   * @throws {RangeError} When it is neither.
+   */
+  setLimit(bytes: number | null): void {
+    if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
+      throw new RangeError(`Cannot set a limit of ${bytes} bytes: a whole number from 0, or null`);
+    }
+    this.pool.limitBytes = bytes ?? this.#defaultLimit;
+  }
+
+  /** Gives all cached memory back to the driver; returns its bytes. */
+  emptyCache(): number {
+    const before = this.pool.stats.reservedBytes;
+    this.pool.clear();
+    return before - this.pool.stats.reservedBytes;
+  }
+
+  /** Lets the peaks start again from the present values. */
+  resetPeakStats(): void {
+    this.pool.resetPeakStats();
+  }
+
+  /** Sets everything that only grows back to zero. */
+  resetAccumulatedStats(): void {
+    this.pool.resetAccumulatedStats();
+    this.#numOoms = this.#numRetries = 0;
+    this.#rungs = {};
+  }
+
+  /** Ends the device's memory: cached and live blocks go back to the driver. */
+  destroy(): void {
+    this.pool.destroy();
+  }
+
+  /** "cpu: 1.5 MiB of 2 GiB". */
+  toString(): string {
+    const { reservedBytes } = this.pool.stats;
+    return `${this.name}: ${formatBytes(reservedBytes)} of ${formatBytes(this.pool.limitBytes)}`;
+  }
+}
+
+function environmentLimit(totalBytes: number): number | undefined {
+  const text = readEnvironment("NETCL_MEMORY_LIMIT");
+  return text === undefined ? undefined : parseBytes("NETCL_MEMORY_LIMIT", text, totalBytes);
+}
+
+/** Runs the garbage collector and gives its finalizers a turn. */
+async function collectGarbage(): Promise<void> {
+  const [{ setFlagsFromString }, { runInNewContext }] = await Promise.all([
+    import("node:v8"),
+    import("node:vm"),
+  ]);
+  // V8 only hands out gc() once the flag is set, and only to contexts that are made later.
+  setFlagsFromString("--expose-gc");
+  (runInNewContext("gc") as () => void)();
+  await new Promise((resolve) => setTimeout(resolve));
+}

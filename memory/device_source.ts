@@ -1,0 +1,110 @@
+import {
+  Buffer,
+  type CommandQueue,
+  type Context,
+  type Device,
+  MemFlags,
+  OpenCLError,
+} from "../ffi/mod.ts";
+import { formatBytes } from "./bytes.ts";
+import type { FenceQueue } from "./fences.ts";
+import { type MemorySource, NoMemoryError } from "./source.ts";
+
+/** How device memory is made. */
+export interface DeviceSourceOptions {
+  /** `cl_mem_flags` of requests that name none. Default: READ_WRITE. */
+  readonly flags?: bigint;
+  /**
+   * The queue to fault new memory in on. OpenCL promises memory lazily: clCreateBuffer succeeds and the
+   * first command that uses the buffer fails. With a queue, that happens here, where something can
+   * be done about it.
+   */
+  readonly faultIn?: CommandQueue;
+}
+
+// CL_INVALID_BUFFER_SIZE: a size above what the driver gives out in one piece today.
+const INVALID_BUFFER_SIZE = -61;
+
+/** Memory objects of an OpenCL context. */
+export class DeviceSource implements MemorySource<Buffer> {
+  readonly name: string;
+  readonly alignment: number;
+  readonly maxAllocationBytes: number;
+  readonly empty = null;
+  readonly #context: Context;
+  readonly #flags: bigint;
+  readonly #faultIn: CommandQueue | undefined;
+
+  /**
+   * @param context The context that the memory belongs to.
+   * @param options Flags, and whether to fault memory in.
+   */
+  constructor(context: Context, options: DeviceSourceOptions = {}) {
+    const { devices } = context;
+    this.#context = context;
+    this.#flags = options.flags ?? MemFlags.READ_WRITE;
+    this.#faultIn = options.faultIn;
+    this.name = devices.map((device) => device.name).join(" and ");
+    // In bits. A sub-buffer must suit every device of the context.
+    this.alignment = Math.max(...devices.map((device) => device.memBaseAddrAlign / 8));
+    this.maxAllocationBytes = Math.min(...devices.map((device) => device.maxMemAllocSize));
+  }
+
+  create(nbytes: number, flags: bigint | undefined): Buffer {
+    let buffer: Buffer | undefined;
+    try {
+      buffer = new Buffer(this.#context, nbytes, { flags: flags ?? this.#flags });
+      this.#faultIn?.migrate([buffer], { contentUndefined: true });
+      return buffer;
+    } catch (cause) {
+      buffer?.release();
+      if (!isOutOfMemory(cause)) throw cause;
+      throw new NoMemoryError(`${this.name} has no ${formatBytes(nbytes)}`, { cause });
+    }
+  }
+
+  slice(parent: Buffer, offset: number, nbytes: number): Buffer {
+    return parent.subBuffer(offset, nbytes);
+  }
+
+  destroy(buffer: Buffer): void {
+    buffer.release();
+  }
+}
+
+/** Whether an error says that memory is short; the codes differ by driver and moment. */
+export function isOutOfMemory(error: unknown): boolean {
+  return error instanceof OpenCLError &&
+    (error.outOfMemory || error.code === INVALID_BUFFER_SIZE);
+}
+
+/** The source that a pool means: itself, or the device memory of a queue's context. */
+export function sourceOf<B>(
+  from: CommandQueue | MemorySource<B>,
+): { source: MemorySource<B>; queue: FenceQueue | undefined } {
+  if ("create" in from) return { source: from, queue: undefined };
+  // A pool made from a queue is one of buffers: B is Buffer there.
+  const source = queueSource(from) as unknown as MemorySource<B>;
+  return { source, queue: from };
+}
+
+/** The memory that suits a queue's device best. */
+export function queueSource(queue: CommandQueue): DeviceSource {
+  const { context, device } = queue;
+  return new DeviceSource(context, {
+    flags: sharesHostMemory(device)
+      ? MemFlags.READ_WRITE | MemFlags.ALLOC_HOST_PTR
+      : MemFlags.READ_WRITE,
+    ...(faultsInCheaply(device) ? { faultIn: queue } : {}),
+  });
+}
+
+/** Whether host and device use the same memory, so that mapping it copies nothing. */
+export function sharesHostMemory(device: Device): boolean {
+  return device.hostUnifiedMemory;
+}
+
+/** Only where memory is the device's own does faulting in find a shortage; elsewhere the host swaps. */
+function faultsInCheaply(device: Device): boolean {
+  return !device.hostUnifiedMemory;
+}

@@ -1,0 +1,84 @@
+import type { FenceQueue } from "./fences.ts";
+import { formatBytes } from "./bytes.ts";
+import type { BufferHandle, HandleState, LiveBlock, Pool } from "./pool.ts";
+
+/** A piece of memory that a pool hands out again and again; its holders come and go. */
+export interface Block<B> {
+  readonly buffer: B;
+  /** Bytes after rounding. */
+  readonly size: number;
+  /** Where it begins in its segment. */
+  readonly offset: number;
+  /** True once its memory is the driver's again. */
+  readonly destroyed: boolean;
+  /** The handle that holds it now. */
+  holder: PooledHandle<B> | null;
+}
+
+/** The handle of every pool that owns memory. Each allocation makes a new one, so a stale one stays stale. */
+export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
+  readonly pool: Pool<B>;
+  readonly nbytes: number;
+  readonly bucketSize: number;
+  readonly label: string | undefined;
+  readonly id: number;
+  /** `null` for an allocation of zero bytes. */
+  readonly block: Block<B> | null;
+  /** The queue that the block was asked for. */
+  readonly queue: FenceQueue | undefined;
+  /** Queues besides `queue` whose work uses the block. */
+  users: FenceQueue[] | null = null;
+  live = true;
+  /** Neighbours in the pool's list of live handles. */
+  older: PooledHandle<B> | null = null;
+  newer: PooledHandle<B> | null = null;
+  readonly #empty: B | null;
+
+  constructor(
+    pool: Pool<B>,
+    block: Block<B> | null,
+    nbytes: number,
+    id: number,
+    label: string | undefined,
+    queue: FenceQueue | undefined,
+    empty: B | null,
+  ) {
+    this.pool = pool;
+    this.block = block;
+    this.nbytes = nbytes;
+    this.bucketSize = block === null ? 0 : block.size;
+    this.id = id;
+    this.label = label;
+    this.queue = queue;
+    this.#empty = empty;
+  }
+
+  get buffer(): B {
+    if (!this.live) {
+      throw new ReferenceError(
+        `Cannot use a block of ${formatBytes(this.nbytes)}` +
+          `${this.label ? ` (${this.label})` : ""} after its release`,
+      );
+    }
+    if (this.block !== null) return this.block.buffer;
+    if (this.#empty !== null) return this.#empty;
+    throw new RangeError("An allocation of 0 bytes has no buffer: skip the command");
+  }
+
+  get offset(): number {
+    return this.block === null ? 0 : this.block.offset;
+  }
+
+  get state(): HandleState {
+    if (this.live) return "live";
+    return this.block === null || this.block.destroyed ? "destroyed" : "pooled";
+  }
+
+  release(): void {
+    this.pool.release(this);
+  }
+
+  [Symbol.dispose](): void {
+    this.pool.release(this);
+  }
+}

@@ -1,0 +1,127 @@
+import type { Buffer } from "../ffi/mod.ts";
+import type { FenceQueue } from "./fences.ts";
+import type { PoolStats } from "./stats.ts";
+
+/** How a block should be made. */
+export interface AllocateOptions {
+  /** `cl_mem_flags`; blocks are only reused for the same ones. Default: READ_WRITE. */
+  readonly flags?: bigint;
+  /**
+   * The queue whose commands will use the block. Its later owner on the same queue gets it at once;
+   * on another queue behind a fence.
+   */
+  readonly queue?: FenceQueue;
+  /** What it is for, as reports and errors show it: "matmul [64, 64]". */
+  readonly label?: string;
+}
+
+/** `live` in a caller's hands, `pooled` back in the pool, `destroyed` given back to the driver. */
+export type HandleState = "live" | "pooled" | "destroyed";
+
+/** A block of memory, lent by a pool until `release()`. */
+export interface BufferHandle<B = Buffer> extends Disposable {
+  /**
+   * The memory object; it begins where the block begins.
+   *
+   * @throws {ReferenceError} After the release, since it may be somebody else's by now.
+   */
+  readonly buffer: B;
+  /** Bytes, as the caller asked for them. */
+  readonly nbytes: number;
+  /** Bytes that the pool set aside for them. */
+  readonly bucketSize: number;
+  /** Where the block begins in the pool's segment; 0 where it has one of its own. */
+  readonly offset: number;
+  /** The pool that `release()` gives it back to. */
+  readonly pool: Pool<B> | null;
+  /** Where the block is now. */
+  readonly state: HandleState;
+  /** What it is for, as the caller said. */
+  readonly label: string | undefined;
+  /** Gives the block back; a second call is counted and changes nothing. */
+  release(): void;
+  /** Gives the block back. */
+  [Symbol.dispose](): void;
+}
+
+/** A live allocation, as reports and errors show it. */
+export interface LiveBlock {
+  /** Bytes, as the caller asked for them. */
+  readonly nbytes: number;
+  /** The same after rounding. */
+  readonly bucketSize: number;
+  /** What it is for. */
+  readonly label: string | undefined;
+  /** Counts the pool's allocations; one number names one allocation. */
+  readonly id: number;
+}
+
+/** A block of a segment, in a snapshot. */
+export interface BlockSnapshot {
+  /** Where it begins in its segment. */
+  readonly offset: number;
+  /** Its bytes after rounding. */
+  readonly nbytes: number;
+  /** `live` has a holder, `free` can be handed out, `fenced` only behind another queue's work. */
+  readonly state: "live" | "free" | "fenced";
+  /** The live allocation that holds it. */
+  readonly allocation?: LiveBlock;
+}
+
+/** A piece of memory from the driver, in a snapshot. */
+export interface SegmentSnapshot {
+  /** Counts the pool's segments. */
+  readonly id: number;
+  /** Its bytes. */
+  readonly nbytes: number;
+  /** Its blocks; they lie side by side and fill it. */
+  readonly blocks: readonly BlockSnapshot[];
+}
+
+/** Is told of everything that a pool does; recorders are such. */
+export interface PoolObserver {
+  /** A block was handed out. */
+  allocated(block: LiveBlock): void;
+  /** A block came back. */
+  released(block: LiveBlock): void;
+  /** The driver gave a segment. */
+  reserved(segment: number, nbytes: number): void;
+  /** A segment went back to the driver. */
+  unreserved(segment: number, nbytes: number): void;
+}
+
+/** The contract of everything that lends memory. One conformance suite holds all of them to it. */
+export interface Pool<B = Buffer> {
+  /**
+   * Lends a block.
+   *
+   * @param nbytes A whole number; 0 is legal and takes no memory.
+   * @throws {RangeError} When `nbytes` is no whole number from 0.
+   * @throws {OutOfMemoryError} When there is no memory within the limit.
+   */
+  allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B>;
+  /** Takes a block back; the same as `handle.release()`. */
+  release(handle: BufferHandle<B>): void;
+  /** What the pool did so far; the object is live. */
+  readonly stats: PoolStats;
+  /** The most bytes that may be held from the driver; `Infinity` is no limit. */
+  limitBytes: number;
+  /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
+  trim(bytes?: number): number;
+  /** Gives all cached memory back to the driver, also what waits for other queues. */
+  clear(): void;
+  /** Ends the pool: every block becomes `destroyed`, also those that callers hold. */
+  destroy(): void;
+  /** Bytes of the largest block that could be handed out without asking the driver. */
+  readonly largestFreeBytes: number;
+  /** The blocks that callers hold, oldest first. */
+  liveBlocks(): LiveBlock[];
+  /** Every segment with its blocks. */
+  segments(): SegmentSnapshot[];
+  /** Whom to tell; `null` is nobody. */
+  observer: PoolObserver | null;
+  /** Lets the peaks start again from the present values. */
+  resetPeakStats(): void;
+  /** Sets the accumulated counters to zero. */
+  resetAccumulatedStats(): void;
+}

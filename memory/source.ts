@@ -1,0 +1,70 @@
+import { formatBytes } from "./bytes.ts";
+
+/**
+ * Where a pool gets its memory: the driver, the host's heap or a simulation. It neither caches nor
+ * counts; that is the pool's work.
+ */
+export interface MemorySource<B> {
+  /** What the memory belongs to, as errors name it. */
+  readonly name: string;
+  /** Blocks of one segment begin at multiples of this. */
+  readonly alignment: number;
+  /** The most that one piece may have. */
+  readonly maxAllocationBytes: number;
+  /** What stands for zero bytes; `null` where nothing can. */
+  readonly empty: B | null;
+  /**
+   * Makes a piece of memory.
+   *
+   * @throws {NoMemoryError} When there is none; anything else that it throws is no matter of memory.
+   */
+  create(nbytes: number, flags: bigint | undefined): B;
+  /** Part of a piece, as an object of its own; absent where a piece cannot be divided. */
+  slice?(parent: B, offset: number, nbytes: number): B;
+  /** Gives back what `create` or `slice` made. */
+  destroy(buffer: B): void;
+}
+
+/** The source is out of memory. Pools answer with their ladder; callers see an `OutOfMemoryError`. */
+export class NoMemoryError extends Error {
+  override readonly name = "NoMemoryError";
+}
+
+/** A piece of the host's memory, as the CPU backend works on it. */
+export class HostBuffer {
+  /** Bytes of the piece, a multiple of 64. */
+  readonly nbytes: number;
+  /** The memory itself; every read of it gives the same view. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+
+  /** @param bytes The memory that the buffer stands for. */
+  constructor(bytes: Uint8Array<ArrayBuffer>) {
+    this.bytes = bytes;
+    this.nbytes = bytes.byteLength;
+  }
+}
+
+/** The host's memory, by ArrayBuffers that the garbage collector takes back. */
+export class HostSource implements MemorySource<HostBuffer> {
+  readonly name: string = "host memory";
+  readonly alignment: number = 64;
+  // V8's ArrayBuffers end at 2^33 and more, depending on the build; a refusal is a RangeError.
+  readonly maxAllocationBytes: number = Number.MAX_SAFE_INTEGER;
+  readonly empty: HostBuffer = new HostBuffer(new Uint8Array(0));
+
+  create(nbytes: number): HostBuffer {
+    try {
+      return new HostBuffer(new Uint8Array(new ArrayBuffer(nbytes)));
+    } catch (cause) {
+      throw new NoMemoryError(`The host has no ${formatBytes(nbytes)}`, { cause });
+    }
+  }
+
+  slice(parent: HostBuffer, offset: number, nbytes: number): HostBuffer {
+    return new HostBuffer(parent.bytes.subarray(offset, offset + nbytes));
+  }
+
+  destroy(_buffer: HostBuffer): void {
+    // The garbage collector frees an ArrayBuffer once nobody refers to it.
+  }
+}

@@ -1,0 +1,212 @@
+/** How one quantity of bytes went: what it is now, its peak, and all that ever went in and out. */
+export interface GaugeValues {
+  /** Bytes now. */
+  readonly current: number;
+  /** The most that `current` was since the peaks were reset. */
+  readonly peak: number;
+  /** Bytes that were added since the accumulated counters were reset. */
+  readonly allocated: number;
+  /** Bytes that were taken away since the accumulated counters were reset. */
+  readonly freed: number;
+}
+
+/** The mutable form of {@linkcode GaugeValues}. */
+export class Gauge implements GaugeValues {
+  current = 0;
+  peak = 0;
+  allocated = 0;
+  freed = 0;
+
+  add(nbytes: number): void {
+    const current = this.current + nbytes;
+    this.current = current;
+    this.allocated += nbytes;
+    if (current > this.peak) this.peak = current;
+  }
+
+  subtract(nbytes: number): void {
+    this.current -= nbytes;
+    this.freed += nbytes;
+  }
+
+  resetPeak(): void {
+    this.peak = this.current;
+  }
+
+  resetAccumulated(): void {
+    this.allocated = 0;
+    this.freed = 0;
+  }
+
+  toJSON(): GaugeValues {
+    const { current, peak, allocated, freed } = this;
+    return { current, peak, allocated, freed };
+  }
+}
+
+/**
+ * What a pool did so far. Two laws always hold: `bytesAllocated + bytesCached === reservedBytes`, and
+ * (since the last reset) `hits + misses === numAllocs` less the allocations of zero bytes.
+ */
+export interface PoolStats {
+  /** Allocations that needed no new memory from the driver. */
+  readonly hits: number;
+  /** Allocations for which the driver was asked for memory. */
+  readonly misses: number;
+  /** `hits / (hits + misses)`, 0 before the first allocation. */
+  readonly hitRate: number;
+  /** Block bytes that callers hold: what they asked for, rounded up. */
+  readonly bytesAllocated: number;
+  /** Bytes that the pool holds from the driver and that no caller holds. */
+  readonly bytesCached: number;
+  /** Bytes that callers hold, as they asked for them. */
+  readonly requestedBytes: number;
+  /** Peak of `requestedBytes`. */
+  readonly peakRequestedBytes: number;
+  /** Bytes held from the driver. */
+  readonly reservedBytes: number;
+  /** Peak of `reservedBytes`. */
+  readonly peakReservedBytes: number;
+  /** Allocations that succeeded. */
+  readonly numAllocs: number;
+  /** Releases that gave memory back. */
+  readonly numFrees: number;
+  /** Allocations that failed for good. */
+  readonly numOoms: number;
+  /** Allocations that succeeded only after a rung of the ladder. */
+  readonly numRetries: number;
+  /** Memory objects that were asked of the driver. */
+  readonly nativeAllocs: number;
+  /** Memory objects that were given back to the driver. */
+  readonly nativeFrees: number;
+  /** Sub-buffers that were made; they take no memory, but each is a call into the driver. */
+  readonly slices: number;
+  /** Times that a queue was made to wait for another one before it got a block. */
+  readonly fences: number;
+  /** Releases of handles that were released already. */
+  readonly doubleReleases: number;
+  /** Handles that nobody released and that the garbage collector found. */
+  readonly leaksReclaimed: number;
+  /** The caller's bytes. */
+  readonly requested: GaugeValues;
+  /** The same after rounding. */
+  readonly allocated: GaugeValues;
+  /** What the driver gave. */
+  readonly reserved: GaugeValues;
+  /** How often each rung of the ladder was climbed. */
+  readonly rungs: Readonly<Record<string, number>>;
+}
+
+/** The live statistics of one pool. */
+export class PoolCounters implements PoolStats {
+  hits = 0;
+  misses = 0;
+  numAllocs = 0;
+  numFrees = 0;
+  numOoms = 0;
+  numRetries = 0;
+  nativeAllocs = 0;
+  nativeFrees = 0;
+  slices = 0;
+  fences = 0;
+  doubleReleases = 0;
+  leaksReclaimed = 0;
+  readonly requested: Gauge = new Gauge();
+  readonly allocated: Gauge = new Gauge();
+  readonly reserved: Gauge = new Gauge();
+  readonly rungs: Record<string, number> = {};
+
+  get hitRate(): number {
+    const total = this.hits + this.misses;
+    return total === 0 ? 0 : this.hits / total;
+  }
+
+  get bytesAllocated(): number {
+    return this.allocated.current;
+  }
+
+  get bytesCached(): number {
+    return this.reserved.current - this.allocated.current;
+  }
+
+  get requestedBytes(): number {
+    return this.requested.current;
+  }
+
+  get peakRequestedBytes(): number {
+    return this.requested.peak;
+  }
+
+  get reservedBytes(): number {
+    return this.reserved.current;
+  }
+
+  get peakReservedBytes(): number {
+    return this.reserved.peak;
+  }
+
+  /** Counts one more climb of a rung. */
+  countRung(name: string): void {
+    this.rungs[name] = (this.rungs[name] ?? 0) + 1;
+  }
+
+  /** Lets every peak start again from the present value. */
+  resetPeaks(): void {
+    for (const gauge of [this.requested, this.allocated, this.reserved]) gauge.resetPeak();
+  }
+
+  /** Sets everything that only grows back to zero; what is live and the peaks stay. */
+  resetAccumulated(): void {
+    for (const gauge of [this.requested, this.allocated, this.reserved]) gauge.resetAccumulated();
+    this.hits =
+      this.misses =
+      this.numAllocs =
+      this.numFrees =
+        0;
+    this.numOoms =
+      this.numRetries =
+      this.nativeAllocs =
+      this.nativeFrees =
+        0;
+    this.slices =
+      this.fences =
+      this.doubleReleases =
+      this.leaksReclaimed =
+        0;
+    for (const name of Object.keys(this.rungs)) delete this.rungs[name];
+  }
+
+  /** A copy that no longer changes. */
+  toJSON(): PoolStats {
+    return copyStats(this);
+  }
+}
+
+/** Copies statistics into a plain object that no longer changes. */
+export function copyStats(stats: PoolStats): PoolStats {
+  return {
+    hits: stats.hits,
+    misses: stats.misses,
+    hitRate: stats.hitRate,
+    bytesAllocated: stats.bytesAllocated,
+    bytesCached: stats.bytesCached,
+    requestedBytes: stats.requestedBytes,
+    peakRequestedBytes: stats.peakRequestedBytes,
+    reservedBytes: stats.reservedBytes,
+    peakReservedBytes: stats.peakReservedBytes,
+    numAllocs: stats.numAllocs,
+    numFrees: stats.numFrees,
+    numOoms: stats.numOoms,
+    numRetries: stats.numRetries,
+    nativeAllocs: stats.nativeAllocs,
+    nativeFrees: stats.nativeFrees,
+    slices: stats.slices,
+    fences: stats.fences,
+    doubleReleases: stats.doubleReleases,
+    leaksReclaimed: stats.leaksReclaimed,
+    requested: { ...stats.requested },
+    allocated: { ...stats.allocated },
+    reserved: { ...stats.reserved },
+    rungs: { ...stats.rungs },
+  };
+}
