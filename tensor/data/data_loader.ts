@@ -1,0 +1,141 @@
+import { type DeviceHandle, manager } from "../../backend/mod.ts";
+import { Tensor } from "../tensor.ts";
+import { stackSamples } from "./collate.ts";
+import type { Dataset, Field } from "./dataset.ts";
+import { permutation } from "./shuffle.ts";
+
+/** How a {@link DataLoader} makes batches. */
+export interface DataLoaderOptions {
+  /** Samples a batch; 1 unless given. */
+  batchSize?: number;
+  /** Whether every pass sees the samples in a new order of chance. */
+  shuffle?: boolean;
+  /** Whether a last batch that is not full is left out. */
+  dropLast?: boolean;
+  /** How many batches are read and copied to the device ahead of the one in use; 2 unless given. */
+  prefetch?: number;
+  /** Whether batches go to the device by way of pinned memory. */
+  pinMemory?: boolean;
+  /** Fixes the orders of `shuffle`; 0 unless given. */
+  seed?: number;
+  /** Makes the fields of a batch from its samples; they are stacked unless given. */
+  collate?: (samples: Field[][]) => Field[] | Promise<Field[]>;
+}
+
+/**
+ * Goes through a dataset in batches, one tensor a field, on the device that is active when a pass
+ * begins. The next batches are read ahead while the present one is worked on.
+ *
+ * The tensors belong to the caller, who may `dispose()` them. A pass that ends early gives back
+ * what it had read ahead.
+ *
+ * @example One pass
+ * ```ts
+ * import { DataLoader, TensorDataset } from "@netcl/netcl";
+ *
+ * const data = new TensorDataset(
+ *   { data: new Float32Array(300), shape: [100, 3] },
+ *   { data: new Int32Array(100), shape: [100] },
+ * );
+ * const loader = new DataLoader(data, { batchSize: 32, shuffle: true, seed: 1 });
+ * for await (const [x, y] of loader) {
+ *   console.assert(x!.shape[1] === 3 && y!.shape[0] === x!.shape[0]);
+ *   x!.dispose();
+ *   y!.dispose();
+ * }
+ * ```
+ */
+export class DataLoader implements AsyncIterable<Tensor[]> {
+  /** The batches of one pass. */
+  readonly length: number;
+  readonly #dataset: Dataset;
+  readonly #options: Required<Omit<DataLoaderOptions, "collate">>;
+  readonly #collate: DataLoaderOptions["collate"];
+  #passes = 0;
+
+  /**
+   * @param dataset Where the samples come from.
+   * @param options How batches are made of them.
+   * @throws RangeError for a batch size, a prefetch or a seed that cannot be.
+   */
+  constructor(dataset: Dataset, options: DataLoaderOptions = {}) {
+    const { collate, ...rest } = options;
+    this.#options = {
+      batchSize: 1,
+      shuffle: false,
+      dropLast: false,
+      prefetch: 2,
+      pinMemory: false,
+      seed: 0,
+      ...rest,
+    };
+    const { batchSize, prefetch, seed, dropLast } = this.#options;
+    checkWhole("batchSize", batchSize, 1);
+    checkWhole("prefetch", prefetch, 0);
+    checkWhole("seed", seed, 0);
+    this.#dataset = dataset;
+    this.#collate = collate;
+    this.length = dropLast
+      ? Math.floor(dataset.length / batchSize)
+      : Math.ceil(dataset.length / batchSize);
+  }
+
+  /** Begins a pass; with `shuffle` every pass has an order of its own. */
+  [Symbol.asyncIterator](): AsyncIterator<Tensor[], undefined> {
+    return this.#pass(this.#order(this.#passes++), manager.active);
+  }
+
+  #order(pass: number): number[] {
+    const { length } = this.#dataset;
+    if (this.#options.shuffle) return permutation(length, this.#options.seed, pass);
+    return Array.from({ length }, (_, i) => i);
+  }
+
+  async *#pass(order: number[], device: DeviceHandle): AsyncGenerator<Tensor[], undefined> {
+    const ahead: Promise<Tensor[]>[] = [];
+    let next = 0;
+    const readAhead = () => {
+      while (next < this.length && ahead.length <= this.#options.prefetch) {
+        const batch = this.#batch(order, next++, device);
+        batch.catch(() => {}); // reported when its turn comes
+        ahead.push(batch);
+      }
+    };
+    try {
+      for (readAhead(); ahead.length > 0; readAhead()) yield await ahead.shift()!;
+    } finally {
+      await disposeAll(ahead);
+    }
+  }
+
+  async #batch(order: number[], position: number, device: DeviceHandle): Promise<Tensor[]> {
+    const { batchSize, pinMemory } = this.#options;
+    const indices = order.slice(position * batchSize, (position + 1) * batchSize);
+    const fields = await this.#fields(indices);
+    return fields.map(({ data, ...type }) =>
+      Tensor.fromHost(data, { ...type, device, pinMemory }).realize()
+    );
+  }
+
+  async #fields(indices: readonly number[]): Promise<Field[]> {
+    const { getBatch } = this.#dataset;
+    if (getBatch && !this.#collate) return await getBatch.call(this.#dataset, indices);
+    const samples = await Promise.all(indices.map((index) => this.#dataset.get(index)));
+    return await (this.#collate ?? stackSamples)(samples);
+  }
+}
+
+/** What was read ahead of a pass that ended early is given back, also where a read failed. */
+async function disposeAll(batches: readonly Promise<Tensor[]>[]): Promise<void> {
+  for (const result of await Promise.allSettled(batches)) {
+    if (result.status === "fulfilled") result.value.forEach((tensor) => tensor.dispose());
+  }
+}
+
+function checkWhole(name: string, value: number, least: number): void {
+  if (!Number.isSafeInteger(value) || value < least) {
+    throw new RangeError(
+      `The ${name} of a DataLoader is a whole number of at least ${least}: got ${value}`,
+    );
+  }
+}

@@ -1,0 +1,145 @@
+import type { DType, TypedArray } from "../dtype.ts";
+
+/** Values on the host with their shape: one tensor of a batch, or one sample's part of it. */
+export interface Field {
+  /** The values in row-major order. */
+  readonly data: TypedArray;
+  /** The length of each axis; `[]` is a single value, such as a label. */
+  readonly shape: readonly number[];
+  /** The dtype of the tensor, where the array's own type leaves it open: "bool", "bfloat16". */
+  readonly dtype?: DType;
+}
+
+/**
+ * Samples by index. A sample has a field for every tensor of a batch: an image and its label.
+ *
+ * @example A dataset that makes its samples up
+ * ```ts
+ * import { DataLoader, type Dataset } from "@netcl/netcl";
+ *
+ * const squares: Dataset = {
+ *   length: 100,
+ *   get: (index) => [{ data: Float32Array.of(index, index ** 2), shape: [2] }],
+ * };
+ * for await (const [batch] of new DataLoader(squares, { batchSize: 50 })) {
+ *   console.assert(batch!.shape.join() === "50,2");
+ *   batch!.dispose();
+ * }
+ * ```
+ */
+export interface Dataset {
+  /** The number of samples. */
+  readonly length: number;
+  /**
+   * One sample.
+   *
+   * @param index From 0 to `length - 1`.
+   * @returns Its fields, of the same shapes and array types for every index.
+   */
+  get(index: number): Field[] | Promise<Field[]>;
+  /**
+   * Whole batches at once, where a dataset can do that faster than sample by sample.
+   *
+   * @param indices The samples, in the order of the batch.
+   * @returns One field a tensor, with the batch as its first axis.
+   */
+  getBatch?(indices: readonly number[]): Field[] | Promise<Field[]>;
+}
+
+/**
+ * A dataset in memory: fields whose first axis counts the samples.
+ *
+ * @example Two points with a label each
+ * ```ts
+ * import { TensorDataset } from "@netcl/netcl";
+ *
+ * const points = new TensorDataset(
+ *   { data: Float32Array.of(1, 2, 3, 4), shape: [2, 2] },
+ *   { data: Int32Array.of(0, 1), shape: [2] },
+ * );
+ * const [point, label] = points.get(1);
+ * console.assert(point!.data.join() === "3,4" && label!.data[0] === 1);
+ * ```
+ */
+export class TensorDataset implements Dataset {
+  /** The number of samples. */
+  readonly length: number;
+  readonly #fields: readonly Field[];
+
+  /**
+   * @param fields At least one; their first axes have the same length.
+   * @throws RangeError where shapes and values do not fit together.
+   */
+  constructor(...fields: Field[]) {
+    const [first] = fields;
+    if (first === undefined) throw new RangeError("A TensorDataset needs at least one field");
+    fields.forEach(checkField);
+    const counts = fields.map(({ shape }) => shape[0]!);
+    if (new Set(counts).size > 1) {
+      throw new RangeError(
+        `The fields of a TensorDataset count the same samples: got ${counts.join(", ")}`,
+      );
+    }
+    this.length = counts[0]!;
+    this.#fields = fields;
+  }
+
+  /**
+   * One sample: views of the fields, without a copy.
+   *
+   * @param index From 0 to `length - 1`.
+   * @throws RangeError for any other.
+   */
+  get(index: number): Field[] {
+    checkIndex(index, this.length);
+    return this.#fields.map((field) => {
+      const width = field.data.length / this.length;
+      const data = field.data.subarray(index * width, (index + 1) * width) as TypedArray;
+      return { ...field, data, shape: field.shape.slice(1) };
+    });
+  }
+
+  /**
+   * A batch, gathered from the fields in one go.
+   *
+   * @param indices The samples, in the order of the batch.
+   * @throws RangeError for an index that is not one of the dataset.
+   */
+  getBatch(indices: readonly number[]): Field[] {
+    for (const index of indices) checkIndex(index, this.length);
+    return this.#fields.map((field) => gatherRows(field, indices));
+  }
+}
+
+function checkField({ data, shape }: Field, position: number): void {
+  if (shape.length === 0) {
+    throw new RangeError(`Field ${position} has no axis that counts samples: its shape is []`);
+  }
+  if (data.length !== shape.reduce((size, n) => size * n, 1)) {
+    throw new RangeError(`Field ${position}: ${data.length} values do not fill [${shape}]`);
+  }
+}
+
+/**
+ * @throws RangeError unless `index` is one of `length` samples.
+ */
+export function checkIndex(index: number, length: number): void {
+  if (!Number.isInteger(index) || index < 0 || index >= length) {
+    throw new RangeError(`There is no sample ${index}: the dataset has ${length}`);
+  }
+}
+
+/** An array of the same type as `like`. */
+export function emptyLike(like: TypedArray, length: number): TypedArray {
+  return new (like.constructor as new (length: number) => TypedArray)(length);
+}
+
+function gatherRows(field: Field, indices: readonly number[]): Field {
+  const width = field.shape.slice(1).reduce((size, n) => size * n, 1);
+  const data = emptyLike(field.data, indices.length * width);
+  indices.forEach((index, row) => {
+    const values = field.data.subarray(index * width, (index + 1) * width);
+    (data as Float32Array).set(values as Float32Array, row * width);
+  });
+  return { ...field, data, shape: [indices.length, ...field.shape.slice(1)] };
+}

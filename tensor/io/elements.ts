@@ -1,0 +1,143 @@
+import type { DType, TypedArray } from "../dtype.ts";
+
+/**
+ * How the elements of an array lie in a file, named as NumPy does by kind and bytes: `f4` is a
+ * float of 4 bytes, `b1` a bool, `bf` bfloat16.
+ */
+export type ElementType =
+  | "b1"
+  | "u1"
+  | "u2"
+  | "u4"
+  | "i1"
+  | "i2"
+  | "i4"
+  | "i8"
+  | "f2"
+  | "f4"
+  | "f8"
+  | "bf";
+
+interface Layout {
+  readonly nbytes: number;
+  readonly dtype: DType;
+  readonly make: new (length: number) => TypedArray;
+  /** Element `offset` bytes into `view`; absent where the file's bytes are the array's. */
+  readonly widen?: (view: DataView, offset: number, littleEndian: boolean) => number | bigint;
+}
+
+// Integers that have no dtype here are widened to the next one that holds every value.
+const layouts: Record<ElementType, Layout> = {
+  b1: { nbytes: 1, dtype: "bool", make: Uint8Array, widen: (v, at) => v.getUint8(at) && 1 },
+  u1: { nbytes: 1, dtype: "uint8", make: Uint8Array },
+  u2: { nbytes: 2, dtype: "int32", make: Int32Array, widen: (v, at, le) => v.getUint16(at, le) },
+  u4: {
+    nbytes: 4,
+    dtype: "int64",
+    make: BigInt64Array,
+    widen: (v, at, le) => BigInt(v.getUint32(at, le)),
+  },
+  i1: { nbytes: 1, dtype: "int32", make: Int32Array, widen: (v, at) => v.getInt8(at) },
+  i2: { nbytes: 2, dtype: "int32", make: Int32Array, widen: (v, at, le) => v.getInt16(at, le) },
+  i4: { nbytes: 4, dtype: "int32", make: Int32Array },
+  i8: { nbytes: 8, dtype: "int64", make: BigInt64Array },
+  f2: { nbytes: 2, dtype: "float16", make: Float16Array },
+  f4: { nbytes: 4, dtype: "float32", make: Float32Array },
+  f8: { nbytes: 8, dtype: "float64", make: Float64Array },
+  bf: { nbytes: 2, dtype: "bfloat16", make: Float32Array, widen: bfloat16At },
+};
+
+const elementTypes: Record<DType, ElementType> = {
+  bool: "b1",
+  uint8: "u1",
+  int32: "i4",
+  int64: "i8",
+  float16: "f2",
+  float32: "f4",
+  float64: "f8",
+  bfloat16: "bf",
+};
+
+const hostIsLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
+
+/** The layout in which values of `dtype` are written. */
+export function elementTypeOf(dtype: DType): ElementType {
+  return elementTypes[dtype];
+}
+
+/** The bytes that one element takes in a file. */
+export function elementBytes(type: ElementType): number {
+  return layouts[type].nbytes;
+}
+
+/**
+ * Reads all elements in `bytes` into an array of their own.
+ *
+ * @param type How they lie there.
+ * @param bytes As many bytes as there are elements times {@link elementBytes}, at any alignment.
+ * @param littleEndian The order of the bytes of an element.
+ * @returns The values and the dtype that holds them all.
+ */
+export function decodeElements(
+  type: ElementType,
+  bytes: Uint8Array,
+  littleEndian = true,
+): { data: TypedArray; dtype: DType } {
+  const { nbytes, dtype, make, widen } = layouts[type];
+  const data = new make(bytes.byteLength / nbytes);
+  if (widen) {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    for (let i = 0; i < data.length; i++) data[i] = widen(view, i * nbytes, littleEndian);
+  } else {
+    const into = new Uint8Array(data.buffer);
+    into.set(bytes);
+    if (nbytes > 1 && littleEndian !== hostIsLittleEndian) swapBytes(into, nbytes);
+  }
+  return { data, dtype };
+}
+
+/**
+ * The little-endian bytes of values of `dtype`.
+ *
+ * @param data The values, in the array type that the dtype has on the host.
+ * @param dtype What they are written as.
+ * @returns A view of `data` itself where its bytes can be used as they are.
+ */
+export function encodeElements(data: TypedArray, dtype: DType): Uint8Array {
+  const type = elementTypeOf(dtype);
+  const own = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  if (dtype === "bfloat16") return bfloat16Bytes(Float32Array.from(data as Float32Array));
+  if (data.BYTES_PER_ELEMENT !== elementBytes(type)) {
+    throw new TypeError(
+      `Cannot write ${data.constructor.name} values as ${dtype}: cast them first`,
+    );
+  }
+  if (hostIsLittleEndian || data.BYTES_PER_ELEMENT === 1) return own;
+  const swapped = own.slice();
+  swapBytes(swapped, data.BYTES_PER_ELEMENT);
+  return swapped;
+}
+
+function swapBytes(bytes: Uint8Array, width: number): void {
+  for (let at = 0; at < bytes.length; at += width) bytes.subarray(at, at + width).reverse();
+}
+
+const float32Scratch = new DataView(new ArrayBuffer(4));
+
+function bfloat16At(view: DataView, offset: number, littleEndian: boolean): number {
+  float32Scratch.setUint32(0, view.getUint16(offset, littleEndian) << 16);
+  return float32Scratch.getFloat32(0);
+}
+
+/** Rounds to nearest, ties to even; a NaN stays one even if its payload lies in the lower half. */
+function bfloat16Bytes(values: Float32Array): Uint8Array {
+  const bits = new Uint32Array(values.buffer);
+  const bytes = new Uint8Array(2 * values.length);
+  const view = new DataView(bytes.buffer);
+  for (let i = 0; i < values.length; i++) {
+    const word = bits[i]!;
+    const rounded = word + 0x7fff + ((word >>> 16) & 1);
+    view.setUint16(2 * i, Number.isNaN(values[i]) ? (word >>> 16) | 0x40 : rounded >>> 16, true);
+  }
+  return bytes;
+}

@@ -1,0 +1,68 @@
+// What property tests of the readers and writers draw: arrays of every dtype, and damaged files.
+import fc from "fast-check";
+import type { DType, TypedArray } from "../../../backend/graph/dtype.ts";
+import { FileFormatError } from "../../../tensor/io/file_format_error.ts";
+import type { HostArray } from "../../../tensor/io/host_array.ts";
+
+const values: Record<DType, (length: number) => fc.Arbitrary<TypedArray>> = {
+  float32: (n) => fc.float32Array({ minLength: n, maxLength: n }),
+  float64: (n) => fc.float64Array({ minLength: n, maxLength: n }),
+  float16: (n) => fc.float32Array({ minLength: n, maxLength: n }).map((a) => Float16Array.from(a)),
+  bfloat16: (n) => fc.float32Array({ minLength: n, maxLength: n }).map(asBfloat16),
+  int32: (n) => fc.int32Array({ minLength: n, maxLength: n }),
+  int64: (n) => fc.bigInt64Array({ minLength: n, maxLength: n }),
+  uint8: (n) => fc.uint8Array({ minLength: n, maxLength: n }),
+  bool: (n) => fc.uint8Array({ minLength: n, maxLength: n, max: 1 }),
+};
+
+/** Cuts the lower halves off, which leaves numbers that bfloat16 holds exactly. */
+function asBfloat16(data: Float32Array<ArrayBuffer>): Float32Array<ArrayBuffer> {
+  const bits = new Uint32Array(data.buffer);
+  bits.forEach((word, i) => {
+    bits[i] = Number.isNaN(data[i]) ? 0x7fc00000 : word & 0xffff0000;
+  });
+  return data;
+}
+
+/** Arrays of every dtype, of up to three axes, scalars and empty ones too. */
+export function hostArray(): fc.Arbitrary<HostArray> {
+  const shapes = fc.array(fc.nat({ max: 4 }), { maxLength: 3 });
+  return fc.tuple(shapes, fc.constantFrom(...Object.keys(values) as DType[])).chain(
+    ([shape, dtype]) => {
+      const size = shape.reduce((product, n) => product * n, 1);
+      return values[dtype](size).map((data) => ({ data, shape, dtype }));
+    },
+  );
+}
+
+/** One of `files` with some bytes changed, then cut or lengthened. */
+export function damaged(files: readonly Uint8Array[]): fc.Arbitrary<Uint8Array<ArrayBuffer>> {
+  const change = fc.record({ at: fc.double({ min: 0, max: 1, noNaN: true }), byte: fc.nat(255) });
+  const cut = fc.option(fc.double({ min: 0, max: 1, noNaN: true }), { nil: 1 });
+  return fc.record({
+    file: fc.constantFrom(...files),
+    changes: fc.array(change, { maxLength: 6 }),
+    cut,
+    tail: fc.uint8Array({ maxLength: 3 }),
+  }).map(({ file, changes, cut, tail }) => {
+    const kept = file.subarray(0, Math.round(file.length * cut));
+    const bytes = new Uint8Array(kept.length + tail.length);
+    bytes.set(kept);
+    bytes.set(tail, kept.length);
+    // Half of the changes go to the first bytes, where lengths and types stand.
+    changes.forEach(({ at, byte }, i) => {
+      const reach = i % 2 === 0 ? Math.min(64, bytes.length) : bytes.length;
+      if (reach > 0) bytes[Math.floor(at * (reach - 1))] = byte;
+    });
+    return bytes;
+  });
+}
+
+/** Fails if `read` throws anything but a FileFormatError. */
+export function assertOnlyFormatErrors(read: () => HostArray | Record<string, HostArray>): void {
+  try {
+    read();
+  } catch (error) {
+    if (!(error instanceof FileFormatError)) throw error;
+  }
+}
