@@ -1,0 +1,138 @@
+/**
+ * Buffers and parts of them.
+ *
+ * @module
+ */
+import { BufferCreateType, MemFlags, MemInfo } from "./constants.ts";
+import type { Context } from "./context.ts";
+import { check } from "./errors.ts";
+import { readers } from "./info.ts";
+import { cl } from "./library.ts";
+import { OpenCLObject, releasers } from "./object.ts";
+import { toSize } from "./size.ts";
+import type { Handle } from "./symbols/types.ts";
+import { transferable } from "./transfers.ts";
+
+/** How a buffer is made. */
+export interface BufferOptions {
+  /** A combination of {@linkcode MemFlags}; by default kernels may read and write it. */
+  readonly flags?: bigint;
+  /**
+   * The first bytes of it, copied by the driver. With `MemFlags.USE_HOST_PTR` the array itself becomes the
+   * buffer's memory and is kept alive with it: wait for the work that uses the buffer before you
+   * release it.
+   */
+  readonly data?: ArrayBufferView;
+  /** Makes a part of that buffer, which shares its memory and keeps it alive. */
+  readonly parent?: Buffer;
+  /** Where the part begins, in bytes: a multiple of the device's `memBaseAddrAlign / 8`. */
+  readonly offset?: number;
+}
+
+const errorCode = new Int32Array(1);
+const region = new BigUint64Array(2);
+
+/**
+ * Memory of a device.
+ *
+ * @example
+ * ```ts no-assert
+ * import { Buffer, Context, isOpenCLAvailable, platforms } from "@netcl/netcl/ffi";
+ *
+ * if (isOpenCLAvailable()) {
+ *   using context = new Context(platforms()[0]!.devices()[0]!);
+ *   using buffer = new Buffer(context, 1024);
+ *   console.log(buffer.nbytes);
+ * }
+ * ```
+ */
+export class Buffer extends OpenCLObject<"Mem"> {
+  /** The context that it belongs to. */
+  readonly context: Context;
+  /** Its size in bytes. */
+  readonly nbytes: number;
+  /** The buffer that this one is a part of, or null. */
+  readonly parent: Buffer | null;
+  /** Where it begins in its parent, in bytes. */
+  readonly offset: number;
+  /** Held, because the driver uses it for as long as the buffer lives. */
+  readonly #hostMemory: ArrayBufferView | null;
+
+  /**
+   * @param context The context that it belongs to.
+   * @param nbytes Its size in bytes; OpenCL has no buffer of 0 bytes.
+   * @throws {OpenCLError} If the size is out of range or the flags contradict each other. Many drivers
+   *   find out only at the first use that memory is short.
+   */
+  constructor(context: Context, nbytes: number, options: BufferOptions = {}) {
+    super("Buffer", createBuffer(context, nbytes, options), releasers.memory);
+    this.context = context;
+    this.nbytes = nbytes;
+    this.parent = options.parent ?? null;
+    this.offset = options.offset ?? 0;
+    this.#hostMemory = options.data ?? null;
+  }
+
+  /**
+   * A part of this buffer that is used like a buffer. It shares the memory, and keeps it alive.
+   *
+   * @param offset Where it begins, in bytes: a multiple of the device's `memBaseAddrAlign / 8`.
+   * @param nbytes Its size in bytes.
+   */
+  subBuffer(offset: number, nbytes: number): Buffer {
+    return new Buffer(this.context, nbytes, { parent: this, offset });
+  }
+
+  /** The flags that it was made with. */
+  get flags(): bigint {
+    const handle = this.unsafeHandle;
+    return readers.bits(
+      (parameter, size, value, out) => cl.clGetMemObjectInfo(handle, parameter, size, value, out),
+      MemInfo.FLAGS,
+      "clGetMemObjectInfo",
+    );
+  }
+
+  /** Whether it lives in memory of JavaScript. */
+  get usesHostMemory(): boolean {
+    return this.#hostMemory !== null && (this.flags & MemFlags.USE_HOST_PTR) !== 0n;
+  }
+}
+
+function createBuffer(context: Context, nbytes: number, options: BufferOptions): Handle<"Mem"> {
+  const size = toSize(nbytes, "a buffer's size in bytes");
+  if (options.parent) return createSubBuffer(options.parent, size, options);
+  const handle = cl.clCreateBuffer(
+    context.unsafeHandle,
+    bufferFlags(options),
+    size,
+    options.data ? hostBytes(options.data, nbytes) : null,
+    errorCode,
+  );
+  check(errorCode[0]!, "clCreateBuffer", `a buffer of ${nbytes} bytes`);
+  return handle;
+}
+
+function createSubBuffer(parent: Buffer, size: bigint, options: BufferOptions): Handle<"Mem"> {
+  const { offset = 0, flags = 0n } = options;
+  region[0] = toSize(offset, "a sub-buffer's offset");
+  region[1] = size;
+  const type = BufferCreateType.REGION;
+  const handle = cl.clCreateSubBuffer(parent.unsafeHandle, flags, type, region, errorCode);
+  const part = `${size} bytes from offset ${offset} of a buffer of ${parent.nbytes} bytes`;
+  check(errorCode[0]!, "clCreateSubBuffer", part);
+  return handle;
+}
+
+function bufferFlags({ flags = MemFlags.READ_WRITE, data }: BufferOptions): bigint {
+  return data && !(flags & MemFlags.USE_HOST_PTR) ? flags | MemFlags.COPY_HOST_PTR : flags;
+}
+
+function hostBytes(data: ArrayBufferView, nbytes: number): Uint8Array {
+  if (data.byteLength < nbytes) {
+    throw new RangeError(
+      `Cannot create a buffer of ${nbytes} bytes from an array of ${data.byteLength} bytes`,
+    );
+  }
+  return transferable(data, "create a buffer from");
+}

@@ -1,0 +1,701 @@
+/**
+ * The constants of cl.h, grouped as the header groups them and named as there, less the prefix:
+ * `CL_MEM_READ_ONLY` is `MemFlags.READ_ONLY`. Bit fields and property keys are 64 bits wide and so
+ * bigints, like the parameters that take them.
+ *
+ * @module
+ */
+
+/** Status codes: 0 is success, every negative one an error. */
+export const Status = {
+  CL_SUCCESS: 0,
+  CL_DEVICE_NOT_FOUND: -1,
+  CL_DEVICE_NOT_AVAILABLE: -2,
+  CL_COMPILER_NOT_AVAILABLE: -3,
+  CL_MEM_OBJECT_ALLOCATION_FAILURE: -4,
+  CL_OUT_OF_RESOURCES: -5,
+  CL_OUT_OF_HOST_MEMORY: -6,
+  CL_PROFILING_INFO_NOT_AVAILABLE: -7,
+  CL_MEM_COPY_OVERLAP: -8,
+  CL_IMAGE_FORMAT_MISMATCH: -9,
+  CL_IMAGE_FORMAT_NOT_SUPPORTED: -10,
+  CL_BUILD_PROGRAM_FAILURE: -11,
+  CL_MAP_FAILURE: -12,
+  CL_MISALIGNED_SUB_BUFFER_OFFSET: -13,
+  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: -14,
+  CL_COMPILE_PROGRAM_FAILURE: -15,
+  CL_LINKER_NOT_AVAILABLE: -16,
+  CL_LINK_PROGRAM_FAILURE: -17,
+  CL_DEVICE_PARTITION_FAILED: -18,
+  CL_KERNEL_ARG_INFO_NOT_AVAILABLE: -19,
+  CL_INVALID_VALUE: -30,
+  CL_INVALID_DEVICE_TYPE: -31,
+  CL_INVALID_PLATFORM: -32,
+  CL_INVALID_DEVICE: -33,
+  CL_INVALID_CONTEXT: -34,
+  CL_INVALID_QUEUE_PROPERTIES: -35,
+  CL_INVALID_COMMAND_QUEUE: -36,
+  CL_INVALID_HOST_PTR: -37,
+  CL_INVALID_MEM_OBJECT: -38,
+  CL_INVALID_IMAGE_FORMAT_DESCRIPTOR: -39,
+  CL_INVALID_IMAGE_SIZE: -40,
+  CL_INVALID_SAMPLER: -41,
+  CL_INVALID_BINARY: -42,
+  CL_INVALID_BUILD_OPTIONS: -43,
+  CL_INVALID_PROGRAM: -44,
+  CL_INVALID_PROGRAM_EXECUTABLE: -45,
+  CL_INVALID_KERNEL_NAME: -46,
+  CL_INVALID_KERNEL_DEFINITION: -47,
+  CL_INVALID_KERNEL: -48,
+  CL_INVALID_ARG_INDEX: -49,
+  CL_INVALID_ARG_VALUE: -50,
+  CL_INVALID_ARG_SIZE: -51,
+  CL_INVALID_KERNEL_ARGS: -52,
+  CL_INVALID_WORK_DIMENSION: -53,
+  CL_INVALID_WORK_GROUP_SIZE: -54,
+  CL_INVALID_WORK_ITEM_SIZE: -55,
+  CL_INVALID_GLOBAL_OFFSET: -56,
+  CL_INVALID_EVENT_WAIT_LIST: -57,
+  CL_INVALID_EVENT: -58,
+  CL_INVALID_OPERATION: -59,
+  CL_INVALID_GL_OBJECT: -60,
+  CL_INVALID_BUFFER_SIZE: -61,
+  CL_INVALID_MIP_LEVEL: -62,
+  CL_INVALID_GLOBAL_WORK_SIZE: -63,
+  CL_INVALID_PROPERTY: -64,
+  CL_INVALID_IMAGE_DESCRIPTOR: -65,
+  CL_INVALID_COMPILER_OPTIONS: -66,
+  CL_INVALID_LINKER_OPTIONS: -67,
+  CL_INVALID_DEVICE_PARTITION_COUNT: -68,
+  CL_INVALID_PIPE_SIZE: -69,
+  CL_INVALID_DEVICE_QUEUE: -70,
+  CL_INVALID_SPEC_ID: -71,
+  CL_MAX_SIZE_RESTRICTION_EXCEEDED: -72,
+  CL_INVALID_GL_SHAREGROUP_REFERENCE_KHR: -1000,
+  CL_PLATFORM_NOT_FOUND_KHR: -1001,
+  CL_INVALID_D3D10_DEVICE_KHR: -1002,
+  CL_INVALID_D3D10_RESOURCE_KHR: -1003,
+  CL_D3D10_RESOURCE_ALREADY_ACQUIRED_KHR: -1004,
+  CL_D3D10_RESOURCE_NOT_ACQUIRED_KHR: -1005,
+  CL_INVALID_D3D11_DEVICE_KHR: -1006,
+  CL_INVALID_D3D11_RESOURCE_KHR: -1007,
+  CL_D3D11_RESOURCE_ALREADY_ACQUIRED_KHR: -1008,
+  CL_D3D11_RESOURCE_NOT_ACQUIRED_KHR: -1009,
+  CL_INVALID_DX9_MEDIA_ADAPTER_KHR: -1010,
+  CL_INVALID_DX9_MEDIA_SURFACE_KHR: -1011,
+  CL_DX9_MEDIA_SURFACE_ALREADY_ACQUIRED_KHR: -1012,
+  CL_DX9_MEDIA_SURFACE_NOT_ACQUIRED_KHR: -1013,
+  CL_DEVICE_PARTITION_FAILED_EXT: -1057,
+  CL_INVALID_PARTITION_COUNT_EXT: -1058,
+  CL_INVALID_PARTITION_NAME_EXT: -1059,
+  CL_EGL_RESOURCE_NOT_ACQUIRED_KHR: -1092,
+  CL_INVALID_EGL_OBJECT_KHR: -1093,
+  CL_INVALID_ACCELERATOR_INTEL: -1094,
+  CL_INVALID_ACCELERATOR_TYPE_INTEL: -1095,
+  CL_INVALID_ACCELERATOR_DESCRIPTOR_INTEL: -1096,
+  CL_ACCELERATOR_TYPE_NOT_SUPPORTED_INTEL: -1097,
+  CL_INVALID_VA_API_MEDIA_ADAPTER_INTEL: -1098,
+  CL_INVALID_VA_API_MEDIA_SURFACE_INTEL: -1099,
+  CL_VA_API_MEDIA_SURFACE_ALREADY_ACQUIRED_INTEL: -1100,
+  CL_VA_API_MEDIA_SURFACE_NOT_ACQUIRED_INTEL: -1101,
+  CL_COMMAND_TERMINATED_ITSELF_WITH_FAILURE_ARM: -1108,
+  CL_CONTEXT_TERMINATED_KHR: -1121,
+  CL_INVALID_COMMAND_BUFFER_KHR: -1138,
+  CL_INVALID_SYNC_POINT_WAIT_LIST_KHR: -1139,
+  CL_INCOMPATIBLE_COMMAND_QUEUE_KHR: -1140,
+  CL_INVALID_MUTABLE_COMMAND_KHR: -1141,
+  CL_INVALID_SEMAPHORE_KHR: -1142,
+} as const;
+
+/** Truth values of `cl_bool` parameters. */
+export const Bool = {
+  FALSE: 0,
+  TRUE: 1,
+  BLOCKING: 1,
+  NON_BLOCKING: 0,
+} as const;
+
+/** What clGetPlatformInfo can be asked. */
+export const PlatformInfo = {
+  PROFILE: 0x900,
+  VERSION: 0x901,
+  NAME: 0x902,
+  VENDOR: 0x903,
+  EXTENSIONS: 0x904,
+  HOST_TIMER_RESOLUTION: 0x905,
+  NUMERIC_VERSION: 0x906,
+  EXTENSIONS_WITH_VERSION: 0x907,
+} as const;
+
+/** Kinds of devices, a bit field. */
+export const DeviceType = {
+  DEFAULT: 1n,
+  CPU: 2n,
+  GPU: 4n,
+  ACCELERATOR: 8n,
+  CUSTOM: 16n,
+  ALL: 0xFFFFFFFFn,
+} as const;
+
+/** What clGetDeviceInfo can be asked. */
+export const DeviceInfo = {
+  TYPE: 0x1000,
+  VENDOR_ID: 0x1001,
+  MAX_COMPUTE_UNITS: 0x1002,
+  MAX_WORK_ITEM_DIMENSIONS: 0x1003,
+  MAX_WORK_GROUP_SIZE: 0x1004,
+  MAX_WORK_ITEM_SIZES: 0x1005,
+  PREFERRED_VECTOR_WIDTH_CHAR: 0x1006,
+  PREFERRED_VECTOR_WIDTH_SHORT: 0x1007,
+  PREFERRED_VECTOR_WIDTH_INT: 0x1008,
+  PREFERRED_VECTOR_WIDTH_LONG: 0x1009,
+  PREFERRED_VECTOR_WIDTH_FLOAT: 0x100A,
+  PREFERRED_VECTOR_WIDTH_DOUBLE: 0x100B,
+  MAX_CLOCK_FREQUENCY: 0x100C,
+  ADDRESS_BITS: 0x100D,
+  MAX_READ_IMAGE_ARGS: 0x100E,
+  MAX_WRITE_IMAGE_ARGS: 0x100F,
+  MAX_MEM_ALLOC_SIZE: 0x1010,
+  IMAGE2D_MAX_WIDTH: 0x1011,
+  IMAGE2D_MAX_HEIGHT: 0x1012,
+  IMAGE3D_MAX_WIDTH: 0x1013,
+  IMAGE3D_MAX_HEIGHT: 0x1014,
+  IMAGE3D_MAX_DEPTH: 0x1015,
+  IMAGE_SUPPORT: 0x1016,
+  MAX_PARAMETER_SIZE: 0x1017,
+  MAX_SAMPLERS: 0x1018,
+  MEM_BASE_ADDR_ALIGN: 0x1019,
+  MIN_DATA_TYPE_ALIGN_SIZE: 0x101A,
+  SINGLE_FP_CONFIG: 0x101B,
+  GLOBAL_MEM_CACHE_TYPE: 0x101C,
+  GLOBAL_MEM_CACHELINE_SIZE: 0x101D,
+  GLOBAL_MEM_CACHE_SIZE: 0x101E,
+  GLOBAL_MEM_SIZE: 0x101F,
+  MAX_CONSTANT_BUFFER_SIZE: 0x1020,
+  MAX_CONSTANT_ARGS: 0x1021,
+  LOCAL_MEM_TYPE: 0x1022,
+  LOCAL_MEM_SIZE: 0x1023,
+  ERROR_CORRECTION_SUPPORT: 0x1024,
+  PROFILING_TIMER_RESOLUTION: 0x1025,
+  ENDIAN_LITTLE: 0x1026,
+  AVAILABLE: 0x1027,
+  COMPILER_AVAILABLE: 0x1028,
+  EXECUTION_CAPABILITIES: 0x1029,
+  QUEUE_PROPERTIES: 0x102A,
+  QUEUE_ON_HOST_PROPERTIES: 0x102A,
+  NAME: 0x102B,
+  VENDOR: 0x102C,
+  DRIVER_VERSION: 0x102D,
+  PROFILE: 0x102E,
+  VERSION: 0x102F,
+  EXTENSIONS: 0x1030,
+  PLATFORM: 0x1031,
+  DOUBLE_FP_CONFIG: 0x1032,
+  PREFERRED_VECTOR_WIDTH_HALF: 0x1034,
+  HOST_UNIFIED_MEMORY: 0x1035,
+  NATIVE_VECTOR_WIDTH_CHAR: 0x1036,
+  NATIVE_VECTOR_WIDTH_SHORT: 0x1037,
+  NATIVE_VECTOR_WIDTH_INT: 0x1038,
+  NATIVE_VECTOR_WIDTH_LONG: 0x1039,
+  NATIVE_VECTOR_WIDTH_FLOAT: 0x103A,
+  NATIVE_VECTOR_WIDTH_DOUBLE: 0x103B,
+  NATIVE_VECTOR_WIDTH_HALF: 0x103C,
+  OPENCL_C_VERSION: 0x103D,
+  LINKER_AVAILABLE: 0x103E,
+  BUILT_IN_KERNELS: 0x103F,
+  IMAGE_MAX_BUFFER_SIZE: 0x1040,
+  IMAGE_MAX_ARRAY_SIZE: 0x1041,
+  PARENT_DEVICE: 0x1042,
+  PARTITION_MAX_SUB_DEVICES: 0x1043,
+  PARTITION_PROPERTIES: 0x1044,
+  PARTITION_AFFINITY_DOMAIN: 0x1045,
+  PARTITION_TYPE: 0x1046,
+  REFERENCE_COUNT: 0x1047,
+  PREFERRED_INTEROP_USER_SYNC: 0x1048,
+  PRINTF_BUFFER_SIZE: 0x1049,
+  IMAGE_PITCH_ALIGNMENT: 0x104A,
+  IMAGE_BASE_ADDRESS_ALIGNMENT: 0x104B,
+  MAX_READ_WRITE_IMAGE_ARGS: 0x104C,
+  MAX_GLOBAL_VARIABLE_SIZE: 0x104D,
+  QUEUE_ON_DEVICE_PROPERTIES: 0x104E,
+  QUEUE_ON_DEVICE_PREFERRED_SIZE: 0x104F,
+  QUEUE_ON_DEVICE_MAX_SIZE: 0x1050,
+  MAX_ON_DEVICE_QUEUES: 0x1051,
+  MAX_ON_DEVICE_EVENTS: 0x1052,
+  SVM_CAPABILITIES: 0x1053,
+  GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE: 0x1054,
+  MAX_PIPE_ARGS: 0x1055,
+  PIPE_MAX_ACTIVE_RESERVATIONS: 0x1056,
+  PIPE_MAX_PACKET_SIZE: 0x1057,
+  PREFERRED_PLATFORM_ATOMIC_ALIGNMENT: 0x1058,
+  PREFERRED_GLOBAL_ATOMIC_ALIGNMENT: 0x1059,
+  PREFERRED_LOCAL_ATOMIC_ALIGNMENT: 0x105A,
+  IL_VERSION: 0x105B,
+  MAX_NUM_SUB_GROUPS: 0x105C,
+  SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS: 0x105D,
+  NUMERIC_VERSION: 0x105E,
+  EXTENSIONS_WITH_VERSION: 0x1060,
+  ILS_WITH_VERSION: 0x1061,
+  BUILT_IN_KERNELS_WITH_VERSION: 0x1062,
+  ATOMIC_MEMORY_CAPABILITIES: 0x1063,
+  ATOMIC_FENCE_CAPABILITIES: 0x1064,
+  NON_UNIFORM_WORK_GROUP_SUPPORT: 0x1065,
+  OPENCL_C_ALL_VERSIONS: 0x1066,
+  PREFERRED_WORK_GROUP_SIZE_MULTIPLE: 0x1067,
+  WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT: 0x1068,
+  GENERIC_ADDRESS_SPACE_SUPPORT: 0x1069,
+  OPENCL_C_FEATURES: 0x106F,
+  DEVICE_ENQUEUE_CAPABILITIES: 0x1070,
+  PIPE_SUPPORT: 0x1071,
+  LATEST_CONFORMANCE_VERSION_PASSED: 0x1072,
+  HALF_FP_CONFIG: 0x1033,
+} as const;
+
+/** Properties of floating-point arithmetic, a bit field. */
+export const FloatConfig = {
+  DENORM: 1n,
+  INF_NAN: 2n,
+  ROUND_TO_NEAREST: 4n,
+  ROUND_TO_ZERO: 8n,
+  ROUND_TO_INF: 16n,
+  FMA: 32n,
+  SOFT_FLOAT: 64n,
+  CORRECTLY_ROUNDED_DIVIDE_SQRT: 128n,
+} as const;
+
+/** Kinds of global memory caches. */
+export const MemCacheType = {
+  NONE: 0x0,
+  READ_ONLY_CACHE: 0x1,
+  READ_WRITE_CACHE: 0x2,
+} as const;
+
+/** Kinds of local memory. */
+export const LocalMemType = {
+  LOCAL: 0x1,
+  GLOBAL: 0x2,
+} as const;
+
+/** What a device can execute, a bit field. */
+export const ExecCapabilities = {
+  KERNEL: 1n,
+  NATIVE_KERNEL: 2n,
+} as const;
+
+/** Properties of a command queue, a bit field. */
+export const QueueProperties = {
+  OUT_OF_ORDER_EXEC_MODE_ENABLE: 1n,
+  PROFILING_ENABLE: 2n,
+  ON_DEVICE: 4n,
+  ON_DEVICE_DEFAULT: 8n,
+} as const;
+
+/** What clGetContextInfo can be asked. */
+export const ContextInfo = {
+  REFERENCE_COUNT: 0x1080,
+  DEVICES: 0x1081,
+  PROPERTIES: 0x1082,
+  NUM_DEVICES: 0x1083,
+} as const;
+
+/** Keys of the property list of a context. */
+export const ContextProperties = {
+  PLATFORM: 0x1084n,
+  INTEROP_USER_SYNC: 0x1085n,
+} as const;
+
+/** Keys of the property list of clCreateSubDevices. */
+export const DevicePartition = {
+  EQUALLY: 0x1086n,
+  BY_COUNTS: 0x1087n,
+  BY_COUNTS_LIST_END: 0x0n,
+  BY_AFFINITY_DOMAIN: 0x1088n,
+} as const;
+
+/** Domains to partition a device by, a bit field. */
+export const AffinityDomain = {
+  NUMA: 1n,
+  L4_CACHE: 2n,
+  L3_CACHE: 4n,
+  L2_CACHE: 8n,
+  L1_CACHE: 16n,
+  NEXT_PARTITIONABLE: 32n,
+} as const;
+
+/** Kinds of shared virtual memory, a bit field. */
+export const SvmCapabilities = {
+  COARSE_GRAIN_BUFFER: 1n,
+  FINE_GRAIN_BUFFER: 2n,
+  FINE_GRAIN_SYSTEM: 4n,
+  ATOMICS: 8n,
+} as const;
+
+/** What clGetCommandQueueInfo can be asked; SIZE is also a property key. */
+export const QueueInfo = {
+  CONTEXT: 0x1090,
+  DEVICE: 0x1091,
+  REFERENCE_COUNT: 0x1092,
+  PROPERTIES: 0x1093,
+  SIZE: 0x1094,
+  DEVICE_DEFAULT: 0x1095,
+  PROPERTIES_ARRAY: 0x1098,
+} as const;
+
+/** How a memory object is used and where it lies, a bit field. */
+export const MemFlags = {
+  READ_WRITE: 1n,
+  WRITE_ONLY: 2n,
+  READ_ONLY: 4n,
+  USE_HOST_PTR: 8n,
+  ALLOC_HOST_PTR: 16n,
+  COPY_HOST_PTR: 32n,
+  HOST_WRITE_ONLY: 128n,
+  HOST_READ_ONLY: 256n,
+  HOST_NO_ACCESS: 512n,
+  SVM_FINE_GRAIN_BUFFER: 1024n,
+  SVM_ATOMICS: 2048n,
+  KERNEL_READ_AND_WRITE: 4096n,
+} as const;
+
+/** How memory objects migrate, a bit field. */
+export const MigrationFlags = {
+  HOST: 1n,
+  CONTENT_UNDEFINED: 2n,
+} as const;
+
+/** Channels of an image element. */
+export const ChannelOrder = {
+  R: 0x10B0,
+  A: 0x10B1,
+  RG: 0x10B2,
+  RA: 0x10B3,
+  RGB: 0x10B4,
+  RGBA: 0x10B5,
+  BGRA: 0x10B6,
+  ARGB: 0x10B7,
+  INTENSITY: 0x10B8,
+  LUMINANCE: 0x10B9,
+  Rx: 0x10BA,
+  RGx: 0x10BB,
+  RGBx: 0x10BC,
+  DEPTH: 0x10BD,
+  DEPTH_STENCIL: 0x10BE,
+  sRGB: 0x10BF,
+  sRGBx: 0x10C0,
+  sRGBA: 0x10C1,
+  sBGRA: 0x10C2,
+  ABGR: 0x10C3,
+} as const;
+
+/** Data types of an image channel. */
+export const ChannelType = {
+  SNORM_INT8: 0x10D0,
+  SNORM_INT16: 0x10D1,
+  UNORM_INT8: 0x10D2,
+  UNORM_INT16: 0x10D3,
+  UNORM_SHORT_565: 0x10D4,
+  UNORM_SHORT_555: 0x10D5,
+  UNORM_INT_101010: 0x10D6,
+  SIGNED_INT8: 0x10D7,
+  SIGNED_INT16: 0x10D8,
+  SIGNED_INT32: 0x10D9,
+  UNSIGNED_INT8: 0x10DA,
+  UNSIGNED_INT16: 0x10DB,
+  UNSIGNED_INT32: 0x10DC,
+  HALF_FLOAT: 0x10DD,
+  FLOAT: 0x10DE,
+  UNORM_INT24: 0x10DF,
+  UNORM_INT_101010_2: 0x10E0,
+} as const;
+
+/** Kinds of memory objects. */
+export const MemObjectType = {
+  BUFFER: 0x10F0,
+  IMAGE2D: 0x10F1,
+  IMAGE3D: 0x10F2,
+  IMAGE2D_ARRAY: 0x10F3,
+  IMAGE1D: 0x10F4,
+  IMAGE1D_ARRAY: 0x10F5,
+  IMAGE1D_BUFFER: 0x10F6,
+  PIPE: 0x10F7,
+} as const;
+
+/** What clGetMemObjectInfo can be asked. */
+export const MemInfo = {
+  TYPE: 0x1100,
+  FLAGS: 0x1101,
+  SIZE: 0x1102,
+  HOST_PTR: 0x1103,
+  MAP_COUNT: 0x1104,
+  REFERENCE_COUNT: 0x1105,
+  CONTEXT: 0x1106,
+  ASSOCIATED_MEMOBJECT: 0x1107,
+  OFFSET: 0x1108,
+  USES_SVM_POINTER: 0x1109,
+  PROPERTIES: 0x110A,
+} as const;
+
+/** What clGetImageInfo can be asked. */
+export const ImageInfo = {
+  FORMAT: 0x1110,
+  ELEMENT_SIZE: 0x1111,
+  ROW_PITCH: 0x1112,
+  SLICE_PITCH: 0x1113,
+  WIDTH: 0x1114,
+  HEIGHT: 0x1115,
+  DEPTH: 0x1116,
+  ARRAY_SIZE: 0x1117,
+  BUFFER: 0x1118,
+  NUM_MIP_LEVELS: 0x1119,
+  NUM_SAMPLES: 0x111A,
+} as const;
+
+/** What clGetPipeInfo can be asked. */
+export const PipeInfo = {
+  PACKET_SIZE: 0x1120,
+  MAX_PACKETS: 0x1121,
+  PROPERTIES: 0x1122,
+} as const;
+
+/** What a sampler does outside of the image. */
+export const AddressingMode = {
+  NONE: 0x1130,
+  CLAMP_TO_EDGE: 0x1131,
+  CLAMP: 0x1132,
+  REPEAT: 0x1133,
+  MIRRORED_REPEAT: 0x1134,
+} as const;
+
+/** How a sampler filters. */
+export const FilterMode = {
+  NEAREST: 0x1140,
+  LINEAR: 0x1141,
+} as const;
+
+/** What clGetSamplerInfo can be asked, also property keys of a sampler. */
+export const SamplerInfo = {
+  REFERENCE_COUNT: 0x1150,
+  CONTEXT: 0x1151,
+  NORMALIZED_COORDS: 0x1152,
+  ADDRESSING_MODE: 0x1153,
+  FILTER_MODE: 0x1154,
+  MIP_FILTER_MODE: 0x1155,
+  LOD_MIN: 0x1156,
+  LOD_MAX: 0x1157,
+  PROPERTIES: 0x1158,
+} as const;
+
+/** How a mapped region is used, a bit field. */
+export const MapFlags = {
+  READ: 1n,
+  WRITE: 2n,
+  WRITE_INVALIDATE_REGION: 4n,
+} as const;
+
+/** What clGetProgramInfo can be asked. */
+export const ProgramInfo = {
+  REFERENCE_COUNT: 0x1160,
+  CONTEXT: 0x1161,
+  NUM_DEVICES: 0x1162,
+  DEVICES: 0x1163,
+  SOURCE: 0x1164,
+  BINARY_SIZES: 0x1165,
+  BINARIES: 0x1166,
+  NUM_KERNELS: 0x1167,
+  KERNEL_NAMES: 0x1168,
+  IL: 0x1169,
+  SCOPE_GLOBAL_CTORS_PRESENT: 0x116A,
+  SCOPE_GLOBAL_DTORS_PRESENT: 0x116B,
+} as const;
+
+/** What clGetProgramBuildInfo can be asked. */
+export const ProgramBuildInfo = {
+  BUILD_STATUS: 0x1181,
+  BUILD_OPTIONS: 0x1182,
+  BUILD_LOG: 0x1183,
+  BINARY_TYPE: 0x1184,
+  BUILD_GLOBAL_VARIABLE_TOTAL_SIZE: 0x1185,
+} as const;
+
+/** Kinds of program binaries. */
+export const ProgramBinaryType = {
+  NONE: 0x0,
+  COMPILED_OBJECT: 0x1,
+  LIBRARY: 0x2,
+  EXECUTABLE: 0x4,
+} as const;
+
+/** States of a program build. */
+export const BuildStatus = {
+  SUCCESS: 0,
+  NONE: -1,
+  ERROR: -2,
+  IN_PROGRESS: -3,
+} as const;
+
+/** What clGetKernelInfo can be asked. */
+export const KernelInfo = {
+  FUNCTION_NAME: 0x1190,
+  NUM_ARGS: 0x1191,
+  REFERENCE_COUNT: 0x1192,
+  CONTEXT: 0x1193,
+  PROGRAM: 0x1194,
+  ATTRIBUTES: 0x1195,
+} as const;
+
+/** What clGetKernelArgInfo can be asked. */
+export const KernelArgInfo = {
+  ADDRESS_QUALIFIER: 0x1196,
+  ACCESS_QUALIFIER: 0x1197,
+  TYPE_NAME: 0x1198,
+  TYPE_QUALIFIER: 0x1199,
+  NAME: 0x119A,
+} as const;
+
+/** Address spaces of kernel arguments. */
+export const ArgAddressQualifier = {
+  GLOBAL: 0x119B,
+  LOCAL: 0x119C,
+  CONSTANT: 0x119D,
+  PRIVATE: 0x119E,
+} as const;
+
+/** Access qualifiers of image arguments. */
+export const ArgAccessQualifier = {
+  READ_ONLY: 0x11A0,
+  WRITE_ONLY: 0x11A1,
+  READ_WRITE: 0x11A2,
+  NONE: 0x11A3,
+} as const;
+
+/** Type qualifiers of kernel arguments, a bit field. */
+export const ArgTypeQualifier = {
+  NONE: 0n,
+  CONST: 1n,
+  RESTRICT: 2n,
+  VOLATILE: 4n,
+  PIPE: 8n,
+} as const;
+
+/** What clGetKernelWorkGroupInfo can be asked. */
+export const WorkGroupInfo = {
+  WORK_GROUP_SIZE: 0x11B0,
+  COMPILE_WORK_GROUP_SIZE: 0x11B1,
+  LOCAL_MEM_SIZE: 0x11B2,
+  PREFERRED_WORK_GROUP_SIZE_MULTIPLE: 0x11B3,
+  PRIVATE_MEM_SIZE: 0x11B4,
+  GLOBAL_WORK_SIZE: 0x11B5,
+} as const;
+
+/** What clGetKernelSubGroupInfo can be asked. */
+export const SubGroupInfo = {
+  MAX_SUB_GROUP_SIZE_FOR_NDRANGE: 0x2033,
+  SUB_GROUP_COUNT_FOR_NDRANGE: 0x2034,
+  LOCAL_SIZE_FOR_SUB_GROUP_COUNT: 0x11B8,
+  MAX_NUM_SUB_GROUPS: 0x11B9,
+  COMPILE_NUM_SUB_GROUPS: 0x11BA,
+} as const;
+
+/** What clSetKernelExecInfo can set. */
+export const KernelExecInfo = {
+  SVM_PTRS: 0x11B6,
+  SVM_FINE_GRAIN_SYSTEM: 0x11B7,
+} as const;
+
+/** What clGetEventInfo can be asked. */
+export const EventInfo = {
+  COMMAND_QUEUE: 0x11D0,
+  COMMAND_TYPE: 0x11D1,
+  REFERENCE_COUNT: 0x11D2,
+  COMMAND_EXECUTION_STATUS: 0x11D3,
+  CONTEXT: 0x11D4,
+} as const;
+
+/** Kinds of commands. */
+export const CommandType = {
+  NDRANGE_KERNEL: 0x11F0,
+  TASK: 0x11F1,
+  NATIVE_KERNEL: 0x11F2,
+  READ_BUFFER: 0x11F3,
+  WRITE_BUFFER: 0x11F4,
+  COPY_BUFFER: 0x11F5,
+  READ_IMAGE: 0x11F6,
+  WRITE_IMAGE: 0x11F7,
+  COPY_IMAGE: 0x11F8,
+  COPY_IMAGE_TO_BUFFER: 0x11F9,
+  COPY_BUFFER_TO_IMAGE: 0x11FA,
+  MAP_BUFFER: 0x11FB,
+  MAP_IMAGE: 0x11FC,
+  UNMAP_MEM_OBJECT: 0x11FD,
+  MARKER: 0x11FE,
+  ACQUIRE_GL_OBJECTS: 0x11FF,
+  RELEASE_GL_OBJECTS: 0x1200,
+  READ_BUFFER_RECT: 0x1201,
+  WRITE_BUFFER_RECT: 0x1202,
+  COPY_BUFFER_RECT: 0x1203,
+  USER: 0x1204,
+  BARRIER: 0x1205,
+  MIGRATE_MEM_OBJECTS: 0x1206,
+  FILL_BUFFER: 0x1207,
+  FILL_IMAGE: 0x1208,
+  SVM_FREE: 0x1209,
+  SVM_MEMCPY: 0x120A,
+  SVM_MEMFILL: 0x120B,
+  SVM_MAP: 0x120C,
+  SVM_UNMAP: 0x120D,
+  SVM_MIGRATE_MEM: 0x120E,
+} as const;
+
+/** States of a command; a negative one is an error. */
+export const ExecutionStatus = {
+  COMPLETE: 0x0,
+  RUNNING: 0x1,
+  SUBMITTED: 0x2,
+  QUEUED: 0x3,
+} as const;
+
+/** How clCreateSubBuffer reads its argument. */
+export const BufferCreateType = {
+  REGION: 0x1220,
+} as const;
+
+/** Time stamps of a command, in nanoseconds. */
+export const ProfilingInfo = {
+  QUEUED: 0x1280,
+  SUBMIT: 0x1281,
+  START: 0x1282,
+  END: 0x1283,
+  COMPLETE: 0x1284,
+} as const;
+
+/** Memory orders and scopes of atomics, a bit field. */
+export const AtomicCapabilities = {
+  ORDER_RELAXED: 1n,
+  ORDER_ACQ_REL: 2n,
+  ORDER_SEQ_CST: 4n,
+  SCOPE_WORK_ITEM: 8n,
+  SCOPE_WORK_GROUP: 16n,
+  SCOPE_DEVICE: 32n,
+  SCOPE_ALL_DEVICES: 64n,
+} as const;
+
+/** What enqueueing from a kernel can do, a bit field. */
+export const DeviceEnqueueCapabilities = {
+  SUPPORTED: 1n,
+  REPLACEABLE_DEFAULT: 2n,
+} as const;
+
+/** Vendors without a PCI identifier. */
+export const KhronosVendorId = {
+  CODEPLAY: 0x10004,
+} as const;
+
+/** Layout of a packed version number. */
+export const Version = {
+  MAJOR_BITS: 10,
+  MINOR_BITS: 10,
+  PATCH_BITS: 12,
+  MAJOR_MASK: 1023,
+  MINOR_MASK: 1023,
+  PATCH_MASK: 4095,
+} as const;

@@ -1,0 +1,95 @@
+/**
+ * The environment variables of netcl: one table, one way to read them.
+ *
+ * @module
+ */
+
+/** What one variable does. */
+export interface EnvironmentVariable {
+  /** What it may hold. */
+  readonly values: string;
+  /** What holds when it is unset. */
+  readonly default: string;
+  /** What it decides. */
+  readonly description: string;
+}
+
+/** Every variable that netcl reads. */
+export const environmentVariables = {
+  NETCL_DEVICE: {
+    values: "auto, gpu, cl, cpu, cl:PLATFORM:DEVICE",
+    default: "auto",
+    description: "The device of a program that names none",
+  },
+  NETCL_OPENCL_LIBRARY: {
+    values: "a path or a library name",
+    default: "the system's libOpenCL",
+    description: "The OpenCL library to open, and no other",
+  },
+  NETCL_ASYNC_H2D: {
+    values: "0, 1",
+    default: "1",
+    description: "Whether copies to the device overlap with computing",
+  },
+  NETCL_PINNED_H2D: {
+    values: "0, 1",
+    default: "1 on discrete GPUs, else 0",
+    description: "Whether copies to the device go through pinned host memory",
+  },
+  NETCL_MAX_CACHED_GB: {
+    values: "a number of GiB",
+    default: "a share of the device's memory",
+    description: "The most that the persistent pool keeps cached",
+  },
+  NETCL_MEMORY_LIMIT: {
+    values: "bytes, or a number with KiB, MiB, GiB or %",
+    default: "90% of the device's memory",
+    description: "The most that netcl reserves on a device",
+  },
+  NETCL_POOL: {
+    values: "slab, persistent, buffer, svm",
+    default: "slab",
+    description: "The pool that device memory comes from",
+  },
+  NETCL_EAGER: {
+    values: "0, 1",
+    default: "0",
+    description: "Whether every operation runs at once, by itself",
+  },
+  NETCL_CACHE_DIR: {
+    values: "a folder, or off",
+    default: "netcl in the user's cache folder",
+    description: "Where compiled kernels are kept",
+  },
+  NETCL_DEBUG: {
+    values: "0, 1",
+    default: "0",
+    description: "Whether misuse that is counted otherwise throws",
+  },
+} as const satisfies Record<string, EnvironmentVariable>;
+
+/** The name of a variable in the table. */
+export type EnvironmentName = keyof typeof environmentVariables;
+
+/**
+ * Reads a variable of the table where the permission is granted already; never asks for it.
+ *
+ * @returns The value, or `undefined` where it is unset, empty or not allowed to be read.
+ */
+export function readEnvironment(name: EnvironmentName): string | undefined {
+  return readVariable(name);
+}
+
+/** The same for a variable of somebody else, such as a driver's. */
+export function readVariable(variable: string): string | undefined {
+  return mayUse(variable) ? Deno.env.get(variable) || undefined : undefined;
+}
+
+/** Sets a variable for the drivers in this process, unless it is set or setting is not allowed. */
+export function setDefaultVariable(variable: string, value: string): void {
+  if (mayUse(variable) && Deno.env.get(variable) === undefined) Deno.env.set(variable, value);
+}
+
+function mayUse(variable: string): boolean {
+  return Deno.permissions.querySync({ name: "env", variable }).state === "granted";
+}

@@ -1,0 +1,181 @@
+/**
+ * Kernels and their arguments.
+ *
+ * @module
+ */
+import { Buffer } from "./buffer.ts";
+import { KernelArgInfo, KernelInfo, WorkGroupInfo } from "./constants.ts";
+import type { Device } from "./device.ts";
+import { check, OpenCLError } from "./errors.ts";
+import { readers } from "./info.ts";
+import { type ArgumentEncoder, encoderOf } from "./kernel_args.ts";
+import { cl } from "./library.ts";
+import { OpenCLObject, releasers } from "./object.ts";
+import { toSize } from "./size.ts";
+import type { Handle } from "./symbols/types.ts";
+
+/**
+ * A kernel's argument: a buffer or what holds one, local memory in bytes, the bytes of a scalar, vector or
+ * struct, or a number that is converted by the declared type.
+ */
+export type KernelArg =
+  | Buffer
+  | { readonly buffer: Buffer }
+  | { readonly local: number }
+  | ArrayBufferView
+  | number
+  | bigint;
+
+/** What a kernel declares about one argument. */
+export interface ArgumentInfo {
+  /** Its name. */
+  readonly name: string;
+  /** Its type, as in `"float*"` or `"uint"`. */
+  readonly typeName: string;
+  /** `"global"`, `"local"`, `"constant"` or `"private"`. */
+  readonly addressSpace: "global" | "local" | "constant" | "private";
+}
+
+const addressSpaces = ["global", "local", "constant", "private"] as const;
+const handleOut = new BigUint64Array(1);
+
+/** A function of a program, together with the arguments that are set. */
+export class Kernel extends OpenCLObject<"Kernel"> {
+  /** Its name. */
+  readonly name: string;
+  /** How many arguments it declares. */
+  readonly numArgs: number;
+  #encoders: (ArgumentEncoder | undefined)[] = [];
+
+  /** Takes over one reference to a kernel. Programs make kernels. */
+  constructor(handle: Handle<"Kernel">) {
+    super("Kernel", handle, releasers.kernel);
+    this.name = this.#info("string", KernelInfo.FUNCTION_NAME);
+    this.numArgs = this.#info("u32", KernelInfo.NUM_ARGS);
+  }
+
+  /** Sets an argument to a buffer. */
+  setBuffer(index: number, buffer: Buffer): void {
+    handleOut[0] = buffer.unsafeHandle;
+    const status = cl.clSetKernelArg(this.unsafeHandle, index, 8n, handleOut);
+    if (status < 0) throw this.#argumentError(status, index);
+  }
+
+  /** Sets an argument to the bytes of an array: a scalar, a vector or a struct. */
+  setBytes(index: number, data: ArrayBufferView): void {
+    const size = toSize(data.byteLength, "an argument's size");
+    const status = cl.clSetKernelArg(this.unsafeHandle, index, size, data);
+    if (status < 0) throw this.#argumentError(status, index);
+  }
+
+  /** Gives a local argument its memory, in bytes for each work-group. */
+  setLocal(index: number, nbytes: number): void {
+    const size = toSize(nbytes, "a size of local memory");
+    const status = cl.clSetKernelArg(this.unsafeHandle, index, size, null);
+    if (status < 0) throw this.#argumentError(status, index);
+  }
+
+  /**
+   * Sets a scalar argument to a number, converted to the declared type.
+   *
+   * @throws {TypeError} If the type is not known (the program is a binary without argument info) or not a scalar.
+   */
+  setNumber(index: number, value: number | bigint): void {
+    const encoder = this.#encoders[index] ??= encoderOf(this.argument(index), index, this.name);
+    this.setBytes(index, encoder(value));
+  }
+
+  /** Sets an argument of any kind. */
+  setArg(index: number, value: KernelArg): void {
+    if (value instanceof Buffer) this.setBuffer(index, value);
+    else if (typeof value === "number" || typeof value === "bigint") this.setNumber(index, value);
+    else if (ArrayBuffer.isView(value)) this.setBytes(index, value);
+    else if ("buffer" in value) this.setBuffer(index, value.buffer);
+    else this.setLocal(index, value.local);
+  }
+
+  /** Sets all arguments. */
+  setArgs(args: readonly KernelArg[]): void {
+    if (args.length !== this.numArgs) {
+      throw new TypeError(
+        `Cannot launch ${this.name} with ${args.length} arguments: it declares ${this.numArgs}`,
+      );
+    }
+    for (let index = 0; index < args.length; index++) this.setArg(index, args[index]!);
+  }
+
+  /** What is declared about an argument; programs built by this library keep it. */
+  argument(index: number): ArgumentInfo {
+    const { NAME, TYPE_NAME, ADDRESS_QUALIFIER } = KernelArgInfo;
+    const kernel = this.unsafeHandle;
+    const call = "clGetKernelArgInfo";
+    const ask = (parameter: number, size: bigint, value: Uint8Array | null, out: null) =>
+      cl.clGetKernelArgInfo(kernel, index, parameter, size, value, out);
+    return {
+      name: readers.string(ask as never, NAME, call),
+      typeName: readers.string(ask as never, TYPE_NAME, call),
+      addressSpace: addressSpaces[readers.u32(ask as never, ADDRESS_QUALIFIER, call) - 0x119B]!,
+    };
+  }
+
+  /** The most work-items of a work-group of this kernel. */
+  workGroupSize(device?: Device): number {
+    return this.#workGroupInfo("size", WorkGroupInfo.WORK_GROUP_SIZE, device);
+  }
+
+  /** Multiples of this make the best work-group sizes. */
+  preferredWorkGroupSizeMultiple(device?: Device): number {
+    return this.#workGroupInfo("size", WorkGroupInfo.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, device);
+  }
+
+  /** Bytes of local memory that a work-group uses, with the arguments that are set. */
+  localMemSize(device?: Device): number {
+    return this.#workGroupInfo("size", WorkGroupInfo.LOCAL_MEM_SIZE, device);
+  }
+
+  /** Bytes of private memory that a work-item uses. */
+  privateMemSize(device?: Device): number {
+    return this.#workGroupInfo("size", WorkGroupInfo.PRIVATE_MEM_SIZE, device);
+  }
+
+  /** The sizes of `reqd_work_group_size`, or three zeros. */
+  compileWorkGroupSize(device?: Device): number[] {
+    return this.#workGroupInfo("sizes", WorkGroupInfo.COMPILE_WORK_GROUP_SIZE, device);
+  }
+
+  /** A copy with the same arguments set, where the library has clCloneKernel (OpenCL 2.1). */
+  clone(): Kernel {
+    const errorCode = new Int32Array(1);
+    const handle = cl.clCloneKernel(this.unsafeHandle, errorCode);
+    check(errorCode[0]!, "clCloneKernel");
+    return new Kernel(handle);
+  }
+
+  #info<K extends "string" | "u32">(kind: K, parameter: number): ReturnType<typeof readers[K]> {
+    const handle = this.unsafeHandle;
+    return readers[kind](
+      (name, size, value, out) => cl.clGetKernelInfo(handle, name, size, value, out),
+      parameter,
+      "clGetKernelInfo",
+    ) as ReturnType<typeof readers[K]>;
+  }
+
+  #workGroupInfo<K extends "size" | "sizes">(
+    kind: K,
+    parameter: number,
+    device?: Device,
+  ): ReturnType<typeof readers[K]> {
+    const kernel = this.unsafeHandle;
+    // 0 stands for the only device of the kernel's context.
+    const id = device?.unsafeHandle ?? 0n as Handle<"Device">;
+    return readers[kind](
+      (name, size, value, out) => cl.clGetKernelWorkGroupInfo(kernel, id, name, size, value, out),
+      parameter,
+      "clGetKernelWorkGroupInfo",
+    ) as ReturnType<typeof readers[K]>;
+  }
+
+  #argumentError(status: number, index: number): OpenCLError {
+    return new OpenCLError(status, "clSetKernelArg", `argument ${index} of ${this.name}`);
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * OpenCL for Deno: the whole of libOpenCL as TypeScript, typed and owned. One class per OpenCL object; a status
+ * is an exception; nothing is loaded before the first call. It imports nothing but itself.
+ *
+ * @example Add two vectors
+ * ```ts no-assert
+ * import { Buffer, CommandQueue, Context, isOpenCLAvailable, platforms, Program } from "@netcl/netcl/ffi";
+ *
+ * if (isOpenCLAvailable()) {
+ *   using context = new Context(platforms()[0]!.devices()[0]!);
+ *   using queue = new CommandQueue(context);
+ *   using program = new Program(context, `
+ *     kernel void add(global const float* a, global const float* b, global float* sum) {
+ *       const size_t i = get_global_id(0);
+ *       sum[i] = a[i] + b[i];
+ *     }`).build();
+ *   using kernel = program.kernel("add");
+ *   using a = new Buffer(context, 12, { data: new Float32Array([1, 2, 3]) });
+ *   using b = new Buffer(context, 12, { data: new Float32Array([4, 5, 6]) });
+ *   using sum = new Buffer(context, 12);
+ *   queue.run(kernel, { global: [3], args: [a, b, sum] });
+ *   const result = new Float32Array(3);
+ *   await queue.read(sum, result).wait();
+ *   console.log(result); // [5, 7, 9]
+ * }
+ * ```
+ *
+ * @module
+ */
+export * from "./constants.ts";
+export {
+  check,
+  DisposedError,
+  KernelBuildError,
+  OpenCLError,
+  OpenCLUnavailableError,
+  statusName,
+} from "./errors.ts";
+export {
+  type EnvironmentName,
+  type EnvironmentVariable,
+  environmentVariables,
+  readEnvironment,
+} from "./environment.ts";
+export { libraryPath, openLibrary } from "./library.ts";
+export { type GuardedSignal, ignoredSignals } from "./signals.ts";
+export type { FunctionName, OpenCLSymbols } from "./symbols.ts";
+export type { Handle, Memory } from "./symbols/types.ts";
+export { leakedObjects, liveObjects, type ObjectKind, OpenCLObject } from "./object.ts";
+export type { NameVersion } from "./info.ts";
+export { isOpenCLAvailable, Platform, platforms } from "./platform.ts";
+export { type AffinityName, Device, type DevicePartitioning, SubDevice } from "./device.ts";
+export { type DeviceProperties, deviceProperties, type DevicePropertyName } from "./device_info.ts";
+export { Context } from "./context.ts";
+export { Buffer, type BufferOptions } from "./buffer.ts";
+export { type Header, Program } from "./program.ts";
+export { type ArgumentInfo, Kernel, type KernelArg } from "./kernel.ts";
+export { Event, type EventProfile, UserEvent } from "./event.ts";
+export {
+  CommandQueue,
+  type LaunchOptions,
+  type MapOptions,
+  type QueueOptions,
+  type TransferOptions,
+} from "./command_queue.ts";
+export { MappedRegion } from "./mapped_region.ts";
+export { liveQueues, onQueueCreated } from "./queue_registry.ts";
+export { setWaitPolicy, type WaitPolicy } from "./waiting.ts";

@@ -1,0 +1,313 @@
+/**
+ * Programs: from source, binary or SPIR-V to kernels.
+ *
+ * @module
+ */
+import { sourceExcerpt } from "./build_log.ts";
+import { ProgramBuildInfo, ProgramInfo, Status } from "./constants.ts";
+import type { Context } from "./context.ts";
+import { Device } from "./device.ts";
+import { check, KernelBuildError } from "./errors.ts";
+import { readers } from "./info.ts";
+import { Kernel } from "./kernel.ts";
+import { cl } from "./library.ts";
+import { addressOf } from "./memory_address.ts";
+import { OpenCLObject, releasers } from "./object.ts";
+import type { Handle } from "./symbols/types.ts";
+import { underPolicy } from "./waiting.ts";
+
+/** A program that others include when they are compiled. */
+export interface Header {
+  /** The name between the quotes of `#include "name"`. */
+  readonly name: string;
+  /** A program made from the header's text. */
+  readonly program: Program;
+}
+
+/** `Program` makes these for its other constructors. */
+interface Existing {
+  readonly handle: Handle<"Program">;
+}
+
+const encoder = new TextEncoder();
+const cString = (value: string): Uint8Array<ArrayBuffer> => encoder.encode(value + "\0");
+const errorCode = new Int32Array(1);
+const buildFailures: readonly number[] = [
+  Status.CL_BUILD_PROGRAM_FAILURE,
+  Status.CL_COMPILE_PROGRAM_FAILURE,
+  Status.CL_LINK_PROGRAM_FAILURE,
+];
+
+/**
+ * A program, with one or more kernels.
+ *
+ * @example
+ * ```ts no-assert
+ * import { Context, isOpenCLAvailable, platforms, Program } from "@netcl/netcl/ffi";
+ *
+ * if (isOpenCLAvailable()) {
+ *   using context = new Context(platforms()[0]!.devices()[0]!);
+ *   using program = new Program(context, "kernel void f(global float* x) { x[0] = 1; }").build();
+ *   console.log(program.kernelNames);
+ * }
+ * ```
+ */
+export class Program extends OpenCLObject<"Program"> {
+  /** The context that it belongs to. */
+  readonly context: Context;
+  readonly #source: string;
+
+  /**
+   * @param context The context that it belongs to.
+   * @param source OpenCL C. Nothing is compiled yet.
+   */
+  constructor(context: Context, source: string | Existing) {
+    const handle = typeof source === "string" ? fromSource(context, source) : source.handle;
+    super("Program", handle, releasers.program);
+    this.context = context;
+    this.#source = typeof source === "string" ? source : "";
+  }
+
+  /**
+   * A program from what {@linkcode Program.binary} returned, on the same device and driver. It must be built
+   * as well, which is quick.
+   *
+   * @throws {OpenCLError} `CL_INVALID_BINARY` if the driver refuses it.
+   */
+  static fromBinary(context: Context, device: Device, binary: Uint8Array): Program {
+    const copy = new Uint8Array(binary);
+    const status = new Int32Array(1);
+    const handle = cl.clCreateProgramWithBinary(
+      context.unsafeHandle,
+      1,
+      new BigUint64Array([device.unsafeHandle]),
+      new BigUint64Array([BigInt(copy.byteLength)]),
+      new BigUint64Array([addressOf(copy)]),
+      status,
+      errorCode,
+    );
+    check(errorCode[0]!, "clCreateProgramWithBinary");
+    return new Program(context, { handle });
+  }
+
+  /**
+   * A program from an intermediate language, such as SPIR-V, where the device offers it: see
+   * `device.query("IL_VERSION")`.
+   */
+  static fromIL(context: Context, il: Uint8Array): Program {
+    const size = BigInt(il.byteLength);
+    const handle = cl.clCreateProgramWithIL(context.unsafeHandle, il, size, errorCode);
+    check(errorCode[0]!, "clCreateProgramWithIL");
+    return new Program(context, { handle });
+  }
+
+  /** A program of kernels that the devices have built in. */
+  static fromBuiltInKernels(context: Context, devices: Device[], names: string[]): Program {
+    const handle = cl.clCreateProgramWithBuiltInKernels(
+      context.unsafeHandle,
+      devices.length,
+      deviceList(devices),
+      cString(names.join(";")),
+      errorCode,
+    );
+    check(errorCode[0]!, "clCreateProgramWithBuiltInKernels", names.join(", "));
+    return new Program(context, { handle });
+  }
+
+  /**
+   * Links compiled programs to an executable one.
+   *
+   * @throws {KernelBuildError} If it fails.
+   */
+  static link(context: Context, programs: Program[], options = ""): Program {
+    const handles = new BigUint64Array(programs.map((program) => program.unsafeHandle));
+    const handle = cl.clLinkProgram(
+      context.unsafeHandle,
+      0,
+      null,
+      cString(options),
+      handles.length,
+      handles,
+      0n,
+      0n,
+      errorCode,
+    );
+    const status = errorCode[0]!;
+    if (handle === 0n) checkBuild(status, "clLinkProgram", "", "");
+    const linked = new Program(context, { handle });
+    try {
+      linked.#check(status, "clLinkProgram");
+      return linked;
+    } catch (error) {
+      linked.release();
+      throw error;
+    }
+  }
+
+  /**
+   * Compiles and links it for every device of the context. Blocks meanwhile.
+   *
+   * @param options Options of the compiler, as in `"-D N=4 -cl-fast-relaxed-math"`.
+   * @throws {KernelBuildError} With the compiler's log and the source lines that it names.
+   */
+  build(options = ""): this {
+    const text = cString(withArgInfo(options));
+    this.#check(cl.clBuildProgram(this.unsafeHandle, 0, null, text, 0n, 0n), "clBuildProgram");
+    return this;
+  }
+
+  /** The same without blocking the event loop. */
+  async buildAsync(options = ""): Promise<this> {
+    const text = cString(withArgInfo(options));
+    const handle = this.unsafeHandle;
+    check(cl.clRetainProgram(handle), "clRetainProgram"); // its owner may release it meanwhile
+    try {
+      const status = cl.clBuildProgramAsync(handle, 0, null, text, 0n, 0n);
+      this.#check(await underPolicy(status), "clBuildProgram");
+    } finally {
+      check(cl.clReleaseProgram(handle), "clReleaseProgram");
+    }
+    return this;
+  }
+
+  /**
+   * Compiles it without linking: see {@linkcode Program.link}.
+   *
+   * @throws {KernelBuildError} With the compiler's log and the source lines that it names.
+   */
+  compile(options = "", headers: Header[] = []): this {
+    const names = headers.map(({ name }) => cString(name));
+    const count = headers.length;
+    const status = cl.clCompileProgram(
+      this.unsafeHandle,
+      0,
+      null,
+      cString(withArgInfo(options)),
+      count,
+      count ? new BigUint64Array(headers.map(({ program }) => program.unsafeHandle)) : null,
+      count ? new BigUint64Array(names.map(addressOf)) : null,
+      0n,
+      0n,
+    );
+    this.#check(status, "clCompileProgram");
+    return this;
+  }
+
+  /** Sets a specialization constant of SPIR-V, before the build. */
+  setSpecializationConstant(id: number, value: ArrayBufferView): void {
+    const size = BigInt(value.byteLength);
+    check(
+      cl.clSetProgramSpecializationConstant(this.unsafeHandle, id, size, value),
+      "clSetProgramSpecializationConstant",
+    );
+  }
+
+  /**
+   * A kernel of it.
+   *
+   * @throws {OpenCLError} If there is none of that name, or the program is not built.
+   */
+  kernel(name: string): Kernel {
+    const handle = cl.clCreateKernel(this.unsafeHandle, cString(name), errorCode);
+    check(errorCode[0]!, "clCreateKernel", `kernel "${name}"`);
+    return new Kernel(handle);
+  }
+
+  /** All of its kernels. */
+  kernels(): Kernel[] {
+    const count = new Uint32Array(1), call = "clCreateKernelsInProgram";
+    check(cl.clCreateKernelsInProgram(this.unsafeHandle, 0, null, count), call);
+    const handles = new BigUint64Array(count[0]!);
+    check(cl.clCreateKernelsInProgram(this.unsafeHandle, count[0]!, handles, null), call);
+    return Array.from(handles, (handle) => new Kernel(handle as Handle<"Kernel">));
+  }
+
+  /** The names of its kernels, once it is built. */
+  get kernelNames(): string[] {
+    return this.#info("list", ProgramInfo.KERNEL_NAMES);
+  }
+
+  /** The devices that it is for. */
+  get devices(): Device[] {
+    return this.#info("bitsList", ProgramInfo.DEVICES)
+      .map((handle) => Device.of(handle as Handle<"Device">));
+  }
+
+  /** What the compiler said on a device; empty if it had nothing to say. */
+  log(device: Device): string {
+    const program = this.unsafeHandle;
+    return readers.string(
+      (parameter, size, value, out) =>
+        cl.clGetProgramBuildInfo(program, device.unsafeHandle, parameter, size, value, out),
+      ProgramBuildInfo.BUILD_LOG,
+      "clGetProgramBuildInfo",
+    );
+  }
+
+  /**
+   * The machine code for a device, to be kept and given to {@linkcode Program.fromBinary}.
+   *
+   * @throws {RangeError} If the program was not made for that device.
+   */
+  binary(device: Device): Uint8Array<ArrayBuffer> {
+    const index = this.devices.indexOf(device);
+    if (index < 0) {
+      throw new RangeError(`Cannot get a binary for "${device.name}": not its program`);
+    }
+    const sizes = this.#info("sizes", ProgramInfo.BINARY_SIZES);
+    const binaries = sizes.map((size) => new Uint8Array(size));
+    // A null pointer skips a device, so only the one that was asked for is copied.
+    const pointers = new BigUint64Array(sizes.length);
+    pointers[index] = addressOf(binaries[index]!);
+    const size = BigInt(pointers.byteLength), parameter = ProgramInfo.BINARIES;
+    check(
+      cl.clGetProgramInfo(this.unsafeHandle, parameter, size, pointers, null),
+      "clGetProgramInfo",
+    );
+    return binaries[index]!;
+  }
+
+  #info<K extends "list" | "bitsList" | "sizes">(
+    kind: K,
+    parameter: number,
+  ): ReturnType<typeof readers[K]> {
+    const handle = this.unsafeHandle;
+    return readers[kind](
+      (name, size, value, out) => cl.clGetProgramInfo(handle, name, size, value, out),
+      parameter,
+      "clGetProgramInfo",
+    ) as ReturnType<typeof readers[K]>;
+  }
+
+  #check(status: number, call: string): void {
+    if (status >= 0) return;
+    const logs = buildFailures.includes(status)
+      ? this.context.devices.map((device) => this.log(device)).filter((log) => log !== "")
+      : [];
+    checkBuild(status, call, this.#source, logs.join("\n"));
+  }
+}
+
+function checkBuild(status: number, call: string, source: string, log: string): void {
+  if (buildFailures.includes(status)) {
+    throw new KernelBuildError(status, call, log, sourceExcerpt(source, log));
+  }
+  check(status, call, log || undefined);
+}
+
+/** The types of arguments are what plain numbers are converted by. */
+function withArgInfo(options: string): string {
+  return options.includes("-cl-kernel-arg-info") ? options : `${options} -cl-kernel-arg-info`;
+}
+
+function deviceList(devices: readonly Device[]): BigUint64Array {
+  return new BigUint64Array(devices.map((device) => device.unsafeHandle));
+}
+
+function fromSource(context: Context, source: string): Handle<"Program"> {
+  const text = cString(source);
+  const pointer = new BigUint64Array([addressOf(text)]);
+  const handle = cl.clCreateProgramWithSource(context.unsafeHandle, 1, pointer, null, errorCode);
+  check(errorCode[0]!, "clCreateProgramWithSource");
+  return handle;
+}

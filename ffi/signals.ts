@@ -1,0 +1,65 @@
+/**
+ * What must be done about signals before the first OpenCL call.
+ *
+ * PoCL (through LLVM) replaces the handlers of SIGINT, SIGTERM and SIGHUP in clGetDeviceIDs. A
+ * listener added after that never runs: the first Ctrl+C kills the process. Deno installs its own
+ * handlers for the three at the first listener of any kind, and LLVM chains to those that it found.
+ * So one listener added and removed beforehand keeps every later one working. The same step would
+ * end `nohup`, which ignores a signal by disposition: such a signal gets a listener that does nothing.
+ *
+ * @module
+ */
+
+/** The signals whose handlers drivers are known to replace, with their numbers on Unix. */
+const guarded = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+
+/** A signal that {@linkcode primeSignals} guards. */
+export type GuardedSignal = keyof typeof guarded;
+
+let ignored: readonly GuardedSignal[] | null = null;
+
+/** The signals that were ignored when OpenCL was loaded, and so stay ignored; null before that. */
+export function ignoredSignals(): readonly GuardedSignal[] | null {
+  return ignored;
+}
+
+/** Primes the handlers once. Called by the loader before the first OpenCL call. */
+export function primeSignals(): void {
+  if (ignored !== null) return;
+  ignored = Deno.build.os === "windows" ? [] : readIgnoredSignals();
+  const idle = (): void => {};
+  Deno.addSignalListener("SIGINT", idle);
+  Deno.removeSignalListener("SIGINT", idle);
+  for (const signal of ignored) Deno.addSignalListener(signal, idle);
+}
+
+/** Asks libc for the dispositions; where that is not allowed, nothing counts as ignored. */
+function readIgnoredSignals(): GuardedSignal[] {
+  const libc = openLibc();
+  if (libc === null) return [];
+  // struct sigaction begins with the handler on Linux and macOS, and SIG_IGN is 1.
+  const action = new BigUint64Array(64);
+  const names = Object.keys(guarded) as GuardedSignal[];
+  const result = names.filter((name) => {
+    libc.symbols.sigaction(guarded[name], null, action);
+    return action[0] === 1n;
+  });
+  libc.close();
+  return result;
+}
+
+const libcFunctions = {
+  sigaction: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
+} as const;
+
+function openLibc(): Deno.DynamicLibrary<typeof libcFunctions> | null {
+  const path = Deno.build.os === "darwin" ? "libSystem.B.dylib" : "libc.so.6";
+  if (Deno.permissions.querySync({ name: "ffi" }).state !== "granted") return null;
+  try {
+    return Deno.dlopen(path, libcFunctions);
+  } catch (error) {
+    // Another libc: the guard against nohup is lost there, nothing else.
+    if (error instanceof Error && error.message.startsWith("Could not open library")) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * Memory of JavaScript that the driver reads or writes after the call that enqueued it.
+ *
+ * A synchronous foreign call keeps nothing alive once it returns: an array that is collected, or
+ * transferred to a worker, while the driver copies it, is wrong data or a crash. So a transfer
+ * that does not block goes through a copy that nobody else knows, unless the caller lends the
+ * array; and either is held here until the transfer's event is complete.
+ *
+ * @module
+ */
+import { check } from "./errors.ts";
+import { cl } from "./library.ts";
+import type { Handle } from "./symbols/types.ts";
+import { executionStatus } from "./waiting.ts";
+
+interface Transfer {
+  readonly event: Handle<"Event">;
+  /** What the driver reads or writes: only held. */
+  readonly memory: ArrayBufferView | ArrayBuffer;
+  /** What is left to do when it is complete. */
+  readonly finish: (() => void) | null;
+}
+
+/** The transfers of one queue, oldest first. */
+export class TransferList {
+  readonly #inOrder: boolean;
+  #transfers: Transfer[] = [];
+
+  constructor(inOrder: boolean) {
+    this.#inOrder = inOrder;
+  }
+
+  /** Holds `memory` until `event` is complete, then runs `finish`. */
+  add(event: Handle<"Event">, memory: Transfer["memory"], finish: (() => void) | null): void {
+    this.settle();
+    check(cl.clRetainEvent(event), "clRetainEvent"); // given back in settle()
+    this.#transfers.push({ event, memory, finish });
+    unsettled.add(this);
+  }
+
+  /** Lets go of what is complete. */
+  settle(): void {
+    if (this.#transfers.length === 0) return;
+    const done = this.#inOrder ? this.#takeFirst() : this.#takeAny();
+    if (this.#transfers.length === 0) unsettled.delete(this);
+    finishAll(done);
+  }
+
+  #takeFirst(): Transfer[] {
+    const busy = this.#transfers.findIndex(isBusy);
+    return this.#transfers.splice(0, busy < 0 ? this.#transfers.length : busy);
+  }
+
+  #takeAny(): Transfer[] {
+    const done: Transfer[] = [], busy: Transfer[] = [];
+    for (const transfer of this.#transfers) (isBusy(transfer) ? busy : done).push(transfer);
+    this.#transfers = busy;
+    return done;
+  }
+}
+
+// Reached from the module, not from the queues: a queue may be collected before its transfers end.
+const unsettled = new Set<TransferList>();
+
+/** Lets go of every transfer that is complete. Called after each wait. */
+export function settleTransfers(): void {
+  for (const list of unsettled) list.settle();
+}
+
+function isBusy({ event }: Transfer): boolean {
+  return executionStatus(event) > 0;
+}
+
+/** All are let go of, also when finishing one of them fails. */
+function finishAll(transfers: readonly Transfer[]): void {
+  const errors: unknown[] = [];
+  for (const { event, finish } of transfers) {
+    try {
+      if (finish !== null && executionStatus(event) === 0) finish();
+      check(cl.clReleaseEvent(event), "clReleaseEvent");
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw errors[0];
+}
+
+/**
+ * The bytes of an array that takes part in a transfer.
+ *
+ * @throws {TypeError} If its memory could move or is gone.
+ */
+export function transferable(view: ArrayBufferView, action: string): Uint8Array {
+  const { buffer } = view;
+  if (buffer instanceof ArrayBuffer && buffer.detached) {
+    throw new TypeError(`Cannot ${action} a transferred array: its memory belongs to someone else`);
+  }
+  if (buffer instanceof ArrayBuffer ? buffer.resizable : buffer.growable) {
+    throw new TypeError(
+      `Cannot ${action} an array over a resizable buffer, as it may move: copy it with slice()`,
+    );
+  }
+  return new Uint8Array(buffer, view.byteOffset, view.byteLength);
+}
