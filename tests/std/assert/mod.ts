@@ -26,6 +26,13 @@ export function assertEquals<T>(actual: T, expected: T, message?: string): void 
   }
 }
 
+/** Fails unless both are the same value or the same object. */
+export function assertStrictEquals<T>(actual: unknown, expected: T, message?: string): void {
+  if (!Object.is(actual, expected)) {
+    fail(message ?? `Expected the same value: got ${actual}, expected ${expected}`);
+  }
+}
+
 /** Fails unless the two numbers differ by at most `tolerance`. */
 export function assertAlmostEquals(actual: number, expected: number, tolerance = 1e-7): void {
   if (Object.is(actual, expected)) return;
