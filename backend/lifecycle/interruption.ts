@@ -1,0 +1,128 @@
+/**
+ * What Ctrl+C means to code that waits: a small state machine, apart from how signals arrive.
+ *
+ * calm -> draining (the signal came, the queues finish) -> interrupted (the error is delivered)
+ *
+ * Every call that waits while this happens rejects with the same {@linkcode InterruptedError}. If
+ * none waits, the next call that would wait or launch throws it, so that no loop runs past it. Once
+ * delivered, calls work again: user code must be able to read its tensors in order to save them.
+ */
+
+/**
+ * Thrown and rejected with when the user pressed Ctrl+C: by every call of netcl that waited for a
+ * device. Catch it to save; uncaught it ends the program with status 130 and no stack trace.
+ */
+export class InterruptedError extends Error {
+  /** "InterruptedError". */
+  override readonly name: string = "InterruptedError";
+
+  /**
+   * @param message What interrupted.
+   * @param options The cause: an error of the device while its queues were finished.
+   */
+  constructor(message: string = "Interrupted by SIGINT (Ctrl+C)", options?: ErrorOptions) {
+    super(message, options);
+  }
+}
+
+type Phase = "calm" | "draining" | "interrupted";
+
+let phase: Phase = "calm";
+let begun = 0;
+let drained = Promise.withResolvers<void>();
+let error: InterruptedError = new InterruptedError();
+let delivered = 0;
+let unhandled = 0;
+let controller = new AbortController();
+
+/**
+ * Aborted by the first Ctrl+C, after the queues are done; the reason is an
+ * {@linkcode InterruptedError}. `rearm()` puts a fresh signal in its place, so import this binding
+ * and do not keep a copy of it across a `rearm()`.
+ *
+ * @example Stopping a download when the user presses Ctrl+C
+ * ```ts no-eval
+ * import { interruptSignal } from "@netcl/netcl/backend";
+ *
+ * await fetch("https://example.com/weights", { signal: interruptSignal });
+ * ```
+ */
+export let interruptSignal: AbortSignal = controller.signal;
+
+/** Starts an interruption; false when one is under way or was not yet rearmed. */
+export function beginInterruption(): boolean {
+  if (phase !== "calm") return false;
+  phase = "draining";
+  begun++;
+  return true;
+}
+
+/**
+ * The queues are done: aborts {@linkcode interruptSignal} and lets the waiting calls reject.
+ *
+ * @param cause An error of the device while its queues were finished.
+ */
+export function completeInterruption(cause?: unknown): void {
+  if (phase !== "draining") return;
+  phase = "interrupted";
+  error = cause === undefined ? error : new InterruptedError(error.message, { cause });
+  controller.abort(error);
+  drained.resolve();
+}
+
+/** Back to calm, with a fresh {@linkcode interruptSignal}. */
+export function resetInterruption(): void {
+  if (phase === "draining") {
+    throw new Error("Cannot rearm while the first Ctrl+C is still waiting for the queues");
+  }
+  phase = "calm";
+  drained = Promise.withResolvers();
+  error = new InterruptedError();
+  delivered = unhandled = 0;
+  controller = new AbortController();
+  interruptSignal = controller.signal;
+}
+
+/** Throws the interrupt that nobody has been told of yet; for calls that launch or wait. */
+export function throwIfInterrupted(): void {
+  if (isUndelivered()) throw deliver();
+}
+
+/** Whether the signal came and the queues are being finished. */
+export function isDraining(): boolean {
+  return phase === "draining";
+}
+
+function isUndelivered(): boolean {
+  return phase === "interrupted" && delivered === 0;
+}
+
+/** The interrupt's error, counted as delivered. */
+export function deliver(): InterruptedError {
+  delivered++;
+  return error;
+}
+
+/**
+ * A wait for the device that Ctrl+C ends. It rejects only after the queues are done, so what a
+ * rejected read was given to write into is no longer written to.
+ *
+ * @param wait Settles with the device.
+ */
+export async function interruptible<T>(wait: Promise<T>): Promise<T> {
+  const before = begun;
+  if (phase === "draining" || isUndelivered()) {
+    // What is enqueued by now is not waited for: it may take for ever.
+    await Promise.race([wait, drained.promise]);
+  } else {
+    const value = await wait;
+    if (begun === before) return value;
+  }
+  await drained.promise;
+  throw deliver();
+}
+
+/** Counts an interrupt that no user code caught; true when none of its receivers did. */
+export function countUnhandled(): boolean {
+  return ++unhandled >= delivered;
+}

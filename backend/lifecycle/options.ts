@@ -1,0 +1,45 @@
+/**
+ * How signals are handled: what the program says, else what the environment says.
+ */
+import { readVariable } from "../../ffi/environment.ts";
+
+/** How netcl ends a program; see {@linkcode configureSignals}. */
+export interface SignalOptions {
+  /** Whether netcl handles SIGINT and SIGTERM. Default: NETCL_SIGNALS, else true. */
+  readonly enabled?: boolean;
+  /**
+   * Milliseconds that the queues get to finish after the first Ctrl+C or a SIGTERM, and after an
+   * uncaught error. Default: NETCL_SIGINT_GRACE_MS, else 3000.
+   */
+  readonly graceMs?: number;
+}
+
+let chosen: SignalOptions = {};
+
+/** Sets what the program wants; takes effect where it is read next. */
+export function setSignalOptions(options: SignalOptions): void {
+  if (options.graceMs !== undefined && !(options.graceMs >= 0)) {
+    throw new RangeError(
+      `Cannot wait ${options.graceMs} ms for the queues: graceMs is a number from 0`,
+    );
+  }
+  chosen = { ...chosen, ...options };
+}
+
+/** Whether netcl handles signals. */
+export function handlesSignals(): boolean {
+  if (chosen.enabled !== undefined) return chosen.enabled;
+  const value = readVariable("NETCL_SIGNALS") ?? "1";
+  if (value === "0" || value === "1") return value === "1";
+  throw new RangeError(`NETCL_SIGNALS is "${value}": write 0 or 1`);
+}
+
+/** How long the queues may take to finish before the program ends without them. */
+export function graceMs(): number {
+  if (chosen.graceMs !== undefined) return chosen.graceMs;
+  const value = readVariable("NETCL_SIGINT_GRACE_MS") ?? "3000";
+  if (/^\d+$/.test(value)) return Number(value);
+  throw new RangeError(
+    `NETCL_SIGINT_GRACE_MS is "${value}": write a whole number of milliseconds, such as 3000`,
+  );
+}

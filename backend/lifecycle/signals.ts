@@ -1,0 +1,115 @@
+/**
+ * The listeners: first Ctrl+C, SIGTERM, and what is left of them afterwards.
+ */
+import { ignoredSignals } from "../../ffi/signals.ts";
+import { drain, napSync } from "./draining.ts";
+import { beginInterruption, completeInterruption, resetInterruption } from "./interruption.ts";
+import { exitNow } from "./libc.ts";
+import { arm, disarm, type EndingSignal } from "./native_handlers.ts";
+import { graceMs, handlesSignals, setSignalOptions, type SignalOptions } from "./options.ts";
+
+const statuses: Record<EndingSignal, number> = { SIGINT: 130, SIGTERM: 143 };
+const listeners: Record<EndingSignal, () => void> = {
+  SIGINT: () => void interrupt(),
+  SIGTERM: () => void terminate(),
+};
+const all = Object.keys(listeners) as EndingSignal[];
+const listening = new Set<EndingSignal>();
+let active = false;
+
+/** Starts to listen, unless the user wants to do it alone. What `nohup` ignores stays ignored. */
+export function listenForSignals(): void {
+  active = true;
+  if (handlesSignals()) all.forEach(listen);
+}
+
+/** Stops listening: signals do what they do by default, or what other listeners do. */
+export function stopListening(): void {
+  active = false;
+  all.forEach(muteSignals);
+}
+
+function listen(signal: EndingSignal): void {
+  if (listening.has(signal) || ignoredSignals()?.includes(signal)) return;
+  if (signal === "SIGTERM" && Deno.build.os === "windows") return; // has no such event
+  Deno.addSignalListener(signal, listeners[signal]);
+  listening.add(signal);
+  arm(signal);
+}
+
+/** Takes our listener away, so that the next such signal has its default action at once. */
+export function muteSignals(signal: EndingSignal): void {
+  if (!listening.delete(signal)) return;
+  Deno.removeSignalListener(signal, listeners[signal]);
+  disarm(signal);
+}
+
+async function interrupt(): Promise<void> {
+  muteSignals("SIGINT");
+  if (!beginInterruption()) return;
+  const { finished, errors } = await drain(performance.now() + graceMs());
+  if (!finished) exitNow(130);
+  completeInterruption(errors[0]);
+}
+
+async function terminate(): Promise<void> {
+  muteSignals("SIGTERM");
+  await drain(performance.now() + graceMs());
+  Deno.kill(Deno.pid, "SIGTERM"); // the default ending, unless the user listens as well
+}
+
+/** Ends the program the way that `signal` does by default, whoever else listens. */
+export function dieBy(signal: EndingSignal): never {
+  muteSignals(signal);
+  Deno.kill(Deno.pid, signal);
+  napSync(250); // Deno's signal thread ends the process within milliseconds
+  Deno.exit(statuses[signal]);
+}
+
+/**
+ * Lets netcl handle signals or not, and sets the grace window. By default the first Ctrl+C
+ * lets the queues finish for at most 3 seconds and then rejects what awaits with an
+ * `InterruptedError`; the second one ends the program at once; SIGTERM lets the queues
+ * finish and then ends the program. With `enabled: false` (or NETCL_SIGNALS=0) signals are yours.
+ *
+ * @param options What to change.
+ * @throws {RangeError} When `graceMs` is not a number from 0.
+ *
+ * @example A server that ends itself
+ * ```ts
+ * import { configureSignals } from "@netcl/netcl/backend";
+ *
+ * configureSignals({ enabled: false });
+ * ```
+ */
+export function configureSignals(options: SignalOptions): void {
+  setSignalOptions(options);
+  if (!active) return;
+  stopListening();
+  listenForSignals();
+}
+
+/**
+ * Goes on after a caught `InterruptedError`: `interruptSignal` becomes a fresh one, and the next
+ * Ctrl+C is again a first one.
+ *
+ * @throws {Error} While the first Ctrl+C still waits for the queues.
+ *
+ * @example Asking before ending
+ * ```ts no-eval
+ * import { InterruptedError, rearm } from "@netcl/netcl/backend";
+ *
+ * try {
+ *   await train();
+ * } catch (error) {
+ *   if (!(error instanceof InterruptedError) || confirm("Stop?")) throw error;
+ *   rearm();
+ * }
+ *
+ * async function train(): Promise<void> {}
+ * ```
+ */
+export function rearm(): void {
+  resetInterruption();
+  if (active) listenForSignals();
+}

@@ -1,0 +1,61 @@
+/**
+ * Synchronous waits that Ctrl+C can end. No listener runs while JavaScript is blocked, so the wait
+ * asks the device, naps, and asks the kernel whether a signal came.
+ */
+import { drainSync, napSync } from "./draining.ts";
+import {
+  beginInterruption,
+  completeInterruption,
+  deliver,
+  isDraining,
+  throwIfInterrupted,
+} from "./interruption.ts";
+import { exitNow } from "./libc.ts";
+import { hasFired } from "./native_handlers.ts";
+import { graceMs } from "./options.ts";
+import { dieBy, muteSignals } from "./signals.ts";
+
+const SPIN_MS = 0.05;
+const MIN_NAP_MS = 0.02;
+const MAX_NAP_MS = 2;
+
+/**
+ * Blocks until `isDone()`.
+ *
+ * @param isDone Asks the device; cheap.
+ * @throws {InterruptedError} After the first Ctrl+C, when the queues are done.
+ */
+export function waitSync(isDone: () => boolean): void {
+  throwIfInterrupted();
+  const start = performance.now();
+  let waited = 0;
+  while (!isDone()) {
+    if (waited < SPIN_MS) {
+      waited = performance.now() - start;
+      continue;
+    }
+    obeySignals();
+    // A tenth of the time waited so far: the wait is at most that much longer than the work.
+    napSync(Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, waited / 10)));
+    waited = performance.now() - start;
+  }
+}
+
+/** Does here what the listeners would do, if a signal came that they cannot see. */
+export function obeySignals(): void {
+  if (hasFired("SIGTERM")) {
+    drainSync(performance.now() + graceMs());
+    dieBy("SIGTERM");
+  }
+  if (isDraining() || hasFired("SIGINT")) interruptSync();
+}
+
+function interruptSync(): never {
+  beginInterruption(); // false when the listener did it, and this wait was begun by another task
+  const { finished, errors } = drainSync(performance.now() + graceMs());
+  if (!finished) exitNow(130);
+  // Until here the disposition was the default one, so that a second Ctrl+C ended the program.
+  muteSignals("SIGINT");
+  completeInterruption(errors[0]);
+  throw deliver();
+}
