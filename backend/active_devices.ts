@@ -40,7 +40,8 @@ export function closeDevice(handle: DeviceHandle): void {
         `write \`using dev = device("${handle.selector}")\``,
     );
   }
-  const [later] = opened.splice(position).slice(1);
+  const later = opened[position + 1];
+  opened.splice(position, 1); // the later block stays as it is, and closes in its turn
   if (later === undefined) return;
   throw new Error(
     `Cannot close device "${handle.selector}" before "${later.selector}", which was opened after ` +

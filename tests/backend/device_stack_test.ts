@@ -47,10 +47,12 @@ Deno.test("the same device may be opened inside itself", () => {
   assertStrictEquals(manager.active, other);
 });
 
-Deno.test("closing out of order is an error that names both, and closes what it was called on", () => {
+Deno.test("closing out of order is an error that names both, and leaves the later block alone", () => {
   using first = device("cpu");
   const second = device(other);
   assertThrows(() => first[Symbol.dispose](), Error, 'before "other"');
+  assertStrictEquals(manager.active, other);
+  second[Symbol.dispose]();
   assertThrows(() => second[Symbol.dispose](), Error, "not open here");
   device("cpu"); // for the end of the block
 });
