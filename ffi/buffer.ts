@@ -59,6 +59,8 @@ export class Buffer extends OpenCLObject<"Mem"> {
   readonly #hostMemory: ArrayBufferView | null;
 
   /**
+   * Makes a buffer.
+   *
    * @param context The context that it belongs to.
    * @param nbytes Its size in bytes; OpenCL has no buffer of 0 bytes.
    * @throws {OpenCLError} If the size is out of range or the flags contradict each other. Many drivers

@@ -7,90 +7,34 @@ import type { Buffer } from "./buffer.ts";
 import { MapFlags, MigrationFlags, QueueProperties } from "./constants.ts";
 import type { Context } from "./context.ts";
 import type { Device } from "./device.ts";
-import { check, OpenCLError } from "./errors.ts";
-import { Event } from "./event.ts";
-import type { Kernel, KernelArg } from "./kernel.ts";
+import { check } from "./errors.ts";
+import { type Event, takeEvent } from "./event.ts";
+import { eventList, eventOut, listEvents } from "./event_list.ts";
+import type { Kernel } from "./kernel.ts";
 import { cl } from "./library.ts";
 import { MappedRegion } from "./mapped_region.ts";
 import { OpenCLObject, releasers } from "./object.ts";
+import type {
+  BufferCopyOptions,
+  FillOptions,
+  LaunchOptions,
+  MapOptions,
+  MigrateOptions,
+  QueueOptions,
+  TransferOptions,
+} from "./queue_options.ts";
 import { registerQueue } from "./queue_registry.ts";
 import { checkRange, toSize } from "./size.ts";
 import type { Handle } from "./symbols/types.ts";
-import { settleTransfers, transferable, TransferList } from "./transfers.ts";
+import { download, settleTransfers, transferable, TransferList, upload } from "./transfers.ts";
+import { checkDimensions, launchError, writeSizes } from "./work_sizes.ts";
 import { hasWaitPolicy, underPolicy, waitForEventSync } from "./waiting.ts";
 
-/** How a queue is made. */
-export interface QueueOptions {
-  /** Whether events carry time stamps. */
-  readonly profiling?: boolean;
-  /** Whether commands may overtake each other; order then comes from wait lists and barriers only. */
-  readonly outOfOrder?: boolean;
-}
-
-/** How bytes move between a buffer and an array. */
-export interface TransferOptions {
-  /** Where they begin in the buffer, in bytes. */
-  readonly offset?: number;
-  /** Whether to return only when it is done. */
-  readonly blocking?: boolean;
-  /**
-   * Lends the array to the driver, which saves a copy: leave it alone, and do not transfer it to
-   * anyone, until the event is complete.
-   */
-  readonly borrow?: boolean;
-  /** What to wait for. */
-  readonly wait?: readonly Event[];
-}
-
-/** What part of a buffer to map, and for what. */
-export interface MapOptions {
-  /** Whether the host will read it; true by default. */
-  readonly read?: boolean;
-  /** Whether the host will write it; true by default. */
-  readonly write?: boolean;
-  /** Whether to drop the former content, which saves a copy on discrete devices. */
-  readonly discard?: boolean;
-  /** Where it begins, in bytes. */
-  readonly offset?: number;
-  /** How many bytes; by default the rest. */
-  readonly nbytes?: number;
-  /** Whether to wait until it may be touched; true by default. */
-  readonly blocking?: boolean;
-  /** What to wait for. */
-  readonly wait?: readonly Event[];
-}
-
-/** A launch. */
-export interface LaunchOptions {
-  /** Work-items, in 1 to 3 dimensions. */
-  readonly global: readonly number[];
-  /** Work-items of a work-group; the driver chooses where it is left out. */
-  readonly local?: readonly number[];
-  /** All arguments; without them those that are set hold. */
-  readonly args?: readonly KernelArg[];
-  /** Where the global ids begin. */
-  readonly offset?: readonly number[];
-  /** What to wait for. */
-  readonly wait?: readonly Event[];
-}
-
-/** A box of bytes of a buffer or an array: `[x in bytes, y in rows, z in slices]`. */
-export interface RectLayout {
-  /** Where it begins; the corner by default. */
-  readonly origin?: readonly [number, number, number];
-  /** Bytes from row to row; by default the region's width. */
-  readonly rowPitch?: number;
-  /** Bytes from slice to slice; by default rows times row pitch. */
-  readonly slicePitch?: number;
-}
-
-// Out-parameters and lists of one call at a time: every call below is synchronous.
+// Out-parameters of one call at a time: every call below is synchronous.
 const errorCode = new Int32Array(1);
-const eventOut = new BigUint64Array(1);
 const globalOut = new BigUint64Array(3);
 const localOut = new BigUint64Array(3);
 const offsetOut = new BigUint64Array(3);
-let waitList = new BigUint64Array(16);
 
 /**
  * A queue of commands for one device. Commands run in the order of the calls, unless it was made with
@@ -127,6 +71,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   #finishingNext: Promise<void> | null = null;
 
   /**
+   * Makes a queue.
+   *
    * @param context The context that it belongs to.
    * @param device One of the context's devices; the first one by default.
    */
@@ -147,26 +93,22 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @throws {TypeError} If the array's memory may move or is gone.
    */
   write(buffer: Buffer, data: ArrayBufferView, options: TransferOptions = {}): Event {
-    const { offset = 0, blocking = false, borrow = blocking, wait } = options;
-    const bytes = transferable(data, "write from");
-    const source = borrow ? bytes : bytes.slice();
-    checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
-    const direct = blocking && !hasWaitPolicy();
-    return this.#transfer(
-      cl.clEnqueueWriteBuffer(
+    const { offset = 0, wait } = options;
+    return upload(this, data, options, (bytes, blocking) => {
+      checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
+      const status = cl.clEnqueueWriteBuffer(
         this.unsafeHandle,
         buffer.unsafeHandle,
-        direct ? 1 : 0,
+        blocking,
         toSize(offset, "an offset"),
         toSize(bytes.byteLength, "a size"),
-        source,
+        bytes,
         listEvents(wait),
-        wait?.length ? waitList : null,
+        eventList(wait),
         eventOut,
-      ),
-      "clEnqueueWriteBuffer",
-      { memory: source, finish: null, blocking, direct },
-    );
+      );
+      return takeEvent(status, "clEnqueueWriteBuffer", this);
+    });
   }
 
   /**
@@ -176,38 +118,29 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @throws {TypeError} If the array's memory may move or is gone.
    */
   read(buffer: Buffer, into: ArrayBufferView, options: TransferOptions = {}): Event {
-    const { offset = 0, blocking = false, borrow = blocking, wait } = options;
-    const bytes = transferable(into, "read into");
-    const target = borrow ? bytes : new Uint8Array(bytes.byteLength);
-    checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
-    const direct = blocking && !hasWaitPolicy();
-    return this.#transfer(
-      cl.clEnqueueReadBuffer(
+    const { offset = 0, wait } = options;
+    return download(this, into, options, (bytes, blocking) => {
+      checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
+      const status = cl.clEnqueueReadBuffer(
         this.unsafeHandle,
         buffer.unsafeHandle,
-        direct ? 1 : 0,
+        blocking,
         toSize(offset, "an offset"),
         toSize(bytes.byteLength, "a size"),
-        target,
+        bytes,
         listEvents(wait),
-        wait?.length ? waitList : null,
+        eventList(wait),
         eventOut,
-      ),
-      "clEnqueueReadBuffer",
-      { memory: target, finish: borrow ? null : () => deliver(target, into), blocking, direct },
-    );
+      );
+      return takeEvent(status, "clEnqueueReadBuffer", this);
+    });
   }
 
   /** Copies bytes from buffer to buffer. */
   copy(
     source: Buffer,
     destination: Buffer,
-    options: {
-      readonly sourceOffset?: number;
-      readonly destinationOffset?: number;
-      readonly nbytes?: number;
-      readonly wait?: readonly Event[];
-    } = {},
+    options: BufferCopyOptions = {},
   ): Event {
     const { sourceOffset = 0, destinationOffset = 0, wait } = options;
     const { nbytes = source.nbytes - sourceOffset } = options;
@@ -221,21 +154,17 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       toSize(destinationOffset, "an offset"),
       toSize(nbytes, "a size"),
       listEvents(wait),
-      wait?.length ? waitList : null,
+      eventList(wait),
       eventOut,
     );
-    return this.#event(status, "clEnqueueCopyBuffer");
+    return takeEvent(status, "clEnqueueCopyBuffer", this);
   }
 
   /** Repeats a pattern over a buffer: 1, 2, 4 ... 128 bytes, which must divide offset and size. */
   fill(
     buffer: Buffer,
     pattern: ArrayBufferView,
-    options: {
-      readonly offset?: number;
-      readonly nbytes?: number;
-      readonly wait?: readonly Event[];
-    } = {},
+    options: FillOptions = {},
   ): Event {
     const { offset = 0, wait } = options;
     const { nbytes = buffer.nbytes - offset } = options;
@@ -248,10 +177,10 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       toSize(offset, "an offset"),
       toSize(nbytes, "a size"),
       listEvents(wait),
-      wait?.length ? waitList : null,
+      eventList(wait),
       eventOut,
     );
-    return this.#event(status, "clEnqueueFillBuffer");
+    return takeEvent(status, "clEnqueueFillBuffer", this);
   }
 
   /**
@@ -271,11 +200,11 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       writeSizes(global, globalOut),
       local ? writeSizes(local, localOut) : null,
       listEvents(wait),
-      wait?.length ? waitList : null,
+      eventList(wait),
       eventOut,
     );
     if (status < 0) throw launchError(status, kernel, global, local);
-    return new Event(eventOut[0] as Handle<"Event">, this);
+    return takeEvent(status, "clEnqueueNDRangeKernel", this);
   }
 
   /** Launches a kernel whose arguments are set, without an event and without making any object. */
@@ -296,7 +225,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       null,
       null,
     );
-    if (status < 0) throw launchError(status, kernel, numbers(global), local && numbers(local));
+    if (status < 0) throw launchError(status, kernel, global, local);
   }
 
   /** The same with an event. */
@@ -317,8 +246,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       null,
       eventOut,
     );
-    if (status < 0) throw launchError(status, kernel, numbers(global), local && numbers(local));
-    return new Event(eventOut[0] as Handle<"Event">, this);
+    if (status < 0) throw launchError(status, kernel, global, local);
+    return takeEvent(status, "clEnqueueNDRangeKernel", this);
   }
 
   /** Maps a buffer, so that the host can touch its memory. */
@@ -335,11 +264,11 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       toSize(offset, "an offset"),
       toSize(nbytes, "a size"),
       listEvents(wait),
-      wait?.length ? waitList : null,
+      eventList(wait),
       eventOut,
       errorCode,
     );
-    const event = this.#event(errorCode[0]!, "clEnqueueMapBuffer");
+    const event = takeEvent(errorCode[0]!, "clEnqueueMapBuffer", this);
     if (blocking && !direct) event.waitSync();
     return new MappedRegion(address, nbytes, event, () => this.#unmap(buffer, address));
   }
@@ -353,7 +282,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       null,
       eventOut,
     );
-    return this.#event(status, "clEnqueueUnmapMemObject");
+    return takeEvent(status, "clEnqueueUnmapMemObject", this);
   }
 
   /**
@@ -362,11 +291,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    */
   migrate(
     buffers: readonly Buffer[],
-    options: {
-      readonly toHost?: boolean;
-      readonly contentUndefined?: boolean;
-      readonly wait?: readonly Event[];
-    } = {},
+    options: MigrateOptions = {},
   ): Event {
     const { wait } = options;
     const flags = (options.toHost ? MigrationFlags.HOST : 0n) |
@@ -377,26 +302,24 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       new BigUint64Array(buffers.map((buffer) => buffer.unsafeHandle)),
       flags,
       listEvents(wait),
-      wait?.length ? waitList : null,
+      eventList(wait),
       eventOut,
     );
-    return this.#event(status, "clEnqueueMigrateMemObjects");
+    return takeEvent(status, "clEnqueueMigrateMemObjects", this);
   }
 
   /** An event that completes after `wait`, or after everything enqueued so far. */
   marker(wait?: readonly Event[]): Event {
-    const count = listEvents(wait);
-    const list = count ? waitList : null;
+    const count = listEvents(wait), list = eventList(wait);
     const status = cl.clEnqueueMarkerWithWaitList(this.unsafeHandle, count, list, eventOut);
-    return this.#event(status, "clEnqueueMarkerWithWaitList");
+    return takeEvent(status, "clEnqueueMarkerWithWaitList", this);
   }
 
   /** The same, and nothing enqueued later begins before it. */
   barrier(wait?: readonly Event[]): Event {
-    const count = listEvents(wait);
-    const list = count ? waitList : null;
+    const count = listEvents(wait), list = eventList(wait);
     const status = cl.clEnqueueBarrierWithWaitList(this.unsafeHandle, count, list, eventOut);
-    return this.#event(status, "clEnqueueBarrierWithWaitList");
+    return takeEvent(status, "clEnqueueBarrierWithWaitList", this);
   }
 
   /** Sends everything that was enqueued to the device. */
@@ -445,25 +368,14 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     settleTransfers();
   }
 
-  #event(status: number, call: string): Event {
-    check(status, call);
-    return new Event(eventOut[0] as Handle<"Event">, this);
-  }
-
-  #transfer(
-    status: number,
-    call: string,
-    { memory, finish, blocking, direct }: {
-      memory: Uint8Array;
-      finish: (() => void) | null;
-      blocking: boolean;
-      direct: boolean;
-    },
-  ): Event {
-    const event = this.#event(status, call);
-    if (!direct) this.#transfers.add(event.unsafeHandle, memory, finish);
-    if (blocking && !direct) event.waitSync();
-    return event;
+  /**
+   * Keeps memory of JavaScript alive until an event is complete: for transfers that are enqueued by
+   * calls of one's own.
+   *
+   * @param finish Runs in the first wait after the event is complete, unless it failed.
+   */
+  hold(event: Event, memory: ArrayBufferView, finish: (() => void) | null = null): void {
+    this.#transfers.add(event, memory, finish);
   }
 }
 
@@ -481,54 +393,7 @@ function createQueue(
   return handle;
 }
 
-/** Puts the events into the shared list and returns their number. */
-function listEvents(events: readonly Event[] | undefined): number {
-  if (events === undefined) return 0;
-  if (events.length > waitList.length) waitList = new BigUint64Array(2 * events.length);
-  for (let i = 0; i < events.length; i++) waitList[i] = events[i]!.unsafeHandle;
-  return events.length;
-}
-
-function writeSizes(sizes: readonly number[], out: BigUint64Array): BigUint64Array {
-  for (let i = 0; i < sizes.length; i++) out[i] = toSize(sizes[i]!, "a work size");
-  return out;
-}
-
-function checkDimensions(kernel: Kernel, { global, local, offset }: LaunchOptions): void {
-  const dimensions = global.length;
-  if (dimensions < 1 || dimensions > 3) {
-    throw new RangeError(
-      `Cannot launch ${kernel.name} over [${global}]: work sizes have 1 to 3 dimensions`,
-    );
-  }
-  for (const other of [local, offset]) {
-    if (other && other.length !== dimensions) {
-      throw new RangeError(
-        `Cannot launch ${kernel.name} over [${global}] with [${other}]: the dimensions differ`,
-      );
-    }
-  }
-}
-
-function numbers(sizes: BigUint64Array): number[] {
-  return Array.from(sizes, Number);
-}
-
-function launchError(
-  status: number,
-  kernel: Kernel,
-  global: readonly number[],
-  local: readonly number[] | null | undefined,
-): OpenCLError {
-  const sizes = `[${global}]${local ? ` in groups of [${local}]` : ""}`;
-  return new OpenCLError(status, "clEnqueueNDRangeKernel", `${kernel.name} over ${sizes}`);
-}
-
 function mapFlags({ read = true, write = true, discard = false }: MapOptions): bigint {
   if (discard) return MapFlags.WRITE_INVALIDATE_REGION;
   return (read ? MapFlags.READ : 0n) | (write ? MapFlags.WRITE : 0n);
-}
-
-function deliver(bytes: Uint8Array, into: ArrayBufferView): void {
-  transferable(into, "finish a read into").set(bytes);
 }

@@ -31,6 +31,8 @@ export class Context extends OpenCLObject<"Context"> {
   readonly devices: Device[];
 
   /**
+   * Makes a context.
+   *
    * @param devices One device, or several of one platform.
    * @throws {RangeError} If there is none.
    */

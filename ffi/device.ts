@@ -4,9 +4,9 @@
  * @module
  */
 import { AffinityDomain, DeviceInfo, DevicePartition, DeviceType } from "./constants.ts";
-import { type DeviceProperties, deviceProperties, type DevicePropertyName } from "./device_info.ts";
+import { deviceProperties, type DevicePropertyName } from "./device_info.ts";
 import { check } from "./errors.ts";
-import { type InfoCall, readers } from "./info.ts";
+import { type InfoCall, type PropertyTypes, readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
 import { Platform } from "./platform.ts";
@@ -46,6 +46,7 @@ export class Device {
   /** The raw handle, for calls that this library does not wrap. */
   readonly unsafeHandle: Handle<"Device">;
 
+  /** Devices come from platforms. */
   protected constructor(handle: Handle<"Device">) {
     this.unsafeHandle = handle;
     this.#ask = (parameter, size, value, sizeOut) =>
@@ -71,9 +72,9 @@ export class Device {
    * if (isOpenCLAvailable()) console.log(platforms()[0]!.devices()[0]!.query("MAX_WORK_ITEM_SIZES"));
    * ```
    */
-  query<K extends DevicePropertyName>(property: K): DeviceProperties[K] {
+  query<K extends DevicePropertyName>(property: K): PropertyTypes[(typeof deviceProperties)[K]] {
     const read = readers[deviceProperties[property]];
-    return read(this.#ask, DeviceInfo[property], "clGetDeviceInfo") as DeviceProperties[K];
+    return read(this.#ask, DeviceInfo[property], "clGetDeviceInfo");
   }
 
   /** Its name. */

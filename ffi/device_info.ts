@@ -4,7 +4,7 @@
  * @module
  */
 import type { DeviceInfo } from "./constants.ts";
-import type { PropertyKind, PropertyValue } from "./info.ts";
+import type { PropertyKind } from "./info.ts";
 
 /** The kind of every property that a device can be asked for. */
 export const deviceProperties = {
@@ -122,8 +122,3 @@ export const deviceProperties = {
 
 /** The name of a device's property. */
 export type DevicePropertyName = keyof typeof deviceProperties;
-
-/** The values of a device's properties. */
-export type DeviceProperties = {
-  [K in DevicePropertyName]: PropertyValue<typeof deviceProperties[K]>;
-};

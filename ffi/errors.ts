@@ -56,6 +56,7 @@ export function statusName(code: number): string {
 
 /** An OpenCL call failed. */
 export class OpenCLError extends Error {
+  /** The class, as in traces. */
   override readonly name: string = "OpenCLError";
   /** The status code, as in `-5`. */
   readonly code: number;
@@ -65,6 +66,8 @@ export class OpenCLError extends Error {
   readonly call: string;
 
   /**
+   * Makes the error of a status.
+   *
    * @param code The status code.
    * @param call The C function that returned it.
    * @param detail What was being done, if the name of the function does not say it.
@@ -89,11 +92,14 @@ export class OpenCLError extends Error {
 
 /** A program did not compile or link. */
 export class KernelBuildError extends OpenCLError {
+  /** The class, as in traces. */
   override readonly name: string = "KernelBuildError";
   /** What the compiler said. */
   readonly log: string;
 
   /**
+   * Makes the error of a build.
+   *
    * @param code The status of the build.
    * @param call The C function that failed.
    * @param log The compiler's log.
@@ -108,11 +114,13 @@ export class KernelBuildError extends OpenCLError {
 
 /** There is no OpenCL to use, or not this part of it. The message says what to do. */
 export class OpenCLUnavailableError extends Error {
+  /** The class, as in traces. */
   override readonly name: string = "OpenCLUnavailableError";
 }
 
 /** An object was used after its release. */
 export class DisposedError extends ReferenceError {
+  /** The class, as in traces. */
   override readonly name: string = "DisposedError";
 }
 

@@ -6,6 +6,7 @@
 import { CommandType, EventInfo, ProfilingInfo } from "./constants.ts";
 import type { Context } from "./context.ts";
 import { check, OpenCLError } from "./errors.ts";
+import { eventOut } from "./event_list.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
@@ -13,8 +14,8 @@ import type { Handle } from "./symbols/types.ts";
 import { settleTransfers } from "./transfers.ts";
 import { executionStatus, waitForEvent, waitForEventSync } from "./waiting.ts";
 
-/** What an event needs to know of its queue. */
-export interface EventQueue {
+/** What an event needs of its queue. */
+export interface Flushable {
   /** Sends everything that was enqueued to the device. */
   flush(): void;
 }
@@ -42,11 +43,11 @@ const stamp = new BigUint64Array(1);
  * collected.
  */
 export class Event extends OpenCLObject<"Event"> {
-  readonly #queue: EventQueue | null;
+  readonly #queue: Flushable | null;
   #waiting: Promise<void> | null = null;
 
   /** Takes over one reference to an event. Commands make events; this is for calls made by hand. */
-  constructor(handle: Handle<"Event">, queue: EventQueue | null = null) {
+  constructor(handle: Handle<"Event">, queue: Flushable | null = null) {
     super("Event", handle, releasers.event);
     this.#queue = queue;
   }
@@ -122,10 +123,17 @@ export class Event extends OpenCLObject<"Event"> {
   }
 }
 
+/** The event that an enqueue function has just put into {@linkcode eventOut}. */
+export function takeEvent(status: number, call: string, queue: Flushable): Event {
+  check(status, call);
+  return new Event(eventOut[0] as Handle<"Event">, queue);
+}
+
 const errorCode = new Int32Array(1);
 
 /** An event that the program itself completes; commands can wait for it. */
 export class UserEvent extends Event {
+  /** Makes an event that is not complete. */
   constructor(context: Context) {
     const handle = cl.clCreateUserEvent(context.unsafeHandle, errorCode);
     check(errorCode[0]!, "clCreateUserEvent");

@@ -64,57 +64,73 @@ function nameVersions(bytes: Uint8Array<ArrayBuffer>): NameVersion[] {
   });
 }
 
+/** The value of each kind of property. */
+export interface PropertyTypes {
+  /** Text. */
+  string: string;
+  /** Words of a text, between blanks. */
+  words: string[];
+  /** Words of a text, between semicolons. */
+  list: string[];
+  /** A number of 32 bits. */
+  u32: number;
+  /** A truth value. */
+  bool: boolean;
+  /** A size, or another number of 64 bits. */
+  size: number;
+  /** A bit field or a handle. */
+  bits: bigint;
+  /** Sizes. */
+  sizes: number[];
+  /** Handles, or a property list. */
+  bitsList: bigint[];
+  /** A packed version, as in `"3.0.0"`. */
+  version: string;
+  /** Names with versions. */
+  nameVersions: NameVersion[];
+  /** Bytes, such as those of an identifier. */
+  hex: string;
+}
+
+/** A kind of property. */
+export type PropertyKind = keyof PropertyTypes;
+
+type Readers = {
+  [K in PropertyKind]: (ask: InfoCall, parameter: number, call: string) => PropertyTypes[K];
+};
+
+function split(separator: RegExp): Readers["words"] {
+  return (ask, parameter, call) =>
+    readString(ask, parameter, call).split(separator).filter((word) => word.length > 0);
+}
+
 /** How each kind of property is read. */
-export const readers = {
+export const readers: Readers = {
   string: readString,
-  /** Words of a string that is separated by blanks. */
-  words: (ask: InfoCall, parameter: number, call: string): string[] =>
-    readString(ask, parameter, call).split(/\s+/).filter((word) => word.length > 0),
-  /** Words of a string that is separated by semicolons. */
-  list: (ask: InfoCall, parameter: number, call: string): string[] =>
-    readString(ask, parameter, call).split(";").filter((word) => word.length > 0),
-  u32: (ask: InfoCall, parameter: number, call: string): number => {
+  words: split(/\s+/),
+  list: split(/;/),
+  u32(ask, parameter, call) {
     readScalar(ask, parameter, call, 4n);
     return scratch32[0]!;
   },
-  i32: (ask: InfoCall, parameter: number, call: string): number => {
-    readScalar(ask, parameter, call, 4n);
-    return scratch32[0]! | 0;
-  },
-  bool: (ask: InfoCall, parameter: number, call: string): boolean => {
+  bool(ask, parameter, call) {
     readScalar(ask, parameter, call, 4n);
     return scratch32[0] !== 0;
   },
-  /** A size or a 64-bit count, as a number. */
-  size: (ask: InfoCall, parameter: number, call: string): number => {
+  size(ask, parameter, call) {
     readScalar(ask, parameter, call, 8n);
     return scratch32[0]! + scratch32[1]! * 2 ** 32;
   },
-  /** A bit field or a handle. */
-  bits: (ask: InfoCall, parameter: number, call: string): bigint => {
+  bits(ask, parameter, call) {
     readScalar(ask, parameter, call, 8n);
     return scratch[0]!;
   },
-  sizes: (ask: InfoCall, parameter: number, call: string): number[] =>
-    Array.from(words(readBytes(ask, parameter, call)), Number),
-  /** Handles, or a property list. */
-  bitsList: (ask: InfoCall, parameter: number, call: string): bigint[] =>
-    Array.from(words(readBytes(ask, parameter, call))),
-  version: (ask: InfoCall, parameter: number, call: string): string => {
+  sizes: (ask, parameter, call) => Array.from(words(readBytes(ask, parameter, call)), Number),
+  bitsList: (ask, parameter, call) => Array.from(words(readBytes(ask, parameter, call))),
+  version(ask, parameter, call) {
     readScalar(ask, parameter, call, 4n);
     return version(scratch32[0]!);
   },
-  nameVersions: (ask: InfoCall, parameter: number, call: string): NameVersion[] =>
-    nameVersions(readBytes(ask, parameter, call)),
-  hex: (ask: InfoCall, parameter: number, call: string): string =>
-    readBytes(ask, parameter, call).toHex(),
-} as const;
-
-/** A kind of property. */
-export type PropertyKind = keyof typeof readers;
-
-/** Which properties an object has: name to kind. */
-export type PropertyTable = { readonly [name: string]: PropertyKind };
-
-/** The value of a property of that kind. */
-export type PropertyValue<K extends PropertyKind> = ReturnType<typeof readers[K]>;
+  nameVersions: (ask, parameter, call) => nameVersions(readBytes(ask, parameter, call)),
+  hex: (ask, parameter, call) => readBytes(ask, parameter, call).toHex(),
+};

@@ -7,7 +7,7 @@ import { Buffer } from "./buffer.ts";
 import { KernelArgInfo, KernelInfo, WorkGroupInfo } from "./constants.ts";
 import type { Device } from "./device.ts";
 import { check, OpenCLError } from "./errors.ts";
-import { readers } from "./info.ts";
+import { type InfoCall, type PropertyTypes, readers } from "./info.ts";
 import { type ArgumentEncoder, encoderOf } from "./kernel_args.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
@@ -109,12 +109,12 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     const { NAME, TYPE_NAME, ADDRESS_QUALIFIER } = KernelArgInfo;
     const kernel = this.unsafeHandle;
     const call = "clGetKernelArgInfo";
-    const ask = (parameter: number, size: bigint, value: Uint8Array | null, out: null) =>
+    const ask: InfoCall = (parameter, size, value, out) =>
       cl.clGetKernelArgInfo(kernel, index, parameter, size, value, out);
     return {
-      name: readers.string(ask as never, NAME, call),
-      typeName: readers.string(ask as never, TYPE_NAME, call),
-      addressSpace: addressSpaces[readers.u32(ask as never, ADDRESS_QUALIFIER, call) - 0x119B]!,
+      name: readers.string(ask, NAME, call),
+      typeName: readers.string(ask, TYPE_NAME, call),
+      addressSpace: addressSpaces[readers.u32(ask, ADDRESS_QUALIFIER, call) - 0x119B]!,
     };
   }
 
@@ -151,20 +151,20 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     return new Kernel(handle);
   }
 
-  #info<K extends "string" | "u32">(kind: K, parameter: number): ReturnType<typeof readers[K]> {
+  #info<K extends "string" | "u32">(kind: K, parameter: number): PropertyTypes[K] {
     const handle = this.unsafeHandle;
     return readers[kind](
       (name, size, value, out) => cl.clGetKernelInfo(handle, name, size, value, out),
       parameter,
       "clGetKernelInfo",
-    ) as ReturnType<typeof readers[K]>;
+    );
   }
 
   #workGroupInfo<K extends "size" | "sizes">(
     kind: K,
     parameter: number,
     device?: Device,
-  ): ReturnType<typeof readers[K]> {
+  ): PropertyTypes[K] {
     const kernel = this.unsafeHandle;
     // 0 stands for the only device of the kernel's context.
     const id = device?.unsafeHandle ?? 0n as Handle<"Device">;
@@ -172,7 +172,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
       (name, size, value, out) => cl.clGetKernelWorkGroupInfo(kernel, id, name, size, value, out),
       parameter,
       "clGetKernelWorkGroupInfo",
-    ) as ReturnType<typeof readers[K]>;
+    );
   }
 
   #argumentError(status: number, index: number): OpenCLError {

@@ -44,25 +44,47 @@ export {
 } from "./environment.ts";
 export { libraryPath, openLibrary } from "./library.ts";
 export { type GuardedSignal, ignoredSignals } from "./signals.ts";
-export type { FunctionName, OpenCLSymbols } from "./symbols.ts";
-export type { Handle, Memory } from "./symbols/types.ts";
-export { leakedObjects, liveObjects, type ObjectKind, OpenCLObject } from "./object.ts";
-export type { NameVersion } from "./info.ts";
+export {
+  type FunctionName,
+  functions,
+  type OpenCLFunctions,
+  type OpenCLSymbols,
+  waitingFunctions,
+} from "./symbols.ts";
+export * from "./symbols/objects.ts";
+export * from "./symbols/programs.ts";
+export * from "./symbols/commands.ts";
+export type {
+  Call,
+  Calls,
+  FunctionTable,
+  FunctionType,
+  Handle,
+  HandleType,
+  Memory,
+  Value,
+  Values,
+  ValueType,
+} from "./symbols/types.ts";
+export {
+  leakedObjects,
+  liveObjects,
+  type ObjectKind,
+  OpenCLObject,
+  type Releaser,
+} from "./object.ts";
+export type { NameVersion, PropertyKind, PropertyTypes } from "./info.ts";
 export { isOpenCLAvailable, Platform, platforms } from "./platform.ts";
 export { type AffinityName, Device, type DevicePartitioning, SubDevice } from "./device.ts";
-export { type DeviceProperties, deviceProperties, type DevicePropertyName } from "./device_info.ts";
+export { deviceProperties, type DevicePropertyName } from "./device_info.ts";
 export { Context } from "./context.ts";
 export { Buffer, type BufferOptions } from "./buffer.ts";
-export { type Header, Program } from "./program.ts";
+export { type ExistingProgram, type Header, Program } from "./program.ts";
 export { type ArgumentInfo, Kernel, type KernelArg } from "./kernel.ts";
-export { Event, type EventProfile, UserEvent } from "./event.ts";
-export {
-  CommandQueue,
-  type LaunchOptions,
-  type MapOptions,
-  type QueueOptions,
-  type TransferOptions,
-} from "./command_queue.ts";
+export { Event, type EventProfile, type Flushable, UserEvent } from "./event.ts";
+export { CommandQueue } from "./command_queue.ts";
+export type * from "./queue_options.ts";
+export type { CopyOptions } from "./transfers.ts";
 export { MappedRegion } from "./mapped_region.ts";
 export { liveQueues, onQueueCreated } from "./queue_registry.ts";
 export { setWaitPolicy, type WaitPolicy } from "./waiting.ts";

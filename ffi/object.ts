@@ -81,6 +81,8 @@ export abstract class OpenCLObject<Kind extends string> implements Disposable {
   #handle: bigint;
 
   /**
+   * Takes ownership of a handle.
+   *
    * @param kind What it counts as.
    * @param handle A handle with one reference, which passes to this object.
    * @param releaser How that reference is given back.

@@ -8,7 +8,7 @@ import { ProgramBuildInfo, ProgramInfo, Status } from "./constants.ts";
 import type { Context } from "./context.ts";
 import { Device } from "./device.ts";
 import { check, KernelBuildError } from "./errors.ts";
-import { readers } from "./info.ts";
+import { type PropertyTypes, readers } from "./info.ts";
 import { Kernel } from "./kernel.ts";
 import { cl } from "./library.ts";
 import { addressOf } from "./memory_address.ts";
@@ -24,8 +24,9 @@ export interface Header {
   readonly program: Program;
 }
 
-/** `Program` makes these for its other constructors. */
-interface Existing {
+/** A program that was made by a call of one's own. */
+export interface ExistingProgram {
+  /** A handle with one reference, which passes to the new object. */
   readonly handle: Handle<"Program">;
 }
 
@@ -58,10 +59,12 @@ export class Program extends OpenCLObject<"Program"> {
   readonly #source: string;
 
   /**
+   * Makes a program from source.
+   *
    * @param context The context that it belongs to.
-   * @param source OpenCL C. Nothing is compiled yet.
+   * @param source OpenCL C, or a program that exists. Nothing is compiled yet.
    */
-  constructor(context: Context, source: string | Existing) {
+  constructor(context: Context, source: string | ExistingProgram) {
     const handle = typeof source === "string" ? fromSource(context, source) : source.handle;
     super("Program", handle, releasers.program);
     this.context = context;
@@ -270,13 +273,13 @@ export class Program extends OpenCLObject<"Program"> {
   #info<K extends "list" | "bitsList" | "sizes">(
     kind: K,
     parameter: number,
-  ): ReturnType<typeof readers[K]> {
+  ): PropertyTypes[K] {
     const handle = this.unsafeHandle;
     return readers[kind](
       (name, size, value, out) => cl.clGetProgramInfo(handle, name, size, value, out),
       parameter,
       "clGetProgramInfo",
-    ) as ReturnType<typeof readers[K]>;
+    );
   }
 
   #check(status: number, call: string): void {

@@ -10,11 +10,15 @@
  * @module
  */
 
-/** The signals whose handlers drivers are known to replace, with their numbers on Unix. */
-const guarded = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
-
 /** A signal that {@linkcode primeSignals} guards. */
-export type GuardedSignal = keyof typeof guarded;
+export type GuardedSignal = "SIGHUP" | "SIGINT" | "SIGTERM";
+
+/** The signals whose handlers drivers are known to replace, with their numbers on Unix. */
+const guarded: { readonly [signal in GuardedSignal]: number } = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGTERM: 15,
+};
 
 let ignored: readonly GuardedSignal[] | null = null;
 

@@ -24,25 +24,62 @@ import {
   profilingFunctions,
   programFunctions,
 } from "./symbols/programs.ts";
-import type { Calls } from "./symbols/types.ts";
+import { type Calls, CommandQueue, Program } from "./symbols/types.ts";
 
 /** Twins of functions that wait, for use off the main thread. */
 export const waitingFunctions = {
-  clFinishAsync: { ...completionFunctions.clFinish, name: "clFinish", nonblocking: true },
+  clFinishAsync: {
+    name: "clFinish",
+    parameters: [
+      CommandQueue, // cl_command_queue command_queue
+    ],
+    result: "i32", // cl_int
+    nonblocking: true,
+  },
   clWaitForEventsAsync: {
-    ...eventFunctions.clWaitForEvents,
     name: "clWaitForEvents",
+    parameters: [
+      "u32", // cl_uint num_events
+      "buffer", // const cl_event* event_list
+    ],
+    result: "i32", // cl_int
     nonblocking: true,
   },
   clBuildProgramAsync: {
-    ...programFunctions.clBuildProgram,
     name: "clBuildProgram",
+    parameters: [
+      Program, // cl_program program
+      "u32", // cl_uint num_devices
+      "buffer", // const cl_device_id* device_list
+      "buffer", // const char* options
+      "u64", // void (*pfn_notify)(...)
+      "u64", // void* user_data
+    ],
+    result: "i32", // cl_int
     nonblocking: true,
   },
 } as const;
 
 /** The whole table, in the order of cl.h. */
-export const functions = {
+export type OpenCLFunctions =
+  & typeof platformFunctions
+  & typeof deviceFunctions
+  & typeof contextFunctions
+  & typeof commandQueueFunctions
+  & typeof memoryObjectFunctions
+  & typeof sharedVirtualMemoryFunctions
+  & typeof samplerFunctions
+  & typeof programFunctions
+  & typeof kernelFunctions
+  & typeof eventFunctions
+  & typeof profilingFunctions
+  & typeof completionFunctions
+  & typeof commandFunctions
+  & typeof extensionFunctions
+  & typeof waitingFunctions;
+
+/** The whole table, in the order of cl.h. */
+export const functions: OpenCLFunctions = {
   ...platformFunctions,
   ...deviceFunctions,
   ...contextFunctions,
@@ -58,10 +95,10 @@ export const functions = {
   ...commandFunctions,
   ...extensionFunctions,
   ...waitingFunctions,
-} as const;
+};
 
 /** A function of the table, by its C name. */
-export type FunctionName = keyof typeof functions;
+export type FunctionName = keyof OpenCLFunctions;
 
 /** The functions of the table as TypeScript calls. */
-export type OpenCLSymbols = Calls<typeof functions>;
+export type OpenCLSymbols = Calls<OpenCLFunctions>;

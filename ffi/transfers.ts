@@ -8,15 +8,29 @@
  *
  * @module
  */
-import { check } from "./errors.ts";
+import { check, OpenCLError } from "./errors.ts";
+import type { Event } from "./event.ts";
 import { cl } from "./library.ts";
 import type { Handle } from "./symbols/types.ts";
-import { executionStatus } from "./waiting.ts";
+import { executionStatus, hasWaitPolicy } from "./waiting.ts";
+
+/** How bytes move between the device and an array. */
+export interface CopyOptions {
+  /** Whether to return only when it is done. */
+  readonly blocking?: boolean;
+  /**
+   * Lends the array to the driver, which saves a copy: leave it alone, and do not transfer it to
+   * anyone, until the event is complete.
+   */
+  readonly borrow?: boolean;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
 
 interface Transfer {
   readonly event: Handle<"Event">;
   /** What the driver reads or writes: only held. */
-  readonly memory: ArrayBufferView | ArrayBuffer;
+  readonly memory: ArrayBufferView;
   /** What is left to do when it is complete. */
   readonly finish: (() => void) | null;
 }
@@ -31,10 +45,15 @@ export class TransferList {
   }
 
   /** Holds `memory` until `event` is complete, then runs `finish`. */
-  add(event: Handle<"Event">, memory: Transfer["memory"], finish: (() => void) | null): void {
+  add(event: Event, memory: ArrayBufferView, finish: (() => void) | null): void {
     this.settle();
-    check(cl.clRetainEvent(event), "clRetainEvent"); // given back in settle()
-    this.#transfers.push({ event, memory, finish });
+    const handle = event.unsafeHandle;
+    const status = cl.clRetainEvent(handle); // given back in settle()
+    if (status < 0) {
+      event.waitSync(); // it cannot be held, so it must be done before this returns
+      check(status, "clRetainEvent");
+    }
+    this.#transfers.push({ event: handle, memory, finish });
     unsettled.add(this);
   }
 
@@ -77,12 +96,72 @@ function finishAll(transfers: readonly Transfer[]): void {
   for (const { event, finish } of transfers) {
     try {
       if (finish !== null && executionStatus(event) === 0) finish();
-      check(cl.clReleaseEvent(event), "clReleaseEvent");
     } catch (error) {
       errors.push(error);
     }
+    const status = cl.clReleaseEvent(event);
+    if (status < 0) errors.push(new OpenCLError(status, "clReleaseEvent"));
   }
   if (errors.length > 0) throw errors[0];
+}
+
+/** What holds memory until an event is complete: a queue. */
+export interface Holder {
+  /** Holds `memory` until `event` is complete, then runs `finish`. */
+  hold(event: Event, memory: ArrayBufferView, finish?: (() => void) | null): void;
+}
+
+/**
+ * Enqueues a copy to the device.
+ *
+ * @param enqueue Passes the bytes and the blocking flag to C.
+ */
+export function upload(
+  queue: Holder,
+  data: ArrayBufferView,
+  { blocking = false, borrow = blocking }: CopyOptions,
+  enqueue: (bytes: Uint8Array, blocking: number) => Event,
+): Event {
+  const bytes = transferable(data, "write from");
+  return move(queue, borrow ? bytes : bytes.slice(), blocking, null, enqueue);
+}
+
+/**
+ * Enqueues a copy from the device.
+ *
+ * @param enqueue Passes the bytes and the blocking flag to C.
+ */
+export function download(
+  queue: Holder,
+  into: ArrayBufferView,
+  { blocking = false, borrow = blocking }: CopyOptions,
+  enqueue: (bytes: Uint8Array, blocking: number) => Event,
+): Event {
+  const bytes = transferable(into, "read into");
+  if (borrow) return move(queue, bytes, blocking, null, enqueue);
+  const copy = new Uint8Array(bytes.byteLength);
+  const finish = (): void => transferable(into, "finish a read into").set(copy);
+  return move(queue, copy, blocking, finish, enqueue);
+}
+
+function move(
+  queue: Holder,
+  bytes: Uint8Array,
+  blocking: boolean,
+  finish: (() => void) | null,
+  enqueue: (bytes: Uint8Array, blocking: number) => Event,
+): Event {
+  const direct = blocking && !hasWaitPolicy();
+  const event = enqueue(bytes, direct ? 1 : 0);
+  if (direct) return event;
+  try {
+    queue.hold(event, bytes, finish);
+    if (blocking) event.waitSync();
+    return event;
+  } catch (error) {
+    event.release();
+    throw error;
+  }
 }
 
 /**

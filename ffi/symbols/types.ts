@@ -41,10 +41,13 @@ export type ValueType = "u32" | "i32" | "u64" | "usize" | "buffer" | HandleType<
 export interface FunctionType {
   /** Name in the library, where it differs from the key. */
   readonly name?: string;
+  /** What it takes. */
   readonly parameters: readonly ValueType[];
+  /** What it returns. */
   readonly result: "i32" | "u64" | "void" | HandleType<string>;
   /** Runs on another thread and returns a promise. */
   readonly nonblocking?: true;
+  /** The OpenCL version that brought it. */
   readonly since?: string;
 }
 
@@ -54,13 +57,15 @@ export type FunctionTable = { readonly [name: string]: FunctionType };
 /** Memory that C may read or write during a call: a view's offset and length are honoured. */
 export type Memory = ArrayBufferView<ArrayBufferLike> | ArrayBuffer | null;
 
-type Value<T> = T extends "u32" | "i32" ? number
+/** The TypeScript value of one C value. */
+export type Value<T> = T extends "u32" | "i32" ? number
   : T extends "buffer" ? Memory
   : T extends "void" ? void
   : T extends HandleType<infer Kind> ? Handle<Kind>
   : bigint;
 
-type Values<T extends readonly ValueType[]> = { -readonly [I in keyof T]: Value<T[I]> };
+/** The TypeScript values of a list of C values. */
+export type Values<T extends readonly ValueType[]> = { -readonly [I in keyof T]: Value<T[I]> };
 
 /** The TypeScript signature of one table entry. */
 export type Call<F extends FunctionType> = (

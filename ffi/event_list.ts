@@ -1,0 +1,25 @@
+/**
+ * The event parameters that every enqueue function ends with. One scratch array each: calls are
+ * synchronous, and no worker shares this module.
+ *
+ * @module
+ */
+import type { Event } from "./event.ts";
+
+/** Where enqueue functions put the event that they make. */
+export const eventOut = new BigUint64Array(1);
+
+let events = new BigUint64Array(16);
+
+/** Puts events into the list that {@linkcode eventList} returns, and returns their number. */
+export function listEvents(wait: readonly Event[] | undefined): number {
+  if (wait === undefined) return 0;
+  if (wait.length > events.length) events = new BigUint64Array(2 * wait.length);
+  for (let i = 0; i < wait.length; i++) events[i] = wait[i]!.unsafeHandle;
+  return wait.length;
+}
+
+/** The list for C: null where it is empty, as C demands. Evaluated after {@linkcode listEvents}. */
+export function eventList(wait: readonly Event[] | undefined): BigUint64Array | null {
+  return wait?.length ? events : null;
+}

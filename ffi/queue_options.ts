@@ -1,0 +1,86 @@
+/**
+ * What the methods of a queue can be told.
+ *
+ * @module
+ */
+import type { Event } from "./event.ts";
+import type { KernelArg } from "./kernel.ts";
+import type { CopyOptions } from "./transfers.ts";
+
+/** How a queue is made. */
+export interface QueueOptions {
+  /** Whether events carry time stamps. */
+  readonly profiling?: boolean;
+  /** Whether commands may overtake each other; order then comes from wait lists and barriers only. */
+  readonly outOfOrder?: boolean;
+}
+
+/** How bytes move between a buffer and an array. */
+export interface TransferOptions extends CopyOptions {
+  /** Where they begin in the buffer, in bytes. */
+  readonly offset?: number;
+}
+
+/** Which bytes a copy between buffers moves. */
+export interface BufferCopyOptions {
+  /** Where they begin in the source. */
+  readonly sourceOffset?: number;
+  /** Where they go in the destination. */
+  readonly destinationOffset?: number;
+  /** How many; by default the rest of the source. */
+  readonly nbytes?: number;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+/** Which bytes a fill covers. */
+export interface FillOptions {
+  /** Where they begin. */
+  readonly offset?: number;
+  /** How many; by default the rest. */
+  readonly nbytes?: number;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+/** Where buffers move to. */
+export interface MigrateOptions {
+  /** To the host instead of the device. */
+  readonly toHost?: boolean;
+  /** Without their content, which is undefined afterwards. */
+  readonly contentUndefined?: boolean;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+/** What part of a buffer to map, and for what. */
+export interface MapOptions {
+  /** Whether the host will read it; true by default. */
+  readonly read?: boolean;
+  /** Whether the host will write it; true by default. */
+  readonly write?: boolean;
+  /** Whether to drop the former content, which saves a copy on discrete devices. */
+  readonly discard?: boolean;
+  /** Where it begins, in bytes. */
+  readonly offset?: number;
+  /** How many bytes; by default the rest. */
+  readonly nbytes?: number;
+  /** Whether to wait until it may be touched; true by default. */
+  readonly blocking?: boolean;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+/** A launch. */
+export interface LaunchOptions {
+  /** Work-items, in 1 to 3 dimensions. */
+  readonly global: readonly number[];
+  /** Work-items of a work-group; the driver chooses where it is left out. */
+  readonly local?: readonly number[];
+  /** All arguments; without them those that are set hold. */
+  readonly args?: readonly KernelArg[];
+  /** Where the global ids begin. */
+  readonly offset?: readonly number[];
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
