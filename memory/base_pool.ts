@@ -1,7 +1,8 @@
 import { checkByteCount } from "./bytes.ts";
-import { type LiveAllocation, OutOfMemoryError, type Rung } from "./errors.ts";
-import { type FenceEvent, type FenceQueue, markerOf, waitFor } from "./fences.ts";
+import { OutOfMemoryError, type Rung } from "./errors.ts";
+import { checkInOrder, type FenceEvent, type FenceQueue, markerOf, waitFor } from "./fences.ts";
 import { type Block, PooledHandle } from "./handle.ts";
+import { largestByOrigin } from "./live_allocations.ts";
 import type {
   AllocateOptions,
   BufferHandle,
@@ -13,11 +14,21 @@ import type {
 import { type MemorySource, NoMemoryError } from "./source.ts";
 import { PoolCounters, type PoolStats } from "./stats.ts";
 
-/** A released block that the work of other queues still uses. */
+/** What a block is asked for. */
+export interface Request {
+  readonly nbytes: number;
+  readonly flags: bigint | undefined;
+  /** The queue that will use it, `undefined` where nobody says. */
+  readonly queue: FenceQueue | undefined;
+}
+
+/** A released block that the work of more queues than its own uses. */
 interface Parked<B> {
   readonly block: Block<B>;
   readonly queue: FenceQueue | undefined;
-  readonly events: FenceEvent[];
+  readonly fence: FenceEvent | null;
+  /** Markers of the other queues. */
+  readonly events: readonly FenceEvent[];
 }
 
 /**
@@ -27,16 +38,20 @@ interface Parked<B> {
 export abstract class PoolBase<B> implements Pool<B> {
   /** Where new memory comes from. */
   readonly source: MemorySource<B>;
+  /** The queue of requests that name none; its work needs no marker, as it outlives the pool. */
+  protected readonly home: FenceQueue | undefined;
   limitBytes: number;
-  observer: PoolObserver | null = null;
   protected readonly counters: PoolCounters = new PoolCounters();
+  #observers: PoolObserver[] | null = null;
   #newest: PooledHandle<B> | null = null;
   #parked: Parked<B>[] = [];
   #serial = 0;
   #refusal: unknown = undefined;
 
-  constructor(source: MemorySource<B>, limitBytes: number = Infinity) {
+  constructor(source: MemorySource<B>, home?: FenceQueue, limitBytes: number = Infinity) {
+    checkInOrder(home);
     this.source = source;
+    this.home = home;
     this.limitBytes = limitBytes;
   }
 
@@ -44,50 +59,52 @@ export abstract class PoolBase<B> implements Pool<B> {
     return this.counters;
   }
 
-  /** A block of at least `nbytes` for `queue`, `null` where the limit or the source has none. */
-  protected abstract take(
-    nbytes: number,
-    flags: bigint | undefined,
+  /** A block for a request, `null` where the limit or the source has none. Waits for nothing. */
+  protected abstract take(request: Request): Block<B> | null;
+  /**
+   * Takes a block back.
+   *
+   * @param queue Who may have it at once; `undefined` is anyone.
+   * @param fence What others must wait for. Without one, a marker on `queue` (the home queue) will do.
+   */
+  protected abstract give(
+    block: Block<B>,
     queue: FenceQueue | undefined,
-  ): Block<B> | null;
-  /** Takes a block back whose later users must come after the work of `queue`. */
-  protected abstract give(block: Block<B>, queue: FenceQueue | undefined): void;
-  /** Makes the free blocks of other queues `queue`'s own; returns their bytes. */
-  protected abstract adopt(queue: FenceQueue | undefined): number;
-  /** Frees what a caller still holds, at the end of the pool. */
-  protected abstract discard(block: Block<B>): void;
+    fence: FenceEvent | null,
+  ): void;
+  /** Takes a block back that may be in use for nobody knows how long: nobody may have it again. */
+  protected abstract abandon(block: Block<B>): void;
+  /** Makes blocks of other queues that may serve the request its queue's own; returns their bytes. */
+  protected abstract adopt(request: Request): number;
   abstract trim(bytes?: number): number;
   abstract readonly largestFreeBytes: number;
   abstract segments(): SegmentSnapshot[];
 
   allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+    const queue = options?.queue ?? this.home;
+    if (queue !== this.home) checkInOrder(queue);
     if (!(nbytes > 0 && Number.isSafeInteger(nbytes))) {
       checkByteCount(nbytes, "allocate");
-      return this.#lend(null, 0, options);
+      return this.#lend(null, 0, queue, options?.label);
     }
     if (this.#parked.length > 0) this.#collectParked();
     const counters = this.counters;
     const nativeBefore = counters.nativeAllocs;
-    const block = this.take(nbytes, options?.flags, options?.queue) ?? this.#climb(nbytes, options);
+    const request = { nbytes, flags: options?.flags, queue };
+    const block = this.take(request) ?? this.#climb(request);
     if (counters.nativeAllocs === nativeBefore) counters.hits++;
     else counters.misses++;
-    return this.#lend(block, nbytes, options);
+    return this.#lend(block, nbytes, queue, options?.label);
   }
 
   #lend(
     block: Block<B> | null,
     nbytes: number,
-    options: AllocateOptions | undefined,
+    queue: FenceQueue | undefined,
+    label: string | undefined,
   ): PooledHandle<B> {
-    const handle = new PooledHandle<B>(
-      this,
-      block,
-      nbytes,
-      ++this.#serial,
-      options?.label,
-      options?.queue,
-      this.source.empty,
-    );
+    const id = ++this.#serial;
+    const handle = new PooledHandle<B>(this, block, nbytes, id, label, queue, this.source.empty);
     const counters = this.counters;
     counters.numAllocs++;
     if (block !== null) {
@@ -98,7 +115,9 @@ export abstract class PoolBase<B> implements Pool<B> {
     handle.older = this.#newest;
     if (this.#newest !== null) this.#newest.newer = handle;
     this.#newest = handle;
-    if (this.observer !== null) this.observer.allocated(handle);
+    if (this.#observers !== null) {
+      for (const observer of this.#observers) observer.allocated(handle);
+    }
     return handle;
   }
 
@@ -110,17 +129,27 @@ export abstract class PoolBase<B> implements Pool<B> {
       this.counters.doubleReleases++;
       return;
     }
-    if (this.observer !== null) this.observer.released(handle);
     this.#forget(handle);
     this.counters.numFrees++;
     const block: Block<B> | null = handle.block;
     if (block === null) return;
-    if (handle.users === null) this.give(block, handle.queue);
-    else this.#park(block, handle.queue, handle.users);
+    const { queue, users } = handle;
+    if (queue?.released || users?.some((user) => user.released)) return this.abandon(block);
+    const fence = this.fenceOn(queue);
+    if (users === null) return this.give(block, queue, fence);
+    this.#parked.push({ block, queue, fence, events: users.map(markerOf) });
+  }
+
+  /** What others have to wait for before they use what `queue` used; `null` on the home queue. */
+  protected fenceOn(queue: FenceQueue | undefined): FenceEvent | null {
+    return queue === undefined || queue === this.home ? null : markerOf(queue);
   }
 
   /** Unlinks a handle that is live no more. */
   #forget(handle: PooledHandle<B>): void {
+    if (this.#observers !== null) {
+      for (const observer of this.#observers) observer.released(handle);
+    }
     handle.live = false;
     if (handle.newer === null) this.#newest = handle.older;
     else handle.newer.older = handle.older;
@@ -133,16 +162,12 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.counters.allocated.subtract(block.size);
   }
 
-  #park(block: Block<B>, queue: FenceQueue | undefined, users: FenceQueue[]): void {
-    this.#parked.push({ block, queue, events: users.map(markerOf) });
-  }
-
   /** Takes back the parked blocks whose other users are done; asks, but does not wait. */
   #collectParked(): void {
-    this.#parked = this.#parked.filter(({ block, queue, events }) => {
+    this.#parked = this.#parked.filter(({ block, queue, fence, events }) => {
       if (events.some((event) => event.status !== "complete")) return true;
       for (const event of events) event.release();
-      this.give(block, queue);
+      this.give(block, queue, fence);
       return false;
     });
   }
@@ -151,38 +176,53 @@ export abstract class PoolBase<B> implements Pool<B> {
   #waitForOldest(): number {
     const oldest = this.#parked.shift();
     if (oldest === undefined) return 0;
-    for (const event of oldest.events) {
-      event.waitSync();
-      event.release();
-    }
-    this.give(oldest.block, oldest.queue);
-    return oldest.block.size;
+    const { block, queue, fence, events } = oldest;
+    waitFor(undefined, events);
+    for (const event of events) event.release();
+    this.give(block, queue, fence);
+    return block.size;
   }
 
-  /** Lets `queue` wait, on the device, for the users of all parked blocks, and takes these back. */
-  #adoptParked(queue: FenceQueue): number {
+  /** Lets `taker` wait, on the device, for the users of all parked blocks, and gives these to it. */
+  #adoptParked(taker: FenceQueue | undefined): number {
+    if (taker === undefined) return 0;
     let bytes = 0;
-    for (const { block, queue: owner, events } of this.#parked) {
-      if (owner !== undefined && owner !== queue) events.push(markerOf(owner));
-      waitFor(queue, events);
+    for (const { block, queue, fence, events } of this.#parked.splice(0)) {
+      this.order(taker, queue, fence === null ? events : [...events, fence]);
       for (const event of events) event.release();
-      this.counters.fences++;
-      this.give(block, queue);
+      fence?.release();
+      this.give(block, taker, this.fenceOn(taker));
       bytes += block.size;
     }
-    this.#parked = [];
     return bytes;
   }
 
+  /**
+   * Lets `taker` come after `events`, and after the work of the home queue where that was the `owner`: on
+   * the device, or without a taker by waiting for it.
+   */
+  protected order(
+    taker: FenceQueue | undefined,
+    owner: FenceQueue | undefined,
+    events: readonly FenceEvent[],
+  ): void {
+    this.counters.fences++;
+    if (owner === undefined || owner !== this.home || taker === owner) {
+      return waitFor(taker, events);
+    }
+    const marker = markerOf(owner);
+    waitFor(taker, [...events, marker]);
+    marker.release();
+  }
+
   /** The pool's part of the ladder: each rung frees something and the allocation is tried again. */
-  #climb(nbytes: number, options: AllocateOptions | undefined): Block<B> {
-    const queue = options?.queue;
+  #climb(request: Request): Block<B> {
     const rungs: Rung[] = [];
-    for (const [name, climb] of this.#ladder(nbytes, queue)) {
+    for (const [name, climb] of this.#ladder(request)) {
       for (let freedBytes = climb(); freedBytes > 0; freedBytes = climb()) {
         this.counters.countRung(name);
         rungs.push({ name, freedBytes });
-        const block = this.take(nbytes, options?.flags, queue);
+        const block = this.take(request);
         if (block !== null) {
           this.counters.numRetries++;
           return block;
@@ -191,19 +231,14 @@ export abstract class PoolBase<B> implements Pool<B> {
       if (rungs.at(-1)?.name !== name) rungs.push({ name, freedBytes: 0 });
     }
     this.counters.numOoms++;
-    throw this.#exhausted(nbytes, rungs);
+    throw this.#exhausted(request.nbytes, rungs);
   }
 
-  #ladder(nbytes: number, queue: FenceQueue | undefined): [string, () => number][] {
+  #ladder(request: Request): [string, () => number][] {
     return [
-      ["blocks of other queues", () => {
-        const parked = queue === undefined || this.#parked.length === 0
-          ? 0
-          : this.#adoptParked(queue);
-        return parked + this.adopt(queue);
-      }],
+      ["blocks of other queues", () => this.#adoptParked(request.queue) + this.adopt(request)],
       ["wait for the oldest work", () => this.#waitForOldest()],
-      ["cached segments", () => this.#trimFor(nbytes)],
+      ["cached segments", () => this.#trimFor(request.nbytes)],
     ];
   }
 
@@ -231,15 +266,10 @@ export abstract class PoolBase<B> implements Pool<B> {
     });
   }
 
-  /** True when the limit leaves room for that much more from the source. */
-  protected fits(nbytes: number): boolean {
-    return this.counters.reserved.current + nbytes <= this.limitBytes &&
-      nbytes <= this.source.maxAllocationBytes;
-  }
-
   /** Asks the source for memory; `null` where the limit or the source forbids it. */
   protected reserve(segment: number, nbytes: number, flags: bigint | undefined): B | null {
-    if (!this.fits(nbytes)) return null;
+    const tooMuch = this.counters.reserved.current + nbytes > this.limitBytes;
+    if (tooMuch || nbytes > this.source.maxAllocationBytes) return null;
     let buffer: B;
     try {
       buffer = this.source.create(nbytes, flags);
@@ -250,7 +280,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     }
     this.counters.nativeAllocs++;
     this.counters.reserved.add(nbytes);
-    this.observer?.reserved(segment, nbytes);
+    for (const observer of this.#observers ?? []) observer.reserved(segment, nbytes);
     return buffer;
   }
 
@@ -259,7 +289,18 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.source.destroy(buffer);
     this.counters.nativeFrees++;
     this.counters.reserved.subtract(nbytes);
-    this.observer?.unreserved(segment, nbytes);
+    for (const observer of this.#observers ?? []) observer.unreserved(segment, nbytes);
+  }
+
+  observe(observer: PoolObserver): Disposable {
+    // A new array each time: an observer may come or go while another one is being told.
+    this.#observers = [...this.#observers ?? [], observer];
+    return {
+      [Symbol.dispose]: () => {
+        const others = (this.#observers ?? []).filter((other) => other !== observer);
+        this.#observers = others.length > 0 ? others : null;
+      },
+    };
   }
 
   clear(): void {
@@ -271,7 +312,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     while (this.#newest !== null) {
       const handle: PooledHandle<B> = this.#newest;
       this.#forget(handle);
-      if (handle.block !== null) this.discard(handle.block);
+      if (handle.block !== null) this.abandon(handle.block);
     }
     this.clear();
   }
@@ -290,27 +331,9 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.counters.resetAccumulated();
   }
 
-  /** Counts a handle that only the garbage collector found, and takes its block back. */
   reclaim(handle: BufferHandle<B>): void {
     if (handle.state !== "live") return;
     this.counters.leaksReclaimed++;
-    handle.release();
+    this.release(handle);
   }
-}
-
-/** Adds allocations up by label and gives the largest sums first. */
-export function largestByOrigin(
-  blocks: readonly LiveBlock[],
-  originOf: (block: LiveBlock) => string = (block) => block.label ?? "unlabelled",
-  most = 5,
-): LiveAllocation[] {
-  const sums = new Map<string, { origin: string; count: number; nbytes: number }>();
-  for (const block of blocks) {
-    const origin = originOf(block);
-    const sum = sums.get(origin) ?? { origin, count: 0, nbytes: 0 };
-    sum.count++;
-    sum.nbytes += block.nbytes;
-    sums.set(origin, sum);
-  }
-  return [...sums.values()].sort((a, b) => b.nbytes - a.nbytes).slice(0, most);
 }

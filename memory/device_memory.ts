@@ -1,6 +1,5 @@
 import { readEnvironment } from "../ffi/environment.ts";
 import type { Buffer, CommandQueue } from "../ffi/mod.ts";
-import { PoolBase } from "./base_pool.ts";
 import { formatBytes, parseBytes } from "./bytes.ts";
 import { fragmentation, OutOfMemoryError, type Rung } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
@@ -212,8 +211,7 @@ export class DeviceMemory<B = Buffer> {
 
   /** Takes back a block that its holder forgot; for finalizers. Counted in `stats.leaksReclaimed`. */
   reclaim(handle: BufferHandle<B>): void {
-    if (this.pool instanceof PoolBase) this.pool.reclaim(handle);
-    else handle.release();
+    this.pool.reclaim(handle);
   }
 
   /** The statistics now; the object no longer changes. */

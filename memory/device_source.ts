@@ -54,7 +54,7 @@ export class DeviceSource implements MemorySource<Buffer> {
     let buffer: Buffer | undefined;
     try {
       buffer = new Buffer(this.#context, nbytes, { flags: flags ?? this.#flags });
-      this.#faultIn?.migrate([buffer], { contentUndefined: true });
+      this.#faultIn?.migrate([buffer], { contentUndefined: true }).release();
       return buffer;
     } catch (cause) {
       buffer?.release();

@@ -10,6 +10,10 @@ export interface FenceEvent {
 
 /** What a pool needs of a queue; `CommandQueue` of ffi/ is one. */
 export interface FenceQueue {
+  /** Whether it was released; nothing can be waited for on it then. */
+  readonly released: boolean;
+  /** Whether its commands may overtake each other; pools refuse such a queue. */
+  readonly outOfOrder: boolean;
   /** An event that is complete when all that was enqueued so far is. */
   marker(): FenceEvent;
   /** Lets what is enqueued later wait for `events`. */
@@ -19,13 +23,6 @@ export interface FenceQueue {
   flush(): void;
 }
 
-/** Lets `taker` wait, on the device, for everything that `owner` was given so far. */
-export function orderAfter(taker: FenceQueue, owner: FenceQueue): void {
-  const event = markerOf(owner);
-  waitFor(taker, [event]);
-  event.release();
-}
-
 /** Marks what `queue` was given so far, so that others can wait for it. */
 export function markerOf(queue: FenceQueue): FenceEvent {
   const event = queue.marker();
@@ -33,7 +30,22 @@ export function markerOf(queue: FenceQueue): FenceEvent {
   return event;
 }
 
-/** Lets `taker` wait, on the device, for `events`. */
-export function waitFor(taker: FenceQueue, events: readonly FenceEvent[]): void {
-  taker.barrier([...events]).release();
+/** Lets `taker` wait, on the device, for `events`; without a taker, the host waits. */
+export function waitFor(taker: FenceQueue | undefined, events: readonly FenceEvent[]): void {
+  if (taker !== undefined) taker.barrier([...events]).release();
+  else for (const event of events) event.waitSync();
+}
+
+/**
+ * Refuses a queue on which order says nothing about what is done.
+ *
+ * @throws {TypeError} When it is out of order.
+ */
+export function checkInOrder(queue: FenceQueue | undefined): void {
+  if (queue?.outOfOrder) {
+    throw new TypeError(
+      "Cannot lend memory to an out-of-order queue: a later command may run before the block's " +
+        "former user. Make the queue without outOfOrder",
+    );
+  }
 }

@@ -7,6 +7,8 @@ export interface Block<B> {
   readonly buffer: B;
   /** Bytes after rounding. */
   readonly size: number;
+  /** The piece of memory that it lies in. */
+  readonly segment: number;
   /** Where it begins in its segment. */
   readonly offset: number;
   /** True once its memory is the driver's again. */
@@ -24,7 +26,7 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   readonly id: number;
   /** `null` for an allocation of zero bytes. */
   readonly block: Block<B> | null;
-  /** The queue that the block was asked for. */
+  /** The queue whose commands use the block, as far as the pool was told. */
   readonly queue: FenceQueue | undefined;
   /** Queues besides `queue` whose work uses the block. */
   users: FenceQueue[] | null = null;
@@ -63,6 +65,10 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     if (this.block !== null) return this.block.buffer;
     if (this.#empty !== null) return this.#empty;
     throw new RangeError("An allocation of 0 bytes has no buffer: skip the command");
+  }
+
+  get segment(): number {
+    return this.block === null ? -1 : this.block.segment;
   }
 
   get offset(): number {

@@ -7,8 +7,8 @@ export interface AllocateOptions {
   /** `cl_mem_flags`; blocks are only reused for the same ones. Default: READ_WRITE. */
   readonly flags?: bigint;
   /**
-   * The queue whose commands will use the block. Its later owner on the same queue gets it at once;
-   * on another queue behind a fence.
+   * The queue whose commands will use the block; default: the pool's own. A later holder on the same
+   * queue gets the block at once, one on another queue only behind a fence.
    */
   readonly queue?: FenceQueue;
   /** What it is for, as reports and errors show it: "matmul [64, 64]". */
@@ -54,6 +54,10 @@ export interface LiveBlock {
   readonly label: string | undefined;
   /** Counts the pool's allocations; one number names one allocation. */
   readonly id: number;
+  /** The segment that it lies in; -1 for no bytes. */
+  readonly segment: number;
+  /** Where it begins there. */
+  readonly offset: number;
 }
 
 /** A block of a segment, in a snapshot. */
@@ -97,10 +101,15 @@ export interface Pool<B = Buffer> {
    *
    * @param nbytes A whole number; 0 is legal and takes no memory.
    * @throws {RangeError} When `nbytes` is no whole number from 0.
+   * @throws {TypeError} When the queue is an out-of-order one.
    * @throws {OutOfMemoryError} When there is no memory within the limit.
    */
   allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B>;
-  /** Takes a block back; the same as `handle.release()`. */
+  /**
+   * Takes a block back; the same as `handle.release()`.
+   *
+   * @throws {TypeError} When another pool lent it.
+   */
   release(handle: BufferHandle<B>): void;
   /** What the pool did so far; the object is live. */
   readonly stats: PoolStats;
@@ -118,8 +127,10 @@ export interface Pool<B = Buffer> {
   liveBlocks(): LiveBlock[];
   /** Every segment with its blocks. */
   segments(): SegmentSnapshot[];
-  /** Whom to tell; `null` is nobody. */
-  observer: PoolObserver | null;
+  /** Tells `observer` of everything from now on, until the result is disposed of. */
+  observe(observer: PoolObserver): Disposable;
+  /** Takes back a block whose holder the garbage collector found; counted in `leaksReclaimed`. */
+  reclaim(handle: BufferHandle<B>): void;
   /** Lets the peaks start again from the present values. */
   resetPeakStats(): void;
   /** Sets the accumulated counters to zero. */

@@ -95,17 +95,17 @@ export class Region {
   }
 
   /**
-   * Finds `size` bytes in the smallest chunk that has them.
+   * Finds `size` bytes in the smallest chunk that has them; what is over is split off.
    *
    * @param size Bytes.
    * @param owner Whose free chunks to look through.
-   * @param slack The most that the chunk may be larger; what is over is split off, unless `slack` forbids it.
+   * @param exact Takes only a chunk of just that size.
    * @returns The chunk, now held, or `null`.
    */
-  allocate(size: number, owner = 0, slack = Infinity): Chunk | null {
-    const chunk = this.#indexes[owner]?.takeBestFit(size, size + slack) ?? null;
+  allocate(size: number, owner = 0, exact = false): Chunk | null {
+    const chunk = this.#indexes[owner]?.takeBestFit(size, exact ? size : Infinity) ?? null;
     if (chunk === null) return null;
-    if (chunk.size > size && slack === Infinity) this.#split(chunk, size, owner);
+    if (chunk.size > size) this.#split(chunk, size, owner);
     chunk.owner = HELD;
     chunk.span.live++;
     return chunk;
@@ -118,24 +118,22 @@ export class Region {
     this.#setFree(chunk, owner);
   }
 
-  /** Makes the free chunks of everybody else `owner`'s; returns their bytes. */
-  adopt(owner: number): number {
-    let bytes = 0;
-    for (const [other, index] of this.#indexes.entries()) {
-      if (other === owner) continue;
-      const chunks = index.drain();
-      for (const chunk of chunks) chunk.owner = HELD;
-      for (const chunk of chunks) {
-        bytes += chunk.size;
-        this.#setFree(chunk, owner);
-      }
-    }
-    return bytes;
+  /** Whether `owner` has a free chunk. */
+  hasFree(owner: number): boolean {
+    return (this.#indexes[owner]?.length ?? 0) > 0;
   }
 
-  /** The owners that have free chunks. */
-  owners(): number[] {
-    return this.#indexes.flatMap((index, owner) => index.length > 0 ? [owner] : []);
+  /** Makes the free chunks of `from` `to`'s, where they coalesce; returns their bytes. */
+  adopt(from: number, to: number): number {
+    const chunks = this.#indexes[from]?.drain() ?? [];
+    let bytes = 0;
+    for (const chunk of chunks) {
+      // Hidden from the neighbours until it is its turn to join them.
+      chunk.owner = HELD;
+      bytes += chunk.size;
+    }
+    for (const chunk of chunks) this.#setFree(chunk, to);
+    return bytes;
   }
 
   #indexOf(owner: number): FreeIndex {

@@ -1,8 +1,8 @@
 import type { Buffer, CommandQueue } from "../ffi/mod.ts";
-import { PoolBase } from "./base_pool.ts";
-import { MiB, roundUp } from "./bytes.ts";
+import { PoolBase, type Request } from "./base_pool.ts";
+import { MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
 import { sourceOf } from "./device_source.ts";
-import { type FenceQueue, markerOf, orderAfter } from "./fences.ts";
+import type { FenceEvent, FenceQueue } from "./fences.ts";
 import type { Block, PooledHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
 import { type Chunk, HELD, Region, Span } from "./region.ts";
@@ -15,6 +15,17 @@ const LARGE_GRANULARITY = 2 * MiB;
 /** Cached sub-buffer objects a segment; a workload whose shapes never settle would pile them up. */
 const MAX_SLICES = 4096;
 
+// Owners of free chunks. In a pool with a home queue, chunks that nobody in particular has used are its.
+const ANYONE = 0;
+const NOBODY = 1;
+const FIRST_QUEUE = 2;
+
+/** Whose free blocks they are, and what others must wait for before they use them. */
+interface Owner {
+  readonly queue: FenceQueue | undefined;
+  fence: FenceEvent | null;
+}
+
 /** How a SlabPool is set up. */
 export interface SlabPoolOptions {
   /** Bytes of a segment; requests above half of it get one of their own. Default: 64 MiB. */
@@ -22,8 +33,8 @@ export interface SlabPoolOptions {
   /** The most bytes to hold from the driver. Default: no limit. */
   readonly maxBytes?: number;
   /**
-   * `false` never divides a segment: each block is a buffer of its own, reused for requests up to an
-   * eighth smaller. For drivers whose sub-buffers are broken. Default: what the source can.
+   * `false` never divides a segment: each block is a buffer of its own, of 2^k or 1.5 * 2^k bytes. For
+   * drivers whose sub-buffers are broken. Default: what the source can.
    */
   readonly subBuffers?: boolean;
 }
@@ -35,13 +46,16 @@ class Slice<B> implements Block<B> {
   sibling: Slice<B> | undefined = undefined;
   chunk: Chunk;
 
+  readonly segment: number;
+  readonly offset: number;
+  readonly size: number;
+
   constructor(readonly buffer: B, chunk: Chunk) {
     this.chunk = chunk;
-    this.size = chunk.size;
+    this.segment = chunk.span.id;
     this.offset = chunk.offset;
+    this.size = chunk.size;
   }
-  readonly size: number;
-  readonly offset: number;
 }
 
 class Segment<B> extends Span {
@@ -85,9 +99,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
   readonly segmentBytes: number;
   readonly #granularity: number;
   readonly #divides: boolean;
-  /** The queue of requests that name none. */
-  readonly #home: FenceQueue | undefined;
-  readonly #queues: (FenceQueue | undefined)[];
+  readonly #owners: Owner[];
   readonly #arenas: Arena[] = [];
   readonly #common: Arena;
   #nextSegment = 0;
@@ -98,65 +110,90 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
    */
   constructor(from: CommandQueue | MemorySource<B>, options: SlabPoolOptions = {}) {
     const { source, queue } = sourceOf<B>(from);
-    super(source, options.maxBytes ?? Infinity);
+    super(source, queue, options.maxBytes);
     this.#granularity = Math.max(GRANULARITY, source.alignment);
     this.segmentBytes = Math.min(
       roundUp(options.segmentBytes ?? 64 * MiB, this.#granularity),
       source.maxAllocationBytes,
     );
     this.#divides = options.subBuffers ?? source.slice !== undefined;
-    this.#home = queue;
-    this.#queues = [queue];
+    this.#owners = [{ queue, fence: null }, { queue: undefined, fence: null }];
     this.#common = this.#arenaOf(undefined);
   }
 
-  protected override take(
-    nbytes: number,
-    flags: bigint | undefined,
-    queue: FenceQueue | undefined,
-  ): Block<B> | null {
-    const size = roundUp(nbytes, this.#granularity);
+  protected override take({ nbytes, flags, queue }: Request): Block<B> | null {
+    const size = this.#divides ? roundUp(nbytes, this.#granularity) : wholeSize(nbytes);
     const arena = flags === undefined ? this.#common : this.#arenaOf(flags);
-    const owner = queue === undefined || queue === this.#home ? 0 : this.#ownerOf(queue);
-    const slack = this.#divides ? Infinity : size / 8;
-    let chunk = arena.region.allocate(size, owner, slack);
-    if (chunk === null && this.#grow(arena, size, owner)) {
-      chunk = arena.region.allocate(size, owner, slack);
-    }
+    const owner = this.#ownerOf(queue);
+    const chunk = this.#find(arena.region, size, owner) ?? this.#grow(arena, size, owner);
     return chunk === null ? null : this.#sliceOf(chunk);
   }
 
-  protected override give(block: Block<B>, queue: FenceQueue | undefined): void {
+  #find(region: Region, size: number, owner: number): Chunk | null {
+    const own = region.allocate(size, owner, !this.#divides);
+    if (own !== null || this.#owners.length === FIRST_QUEUE) return own;
+    if (this.#adoptIdle(owner) === 0) return null;
+    return region.allocate(size, owner, !this.#divides);
+  }
+
+  protected override give(
+    block: Block<B>,
+    queue: FenceQueue | undefined,
+    fence: FenceEvent | null,
+  ): void {
+    const owner = this.#ownerOf(queue);
+    if (fence !== null) {
+      // The later marker of an in-order queue stands for the earlier ones too.
+      this.#owners[owner]!.fence?.release();
+      this.#owners[owner]!.fence = fence;
+    }
     const { chunk } = block as Slice<B>;
-    const owner = queue === undefined || queue === this.#home ? 0 : this.#ownerOf(queue);
     this.#regionOf(chunk).free(chunk, owner);
   }
 
-  protected override discard(block: Block<B>): void {
-    this.give(block, undefined);
+  protected override abandon(block: Block<B>): void {
+    const { chunk } = block as Slice<B>;
+    this.#regionOf(chunk).free(chunk, NOBODY);
   }
 
-  protected override adopt(queue: FenceQueue | undefined): number {
-    const taker = queue ?? this.#home;
-    const owner = taker === undefined ? 0 : this.#ownerOf(taker);
-    const others = new Set(this.#arenas.flatMap(({ region }) => region.owners()));
-    others.delete(owner);
-    for (const other of others) this.#waitForOwner(taker, this.#queues[other]);
-    return this.#arenas.reduce((bytes, { region }) => bytes + region.adopt(owner), 0);
+  protected override adopt({ queue }: Request): number {
+    const owner = this.#ownerOf(queue);
+    let bytes = 0;
+    for (const [other, { queue: user, fence }] of this.#owners.entries()) {
+      if (other === owner || other === NOBODY || !this.#hasFree(other)) continue;
+      this.order(queue, user, fence === null ? [] : [fence]);
+      bytes += this.#moveFree(other, owner);
+    }
+    if (bytes > 0 && owner >= FIRST_QUEUE) {
+      this.#owners[owner]!.fence?.release();
+      this.#owners[owner]!.fence = this.fenceOn(queue);
+    }
+    return bytes;
   }
 
-  #waitForOwner(taker: FenceQueue | undefined, owner: FenceQueue | undefined): void {
-    if (owner === undefined) return;
-    this.counters.fences++;
-    if (taker !== undefined) return orderAfter(taker, owner);
-    const event = markerOf(owner);
-    event.waitSync();
-    event.release();
+  /** Takes over the free blocks of others where that needs no waiting; returns their bytes. */
+  #adoptIdle(owner: number): number {
+    let bytes = 0;
+    for (const [other, { queue, fence }] of this.#owners.entries()) {
+      if (other === owner || other === NOBODY || !this.#hasFree(other)) continue;
+      const idle = fence === null ? queue === undefined : fence.status === "complete";
+      if (idle) bytes += this.#moveFree(other, owner);
+    }
+    return bytes;
   }
 
-  #ownerOf(queue: FenceQueue): number {
-    const known = this.#queues.indexOf(queue);
-    return known >= 0 ? known : this.#queues.push(queue) - 1;
+  #hasFree(owner: number): boolean {
+    return this.#arenas.some(({ region }) => region.hasFree(owner));
+  }
+
+  #moveFree(from: number, to: number): number {
+    return this.#arenas.reduce((bytes, { region }) => bytes + region.adopt(from, to), 0);
+  }
+
+  #ownerOf(queue: FenceQueue | undefined): number {
+    if (queue === undefined || queue === this.home) return ANYONE;
+    const known = this.#owners.findIndex((owner) => owner.queue === queue);
+    return known >= 0 ? known : this.#owners.push({ queue, fence: null }) - 1;
   }
 
   #arenaOf(flags: bigint | undefined): Arena {
@@ -173,17 +210,17 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     return this.#arenas.find(({ region }) => region.has(chunk.span))!.region;
   }
 
-  /** Adds a segment that has room for `size`; a smaller one where a regular one is refused. */
-  #grow(arena: Arena, size: number, owner: number): boolean {
+  /** Adds a segment and takes `size` of it; a smaller one where a regular one is refused. */
+  #grow(arena: Arena, size: number, owner: number): Chunk | null {
     for (const nbytes of this.#segmentSizes(size)) {
       const id = this.#nextSegment;
       const buffer = this.reserve(id, nbytes, arena.flags);
       if (buffer === null) continue;
       this.#nextSegment++;
       arena.region.add(new Segment(id, nbytes, buffer), owner);
-      return true;
+      return arena.region.allocate(size, owner);
     }
-    return false;
+    return null;
   }
 
   #segmentSizes(size: number): number[] {
@@ -249,12 +286,15 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     for (const { region, span } of idle) {
       if (freed >= bytes) break;
       region.shrink(span);
-      const segment = span as Segment<B>;
-      for (const slice of allSlices(segment)) this.#destroySlice(segment, slice);
-      this.unreserve(segment.id, segment.buffer, segment.size);
-      freed += segment.size;
+      freed += span.size;
+      this.#destroySegment(span as Segment<B>);
     }
     return freed;
+  }
+
+  #destroySegment(segment: Segment<B>): void {
+    for (const slice of allSlices(segment)) this.#destroySlice(segment, slice);
+    this.unreserve(segment.id, segment.buffer, segment.size);
   }
 
   override get largestFreeBytes(): number {
@@ -292,4 +332,10 @@ function* slicesAt<B>(segment: Segment<B>, offset: number): Generator<Slice<B>> 
 
 function* allSlices<B>(segment: Segment<B>): Generator<Slice<B>> {
   for (const offset of segment.slices.keys()) yield* slicesAt(segment, offset);
+}
+
+/** Two sizes a doubling: coarse enough that whole buffers find new users when shapes vary. */
+function wholeSize(nbytes: number): number {
+  const power = Math.max(GRANULARITY, nextPowerOfTwo(nbytes));
+  return nbytes <= 0.75 * power ? 0.75 * power : power;
 }

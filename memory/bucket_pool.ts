@@ -1,0 +1,169 @@
+import { PoolBase, type Request } from "./base_pool.ts";
+import type { FenceEvent, FenceQueue } from "./fences.ts";
+import type { Block, PooledHandle } from "./handle.ts";
+import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
+
+/** A whole buffer from the source, in a bucket or in a caller's hands. */
+class BucketBlock<B> implements Block<B> {
+  readonly offset = 0;
+  destroyed = false;
+  holder: PooledHandle<B> | null = null;
+  /** Who may have it at once; `undefined` is anyone. */
+  queue: FenceQueue | undefined = undefined;
+  /** What others must wait for. */
+  fence: FenceEvent | null = null;
+
+  constructor(readonly segment: number, readonly bucket: Bucket<B>, readonly buffer: B) {}
+
+  get size(): number {
+    return this.bucket.size;
+  }
+}
+
+interface Bucket<B> {
+  readonly size: number;
+  readonly flags: bigint | undefined;
+  /** Oldest first, so that the one used last is at hand. */
+  readonly free: BucketBlock<B>[];
+  live: number;
+}
+
+/** What pools have in common that hand out whole buffers from a list for each size. */
+export abstract class BucketPool<B> extends PoolBase<B> {
+  readonly #buckets = new Map<number, Bucket<B>[]>();
+  readonly #blocks = new Set<BucketBlock<B>>();
+  #nextBlock = 0;
+
+  /** The size that a request is rounded up to. */
+  protected abstract bucketSize(nbytes: number): number;
+
+  /** Whether a released buffer of that bucket is kept. */
+  protected keeps(_bucketSize: number, _cachedInBucket: number): boolean {
+    return true;
+  }
+
+  /** Every bucket that was ever used: its size, and how many of its buffers are where. */
+  protected bucketCounts(): Record<number, { cached: number; live: number }> {
+    const counts: Record<number, { cached: number; live: number }> = {};
+    for (const [size, buckets] of this.#buckets) {
+      counts[size] = {
+        cached: buckets.reduce((sum, bucket) => sum + bucket.free.length, 0),
+        live: buckets.reduce((sum, bucket) => sum + bucket.live, 0),
+      };
+    }
+    return counts;
+  }
+
+  protected override take({ nbytes, flags, queue }: Request): Block<B> | null {
+    const bucket = this.#bucket(this.bucketSize(nbytes), flags);
+    const block = takeFree(bucket, queue) ?? this.#create(bucket);
+    if (block !== null) bucket.live++;
+    return block;
+  }
+
+  protected override give(
+    block: Block<B>,
+    queue: FenceQueue | undefined,
+    fence: FenceEvent | null,
+  ): void {
+    const own = block as BucketBlock<B>;
+    const { bucket } = own;
+    bucket.live--;
+    own.queue = queue;
+    own.fence = fence;
+    if (this.keeps(bucket.size, bucket.free.length)) bucket.free.push(own);
+    else this.#destroy(own);
+  }
+
+  protected override abandon(block: Block<B>): void {
+    const own = block as BucketBlock<B>;
+    own.bucket.live--;
+    this.#destroy(own);
+  }
+
+  protected override adopt({ nbytes, flags, queue }: Request): number {
+    const { free, size } = this.#bucket(this.bucketSize(nbytes), flags);
+    const block = free.find((block) => block.queue !== queue && block.queue !== undefined);
+    if (block === undefined) return 0;
+    this.order(queue, block.queue, block.fence === null ? [] : [block.fence]);
+    block.fence?.release();
+    block.queue = queue;
+    block.fence = this.fenceOn(queue);
+    return size;
+  }
+
+  #bucket(size: number, flags: bigint | undefined): Bucket<B> {
+    let buckets = this.#buckets.get(size);
+    if (buckets === undefined) this.#buckets.set(size, buckets = []);
+    for (const bucket of buckets) if (bucket.flags === flags) return bucket;
+    const bucket: Bucket<B> = { size, flags, free: [], live: 0 };
+    buckets.push(bucket);
+    return bucket;
+  }
+
+  #create(bucket: Bucket<B>): BucketBlock<B> | null {
+    const id = this.#nextBlock;
+    const buffer = this.reserve(id, bucket.size, bucket.flags);
+    if (buffer === null) return null;
+    this.#nextBlock++;
+    const block = new BucketBlock<B>(id, bucket, buffer);
+    this.#blocks.add(block);
+    return block;
+  }
+
+  #destroy(block: BucketBlock<B>): void {
+    block.destroyed = true;
+    block.fence?.release();
+    this.#blocks.delete(block);
+    this.unreserve(block.segment, block.buffer, block.size);
+  }
+
+  override trim(bytes = Infinity): number {
+    let freed = 0;
+    const sizes = [...this.#buckets.keys()].sort((a, b) => b - a);
+    for (const bucket of sizes.flatMap((size) => this.#buckets.get(size)!)) {
+      while (bucket.free.length > 0 && freed < bytes) {
+        this.#destroy(bucket.free.shift()!);
+        freed += bucket.size;
+      }
+    }
+    return freed;
+  }
+
+  override get largestFreeBytes(): number {
+    let largest = 0;
+    for (const [size, buckets] of this.#buckets) {
+      if (size > largest && buckets.some((bucket) => bucket.free.length > 0)) largest = size;
+    }
+    return largest;
+  }
+
+  override segments(): SegmentSnapshot[] {
+    return [...this.#blocks].map(({ segment: id, size: nbytes, holder, queue }) => {
+      const isFree = queue === undefined || queue === this.home;
+      const block: BlockSnapshot = holder === null
+        ? { offset: 0, nbytes, state: isFree ? "free" : "fenced" }
+        : { offset: 0, nbytes, state: "live", allocation: holder };
+      return { id, nbytes, blocks: [block] };
+    });
+  }
+}
+
+/** The block that came back last and needs no waiting. */
+function takeFree<B>(bucket: Bucket<B>, queue: FenceQueue | undefined): BucketBlock<B> | null {
+  const { free } = bucket;
+  for (let i = free.length - 1; i >= 0; i--) {
+    const block = free[i]!;
+    if (!isReady(block, queue)) continue;
+    if (i === free.length - 1) free.pop();
+    else free.splice(i, 1);
+    block.fence?.release();
+    block.fence = null;
+    return block;
+  }
+  return null;
+}
+
+function isReady<B>({ queue, fence }: BucketBlock<B>, taker: FenceQueue | undefined): boolean {
+  return queue === undefined || queue === taker || fence?.status === "complete";
+}
