@@ -1,0 +1,42 @@
+/**
+ * The engine of each device, made on first use.
+ */
+import { setActiveDevice } from "../memory/mod.ts";
+import type { Backend } from "./backend.ts";
+import { CPUBackend } from "./cpu/cpu_backend.ts";
+import type { DeviceHandle } from "./device_handle.ts";
+import { manager } from "./devices.ts";
+import { OpenCLBackend } from "./opencl/opencl_backend.ts";
+
+const engines = new Map<DeviceHandle, Backend>();
+
+/**
+ * The engine that computes on a device.
+ *
+ * @param handle The device; by default the active one.
+ * @throws {OpenCLError} When the driver refuses a context or a queue.
+ */
+export function backendOf(handle: DeviceHandle = manager.active): Backend {
+  let engine = engines.get(handle);
+  if (engine === undefined) {
+    engine = handle.backend === "cl" ? new OpenCLBackend(handle) : new CPUBackend(handle);
+    engines.set(handle, engine);
+  }
+  return engine;
+}
+
+/** Ends every engine and closes its device. */
+export function disposeBackends(): void {
+  for (const [handle, engine] of engines) {
+    engine.dispose();
+    handle.close();
+  }
+  engines.clear();
+}
+
+// The memory facade knows devices only as objects: it asks here for the one that is active.
+setActiveDevice(() => {
+  const handle = manager.active;
+  backendOf(handle); // registers the memory
+  return handle;
+});
