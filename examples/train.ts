@@ -1,0 +1,126 @@
+/**
+ * Trains a digit classifier on the best device of this machine, and says how well it reads digits
+ * that it has not seen.
+ *
+ *     deno run -A examples/train.ts --help
+ */
+import {
+  DataLoader,
+  type Dataset,
+  InterruptedError,
+  manager,
+  manualSeed,
+  nn,
+  noGrad,
+  optim,
+  saveSafetensors,
+  withDevice,
+} from "@netcl/netcl";
+import { type Data, loadDataset } from "./train/datasets.ts";
+import { drawLossCurve } from "./train/loss_curve.ts";
+import { helpText, type Options, parseOptions, UsageError } from "./train/options.ts";
+import { Progress } from "./train/progress.ts";
+
+function makeModel(kind: Options["model"], size: number): nn.Module {
+  if (kind === "mlp") {
+    return new nn.Sequential(
+      new nn.Flatten(),
+      new nn.Linear(size * size, 256),
+      new nn.ReLU(),
+      new nn.Linear(256, 10),
+    );
+  }
+  return new nn.Sequential(
+    new nn.Conv2d(1, 16, 3, { padding: 1 }),
+    new nn.ReLU(),
+    new nn.MaxPool2d(2),
+    new nn.Conv2d(16, 32, 3, { padding: 1 }),
+    new nn.ReLU(),
+    new nn.MaxPool2d(2),
+    new nn.Flatten(),
+    new nn.Linear(32 * (size / 4) ** 2, 10),
+  );
+}
+
+/** Trains until the end or Ctrl+C; gives back the loss of every step that was made. */
+async function train(model: nn.Module, data: Data, options: Options): Promise<number[]> {
+  const { epochs, batchSize, lr, seed } = options;
+  const optimizer = new optim.Adam(model.parameters(), { lr });
+  const loader = new DataLoader(data.train, { batchSize, shuffle: true, seed });
+  const progress = new Progress(epochs, loader.length);
+  const losses: number[] = [];
+  try {
+    for (let epoch = 1; epoch <= epochs; epoch++) {
+      progress.begin(epoch);
+      model.train();
+      for await (const [images, labels] of loader) {
+        using x = images!, y = labels!;
+        using loss = model.forward(x).crossEntropy(y);
+        optimizer.zeroGrad();
+        loss.backward();
+        optimizer.step();
+        losses.push(await loss.item());
+        progress.step(losses.at(-1)!, y.size);
+      }
+      progress.end();
+    }
+  } catch (error) {
+    if (!(error instanceof InterruptedError)) throw error;
+    progress.interrupted();
+    Deno.exitCode = 130;
+  }
+  return losses;
+}
+
+/** The share of the samples that the model reads right. */
+async function accuracy(model: nn.Module, dataset: Dataset): Promise<number> {
+  model.eval();
+  let right = 0;
+  for await (const [images, labels] of new DataLoader(dataset, { batchSize: 1000 })) {
+    using x = images!, y = labels!;
+    using hits = noGrad(() => model.forward(x).argmax(1).eq(y).sum());
+    right += await hits.item();
+  }
+  return right / dataset.length;
+}
+
+async function save(model: nn.Module, losses: number[], data: Data, options: Options) {
+  const { out, dataset, model: kind, seed, batchSize } = options;
+  await Deno.mkdir(out, { recursive: true });
+  await saveSafetensors(`${out}/model.safetensors`, model.stateDict(), {
+    metadata: { dataset, model: kind, seed: `${seed}` },
+  });
+  const stepsPerEpoch = Math.ceil(data.train.length / batchSize);
+  const curve = drawLossCurve(losses, stepsPerEpoch, `${dataset}, ${kind}, seed ${seed}`);
+  await Deno.writeTextFile(`${out}/loss.svg`, curve);
+  await Deno.writeTextFile(`${out}/loss.json`, JSON.stringify(losses));
+  console.log(`model:       ${out}/model.safetensors`);
+  console.log(`loss curve:  ${out}/loss.svg (its numbers: ${out}/loss.json)`);
+}
+
+async function main(options: Options): Promise<void> {
+  const handle = manager.default(options.device);
+  console.log(`device:      ${manager.describeChoice(handle)}`);
+  const data = await loadDataset(options);
+  console.log(
+    `data:        ${options.dataset}, ${data.train.length} samples to train on, ` +
+      `${data.test.length} to test with`,
+  );
+  await withDevice(handle, async () => {
+    manualSeed(options.seed);
+    const model = makeModel(options.model, data.size);
+    const losses = await train(model, data, options);
+    await save(model, losses, data, options);
+    console.log(`accuracy:    ${(await accuracy(model, data.test)).toFixed(4)} on unseen samples`);
+  });
+}
+
+try {
+  const options = parseOptions(Deno.args);
+  if (options === "help") console.log(helpText());
+  else await main(options);
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error;
+  console.error(error.message);
+  Deno.exitCode = 2;
+}

@@ -1,0 +1,130 @@
+const WIDTH = 760;
+const HEIGHT = 420;
+const PLOT = { left: 74, right: WIDTH - 24, top: 56, bottom: HEIGHT - 58 };
+/** The share that the running mean keeps a step: it follows the last twenty or so. */
+const INERTIA = 0.95;
+
+type Point = readonly [x: number, y: number];
+
+/**
+ * Draws the loss over the steps as an SVG: every step pale, their running mean dark, the loss on a
+ * logarithmic scale, the epochs below.
+ *
+ * @param losses The loss of every step.
+ * @param stepsPerEpoch How many of them make an epoch.
+ * @param title What was trained.
+ */
+export function drawLossCurve(losses: number[], stepsPerEpoch: number, title: string): string {
+  const mean = runningMean(losses);
+  const [low, high] = [roundDown(least(mean)), roundUp(-least(losses.map((loss) => -loss)))];
+  const steps = Math.max(losses.length, 2);
+  const x = (step: number) => scale(step, 1, steps, PLOT.left, PLOT.right);
+  const y = (loss: number) =>
+    scale(
+      Math.log(Math.min(Math.max(loss, low), high)),
+      Math.log(low),
+      Math.log(high),
+      PLOT.bottom,
+      PLOT.top,
+    );
+  const points = (values: number[]) =>
+    thinned(values.map((loss, i): Point => [x(i + 1), y(loss)]).filter(([, y]) => !isNaN(y)));
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" ` +
+    `height="${HEIGHT}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="#374151">`,
+    `<rect width="${WIDTH}" height="${HEIGHT}" fill="#ffffff"/>`,
+    text(PLOT.left, 32, `Training loss: ${title}`, 'font-size="17" fill="#111827"'),
+    ...lossMarks(low, high).flatMap((loss) => [
+      line([[PLOT.left, y(loss)], [PLOT.right, y(loss)]], "#e5e7eb", 1),
+      text(PLOT.left - 10, y(loss) + 4, String(loss), 'text-anchor="end"'),
+    ]),
+    ...epochMarks(losses.length / stepsPerEpoch).flatMap((epoch) => [
+      line([[x(epoch * stepsPerEpoch), PLOT.bottom], [x(epoch * stepsPerEpoch), PLOT.bottom + 5]]),
+      text(x(epoch * stepsPerEpoch), PLOT.bottom + 20, String(epoch), 'text-anchor="middle"'),
+    ]),
+    text((PLOT.left + PLOT.right) / 2, HEIGHT - 14, "epoch", 'text-anchor="middle"'),
+    `<g transform="translate(22 ${(PLOT.top + PLOT.bottom) / 2}) rotate(-90)">`,
+    text(0, 0, "cross-entropy", 'text-anchor="middle"'),
+    "</g>",
+    line(points(losses), "#93c5fd", 1),
+    line(points(mean), "#1d4ed8", 2.5),
+    line([[PLOT.left, PLOT.bottom], [PLOT.right, PLOT.bottom]]),
+    line([[PLOT.right - 218, 27], [PLOT.right - 194, 27]], "#93c5fd", 1),
+    text(PLOT.right - 188, 32, "each step"),
+    line([[PLOT.right - 116, 27], [PLOT.right - 92, 27]], "#1d4ed8", 2.5),
+    text(PLOT.right - 86, 32, "running mean"),
+    "</svg>",
+    "",
+  ].join("\n");
+}
+
+/** Weights that fall with age; divided by their sum, so that the first steps count in full. */
+function runningMean(losses: number[]): number[] {
+  let sum = 0;
+  let weight = 0;
+  return losses.map((loss) => {
+    if (Number.isFinite(loss)) {
+      sum = INERTIA * sum + loss;
+      weight = INERTIA * weight + 1;
+    }
+    return sum / weight;
+  });
+}
+
+function scale(value: number, from: number, to: number, start: number, end: number): number {
+  return start + (value - from) / (to - from) * (end - start);
+}
+
+/** The least finite number, or 1 where there is none. */
+function least(values: number[]): number {
+  const found = values.filter(Number.isFinite).reduce((a, b) => Math.min(a, b), Infinity);
+  return found === Infinity ? 1 : found;
+}
+
+/** 1, 2 and 5 times every power of ten that a loss may have. */
+const marks = Array.from({ length: 16 }, (_, i) => i - 9).flatMap((power) =>
+  [1, 2, 5].map((digit) => Number(`${digit}e${power}`))
+);
+
+function roundDown(loss: number): number {
+  return marks.findLast((mark) => mark < loss) ?? marks[0]!;
+}
+
+function roundUp(loss: number): number {
+  return marks.find((mark) => mark > loss) ?? marks.at(-1)!;
+}
+
+function lossMarks(low: number, high: number): number[] {
+  const between = marks.filter((mark) => mark >= low && mark <= high);
+  return between.length <= 9
+    ? between
+    : between.filter((mark) => /^(1|0\.0*1)0*$|e/.test(`${mark}`));
+}
+
+/** At most ten whole epochs, at equal distances. */
+function epochMarks(epochs: number): number[] {
+  const step = Math.max(roundUp(epochs / 10 - 1e-9), 1);
+  const count = Math.floor(epochs / step + 1e-9);
+  return Array.from({ length: count }, (_, i) => (i + 1) * step);
+}
+
+/** What would lie closer than half a pixel is drawn as its extremes. */
+function thinned(points: Point[]): Point[] {
+  const bucket = Math.ceil(points.length / (WIDTH * 2));
+  if (bucket < 2) return points;
+  return Array.from({ length: Math.ceil(points.length / bucket) }, (_, i) => {
+    const near = points.slice(i * bucket, (i + 1) * bucket).sort(([, a], [, b]) => a - b);
+    return [near[0]!, near.at(-1)!];
+  }).flat();
+}
+
+function line(points: readonly Point[], colour = "#6b7280", width = 1): string {
+  const list = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
+  return `<polyline points="${list}" fill="none" stroke="${colour}" stroke-width="${width}" ` +
+    `stroke-linejoin="round"/>`;
+}
+
+function text(x: number, y: number, content: string, attributes = ""): string {
+  const safe = content.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${attributes}>${safe}</text>`;
+}
