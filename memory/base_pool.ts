@@ -104,7 +104,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     label: string | undefined,
   ): PooledHandle<B> {
     const id = ++this.#serial;
-    const handle = new PooledHandle<B>(this, block, nbytes, id, label, queue, this.source.empty);
+    const handle = this.createHandle(block, nbytes, id, label, queue);
     const counters = this.counters;
     counters.numAllocs++;
     if (block !== null) {
@@ -119,6 +119,17 @@ export abstract class PoolBase<B> implements Pool<B> {
       for (const observer of this.#observers) observer.allocated(handle);
     }
     return handle;
+  }
+
+  /** Makes the handle of an allocation; pools that lend more than a buffer make their own kind. */
+  protected createHandle(
+    block: Block<B> | null,
+    nbytes: number,
+    id: number,
+    label: string | undefined,
+    queue: FenceQueue | undefined,
+  ): PooledHandle<B> {
+    return new PooledHandle<B>(this, block, nbytes, id, label, queue, this.source.empty);
   }
 
   release(handle: BufferHandle<B>): void {
@@ -150,7 +161,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     if (this.#observers !== null) {
       for (const observer of this.#observers) observer.released(handle);
     }
-    handle.live = false;
+    handle.retire();
     if (handle.newer === null) this.#newest = handle.older;
     else handle.newer.older = handle.older;
     if (handle.older !== null) handle.older.newer = handle.newer;

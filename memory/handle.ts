@@ -1,5 +1,5 @@
-import type { FenceQueue } from "./fences.ts";
 import { formatBytes } from "./bytes.ts";
+import { checkInOrder, type FenceQueue } from "./fences.ts";
 import type { BufferHandle, HandleState, LiveBlock, Pool } from "./pool.ts";
 
 /** A piece of memory that a pool hands out again and again; its holders come and go. */
@@ -80,6 +80,19 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     return this.block === null || this.block.destroyed ? "destroyed" : "pooled";
   }
 
+  /** Called once, when the pool takes the block back. */
+  retire(): void {
+    this.live = false;
+  }
+
+  /** Lets the block also wait for what `queue` was given until the release. */
+  addUser(queue: FenceQueue): void {
+    checkInOrder(queue);
+    if (!this.live) throw new ReferenceError("Cannot record a queue on a block after its release");
+    if (queue === this.queue || this.users?.includes(queue)) return;
+    this.users = [...this.users ?? [], queue];
+  }
+
   release(): void {
     this.pool.release(this);
   }
@@ -87,4 +100,21 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   [Symbol.dispose](): void {
     this.pool.release(this);
   }
+}
+
+/**
+ * Says that commands of another queue use a block too: after its release it may be lent again only when
+ * the work enqueued on `queue` until then is done. Nobody waits on the host.
+ *
+ * @param handle The block.
+ * @param queue The queue that uses it besides the one that it was allocated for.
+ * @throws {TypeError} When the handle is none of netcl's, or the queue is out of order.
+ * @throws {ReferenceError} When the block was released.
+ */
+export function recordQueue<B>(handle: BufferHandle<B>, queue: FenceQueue): void {
+  const recorder = handle as Partial<Pick<PooledHandle<B>, "addUser">>;
+  if (recorder.addUser === undefined) {
+    throw new TypeError("Cannot record a queue on a handle that does not come from a pool");
+  }
+  recorder.addUser(queue);
 }

@@ -4,18 +4,41 @@
  *
  * @module
  */
-export type {
-  DeviceMemoryOptions,
-  DeviceMemoryStats,
-  PressureCallback,
-  Reclaimer,
+export { BufferPool } from "./buffer_pool.ts";
+export {
+  destroyContextPools,
+  getPersistentPool,
+  getPinnedPool,
+  isIntegratedGpu,
+} from "./context_pools.ts";
+export {
+  DeviceMemory,
+  type DeviceMemoryOptions,
+  type DeviceMemoryStats,
+  type PressureCallback,
+  type Reclaimer,
 } from "./device_memory.ts";
-export { DeviceMemory } from "./device_memory.ts";
-export type { LiveAllocation, OutOfMemoryDetails, Rung } from "./errors.ts";
-export { OutOfMemoryError } from "./errors.ts";
+export { DeviceSource, type DeviceSourceOptions } from "./device_source.ts";
+export {
+  type LiveAllocation,
+  type OutOfMemoryDetails,
+  OutOfMemoryError,
+  type Rung,
+} from "./errors.ts";
 export type { FenceEvent, FenceQueue } from "./fences.ts";
+export { recordQueue } from "./handle.ts";
 export { HostPool } from "./host_pool.ts";
 export { memory } from "./memory.ts";
+export {
+  PersistentBufferPool,
+  type PersistentBufferPoolOptions,
+  type PersistentPoolStats,
+} from "./persistent_pool.ts";
+export {
+  PinnedBufferPool,
+  type PinnedBufferPoolOptions,
+  type PinnedHandle,
+} from "./pinned_pool.ts";
 export type {
   AllocateOptions,
   BlockSnapshot,
@@ -32,7 +55,12 @@ export {
   setActiveDevice,
   unregisterDeviceMemory,
 } from "./registry.ts";
+export {
+  SimulatedBuffer,
+  SimulatedSource,
+  type SimulatedSourceOptions,
+} from "./simulated_source.ts";
 export { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
-export { HostBuffer, type MemorySource, NoMemoryError } from "./source.ts";
+export { HostBuffer, HostSource, type MemorySource, NoMemoryError } from "./source.ts";
 export type { GaugeValues, PoolStats } from "./stats.ts";
 export { Storage, type Transport } from "./storage.ts";

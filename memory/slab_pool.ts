@@ -193,7 +193,16 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
   #ownerOf(queue: FenceQueue | undefined): number {
     if (queue === undefined || queue === this.home) return ANYONE;
     const known = this.#owners.findIndex((owner) => owner.queue === queue);
-    return known >= 0 ? known : this.#owners.push({ queue, fence: null }) - 1;
+    return known >= 0 ? known : this.#addOwner(queue);
+  }
+
+  #addOwner(queue: FenceQueue): number {
+    const isGone = ({ queue }: Owner, owner: number) => queue?.released && !this.#hasFree(owner);
+    const gone = this.#owners.findIndex(isGone);
+    if (gone < FIRST_QUEUE) return this.#owners.push({ queue, fence: null }) - 1;
+    this.#owners[gone]!.fence?.release();
+    this.#owners[gone] = { queue, fence: null };
+    return gone;
   }
 
   #arenaOf(flags: bigint | undefined): Arena {
@@ -290,6 +299,11 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
       this.#destroySegment(span as Segment<B>);
     }
     return freed;
+  }
+
+  override destroy(): void {
+    super.destroy();
+    for (const owner of this.#owners) owner.fence?.release();
   }
 
   #destroySegment(segment: Segment<B>): void {
