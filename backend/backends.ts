@@ -1,7 +1,7 @@
 /**
  * The engine of each device, made on first use.
  */
-import { setActiveDevice } from "../memory/mod.ts";
+import { setActiveDevice, unregisterDeviceMemory } from "../memory/mod.ts";
 import type { Backend } from "./backend.ts";
 import { CPUBackend } from "./cpu/cpu_backend.ts";
 import type { DeviceHandle } from "./device_handle.ts";
@@ -25,13 +25,12 @@ export function backendOf(handle: DeviceHandle = manager.active): Backend {
   return engine;
 }
 
-/** Ends every engine and closes its device. */
-export function disposeBackends(): void {
-  for (const [handle, engine] of engines) {
-    engine.dispose();
-    handle.close();
-  }
+/** Forgets every engine; the caller ends them. */
+export function takeBackends(): Backend[] {
+  const taken = [...engines.values()];
+  for (const handle of engines.keys()) unregisterDeviceMemory(handle);
   engines.clear();
+  return taken;
 }
 
 // The memory facade knows devices only as objects: it asks here for the one that is active.

@@ -107,13 +107,14 @@ export class DeviceHandle implements DeviceDescription {
    * first queue of the program the signal and exit handling starts (see `configureSignals`).
    *
    * @throws {OpenCLError} When the driver refuses to make one.
+   * @throws {RangeError} When NETCL_SIGNALS or NETCL_SIGINT_GRACE_MS holds what it may not.
    */
   get queue(): CommandQueue | null {
     const context = this.context;
     if (context === null) return null;
     if (this.#queue === null) {
-      this.#queue = new CommandQueue(context, this.clDevice!);
       installLifecycle();
+      this.#queue = new CommandQueue(context, this.clDevice!);
     }
     return this.#queue;
   }
@@ -123,12 +124,21 @@ export class DeviceHandle implements DeviceDescription {
     return this.#context !== null;
   }
 
+  /** Waits for what the queue was given; it makes none. */
+  async finish(): Promise<void> {
+    await this.#queue?.finish();
+  }
+
   /** Gives queue and context back to the driver; their next use makes new ones. */
   close(): void {
-    this.#queue?.release();
-    this.#context?.release();
+    const queue = this.#queue, context = this.#context;
     this.#queue = null;
     this.#context = null;
+    try {
+      queue?.release();
+    } finally {
+      context?.release();
+    }
   }
 
   /** "NVIDIA H100 80GB HBM3 (NVIDIA CUDA, cl:0:0)". */

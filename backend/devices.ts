@@ -98,6 +98,11 @@ export class DeviceManager {
     return [...this.#search().handles, this.#builtIn()];
   }
 
+  /** The devices on which a context or a queue is open. */
+  opened(): DeviceHandle[] {
+    return (this.#openCL ?? []).filter((handle) => handle.isOpen);
+  }
+
   /**
    * The device that tensors are made on when none is named: that of the innermost `withDevice` or
    * `using device(...)`, else `manager.default()`.

@@ -5,7 +5,7 @@ import { isMainThread } from "node:worker_threads";
 import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
 import { drainSync } from "./draining.ts";
 import { countUnhandled, InterruptedError, interruptible } from "./interruption.ts";
-import { graceMs } from "./options.ts";
+import { checkSignalOptions, graceMs } from "./options.ts";
 import { dieBy, listenForSignals, stopListening } from "./signals.ts";
 import { waitSync } from "./waits.ts";
 
@@ -17,6 +17,7 @@ const ownsSignals = isMainThread && !("WorkerGlobalScope" in globalThis);
 /** Called with every queue that a device handle opens; only the first call does something. */
 export function installLifecycle(): void {
   if (installed) return;
+  checkSignalOptions();
   installed = true;
   addEventListener("unload", finishQueues);
   addEventListener("error", onError);

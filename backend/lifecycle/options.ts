@@ -43,3 +43,9 @@ export function graceMs(): number {
     `NETCL_SIGINT_GRACE_MS is "${value}": write a whole number of milliseconds, such as 3000`,
   );
 }
+
+/** Reads everything once, so that a wrong value is told when a queue is made and not by a signal. */
+export function checkSignalOptions(): void {
+  handlesSignals();
+  graceMs();
+}

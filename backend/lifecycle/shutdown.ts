@@ -1,0 +1,40 @@
+/**
+ * The end of netcl inside a program that goes on.
+ */
+import { takeBackends } from "../backends.ts";
+import { manager } from "../devices.ts";
+import { uninstallLifecycle } from "./install.ts";
+
+/**
+ * Finishes every queue and frees every pool, program, queue and context that netcl made, and takes
+ * its listeners away. Tensors made before are gone. Idempotent; asking for a device afterwards
+ * starts afresh. What you made through `ffi` yourself stays yours.
+ *
+ * @throws {InterruptedError} When Ctrl+C arrives while it waits; everything is freed all the same.
+ * @throws {OpenCLError} When a device failed or was lost; everything else is freed all the same.
+ *
+ * @example
+ * ```ts
+ * import { shutdown } from "@netcl/netcl/backend";
+ *
+ * await shutdown();
+ * ```
+ */
+export async function shutdown(): Promise<void> {
+  const open = manager.opened();
+  const finished = await Promise.allSettled(open.map((handle) => handle.finish()));
+  const errors = finished.flatMap((end) => end.status === "rejected" ? [end.reason] : []);
+  const steps = [
+    ...takeBackends().map((engine) => () => engine.dispose()),
+    ...open.map((handle) => () => handle.close()),
+    uninstallLifecycle,
+  ];
+  for (const step of steps) {
+    try {
+      step();
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw errors[0];
+}
