@@ -7,11 +7,13 @@
 import {
   DataLoader,
   type Dataset,
+  type DeviceHandle,
   InterruptedError,
   manager,
   manualSeed,
   nn,
   noGrad,
+  OpenCLUnavailableError,
   optim,
   saveSafetensors,
   withDevice,
@@ -98,8 +100,17 @@ async function save(model: nn.Module, losses: number[], data: Data, options: Opt
   console.log(`loss curve:  ${out}/loss.svg (its numbers: ${out}/loss.json)`);
 }
 
+function pickDevice(selector: string): DeviceHandle {
+  try {
+    return manager.default(selector);
+  } catch (error) {
+    const isWish = error instanceof OpenCLUnavailableError || error instanceof RangeError;
+    throw isWish ? new UsageError(error.message) : error;
+  }
+}
+
 async function main(options: Options): Promise<void> {
-  const handle = manager.default(options.device);
+  const handle = pickDevice(options.device);
   console.log(`device:      ${manager.describeChoice(handle)}`);
   const data = await loadDataset(options);
   console.log(
