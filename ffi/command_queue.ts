@@ -12,7 +12,7 @@ import { type Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
 import type { Kernel } from "./kernel.ts";
 import { cl } from "./library.ts";
-import { MappedRegion } from "./mapped_region.ts";
+import { enqueueUnmap, MappedRegion } from "./mapped_region.ts";
 import { OpenCLObject, releasers } from "./object.ts";
 import type {
   BufferCopyOptions,
@@ -21,12 +21,23 @@ import type {
   MapOptions,
   MigrateOptions,
   QueueOptions,
+  RectCopyOptions,
+  RectOptions,
   TransferOptions,
 } from "./queue_options.ts";
+import { checkRect, corner, pitches, type RectLayout, triple, unpack } from "./rect.ts";
 import { registerQueue } from "./queue_registry.ts";
 import { checkRange, toSize } from "./size.ts";
+import type { OpenCLSymbols } from "./symbols.ts";
 import type { Handle } from "./symbols/types.ts";
-import { download, settleTransfers, transferable, TransferList, upload } from "./transfers.ts";
+import {
+  download,
+  settleTransfers,
+  transfer,
+  transferable,
+  TransferList,
+  upload,
+} from "./transfers.ts";
 import { checkDimensions, launchError, writeSizes } from "./work_sizes.ts";
 import { hasWaitPolicy, underPolicy, waitForEventSync } from "./waiting.ts";
 
@@ -160,6 +171,76 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     return takeEvent(status, "clEnqueueCopyBuffer", this);
   }
 
+  /** Copies a box of an array into a box of a buffer. */
+  writeRect(buffer: Buffer, data: ArrayBufferView, options: RectOptions): Event {
+    const { region, host = {} } = options;
+    checkRect(region, host, data.byteLength, "the array");
+    return upload(this, data, options, (bytes, blocking) => {
+      const args = this.#rectArgs(buffer, bytes, blocking, options, host);
+      return takeEvent(cl.clEnqueueWriteBufferRect(...args), "clEnqueueWriteBufferRect", this);
+    });
+  }
+
+  /** Copies a box of a buffer into a box of an array; the rest of the array stays as it is. */
+  readRect(buffer: Buffer, into: ArrayBufferView, options: RectOptions): Event {
+    const { region, host = {}, blocking = false } = options;
+    const { borrow = blocking } = options;
+    checkRect(region, host, into.byteLength, "the array");
+    const bytes = transferable(into, "read into");
+    const target = borrow ? bytes : new Uint8Array(region[0] * region[1] * region[2]);
+    const deliver = (): void =>
+      unpack(target, transferable(into, "finish a read into"), region, host);
+    return transfer(this, target, blocking, borrow ? null : deliver, (bytes, blocking) => {
+      const args = this.#rectArgs(buffer, bytes, blocking, options, borrow ? host : {});
+      return takeEvent(cl.clEnqueueReadBufferRect(...args), "clEnqueueReadBufferRect", this);
+    });
+  }
+
+  #rectArgs(
+    buffer: Buffer,
+    bytes: Uint8Array,
+    blocking: number,
+    { region, buffer: layout = {}, wait }: RectOptions,
+    host: RectLayout,
+  ): Parameters<OpenCLSymbols["clEnqueueReadBufferRect"]> {
+    checkRect(region, layout, buffer.nbytes, "a buffer");
+    return [
+      this.unsafeHandle,
+      buffer.unsafeHandle,
+      blocking,
+      triple(layout.origin ?? corner, "an origin"),
+      triple(host.origin ?? corner, "an origin"),
+      triple(region, "a region"),
+      ...pitches(layout),
+      ...pitches(host),
+      bytes,
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    ];
+  }
+
+  /** Copies a box of a buffer into a box of another. */
+  copyRect(source: Buffer, destination: Buffer, options: RectCopyOptions): Event {
+    const { region, source: from = {}, destination: to = {}, wait } = options;
+    checkRect(region, from, source.nbytes, "the source");
+    checkRect(region, to, destination.nbytes, "the destination");
+    const status = cl.clEnqueueCopyBufferRect(
+      this.unsafeHandle,
+      source.unsafeHandle,
+      destination.unsafeHandle,
+      triple(from.origin ?? corner, "an origin"),
+      triple(to.origin ?? corner, "an origin"),
+      triple(region, "a region"),
+      ...pitches(from),
+      ...pitches(to),
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    );
+    return takeEvent(status, "clEnqueueCopyBufferRect", this);
+  }
+
   /** Repeats a pattern over a buffer: 1, 2, 4 ... 128 bytes, which must divide offset and size. */
   fill(
     buffer: Buffer,
@@ -269,20 +350,14 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       errorCode,
     );
     const event = takeEvent(errorCode[0]!, "clEnqueueMapBuffer", this);
-    if (blocking && !direct) event.waitSync();
-    return new MappedRegion(address, nbytes, event, () => this.#unmap(buffer, address));
-  }
-
-  #unmap(buffer: Buffer, address: bigint): Event {
-    const status = cl.clEnqueueUnmapMemObject(
-      this.unsafeHandle,
-      buffer.unsafeHandle,
-      address,
-      0,
-      null,
-      eventOut,
-    );
-    return takeEvent(status, "clEnqueueUnmapMemObject", this);
+    try {
+      if (blocking && !direct) event.waitSync();
+      return new MappedRegion(this, buffer, address, nbytes, event);
+    } catch (error) {
+      event.release();
+      enqueueUnmap(this, buffer.unsafeHandle, address).release();
+      throw error;
+    }
   }
 
   /**

@@ -9,17 +9,23 @@ import type { Device } from "./device.ts";
 import { check, OpenCLError } from "./errors.ts";
 import { type InfoCall, type PropertyTypes, readers } from "./info.ts";
 import { type ArgumentEncoder, encoderOf } from "./kernel_args.ts";
+import { Image } from "./image.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
+import { Sampler } from "./sampler.ts";
 import { toSize } from "./size.ts";
+import { SvmBuffer } from "./svm.ts";
 import type { Handle } from "./symbols/types.ts";
 
 /**
- * A kernel's argument: a buffer or what holds one, local memory in bytes, the bytes of a scalar, vector or
+ * A kernel's argument: memory or what holds a buffer, local memory in bytes, the bytes of a scalar, vector or
  * struct, or a number that is converted by the declared type.
  */
 export type KernelArg =
   | Buffer
+  | SvmBuffer
+  | Image
+  | Sampler
   | { readonly buffer: Buffer }
   | { readonly local: number }
   | ArrayBufferView
@@ -45,13 +51,18 @@ export class Kernel extends OpenCLObject<"Kernel"> {
   readonly name: string;
   /** How many arguments it declares. */
   readonly numArgs: number;
-  #encoders: (ArgumentEncoder | undefined)[] = [];
+  readonly #encoders: (ArgumentEncoder | undefined)[] = [];
 
   /** Takes over one reference to a kernel. Programs make kernels. */
   constructor(handle: Handle<"Kernel">) {
     super("Kernel", handle, releasers.kernel);
-    this.name = this.#info("string", KernelInfo.FUNCTION_NAME);
-    this.numArgs = this.#info("u32", KernelInfo.NUM_ARGS);
+    try {
+      this.name = this.#info("string", KernelInfo.FUNCTION_NAME);
+      this.numArgs = this.#info("u32", KernelInfo.NUM_ARGS);
+    } catch (error) {
+      this.release();
+      throw error;
+    }
   }
 
   /** Sets an argument to a buffer. */
@@ -75,6 +86,22 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     if (status < 0) throw this.#argumentError(status, index);
   }
 
+  /** Sets an argument to an image or a sampler. */
+  setObject(index: number, object: Image | Sampler): void {
+    handleOut[0] = object.unsafeHandle;
+    const status = cl.clSetKernelArg(this.unsafeHandle, index, 8n, handleOut);
+    if (status < 0) throw this.#argumentError(status, index);
+  }
+
+  /** Sets an argument to shared virtual memory, from an offset in bytes on. */
+  setSvm(index: number, memory: SvmBuffer, offset = 0): void {
+    const address = memory.unsafeHandle + BigInt(offset);
+    const status = cl.clSetKernelArgSVMPointer(this.unsafeHandle, index, address);
+    if (status < 0) {
+      throw new OpenCLError(status, "clSetKernelArgSVMPointer", this.#argumentName(index));
+    }
+  }
+
   /**
    * Sets a scalar argument to a number, converted to the declared type.
    *
@@ -88,6 +115,8 @@ export class Kernel extends OpenCLObject<"Kernel"> {
   /** Sets an argument of any kind. */
   setArg(index: number, value: KernelArg): void {
     if (value instanceof Buffer) this.setBuffer(index, value);
+    else if (value instanceof SvmBuffer) this.setSvm(index, value);
+    else if (value instanceof Image || value instanceof Sampler) this.setObject(index, value);
     else if (typeof value === "number" || typeof value === "bigint") this.setNumber(index, value);
     else if (ArrayBuffer.isView(value)) this.setBytes(index, value);
     else if ("buffer" in value) this.setBuffer(index, value.buffer);
@@ -176,6 +205,10 @@ export class Kernel extends OpenCLObject<"Kernel"> {
   }
 
   #argumentError(status: number, index: number): OpenCLError {
-    return new OpenCLError(status, "clSetKernelArg", `argument ${index} of ${this.name}`);
+    return new OpenCLError(status, "clSetKernelArg", this.#argumentName(index));
+  }
+
+  #argumentName(index: number): string {
+    return `argument ${index} of ${this.name}`;
   }
 }

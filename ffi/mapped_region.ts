@@ -3,24 +3,35 @@
  *
  * @module
  */
-import type { Event } from "./event.ts";
+import type { Buffer } from "./buffer.ts";
+import type { CommandQueue } from "./command_queue.ts";
+import { check } from "./errors.ts";
+import { type Event, takeEvent } from "./event.ts";
+import { eventOut } from "./event_list.ts";
+import { cl } from "./library.ts";
+import { OpenCLObject, releasers } from "./object.ts";
+import { memoryView } from "./memory_view.ts";
 
 /**
  * A mapped region: `bytes` is the buffer's memory itself, where host and device share it, and else a copy
- * that is written back at `unmap()`.
+ * that is written back at `unmap()`. The memory stays valid until then, also when the buffer is released.
  */
-export class MappedRegion implements Disposable {
-  /** Completes when the region may be touched. */
+export class MappedRegion extends OpenCLObject<"Mem"> {
+  /** Completes when the region may be touched; released by `unmap()`. */
   readonly event: Event;
-  readonly #unmap: () => Event;
-  #bytes: Uint8Array<ArrayBuffer>;
+  readonly #queue: CommandQueue;
+  readonly #address: bigint;
+  readonly #bytes: Uint8Array<ArrayBuffer>;
   #unmapped: Event | null = null;
 
-  /** Queues make regions. */
-  constructor(address: bigint, nbytes: number, event: Event, unmap: () => Event) {
-    this.#bytes = viewOf(address, nbytes);
+  /** Queues make regions: see {@linkcode CommandQueue.map}. */
+  constructor(queue: CommandQueue, buffer: Buffer, address: bigint, nbytes: number, event: Event) {
+    check(cl.clRetainMemObject(buffer.unsafeHandle), "clRetainMemObject");
+    super("MappedRegion", buffer.unsafeHandle, releasers.memory);
+    this.#queue = queue;
+    this.#address = address;
     this.event = event;
-    this.#unmap = unmap;
+    this.#bytes = memoryView(address, nbytes, this);
   }
 
   /** The memory. Detached by `unmap()`, so that no stale view reaches what is freed. */
@@ -32,18 +43,25 @@ export class MappedRegion implements Disposable {
   unmap(): Event {
     if (this.#unmapped !== null) return this.#unmapped;
     this.#bytes.buffer.transfer(0);
-    this.#unmapped = this.#unmap();
+    this.#unmapped = enqueueUnmap(this.#queue, this.unsafeHandle, this.#address);
+    this.event.release();
+    super.release();
     return this.#unmapped;
   }
 
   /** The same as `unmap()`, for `using`. */
-  [Symbol.dispose](): void {
-    this.unmap();
+  override release(): void {
+    if (!this.released) this.unmap().release();
   }
 }
 
-function viewOf(address: bigint, nbytes: number): Uint8Array<ArrayBuffer> {
-  const pointer = Deno.UnsafePointer.create(address);
-  if (pointer === null) throw new TypeError("Cannot map a buffer: the driver returned no address");
-  return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
+/** Enqueues the end of a mapping. */
+export function enqueueUnmap(
+  queue: CommandQueue,
+  memory: Buffer["unsafeHandle"],
+  address: bigint,
+): Event {
+  const { unsafeHandle } = queue;
+  const status = cl.clEnqueueUnmapMemObject(unsafeHandle, memory, address, 0, null, eventOut);
+  return takeEvent(status, "clEnqueueUnmapMemObject", queue);
 }

@@ -86,5 +86,23 @@ export { CommandQueue } from "./command_queue.ts";
 export type * from "./queue_options.ts";
 export type { CopyOptions } from "./transfers.ts";
 export { MappedRegion } from "./mapped_region.ts";
+export { SvmBuffer, type SvmOptions } from "./svm.ts";
+export {
+  Image,
+  type ImageBufferOptions,
+  type ImageCopyOptions,
+  type ImageFormat,
+  type ImageOptions,
+  type ImageRegionOptions,
+  type ImageTransferOptions,
+  type ImageType,
+} from "./image.ts";
+export { Sampler, type SamplerOptions } from "./sampler.ts";
+export type { RectLayout, Triple } from "./rect.ts";
 export { liveQueues, onQueueCreated } from "./queue_registry.ts";
 export { setWaitPolicy, type WaitPolicy } from "./waiting.ts";
+export { bindExtension, extensionVersion } from "./extension.ts";
+export { CommandBuffer, type Recorded, type SyncPoint } from "./command_buffer.ts";
+export { commandBufferFunctions } from "./symbols/command_buffer.ts";
+export { unifiedSharedMemoryFunctions } from "./symbols/unified_shared_memory.ts";
+export { type Fault, type FaultyFunction, withFaults } from "./faults.ts";

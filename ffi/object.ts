@@ -14,6 +14,7 @@ export type ObjectKind =
   | "Context"
   | "CommandQueue"
   | "Buffer"
+  | "MappedRegion"
   | "Image"
   | "Sampler"
   | "SvmBuffer"
@@ -27,6 +28,7 @@ const kinds: readonly ObjectKind[] = [
   "Context",
   "CommandQueue",
   "Buffer",
+  "MappedRegion",
   "Image",
   "Sampler",
   "SvmBuffer",
@@ -147,3 +149,23 @@ export const releasers = {
   kernel: releaser("clReleaseKernel", (h: Handle<"Kernel">) => cl.clReleaseKernel(h)),
   event: releaser("clReleaseEvent", (h: Handle<"Event">) => cl.clReleaseEvent(h)),
 } as const satisfies Record<string, Releaser>;
+
+/** Makes an owner for each handle. If one cannot be made, none is, and all handles are given back. */
+export function ownAll<T extends Disposable>(
+  handles: BigUint64Array,
+  releaser: Releaser,
+  make: (handle: bigint) => T,
+): T[] {
+  const owners: T[] = [];
+  try {
+    for (const handle of handles) owners.push(make(handle));
+    return owners;
+  } catch (error) {
+    for (const owner of owners) owner[Symbol.dispose]();
+    // The one that failed has given its own handle back.
+    for (const handle of handles.subarray(owners.length + 1)) {
+      check(releaser.run(handle), releaser.call);
+    }
+    throw error;
+  }
+}

@@ -12,7 +12,7 @@ import { type PropertyTypes, readers } from "./info.ts";
 import { Kernel } from "./kernel.ts";
 import { cl } from "./library.ts";
 import { addressOf } from "./memory_address.ts";
-import { OpenCLObject, releasers } from "./object.ts";
+import { OpenCLObject, ownAll, releasers } from "./object.ts";
 import type { Handle } from "./symbols/types.ts";
 import { underPolicy } from "./waiting.ts";
 
@@ -222,7 +222,7 @@ export class Program extends OpenCLObject<"Program"> {
     check(cl.clCreateKernelsInProgram(this.unsafeHandle, 0, null, count), call);
     const handles = new BigUint64Array(count[0]!);
     check(cl.clCreateKernelsInProgram(this.unsafeHandle, count[0]!, handles, null), call);
-    return Array.from(handles, (handle) => new Kernel(handle as Handle<"Kernel">));
+    return ownAll(handles, releasers.kernel, (handle) => new Kernel(handle as Handle<"Kernel">));
   }
 
   /** The names of its kernels, once it is built. */

@@ -5,6 +5,7 @@
  */
 import type { Event } from "./event.ts";
 import type { KernelArg } from "./kernel.ts";
+import type { RectLayout, Triple } from "./rect.ts";
 import type { CopyOptions } from "./transfers.ts";
 
 /** How a queue is made. */
@@ -29,6 +30,28 @@ export interface BufferCopyOptions {
   readonly destinationOffset?: number;
   /** How many; by default the rest of the source. */
   readonly nbytes?: number;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+/** How a box of bytes moves between a buffer and an array. */
+export interface RectOptions extends CopyOptions {
+  /** The box: width in bytes, height in rows, depth in slices. */
+  readonly region: Triple;
+  /** Where it lies in the buffer. */
+  readonly buffer?: RectLayout;
+  /** Where it lies in the array. */
+  readonly host?: RectLayout;
+}
+
+/** How a box of bytes moves between buffers. */
+export interface RectCopyOptions {
+  /** The box: width in bytes, height in rows, depth in slices. */
+  readonly region: Triple;
+  /** Where it lies in the source. */
+  readonly source?: RectLayout;
+  /** Where it goes in the destination. */
+  readonly destination?: RectLayout;
   /** What to wait for. */
   readonly wait?: readonly Event[];
 }

@@ -123,7 +123,7 @@ export function upload(
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
   const bytes = transferable(data, "write from");
-  return move(queue, borrow ? bytes : bytes.slice(), blocking, null, enqueue);
+  return transfer(queue, borrow ? bytes : bytes.slice(), blocking, null, enqueue);
 }
 
 /**
@@ -138,20 +138,26 @@ export function download(
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
   const bytes = transferable(into, "read into");
-  if (borrow) return move(queue, bytes, blocking, null, enqueue);
+  if (borrow) return transfer(queue, bytes, blocking, null, enqueue);
   const copy = new Uint8Array(bytes.byteLength);
   const finish = (): void => transferable(into, "finish a read into").set(copy);
-  return move(queue, copy, blocking, finish, enqueue);
+  return transfer(queue, copy, blocking, finish, enqueue);
 }
 
-function move(
+/**
+ * Enqueues a copy to or from bytes that stay where they are.
+ *
+ * @param finish Runs when it is complete.
+ * @param enqueue Passes the bytes and the blocking flag to C.
+ */
+export function transfer(
   queue: Holder,
   bytes: Uint8Array,
   blocking: boolean,
   finish: (() => void) | null,
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
-  const direct = blocking && !hasWaitPolicy();
+  const direct = blocking && finish === null && !hasWaitPolicy();
   const event = enqueue(bytes, direct ? 1 : 0);
   if (direct) return event;
   try {

@@ -33,6 +33,8 @@ export const Program: HandleType<"Program"> = "u64" as HandleType<"Program">;
 export const Kernel: HandleType<"Kernel"> = "u64" as HandleType<"Kernel">;
 /** cl_event */
 export const Event: HandleType<"Event"> = "u64" as HandleType<"Event">;
+/** cl_command_buffer_khr */
+export const CommandBuffer: HandleType<"CommandBuffer"> = "u64" as HandleType<"CommandBuffer">;
 
 /** Kinds of C values in the tables: every pointer into JavaScript memory is a `"buffer"`. */
 export type ValueType = "u32" | "i32" | "u64" | "usize" | "buffer" | HandleType<string>;

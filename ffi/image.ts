@@ -1,0 +1,319 @@
+/**
+ * Images.
+ *
+ * @module
+ */
+import type { Buffer } from "./buffer.ts";
+import type { CommandQueue } from "./command_queue.ts";
+import { ChannelOrder, ChannelType, ImageInfo, MemFlags, MemObjectType } from "./constants.ts";
+import type { Context } from "./context.ts";
+import { check } from "./errors.ts";
+import { type Event, takeEvent } from "./event.ts";
+import { eventList, eventOut, listEvents } from "./event_list.ts";
+import { readers } from "./info.ts";
+import { cl } from "./library.ts";
+import { OpenCLObject, releasers } from "./object.ts";
+import { corner, pitches, type Triple, triple } from "./rect.ts";
+import type { Handle } from "./symbols/types.ts";
+import { type CopyOptions, download, transferable, upload } from "./transfers.ts";
+
+/** The channels of an element, by their names in cl.h: `{ order: "RGBA", type: "FLOAT" }`. */
+export interface ImageFormat {
+  /** Which channels. */
+  readonly order: keyof typeof ChannelOrder;
+  /** What each is. */
+  readonly type: keyof typeof ChannelType;
+}
+
+/** Dimensions of an image. */
+export type ImageType = "1d" | "1d-array" | "2d" | "2d-array" | "3d";
+
+/** How an image is made. */
+export interface ImageOptions {
+  /** Its elements. */
+  readonly format: ImageFormat;
+  /** Elements of a row. */
+  readonly width: number;
+  /** Rows; makes it two-dimensional. */
+  readonly height?: number;
+  /** Slices; makes it three-dimensional. */
+  readonly depth?: number;
+  /** Images of an array of images. */
+  readonly layers?: number;
+  /** A combination of {@linkcode MemFlags}; by default kernels may read and write it. */
+  readonly flags?: bigint;
+  /** Its first content, densely packed, copied by the driver. */
+  readonly data?: ArrayBufferView;
+}
+
+/** Which part of an image, and how it lies in the array. */
+export interface ImageTransferOptions extends CopyOptions {
+  /** The first element: x, y, z; the corner by default. */
+  readonly origin?: Triple;
+  /** How many elements: width, height, depth; the whole image by default. */
+  readonly region?: Triple;
+}
+
+/** Which part of an image. */
+export interface ImageRegionOptions {
+  /** The first element: x, y, z; the corner by default. */
+  readonly origin?: Triple;
+  /** How many elements: width, height, depth; the whole image by default. */
+  readonly region?: Triple;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+/** A copy from image to image. */
+export interface ImageCopyOptions extends ImageRegionOptions {
+  /** The first element in the destination; the corner by default. */
+  readonly destination?: Triple;
+}
+
+/** A copy between an image and a buffer. */
+export interface ImageBufferOptions extends ImageRegionOptions {
+  /** Where the elements begin in the buffer, in bytes. */
+  readonly offset?: number;
+}
+
+const imageTypes = {
+  "1d": MemObjectType.IMAGE1D,
+  "1d-array": MemObjectType.IMAGE1D_ARRAY,
+  "2d": MemObjectType.IMAGE2D,
+  "2d-array": MemObjectType.IMAGE2D_ARRAY,
+  "3d": MemObjectType.IMAGE3D,
+} as const;
+
+const errorCode = new Int32Array(1);
+
+/**
+ * An image: elements with 1 to 4 channels, which kernels read through a {@linkcode Sampler}. The device must have
+ * `IMAGE_SUPPORT`.
+ */
+export class Image extends OpenCLObject<"Mem"> {
+  /** The context that it belongs to. */
+  readonly context: Context;
+  /** Its dimensions. */
+  readonly type: ImageType;
+  /** Its elements. */
+  readonly format: ImageFormat;
+  /** Its extent as a region: width, height, depth, where layers count as the last dimension. */
+  readonly extent: Triple;
+  /** Bytes of an element. */
+  readonly elementSize: number;
+
+  /**
+   * Makes an image.
+   *
+   * @throws {OpenCLError} If the device has no such format or size: see {@linkcode Image.formats}.
+   */
+  constructor(context: Context, options: ImageOptions) {
+    const type = imageType(options);
+    super("Image", createImage(context, type, options), releasers.memory);
+    this.context = context;
+    this.type = type;
+    this.format = options.format;
+    const { width, height, depth, layers } = options;
+    this.extent = type === "1d-array"
+      ? [width, layers!, 1]
+      : [width, height ?? 1, depth ?? layers ?? 1];
+    try {
+      this.elementSize = this.#elementSize();
+    } catch (error) {
+      this.release();
+      throw error;
+    }
+  }
+
+  /** The formats that a context offers for images of a type. */
+  static formats(
+    context: Context,
+    type: ImageType,
+    flags: bigint = MemFlags.READ_WRITE,
+  ): ImageFormat[] {
+    const count = new Uint32Array(1), call = "clGetSupportedImageFormats";
+    const ask = (length: number, formats: Uint32Array | null, out: Uint32Array | null): number =>
+      cl.clGetSupportedImageFormats(
+        context.unsafeHandle,
+        flags,
+        imageTypes[type],
+        length,
+        formats,
+        out,
+      );
+    check(ask(0, null, count), call);
+    const packed = new Uint32Array(2 * count[0]!);
+    if (packed.length > 0) check(ask(count[0]!, packed, null), call);
+    return Array.from({ length: count[0]! }, (_, i) => ({
+      order: nameOf(ChannelOrder, packed[2 * i]!),
+      type: nameOf(ChannelType, packed[2 * i + 1]!),
+    }));
+  }
+
+  /** Copies densely packed elements into it. */
+  write(queue: CommandQueue, data: ArrayBufferView, options: ImageTransferOptions = {}): Event {
+    const region = this.#check(options, data.byteLength);
+    return upload(queue, data, options, (bytes, blocking) => {
+      const status = cl.clEnqueueWriteImage(
+        queue.unsafeHandle,
+        this.unsafeHandle,
+        blocking,
+        triple(options.origin ?? corner, "an origin"),
+        triple(region, "a region"),
+        ...pitches({}),
+        bytes,
+        listEvents(options.wait),
+        eventList(options.wait),
+        eventOut,
+      );
+      return takeEvent(status, "clEnqueueWriteImage", queue);
+    });
+  }
+
+  /** Copies its elements into an array, densely packed. */
+  read(queue: CommandQueue, into: ArrayBufferView, options: ImageTransferOptions = {}): Event {
+    const region = this.#check(options, into.byteLength);
+    return download(queue, into, options, (bytes, blocking) => {
+      const status = cl.clEnqueueReadImage(
+        queue.unsafeHandle,
+        this.unsafeHandle,
+        blocking,
+        triple(options.origin ?? corner, "an origin"),
+        triple(region, "a region"),
+        ...pitches({}),
+        bytes,
+        listEvents(options.wait),
+        eventList(options.wait),
+        eventOut,
+      );
+      return takeEvent(status, "clEnqueueReadImage", queue);
+    });
+  }
+
+  /**
+   * Fills it with one color.
+   *
+   * @param color Four channels: floats, or 32-bit integers for the `SIGNED_INT` and `UNSIGNED_INT` types.
+   */
+  fill(
+    queue: CommandQueue,
+    color: Float32Array | Int32Array | Uint32Array,
+    options: ImageRegionOptions = {},
+  ): Event {
+    if (color.length !== 4) {
+      throw new RangeError(`Cannot fill an image with ${color.length} channels: pass 4`);
+    }
+    const status = cl.clEnqueueFillImage(
+      queue.unsafeHandle,
+      this.unsafeHandle,
+      transferable(color, "fill with"),
+      triple(options.origin ?? corner, "an origin"),
+      triple(options.region ?? this.extent, "a region"),
+      listEvents(options.wait),
+      eventList(options.wait),
+      eventOut,
+    );
+    return takeEvent(status, "clEnqueueFillImage", queue);
+  }
+
+  /** Copies elements to another image of the same format. */
+  copyTo(queue: CommandQueue, destination: Image, options: ImageCopyOptions = {}): Event {
+    const status = cl.clEnqueueCopyImage(
+      queue.unsafeHandle,
+      this.unsafeHandle,
+      destination.unsafeHandle,
+      triple(options.origin ?? corner, "an origin"),
+      triple(options.destination ?? corner, "an origin"),
+      triple(options.region ?? this.extent, "a region"),
+      listEvents(options.wait),
+      eventList(options.wait),
+      eventOut,
+    );
+    return takeEvent(status, "clEnqueueCopyImage", queue);
+  }
+
+  /** Copies elements to a buffer, densely packed. */
+  copyToBuffer(queue: CommandQueue, buffer: Buffer, options: ImageBufferOptions = {}): Event {
+    const { offset = 0, origin = corner, wait } = options;
+    const region = this.#check(options, buffer.nbytes - offset);
+    const status = cl.clEnqueueCopyImageToBuffer(
+      queue.unsafeHandle,
+      this.unsafeHandle,
+      buffer.unsafeHandle,
+      triple(origin, "an origin"),
+      triple(region, "a region"),
+      BigInt(offset),
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    );
+    return takeEvent(status, "clEnqueueCopyImageToBuffer", queue);
+  }
+
+  /** Copies densely packed elements of a buffer into it. */
+  copyFromBuffer(queue: CommandQueue, buffer: Buffer, options: ImageBufferOptions = {}): Event {
+    const { offset = 0, origin = corner, wait } = options;
+    const region = this.#check(options, buffer.nbytes - offset);
+    const status = cl.clEnqueueCopyBufferToImage(
+      queue.unsafeHandle,
+      buffer.unsafeHandle,
+      this.unsafeHandle,
+      BigInt(offset),
+      triple(origin, "an origin"),
+      triple(region, "a region"),
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    );
+    return takeEvent(status, "clEnqueueCopyBufferToImage", queue);
+  }
+
+  #elementSize(): number {
+    const handle = this.unsafeHandle;
+    return readers.size(
+      (parameter, size, value, out) => cl.clGetImageInfo(handle, parameter, size, value, out),
+      ImageInfo.ELEMENT_SIZE,
+      "clGetImageInfo",
+    );
+  }
+
+  /** The region, once it is sure that the memory is large enough for it. */
+  #check({ region = this.extent }: { readonly region?: Triple }, nbytes: number): Triple {
+    const needed = region[0] * region[1] * region[2] * this.elementSize;
+    if (nbytes < needed) {
+      throw new RangeError(
+        `Cannot move [${region}] elements of ${this.elementSize} bytes: ` +
+          `they take ${needed} bytes, there are ${nbytes}`,
+      );
+    }
+    return region;
+  }
+}
+
+function imageType({ height, depth, layers }: ImageOptions): ImageType {
+  if (depth !== undefined) return "3d";
+  if (layers !== undefined) return height === undefined ? "1d-array" : "2d-array";
+  return height === undefined ? "1d" : "2d";
+}
+
+function createImage(context: Context, type: ImageType, options: ImageOptions): Handle<"Mem"> {
+  const { width, height = 1, depth = 1, layers = 1, format, data } = options;
+  const { flags = MemFlags.READ_WRITE } = options;
+  const handle = cl.clCreateImage(
+    context.unsafeHandle,
+    data ? flags | MemFlags.COPY_HOST_PTR : flags,
+    new Uint32Array([ChannelOrder[format.order], ChannelType[format.type]]),
+    // cl_image_desc: type, width, height, depth, array size, row pitch, slice pitch, mip levels and
+    // samples, buffer; all of them 8 bytes apart.
+    new BigUint64Array([imageTypes[type], width, height, depth, layers, 0, 0, 0, 0].map(BigInt)),
+    data ? transferable(data, "create an image from") : null,
+    errorCode,
+  );
+  check(errorCode[0]!, "clCreateImage", `a ${type} image of ${format.order} ${format.type}`);
+  return handle;
+}
+
+function nameOf<T extends { readonly [name: string]: number }>(table: T, value: number): keyof T {
+  const entry = Object.entries(table).find(([, code]) => code === value);
+  return (entry?.[0] ?? `0x${value.toString(16)}`) as keyof T;
+}

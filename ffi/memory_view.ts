@@ -1,0 +1,24 @@
+/**
+ * Views of memory that is not JavaScript's.
+ *
+ * @module
+ */
+
+// Whoever holds only the view must not lose the memory below it: the owner lives as long as the view.
+const owners = new WeakMap<ArrayBuffer, object>();
+
+/**
+ * A view of the driver's memory. The owner must detach it before the memory is freed, and is not
+ * collected while the view can be reached.
+ */
+export function memoryView(
+  address: bigint,
+  nbytes: number,
+  owner: object,
+): Uint8Array<ArrayBuffer> {
+  const pointer = Deno.UnsafePointer.create(address);
+  if (pointer === null) throw new TypeError("Cannot view memory of the driver: it has no address");
+  const buffer = Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes);
+  owners.set(buffer, owner);
+  return new Uint8Array(buffer);
+}

@@ -1,0 +1,174 @@
+/**
+ * Shared virtual memory: one address for host and device.
+ *
+ * @module
+ */
+import type { CommandQueue } from "./command_queue.ts";
+import { MapFlags, MemFlags, Status } from "./constants.ts";
+import type { Context } from "./context.ts";
+import { check, OpenCLError } from "./errors.ts";
+import { type Event, takeEvent } from "./event.ts";
+import { eventList, eventOut, listEvents } from "./event_list.ts";
+import { cl } from "./library.ts";
+import { memoryView } from "./memory_view.ts";
+import { OpenCLObject } from "./object.ts";
+import type { FillOptions, MapOptions } from "./queue_options.ts";
+import { checkRange, toSize } from "./size.ts";
+import type { Handle } from "./symbols/types.ts";
+import { transferable } from "./transfers.ts";
+
+/** How shared memory is made. */
+export interface SvmOptions {
+  /** Whether host and device may use it at the same time, without mapping it. */
+  readonly fineGrain?: boolean;
+  /** Whether atomics of host and device see each other; needs `fineGrain`. */
+  readonly atomics?: boolean;
+  /** Alignment in bytes, a power of two; by default that of the largest vector. */
+  readonly alignment?: number;
+}
+
+/**
+ * Shared virtual memory. What a device offers is in `device.query("SVM_CAPABILITIES")`. Coarse-grained memory
+ * must be mapped while the host touches it.
+ */
+export class SvmBuffer extends OpenCLObject<"Svm"> {
+  /** The context that it belongs to. */
+  readonly context: Context;
+  /** Its size in bytes. */
+  readonly nbytes: number;
+  /** Whether it can be used without being mapped. */
+  readonly fineGrain: boolean;
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+
+  /**
+   * Makes shared memory.
+   *
+   * @throws {OpenCLError} If the device has none of that kind or size; OpenCL does not tell which.
+   */
+  constructor(context: Context, nbytes: number, options: SvmOptions = {}) {
+    const owner = context.unsafeHandle;
+    super("SvmBuffer", allocate(owner, nbytes, options), {
+      call: "clReleaseContext",
+      run(address) {
+        cl.clSVMFree(owner, address);
+        return cl.clReleaseContext(owner);
+      },
+    });
+    this.context = context;
+    this.nbytes = nbytes;
+    this.fineGrain = options.fineGrain ?? false;
+    this.#bytes = memoryView(this.unsafeHandle, nbytes, this);
+  }
+
+  /** The memory itself. Detached at release. Map coarse-grained memory before touching it. */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    return this.#bytes;
+  }
+
+  /** Lets the host touch the memory from the event on; not needed for fine-grained memory. */
+  map(queue: CommandQueue, options: MapOptions = {}): Event {
+    const { read = true, write = true, discard = false, blocking = true, wait } = options;
+    const { offset = 0, nbytes = this.nbytes - offset } = options;
+    checkRange(offset, nbytes, this.nbytes, "shared memory");
+    const flags = discard
+      ? MapFlags.WRITE_INVALIDATE_REGION
+      : (read ? MapFlags.READ : 0n) | (write ? MapFlags.WRITE : 0n);
+    const status = cl.clEnqueueSVMMap(
+      queue.unsafeHandle,
+      0, // waiting goes through the event, so that it can be interrupted
+      flags,
+      this.unsafeHandle + BigInt(offset),
+      toSize(nbytes, "a size"),
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    );
+    const event = takeEvent(status, "clEnqueueSVMMap", queue);
+    if (blocking) waitOrRelease(event);
+    return event;
+  }
+
+  /** Gives mapped memory back to the device. */
+  unmap(queue: CommandQueue, wait?: readonly Event[]): Event {
+    const status = cl.clEnqueueSVMUnmap(
+      queue.unsafeHandle,
+      this.unsafeHandle,
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    );
+    return takeEvent(status, "clEnqueueSVMUnmap", queue);
+  }
+
+  /** Repeats a pattern over it: 1, 2, 4 ... 128 bytes. */
+  fill(queue: CommandQueue, pattern: ArrayBufferView, options: FillOptions = {}): Event {
+    const { offset = 0, wait } = options;
+    const { nbytes = this.nbytes - offset } = options;
+    checkRange(offset, nbytes, this.nbytes, "shared memory");
+    const status = cl.clEnqueueSVMMemFill(
+      queue.unsafeHandle,
+      this.unsafeHandle + BigInt(offset),
+      transferable(pattern, "fill with"),
+      toSize(pattern.byteLength, "a size"),
+      toSize(nbytes, "a size"),
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    );
+    return takeEvent(status, "clEnqueueSVMMemFill", queue);
+  }
+
+  /** Copies its first bytes to other shared memory. */
+  copyTo(
+    queue: CommandQueue,
+    destination: SvmBuffer,
+    nbytes: number = this.nbytes,
+    wait?: readonly Event[],
+  ): Event {
+    checkRange(0, nbytes, this.nbytes, "the source");
+    checkRange(0, nbytes, destination.nbytes, "the destination");
+    const status = cl.clEnqueueSVMMemcpy(
+      queue.unsafeHandle,
+      0,
+      destination.unsafeHandle,
+      this.unsafeHandle,
+      toSize(nbytes, "a size"),
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    );
+    return takeEvent(status, "clEnqueueSVMMemcpy", queue);
+  }
+
+  /** Frees it. The work that uses it must be done. */
+  override release(): void {
+    if (!this.released) this.#bytes.buffer.transfer(0);
+    super.release();
+  }
+}
+
+function allocate(context: Handle<"Context">, nbytes: number, options: SvmOptions): Handle<"Svm"> {
+  const flags = MemFlags.READ_WRITE |
+    (options.fineGrain ? MemFlags.SVM_FINE_GRAIN_BUFFER : 0n) |
+    (options.atomics ? MemFlags.SVM_ATOMICS : 0n);
+  const size = toSize(nbytes, "a size of shared memory");
+  // Freeing takes the context, which nothing else would keep alive until then.
+  check(cl.clRetainContext(context), "clRetainContext");
+  const address = cl.clSVMAlloc(context, flags, size, options.alignment ?? 0);
+  // clSVMAlloc has no status; this is the code that says what most likely went wrong.
+  if (address === 0n) {
+    check(cl.clReleaseContext(context), "clReleaseContext");
+    const code = Status.CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    throw new OpenCLError(code, "clSVMAlloc", `${nbytes} bytes of shared memory`);
+  }
+  return address as Handle<"Svm">;
+}
+
+function waitOrRelease(event: Event): void {
+  try {
+    event.waitSync();
+  } catch (error) {
+    event.release();
+    throw error;
+  }
+}
