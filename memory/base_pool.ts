@@ -1,7 +1,7 @@
 import { checkByteCount } from "./bytes.ts";
 import { OutOfMemoryError, type Rung } from "./errors.ts";
 import { checkInOrder, type FenceEvent, type FenceQueue, markerOf, waitFor } from "./fences.ts";
-import { type Block, PooledHandle } from "./handle.ts";
+import { type Block, describeHandle, PooledHandle } from "./handle.ts";
 import { largestByOrigin } from "./live_allocations.ts";
 import type {
   AllocateOptions,
@@ -242,6 +242,7 @@ export abstract class PoolBase<B> implements Pool<B> {
       if (rungs.at(-1)?.name !== name) rungs.push({ name, freedBytes: 0 });
     }
     this.counters.numOoms++;
+    for (const observer of this.#observers ?? []) observer.exhausted(request.nbytes);
     throw this.#exhausted(request.nbytes, rungs);
   }
 
@@ -330,7 +331,9 @@ export abstract class PoolBase<B> implements Pool<B> {
 
   liveBlocks(): LiveBlock[] {
     const blocks: LiveBlock[] = [];
-    for (let handle = this.#newest; handle !== null; handle = handle.older) blocks.push(handle);
+    for (let handle = this.#newest; handle !== null; handle = handle.older) {
+      blocks.push(describeHandle(handle));
+    }
     return blocks.reverse();
   }
 

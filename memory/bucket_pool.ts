@@ -1,6 +1,6 @@
 import { PoolBase, type Request } from "./base_pool.ts";
 import type { FenceEvent, FenceQueue } from "./fences.ts";
-import type { Block, PooledHandle } from "./handle.ts";
+import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
 
 /** A whole buffer from the source, in a bucket or in a caller's hands. */
@@ -143,7 +143,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
       const isFree = queue === undefined || queue === this.home;
       const block: BlockSnapshot = holder === null
         ? { offset: 0, nbytes, state: isFree ? "free" : "fenced" }
-        : { offset: 0, nbytes, state: "live", allocation: holder };
+        : { offset: 0, nbytes, state: "live", allocation: describeHandle(holder) };
       return { id, nbytes, blocks: [block] };
     });
   }

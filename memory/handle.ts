@@ -102,6 +102,12 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   }
 }
 
+/** A live handle's figures, without the handle: whoever keeps them keeps no block alive. */
+export function describeHandle<B>(handle: PooledHandle<B>): LiveBlock {
+  const { nbytes, bucketSize, label, id, segment, offset } = handle;
+  return { nbytes, bucketSize, label, id, segment, offset };
+}
+
 /**
  * Says that commands of another queue use a block too: after its release it may be lent again only when
  * the work enqueued on `queue` until then is done. Nobody waits on the host.

@@ -3,44 +3,110 @@ import {
   type PressureCallback,
   pressureCallbacks,
 } from "./device_memory.ts";
-import { deviceMemoryOf } from "./registry.ts";
+import { largestByOrigin } from "./live_allocations.ts";
+import { Recorder, type RecorderOptions } from "./recorder.ts";
+import { deviceMemoryOf, registeredMemories, watchRegistrations } from "./registry.ts";
+import { reportPage } from "./report.ts";
 
-/**
- * The memory of all devices, for users: statistics, limits, the cache, recordings and reports.
- * Every function takes a device and means the active one where none is given.
- */
-export const memory = {
+/** The recordings that run, oldest first. */
+const recordings: Recording[] = [];
+
+/** A recording of all devices, also of those that are opened while it runs. */
+class Recording extends Recorder {
+  readonly #watch: Disposable;
+
+  constructor(options?: RecorderOptions) {
+    super(options);
+    for (const { name, pool } of registeredMemories()) this.attach(name, pool);
+    this.#watch = watchRegistrations(({ name, pool }) => this.attach(name, pool));
+    recordings.push(this);
+  }
+
+  override [Symbol.dispose](): void {
+    super[Symbol.dispose]();
+    this.#watch[Symbol.dispose]();
+    const at = recordings.indexOf(this);
+    if (at >= 0) recordings.splice(at, 1);
+  }
+}
+
+/** The memory of all devices, as {@linkcode memory} offers it. */
+export interface Memory {
   /** The statistics of a device now; the object no longer changes. */
-  stats(device?: object): DeviceMemoryStats {
-    return deviceMemoryOf(device).stats;
-  },
-
+  stats(device?: object): DeviceMemoryStats;
   /** Lets the peaks start again from the present values. */
-  resetPeakStats(device?: object): void {
-    deviceMemoryOf(device).resetPeakStats();
-  },
-
+  resetPeakStats(device?: object): void;
   /** Sets everything that only grows back to zero. */
-  resetAccumulatedStats(device?: object): void {
-    deviceMemoryOf(device).resetAccumulatedStats();
-  },
-
+  resetAccumulatedStats(device?: object): void;
   /** Gives all cached memory back to the driver; returns its bytes. */
-  emptyCache(device?: object): number {
-    return deviceMemoryOf(device).emptyCache();
-  },
-
+  emptyCache(device?: object): number;
   /** Sets the most bytes that may be held from the driver; `null` is the default. */
-  setLimit(bytes: number | null, device?: object): void {
-    deviceMemoryOf(device).setLimit(bytes);
-  },
-
+  setLimit(bytes: number | null, device?: object): void;
   /**
    * Registers a callback that is asked to free memory before an allocation is given up. It returns
    * whether trying again may help.
    */
-  onPressure(callback: PressureCallback): Disposable {
+  onPressure(callback: PressureCallback): Disposable;
+  /** Records what happens to the memory of all devices, until the result is disposed of. */
+  record(options?: RecorderOptions): Recorder;
+  /** Everything about a device's memory as data: statistics, segments, blocks, who holds them. */
+  snapshot(device?: object): Record<string, unknown>;
+  /**
+   * Writes one self-contained HTML page: the timeline, what lives now and where it was made. While a
+   * recording runs, the page shows it.
+   *
+   * @param path Where to; needs the permission to write there.
+   */
+  report(path: string, device?: object): void;
+}
+
+/**
+ * The memory of all devices: statistics, limits, the cache, recordings and reports. Every function takes
+ * a device and means the active one where none is given.
+ */
+export const memory: Memory = {
+  stats(device) {
+    return deviceMemoryOf(device).stats;
+  },
+
+  resetPeakStats(device) {
+    deviceMemoryOf(device).resetPeakStats();
+  },
+
+  resetAccumulatedStats(device) {
+    deviceMemoryOf(device).resetAccumulatedStats();
+  },
+
+  emptyCache(device) {
+    return deviceMemoryOf(device).emptyCache();
+  },
+
+  setLimit(bytes, device) {
+    deviceMemoryOf(device).setLimit(bytes);
+  },
+
+  onPressure(callback) {
     pressureCallbacks.add(callback);
     return { [Symbol.dispose]: () => void pressureCallbacks.delete(callback) };
+  },
+
+  record(options) {
+    return new Recording(options);
+  },
+
+  snapshot(device) {
+    const { name, pool, stats } = deviceMemoryOf(device);
+    return {
+      device: name,
+      pool: pool.constructor.name,
+      stats,
+      segments: pool.segments(),
+      liveAllocations: largestByOrigin(pool.liveBlocks(), undefined, Infinity),
+    };
+  },
+
+  report(path, device) {
+    const page = reportPage(deviceMemoryOf(device), recordings.at(-1) ?? null);
+    Deno.writeTextFileSync(path, page);
   },
 };

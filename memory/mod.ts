@@ -4,6 +4,7 @@
  *
  * @module
  */
+export type { Frame } from "./call_stack.ts";
 export { BufferPool } from "./buffer_pool.ts";
 export {
   destroyContextPools,
@@ -28,7 +29,7 @@ export {
 export type { FenceEvent, FenceQueue } from "./fences.ts";
 export { recordQueue } from "./handle.ts";
 export { HostPool } from "./host_pool.ts";
-export { memory } from "./memory.ts";
+export { type Memory, memory } from "./memory.ts";
 export {
   PersistentBufferPool,
   type PersistentBufferPoolOptions,

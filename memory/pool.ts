@@ -92,6 +92,8 @@ export interface PoolObserver {
   reserved(segment: number, nbytes: number): void;
   /** A segment went back to the driver. */
   unreserved(segment: number, nbytes: number): void;
+  /** An allocation found no memory; whoever asked may have further rungs. */
+  exhausted(nbytes: number): void;
 }
 
 /** The contract of everything that lends memory. One conformance suite holds all of them to it. */

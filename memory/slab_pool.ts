@@ -3,7 +3,7 @@ import { PoolBase, type Request } from "./base_pool.ts";
 import { MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
 import { sourceOf } from "./device_source.ts";
 import type { FenceEvent, FenceQueue } from "./fences.ts";
-import type { Block, PooledHandle } from "./handle.ts";
+import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
 import { type Chunk, HELD, Region, Span } from "./region.ts";
 import type { MemorySource } from "./source.ts";
@@ -332,11 +332,8 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
       return { offset, nbytes, state: chunk.owner === 0 ? "free" : "fenced" };
     }
     const holder = [...slicesAt(segment, offset)].find((slice) => slice.holder !== null)?.holder;
-    return holder ? { offset, nbytes, state: "live", allocation: holder } : {
-      offset,
-      nbytes,
-      state: "fenced",
-    };
+    if (!holder) return { offset, nbytes, state: "fenced" };
+    return { offset, nbytes, state: "live", allocation: describeHandle(holder) };
   }
 }
 
