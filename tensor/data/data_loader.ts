@@ -2,7 +2,7 @@ import { type DeviceHandle, manager } from "../../backend/mod.ts";
 import { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
 import type { Dataset, Field } from "./dataset.ts";
-import { permutation } from "./shuffle.ts";
+import { shuffled } from "./shuffle.ts";
 
 /** How a {@link DataLoader} makes batches. */
 export interface DataLoaderOptions {
@@ -16,7 +16,7 @@ export interface DataLoaderOptions {
   prefetch?: number;
   /** Whether batches go to the device by way of pinned memory. */
   pinMemory?: boolean;
-  /** Fixes the orders of `shuffle`; 0 unless given. */
+  /** Fixes the orders of `shuffle`; without it they depend on `manualSeed`. */
   seed?: number;
   /** Makes the fields of a batch from its samples; they are stacked unless given. */
   collate?: (samples: Field[][]) => Field[] | Promise<Field[]>;
@@ -49,8 +49,9 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   /** The batches of one pass. */
   readonly length: number;
   readonly #dataset: Dataset;
-  readonly #options: Required<Omit<DataLoaderOptions, "collate">>;
-  readonly #collate: DataLoaderOptions["collate"];
+  readonly #batchSize: number;
+  readonly #prefetch: number;
+  readonly #options: DataLoaderOptions;
   #passes = 0;
 
   /**
@@ -59,22 +60,14 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
    * @throws RangeError for a batch size, a prefetch or a seed that cannot be.
    */
   constructor(dataset: Dataset, options: DataLoaderOptions = {}) {
-    const { collate, ...rest } = options;
-    this.#options = {
-      batchSize: 1,
-      shuffle: false,
-      dropLast: false,
-      prefetch: 2,
-      pinMemory: false,
-      seed: 0,
-      ...rest,
-    };
-    const { batchSize, prefetch, seed, dropLast } = this.#options;
+    const { batchSize = 1, prefetch = 2, seed = 0, dropLast = false } = options;
     checkWhole("batchSize", batchSize, 1);
     checkWhole("prefetch", prefetch, 0);
     checkWhole("seed", seed, 0);
     this.#dataset = dataset;
-    this.#collate = collate;
+    this.#batchSize = batchSize;
+    this.#prefetch = prefetch;
+    this.#options = options;
     this.length = dropLast
       ? Math.floor(dataset.length / batchSize)
       : Math.ceil(dataset.length / batchSize);
@@ -87,7 +80,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
 
   #order(pass: number): number[] {
     const { length } = this.#dataset;
-    if (this.#options.shuffle) return permutation(length, this.#options.seed, pass);
+    if (this.#options.shuffle) return shuffled(length, this.#options.seed, pass);
     return Array.from({ length }, (_, i) => i);
   }
 
@@ -95,7 +88,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     const ahead: Promise<Tensor[]>[] = [];
     let next = 0;
     const readAhead = () => {
-      while (next < this.length && ahead.length <= this.#options.prefetch) {
+      while (next < this.length && ahead.length <= this.#prefetch) {
         const batch = this.#batch(order, next++, device);
         batch.catch(() => {}); // reported when its turn comes
         ahead.push(batch);
@@ -109,8 +102,9 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   }
 
   async #batch(order: number[], position: number, device: DeviceHandle): Promise<Tensor[]> {
-    const { batchSize, pinMemory } = this.#options;
-    const indices = order.slice(position * batchSize, (position + 1) * batchSize);
+    const { pinMemory = false } = this.#options;
+    const start = position * this.#batchSize;
+    const indices = order.slice(start, start + this.#batchSize);
     const fields = await this.#fields(indices);
     return fields.map(({ data, ...type }) =>
       Tensor.fromHost(data, { ...type, device, pinMemory }).realize()
@@ -118,10 +112,11 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   }
 
   async #fields(indices: readonly number[]): Promise<Field[]> {
-    const { getBatch } = this.#dataset;
-    if (getBatch && !this.#collate) return await getBatch.call(this.#dataset, indices);
-    const samples = await Promise.all(indices.map((index) => this.#dataset.get(index)));
-    return await (this.#collate ?? stackSamples)(samples);
+    const { collate = stackSamples } = this.#options;
+    const dataset = this.#dataset;
+    if (dataset.getBatch && collate === stackSamples) return await dataset.getBatch(indices);
+    const samples = await Promise.all(indices.map((index) => dataset.get(index)));
+    return await collate(samples);
   }
 }
 

@@ -1,5 +1,5 @@
 import { checkIndex, type Dataset, type Field } from "./dataset.ts";
-import { permutation } from "./shuffle.ts";
+import { shuffled } from "./shuffle.ts";
 
 /** Some samples of another dataset, in an order of their own. */
 export class Subset implements Dataset {
@@ -50,7 +50,8 @@ export class Subset implements Dataset {
  * @param dataset The dataset.
  * @param parts Either counts that add up to the dataset's length, or fractions that add up to 1.
  *   What rounding leaves over goes to the first parts, one sample each.
- * @param options The seed of the order; the same seed gives the same parts.
+ * @param options The seed of the order: the same one gives the same parts. Without it the order
+ *   depends on `manualSeed`.
  * @returns One part for every entry of `parts`.
  * @throws RangeError where the parts do not add up.
  *
@@ -69,7 +70,7 @@ export function randomSplit(
   options: { seed?: number } = {},
 ): Subset[] {
   const counts = partCounts(parts, dataset.length);
-  const order = permutation(dataset.length, options.seed ?? 0);
+  const order = shuffled(dataset.length, options.seed);
   let start = 0;
   return counts.map((count) => new Subset(dataset, order.slice(start, start += count)));
 }

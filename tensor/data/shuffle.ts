@@ -2,6 +2,7 @@
  * The orders in which data is seen: permutations that depend on a seed and a number alone, so the
  * same program sees the same order on every device and in every run.
  */
+import { nextRandom } from "../random_state.ts";
 
 const ROUNDS = 10;
 const MULTIPLIERS = [0xd2511f53, 0xcd9e8d57] as const;
@@ -58,4 +59,14 @@ export function permutation(length: number, seed: number, draw = 0): number[] {
     [order[i], order[j]] = [order[j]!, order[i]!];
   }
   return order;
+}
+
+/**
+ * The same with a seed that may be left open: then the next random number of the program is drawn,
+ * which `manualSeed` fixes.
+ */
+export function shuffled(length: number, seed: number | undefined, draw = 0): number[] {
+  if (seed !== undefined) return permutation(length, seed, draw);
+  const random = nextRandom();
+  return permutation(length, random.seed >>> 0, random.stream.value >>> 0);
 }

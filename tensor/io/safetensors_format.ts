@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DType } from "../dtype.ts";
+import type { DType } from "../../backend/mod.ts";
 import {
   decodeElements,
   elementBytes,

@@ -1,6 +1,6 @@
 // What property tests of the readers and writers draw: arrays of every dtype, and damaged files.
 import fc from "fast-check";
-import type { DType, TypedArray } from "../../../backend/graph/dtype.ts";
+import type { DType, TypedArray } from "../../../backend/mod.ts";
 import { FileFormatError } from "../../../tensor/io/file_format_error.ts";
 import type { HostArray } from "../../../tensor/io/host_array.ts";
 

@@ -1,0 +1,71 @@
+import { assert, assertEquals } from "@std/assert";
+import { entryPoints, type Import, importsOf, root } from "./module_graph.ts";
+
+/** From the foundation up; a module imports from its own layer and those before it. */
+const layers = ["ffi", "memory", "backend", "tensor", "mod.ts"];
+
+function layerOf(path: string): number {
+  return layers.indexOf(path.split("/")[0]!);
+}
+
+/** What an import breaks, or null. */
+function fault({ from, to }: Import): string | null {
+  if (to.startsWith("node:")) return null;
+  if (layerOf(to) < 0) return "published modules import no package and no file outside the layers";
+  return layerOf(to) > layerOf(from) ? "an arrow goes down only" : null;
+}
+
+const imports = (await Promise.all((await entryPoints()).map(importsOf))).flat();
+
+Deno.test("no published module imports a higher layer, a package or a file outside the layers", () => {
+  const faults = imports.flatMap((edge) => {
+    const what = fault(edge);
+    return what === null ? [] : [`${edge.from} imports ${edge.to}: ${what}`];
+  });
+  assertEquals(faults, []);
+});
+
+Deno.test("the check of the layers sees what it is there for", () => {
+  assert(imports.some(({ from, to }) => from === "mod.ts" && to.startsWith("tensor/")));
+  for (const [upper, lower] of [["tensor", "backend"], ["backend", "memory"], ["memory", "ffi"]]) {
+    const crosses = ({ from, to }: Import) =>
+      from.startsWith(`${upper}/`) && to.startsWith(`${lower}/`);
+    assert(imports.some(crosses), `${upper} imports ${lower}`);
+  }
+  assert(fault({ from: "memory/a.ts", to: "backend/b.ts" }) !== null);
+  assert(fault({ from: "ffi/a.ts", to: "mod.ts" }) !== null);
+  assert(fault({ from: "tensor/a.ts", to: "jsr:@std/assert" }) !== null);
+  assert(fault({ from: "tensor/a.ts", to: "tests/opencl.ts" }) !== null);
+  assertEquals(fault({ from: "tensor/a.ts", to: "ffi/b.ts" }), null);
+});
+
+Deno.test("the tensor layer knows the backend, never OpenCL", () => {
+  const openCL = imports.filter(({ from, to }) =>
+    from.startsWith("tensor/") && to.startsWith("ffi/") && to !== "ffi/environment.ts"
+  );
+  assertEquals(openCL.map(({ from, to }) => `${from} imports ${to}`), []);
+});
+
+Deno.test("importing the package does nothing: no library, no listener, no worker, no print", async () => {
+  const entries = (await entryPoints()).map((path) => new URL(path, root).href);
+  const script = `
+    const refuse = (what) => () => { throw new Error(what + " at import"); };
+    Deno.dlopen = refuse("dlopen");
+    Deno.addSignalListener = refuse("a signal listener");
+    globalThis.addEventListener = refuse("an event listener");
+    globalThis.Worker = refuse("a worker");
+    globalThis.setInterval = globalThis.setTimeout = refuse("a timer");
+    for (const entry of ${JSON.stringify(entries)}) await import(entry);
+  `;
+  // No permission but to read the modules, which dynamic imports need.
+  const file = await Deno.makeTempFile({ suffix: ".js" });
+  await Deno.writeTextFile(file, script);
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--no-check", "--no-prompt", "--allow-read", file],
+    cwd: root,
+  }).output();
+  await Deno.remove(file);
+  const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  assertEquals(printed, "");
+  assert(success);
+});

@@ -1,0 +1,46 @@
+// What `deno info --json` says of the published modules.
+
+interface Dependency {
+  specifier: string;
+  code?: { specifier?: string; error?: string };
+  type?: { specifier?: string; error?: string };
+}
+
+interface Info {
+  modules: { specifier: string; error?: string; dependencies?: Dependency[] }[];
+}
+
+/** One import: both ends as paths from the root of the package, or as they were written. */
+export interface Import {
+  readonly from: string;
+  readonly to: string;
+}
+
+export const root = new URL("../", import.meta.url);
+
+/** The files that a user of the package imports by name. */
+export async function entryPoints(): Promise<string[]> {
+  const config = JSON.parse(await Deno.readTextFile(new URL("deno.json", root)));
+  return (Object.values(config.exports) as string[]).map((path) => path.replace(/^\.\//, ""));
+}
+
+/** Every import in the modules that `entry` needs, types included. */
+export async function importsOf(entry: string): Promise<Import[]> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", new URL(entry, root).href],
+    cwd: root,
+  }).output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
+  const info: Info = JSON.parse(new TextDecoder().decode(stdout));
+  return info.modules.flatMap(({ specifier, error, dependencies = [] }) => {
+    if (error !== undefined) throw new Error(`${specifier}: ${error}`);
+    return dependencies.map((dependency) => ({
+      from: local(specifier),
+      to: local((dependency.code ?? dependency.type)?.specifier ?? dependency.specifier),
+    }));
+  });
+}
+
+function local(specifier: string): string {
+  return specifier.startsWith(root.href) ? specifier.slice(root.href.length) : specifier;
+}

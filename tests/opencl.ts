@@ -1,0 +1,39 @@
+/**
+ * For tests that need an OpenCL device: where there is none they are left out, counted, and said to
+ * be left out by `deno task test`. With CI=true a machine without OpenCL fails there.
+ */
+import { isOpenCLAvailable } from "../ffi/mod.ts";
+
+/** Whether this machine has an OpenCL platform; asked once, so the library is open from here on. */
+export const hasOpenCL: boolean = isOpenCLAvailable();
+
+/** The two backends, for tests that hold on both: give each one's test `ignoreOn(backend)`. */
+export const backends = ["cpu", "cl"] as const;
+
+/** True for a backend that this machine does not have. */
+export function ignoreOn(backend: "cpu" | "cl"): boolean {
+  return backend === "cl" && !hasOpenCL;
+}
+
+/** `Deno.test` for what needs an OpenCL device. */
+export function testOpenCL(name: string, fn: (t: Deno.TestContext) => void | Promise<void>): void {
+  Deno.test({ name, ignore: !hasOpenCL, fn });
+}
+
+/**
+ * `Deno.test` once for each backend.
+ *
+ * @param name The backend's name is put behind it.
+ */
+export function testOnBackends(
+  name: string,
+  fn: (backend: "cpu" | "cl", t: Deno.TestContext) => void | Promise<void>,
+): void {
+  for (const backend of backends) {
+    Deno.test({
+      name: `${name} (${backend})`,
+      ignore: ignoreOn(backend),
+      fn: (t) => fn(backend, t),
+    });
+  }
+}

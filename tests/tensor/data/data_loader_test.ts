@@ -1,0 +1,191 @@
+import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
+import fc from "fast-check";
+import { manager, withDevice } from "../../../backend/mod.ts";
+import { memory } from "../../../memory/mod.ts";
+import {
+  DataLoader,
+  type DataLoaderOptions,
+  type Dataset,
+  TensorDataset,
+} from "../../../tensor/data/mod.ts";
+import { manualSeed, type Tensor } from "../../../tensor/mod.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+function numbers(length: number): TensorDataset {
+  return new TensorDataset({ data: Int32Array.from({ length }, (_, i) => i), shape: [length] });
+}
+
+/** What one pass yields, batch by batch. */
+async function pass(loader: DataLoader): Promise<number[][]> {
+  const batches: number[][] = [];
+  for await (const [batch] of loader) {
+    batches.push(Array.from(await batch!.toHost(), Number));
+    batch!.dispose();
+  }
+  return batches;
+}
+
+testOnBackends("a pass yields every sample once, whatever the options", async (backend) => {
+  const options: fc.Arbitrary<DataLoaderOptions> = fc.record({
+    batchSize: fc.integer({ min: 1, max: 9 }),
+    shuffle: fc.boolean(),
+    prefetch: fc.nat({ max: 5 }),
+    pinMemory: fc.boolean(),
+    seed: fc.nat(),
+  });
+  await withDevice(backend, () =>
+    fc.assert(
+      fc.asyncProperty(fc.nat({ max: 30 }), options, async (length, options) => {
+        const loader = new DataLoader(numbers(length), options);
+        const batches = await pass(loader);
+        assertEquals(batches.length, loader.length);
+        assert(batches.slice(0, -1).every((batch) => batch.length === options.batchSize));
+        const seen = batches.flat();
+        if (options.shuffle) seen.sort((a, b) => a - b);
+        assertEquals(seen, Array.from({ length }, (_, i) => i));
+      }),
+      { numRuns: 30 },
+    ));
+});
+
+testOnBackends(
+  "batches are tensors on the device that is active when the pass begins",
+  async (backend) => {
+    const dataset = new TensorDataset(
+      { data: Float32Array.of(1, 2, 3, 4, 5, 6), shape: [3, 2] },
+      { data: Uint8Array.of(1, 0, 1), shape: [3], dtype: "bool" },
+    );
+    const iterator = withDevice(
+      backend,
+      () => new DataLoader(dataset, { batchSize: 2 })[Symbol.asyncIterator](),
+    );
+    const [values, flags] = (await iterator.next()).value!;
+    assertStrictEquals(values!.device, manager.default(backend));
+    assertEquals([...values!.shape], [2, 2]);
+    assertEquals(values!.dtype, "float32");
+    assertEquals([...flags!.shape], [2]);
+    assertEquals(flags!.dtype, "bool");
+    assertEquals(await flags!.toArray(), [true, false]);
+    await iterator.return!();
+    values!.dispose();
+    flags!.dispose();
+  },
+);
+
+Deno.test("the same seed gives the same orders, and every pass a new one", async () => {
+  const orders = async (seed: number) => {
+    const loader = new DataLoader(numbers(40), { batchSize: 40, shuffle: true, seed });
+    return [await pass(loader), await pass(loader)].map(String);
+  };
+  await withDevice("cpu", async () => {
+    const [first, second] = await orders(3);
+    assertEquals(await orders(3), [first!, second!]);
+    assert(first !== second);
+    assert((await orders(4))[0] !== first);
+  });
+});
+
+Deno.test("without a seed the order depends on manualSeed", async () => {
+  const order = async () => {
+    manualSeed(11);
+    return String(await pass(new DataLoader(numbers(40), { batchSize: 40, shuffle: true })));
+  };
+  await withDevice("cpu", async () => assertEquals(await order(), await order()));
+});
+
+Deno.test("dropLast leaves out a batch that is not full", async () => {
+  const loader = new DataLoader(numbers(10), { batchSize: 4, dropLast: true });
+  assertEquals(loader.length, 2);
+  assertEquals(await withDevice("cpu", () => pass(loader)), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+});
+
+Deno.test("prefetch reads that many batches ahead, and no more", async () => {
+  const asked: number[] = [];
+  const dataset: Dataset = {
+    length: 10,
+    get: (index) => {
+      asked.push(index);
+      return Promise.resolve([{ data: Int32Array.of(index), shape: [] }]);
+    },
+  };
+  for (const [prefetch, expected] of [[0, 1], [3, 4], [20, 10]]) {
+    asked.length = 0;
+    const loader = new DataLoader(dataset, { prefetch: prefetch! });
+    const iterator = withDevice("cpu", () => loader[Symbol.asyncIterator]());
+    const { value } = await iterator.next();
+    assertEquals(asked.length, expected, `prefetch ${prefetch}`);
+    (value as Tensor[]).forEach((tensor) => tensor.dispose());
+    await iterator.return!();
+  }
+});
+
+testOnBackends("a pass that ends early gives back what it had read ahead", async (backend) => {
+  const loader = new DataLoader(numbers(1000), { batchSize: 10, prefetch: 5 });
+  const device = manager.default(backend);
+  await withDevice(device, async () => {
+    await pass(loader);
+    const before = memory.stats(device).currentAllocated;
+    for await (const [batch] of loader) {
+      batch!.dispose();
+      break;
+    }
+    assertEquals(memory.stats(device).currentAllocated, before);
+  });
+});
+
+Deno.test("a sample that cannot be read is an error in its turn", async () => {
+  const dataset: Dataset = {
+    length: 6,
+    get: (index) => {
+      if (index === 4) throw new Error("no disk");
+      return [{ data: Int32Array.of(index), shape: [] }];
+    },
+  };
+  const seen: number[] = [];
+  await withDevice("cpu", () =>
+    assertRejects(
+      async () => {
+        for await (const [batch] of new DataLoader(dataset, { batchSize: 2, prefetch: 4 })) {
+          seen.push(...Array.from(await batch!.toHost(), Number));
+          batch!.dispose();
+        }
+      },
+      Error,
+      "no disk",
+    ));
+  assertEquals(seen, [0, 1, 2, 3]);
+});
+
+Deno.test("collate makes the fields of a batch", async () => {
+  const words: Dataset = {
+    length: 3,
+    get: (index) => [{ data: new Int32Array(index + 1).fill(7), shape: [index + 1] }],
+  };
+  const collate: DataLoaderOptions["collate"] = (samples) => {
+    const width = Math.max(...samples.map(([field]) => field!.shape[0]!));
+    const data = new Int32Array(samples.length * width);
+    samples.forEach(([field], row) => data.set(field!.data as Int32Array, row * width));
+    return [{ data, shape: [samples.length, width] }];
+  };
+  await withDevice("cpu", async () => {
+    const batches = await pass(new DataLoader(words, { batchSize: 2, collate }));
+    assertEquals(batches, [[7, 0, 7, 7], [7, 7, 7]]);
+    await assertRejects(
+      () => pass(new DataLoader(words, { batchSize: 2 })),
+      RangeError,
+      "give a collate function",
+    );
+  });
+});
+
+Deno.test("DataLoader refuses sizes and seeds that cannot be", () => {
+  for (
+    const [name, value] of [["batchSize", 0], ["batchSize", 1.5], ["prefetch", -1], ["seed", -1]]
+  ) {
+    assertThrows(
+      () => new DataLoader(numbers(3), { [name as string]: value }),
+      RangeError,
+      `${name} of a DataLoader is a whole number`,
+    );
+  }
+});

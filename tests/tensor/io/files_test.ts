@@ -1,0 +1,164 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { memory } from "../../../memory/mod.ts";
+import { manager, withDevice } from "../../../backend/mod.ts";
+import {
+  FileFormatError,
+  loadNpy,
+  loadSafetensors,
+  readSafetensorsMetadata,
+  saveNpy,
+  saveSafetensors,
+} from "../../../tensor/io/mod.ts";
+import { type DType, Tensor } from "../../../tensor/mod.ts";
+import { testOnBackends } from "../../opencl.ts";
+import {
+  assertHolds,
+  expectedArray,
+  expectedArrays,
+  fixtureNames,
+  fixtureUrl,
+} from "./fixtures.ts";
+
+async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await fn(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function fileNames(folder: string): Promise<string[]> {
+  return (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name).sort();
+}
+
+async function hostArray(tensor: Tensor) {
+  return { data: await tensor.toHost(), shape: tensor.shape, dtype: tensor.dtype };
+}
+
+const dtypes: DType[] = ["float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool"];
+
+testOnBackends(
+  "loadSafetensors puts a file of the project's own package on the device",
+  async (backend) => {
+    const expected = expectedArrays("all_types.safetensors");
+    const tensors = await loadSafetensors(fixtureUrl("all_types.safetensors"), { device: backend });
+    assertEquals(Object.keys(tensors).sort(), Object.keys(expected).sort());
+    for (const [name, tensor] of Object.entries(tensors)) {
+      assertEquals(tensor.backend, backend);
+      assertHolds(await hostArray(tensor), expected[name]!, name);
+      tensor.dispose();
+    }
+  },
+);
+
+testOnBackends(
+  "every dtype comes back from a safetensors file as it was",
+  (backend) =>
+    inFolder((folder) =>
+      withDevice(backend, async () => {
+        const tensors = Object.fromEntries(
+          dtypes.map((dtype) => [dtype, Tensor.fromHost([[0, 1, 2], [3, 4, 5]]).cast(dtype)]),
+        );
+        await saveSafetensors(`${folder}/t.safetensors`, tensors, { metadata: { epoch: "3" } });
+        const back = await loadSafetensors(`${folder}/t.safetensors`);
+        assertEquals(Object.keys(back), dtypes as string[]);
+        for (const dtype of dtypes) {
+          assertEquals(await hostArray(back[dtype]!), await hostArray(tensors[dtype]!), dtype);
+        }
+        assertEquals(
+          { ...await readSafetensorsMetadata(`${folder}/t.safetensors`) },
+          { epoch: "3" },
+        );
+        assertEquals(await fileNames(folder), ["t.safetensors"]);
+      })
+    ),
+);
+
+testOnBackends(
+  "saveSafetensors writes the values of the moment of the call",
+  (backend) =>
+    inFolder((folder) =>
+      withDevice(backend, async () => {
+        const names = ["a", "b", "c"];
+        const tensors = Object.fromEntries(names.map((name) => [name, Tensor.ones([4]).realize()]));
+        const saved = saveSafetensors(`${folder}/t.safetensors`, tensors);
+        for (const name of names) tensors[name]!.assign(Tensor.zeros([4])).realize();
+        await saved;
+        const back = await loadSafetensors(`${folder}/t.safetensors`);
+        for (const name of names) assertEquals(await back[name]!.toArray(), [1, 1, 1, 1], name);
+      })
+    ),
+);
+
+testOnBackends(
+  "saving and loading leave no memory behind",
+  (backend) =>
+    inFolder(async (folder) => {
+      const device = manager.default(backend);
+      await withDevice(device, async () => {
+        using tensor = Tensor.ones([100]).realize();
+        const before = memory.stats(device).currentAllocated;
+        await saveSafetensors(`${folder}/t.safetensors`, { tensor });
+        await saveNpy(`${folder}/t.npy`, tensor);
+        for (const loaded of Object.values(await loadSafetensors(`${folder}/t.safetensors`))) {
+          loaded.dispose();
+        }
+        (await loadNpy(`${folder}/t.npy`)).dispose();
+        assertEquals(memory.stats(device).currentAllocated, before);
+      });
+    }),
+);
+
+Deno.test("a save that fails leaves the former file and nothing beside it", () =>
+  inFolder((folder) =>
+    withDevice("cpu", async () => {
+      const path = `${folder}/t.safetensors`;
+      await saveSafetensors(path, { w: Tensor.ones([2]) });
+      const gone = Tensor.ones([2]).realize();
+      const sum = gone.add(1);
+      gone.dispose();
+      await assertRejects(() => saveSafetensors(path, { w: sum }));
+      assertEquals(await fileNames(folder), ["t.safetensors"]);
+      assertEquals(await (await loadSafetensors(path)).w!.toArray(), [1, 1]);
+    })
+  ));
+
+Deno.test("loadSafetensors names the file that is damaged", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/bad.safetensors`;
+    await Deno.writeFile(path, Uint8Array.of(255, 255, 255, 255, 255, 255, 255, 127, 1, 2, 3));
+    const { message } = await assertRejects(() => loadSafetensors(path), FileFormatError);
+    assert(message.startsWith(`Cannot read "${path}": The header claims 9223372036854775807`));
+    await Deno.writeFile(path, new Uint8Array(3));
+    await assertRejects(() => loadSafetensors(path), FileFormatError, "has 3");
+    await assertRejects(() => readSafetensorsMetadata(path), FileFormatError, "has 3");
+  }));
+
+for (const name of fixtureNames(".npy")) {
+  testOnBackends(`loadNpy puts NumPy's ${name} on the device`, async (backend) => {
+    using tensor = await loadNpy(fixtureUrl(name), { device: backend });
+    assertEquals(tensor.backend, backend);
+    assertHolds(await hostArray(tensor), expectedArray(name), name);
+  });
+}
+
+testOnBackends(
+  "saveNpy writes a view as what it shows",
+  (backend) =>
+    inFolder((folder) =>
+      withDevice(backend, async () => {
+        const path = `${folder}/t.npy`;
+        await saveNpy(path, Tensor.arange(6).reshape([2, 3]).transpose());
+        assertEquals(await (await loadNpy(path)).toArray(), [[0, 3], [1, 4], [2, 5]]);
+      })
+    ),
+);
+
+Deno.test("loadNpy names the file that is no .npy", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/bad.npy`;
+    await Deno.writeTextFile(path, "not numpy at all");
+    const { message } = await assertRejects(() => loadNpy(path), FileFormatError, "\\x93NUMPY");
+    assert(message.startsWith(`Cannot read "${path}": `));
+  }));
