@@ -6,7 +6,10 @@
  * Every call that waits while this happens rejects with the same {@linkcode InterruptedError}. If
  * none waits, the next call that would wait or launch throws it, so that no loop runs past it. Once
  * delivered, calls work again: user code must be able to read its tensors in order to save them.
+ * For the same reason listeners of {@linkcode interruptSignal}, with all that they await, are told
+ * nothing by their own calls: they know.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 
 /**
  * Thrown and rejected with when the user pressed Ctrl+C: by every call of netcl that waited for a
@@ -29,6 +32,11 @@ type Phase = "calm" | "draining" | "interrupted";
 
 let phase: Phase = "calm";
 let begun = 0;
+/** Calls that wait now: each of them is told of an interrupt. */
+let waiting = 0;
+let told = false;
+let noticed = false;
+const insideListener: AsyncLocalStorage<true> = new AsyncLocalStorage();
 let drained = Promise.withResolvers<void>();
 let error: InterruptedError = new InterruptedError();
 let delivered = 0;
@@ -66,8 +74,9 @@ export function completeInterruption(cause?: unknown): void {
   if (phase !== "draining") return;
   phase = "interrupted";
   error = cause === undefined ? error : new InterruptedError(error.message, { cause });
-  controller.abort(error);
+  told = noticed = waiting > 0;
   drained.resolve();
+  insideListener.run(true, () => controller.abort(error));
 }
 
 /** Back to calm, with a fresh {@linkcode interruptSignal}. */
@@ -79,6 +88,7 @@ export function resetInterruption(): void {
   drained = Promise.withResolvers();
   error = new InterruptedError();
   delivered = unhandled = 0;
+  told = noticed = false;
   controller = new AbortController();
   interruptSignal = controller.signal;
 }
@@ -93,13 +103,22 @@ export function isDraining(): boolean {
   return phase === "draining";
 }
 
+/** Whether the interrupt is over, or somebody was told of it or acts upon it. */
+export function isNoticed(): boolean {
+  return phase !== "interrupted" || noticed;
+}
+
 function isUndelivered(): boolean {
-  return phase === "interrupted" && delivered === 0;
+  if (phase !== "interrupted" || told) return false;
+  if (insideListener.getStore() === undefined) return true;
+  noticed = true;
+  return false;
 }
 
 /** The interrupt's error, counted as delivered. */
 export function deliver(): InterruptedError {
   delivered++;
+  told = noticed = true;
   return error;
 }
 
@@ -111,14 +130,19 @@ export function deliver(): InterruptedError {
  */
 export async function interruptible<T>(wait: Promise<T>): Promise<T> {
   const before = begun;
-  if (phase === "draining" || isUndelivered()) {
-    // What is enqueued by now is not waited for: it may take for ever.
-    await Promise.race([wait, drained.promise]);
-  } else {
-    const value = await wait;
-    if (begun === before) return value;
+  waiting++;
+  try {
+    if (phase === "draining" || isUndelivered()) {
+      // What is enqueued by now is not waited for: it may take for ever.
+      await Promise.race([wait, drained.promise]);
+    } else {
+      const value = await wait;
+      if (begun === before) return value;
+    }
+    await drained.promise;
+  } finally {
+    waiting--;
   }
-  await drained.promise;
   throw deliver();
 }
 

@@ -3,7 +3,12 @@
  */
 import { ignoredSignals } from "../../ffi/signals.ts";
 import { drain, napSync } from "./draining.ts";
-import { beginInterruption, completeInterruption, resetInterruption } from "./interruption.ts";
+import {
+  beginInterruption,
+  completeInterruption,
+  isNoticed,
+  resetInterruption,
+} from "./interruption.ts";
 import { exitNow } from "./libc.ts";
 import { arm, disarm, type EndingSignal } from "./native_handlers.ts";
 import { graceMs, handlesSignals, setSignalOptions, type SignalOptions } from "./options.ts";
@@ -50,6 +55,8 @@ async function interrupt(): Promise<void> {
   const { finished, errors } = await drain(performance.now() + graceMs());
   if (!finished) exitNow(130);
   completeInterruption(errors[0]);
+  // A program that uses netcl no more, and does not listen, still ends at the first Ctrl+C.
+  Deno.unrefTimer(setTimeout(() => isNoticed() || dieBy("SIGINT"), graceMs()));
 }
 
 async function terminate(): Promise<void> {

@@ -1,0 +1,107 @@
+/**
+ * A program that signals are sent to: `program.ts STATE MS` says "ready" when it is in the state,
+ * and "done" when nobody disturbed it. Code that catches an InterruptedError says "saved".
+ */
+import { device } from "../../backend/device_stack.ts";
+import { InterruptedError } from "../../backend/lifecycle/interruption.ts";
+import { TransferEngine } from "../../backend/opencl/transfers.ts";
+import { Buffer, type CommandQueue, Program } from "../../ffi/mod.ts";
+import { busyDevice } from "./busy.ts";
+
+const [state, duration] = Deno.args;
+const ms = Number(duration);
+const handle = device("cl");
+const queue: CommandQueue = handle.queue!;
+const busy = busyDevice(handle);
+
+function ready(): void {
+  console.log("ready");
+}
+
+const states: Record<string, () => unknown> = {
+  async idle() {
+    ready();
+    await new Promise((resolve) => setTimeout(resolve, ms));
+  },
+
+  async short() {
+    ready();
+    await saving(async () => {
+      busy(ms);
+      await queue.finish();
+    });
+    await new Promise((resolve) => setTimeout(resolve, 500)); // SIGTERM ends the program meanwhile
+  },
+
+  async long() {
+    busy(ms);
+    ready();
+    await queue.finish();
+  },
+
+  async "blocked-short"() {
+    busy(ms);
+    ready();
+    await saving(() => queue.finishSync());
+  },
+
+  blocked() {
+    busy(ms);
+    ready();
+    queue.finishSync();
+  },
+
+  async reading() {
+    const transfers = new TransferEngine(queue);
+    const buffer = new Buffer(handle.context!, 1024);
+    busy(ms);
+    ready();
+    await transfers.read(buffer, 0, new Uint8Array(1024));
+  },
+
+  async building() {
+    const source = Array.from({ length: ms }, (_, i) => kernelSource(`${i}_${Deno.pid}`)).join("");
+    ready();
+    new Program(handle.context!, source).build();
+    busy(1);
+    await queue.finish();
+  },
+
+  async worker() {
+    const source = `const end = performance.now() + ${ms};
+      while (performance.now() < end);
+      postMessage("decoded");`;
+    const worker = new Worker(`data:text/javascript,${encodeURIComponent(source)}`, {
+      type: "module",
+    });
+    ready();
+    await new Promise((resolve) => worker.onmessage = resolve);
+    worker.terminate();
+  },
+
+  unload() {
+    busy(ms);
+    addEventListener("unload", () => console.log("done")); // runs after netcl's, which finishes
+    ready();
+  },
+};
+
+async function saving(work: () => void | Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof InterruptedError)) throw error;
+    console.log("saved");
+    Deno.exit(130);
+  }
+}
+
+function kernelSource(name: string): string {
+  return `kernel void k${name}(global float* y, global const float* x) {
+    size_t i = get_global_id(0);
+    y[i] = exp(x[i]) * sin(x[i]) + pow(x[i], 1.5f) - tanh(y[i]);
+  }\n`;
+}
+
+await states[state!]!();
+if (state !== "unload") console.log("done");
