@@ -36,14 +36,12 @@ const region = new BigUint64Array(2);
  * Memory of a device.
  *
  * @example
- * ```ts no-assert
- * import { Buffer, Context, isOpenCLAvailable, platforms } from "@netcl/netcl/ffi";
+ * ```ts
+ * import { Buffer, Context, platforms } from "@netcl/netcl/ffi";
  *
- * if (isOpenCLAvailable()) {
- *   using context = new Context(platforms()[0]!.devices()[0]!);
- *   using buffer = new Buffer(context, 1024);
- *   console.log(buffer.nbytes);
- * }
+ * using context = new Context(platforms()[0]!.devices()[0]!);
+ * using buffer = new Buffer(context, 1024);
+ * console.log(buffer.nbytes);
  * ```
  */
 export class Buffer extends OpenCLObject<"Mem"> {

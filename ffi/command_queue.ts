@@ -52,18 +52,16 @@ const offsetOut = new BigUint64Array(3);
  * `outOfOrder`.
  *
  * @example
- * ```ts no-assert
- * import { Buffer, CommandQueue, Context, isOpenCLAvailable, platforms } from "@netcl/netcl/ffi";
+ * ```ts
+ * import { Buffer, CommandQueue, Context, platforms } from "@netcl/netcl/ffi";
  *
- * if (isOpenCLAvailable()) {
- *   using context = new Context(platforms()[0]!.devices()[0]!);
- *   using queue = new CommandQueue(context);
- *   using buffer = new Buffer(context, 12);
- *   queue.write(buffer, new Float32Array([1, 2, 3]));
- *   const result = new Float32Array(3);
- *   await queue.read(buffer, result).wait();
- *   console.log(result);
- * }
+ * using context = new Context(platforms()[0]!.devices()[0]!);
+ * using queue = new CommandQueue(context);
+ * using buffer = new Buffer(context, 12);
+ * queue.write(buffer, new Float32Array([1, 2, 3]));
+ * const result = new Float32Array(3);
+ * await queue.read(buffer, result).wait();
+ * console.log(result);
  * ```
  */
 export class CommandQueue extends OpenCLObject<"CommandQueue"> {

@@ -66,10 +66,10 @@ export class Device {
    * @throws {OpenCLError} If the driver does not know the property.
    *
    * @example
-   * ```ts no-assert
-   * import { isOpenCLAvailable, platforms } from "@netcl/netcl/ffi";
+   * ```ts
+   * import { platforms } from "@netcl/netcl/ffi";
    *
-   * if (isOpenCLAvailable()) console.log(platforms()[0]!.devices()[0]!.query("MAX_WORK_ITEM_SIZES"));
+   * console.log(platforms()[0]!.devices()[0]!.query("MAX_WORK_ITEM_SIZES"));
    * ```
    */
   query<K extends DevicePropertyName>(property: K): PropertyTypes[(typeof deviceProperties)[K]] {

@@ -27,14 +27,14 @@ export function extensionVersion(device: Device, extension: string): [number, nu
  * @throws {OpenCLUnavailableError} If the device lacks the extension, or the driver a function.
  *
  * @example Ask for the time in one table entry
- * ```ts no-assert
- * import { bindExtension, isOpenCLAvailable, platforms } from "@netcl/netcl/ffi";
+ * ```ts
+ * import { bindExtension, platforms } from "@netcl/netcl/ffi";
  *
  * const table = {
  *   clIcdGetPlatformIDsKHR: { parameters: ["u32", "buffer", "buffer"], result: "i32" },
  * } as const;
- * const device = isOpenCLAvailable() ? platforms()[0]!.devices()[0] : undefined;
- * if (device?.extensions.includes("cl_khr_icd")) {
+ * const device = platforms()[0]!.devices()[0]!;
+ * if (device.extensions.includes("cl_khr_icd")) {
  *   console.log(bindExtension(device, "cl_khr_icd", table).clIcdGetPlatformIDsKHR(0, null, null));
  * }
  * ```

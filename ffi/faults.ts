@@ -56,16 +56,14 @@ const silent: ReadonlySet<string> = new Set([
  * @throws {Error} If a fault never took effect: such a test would test nothing.
  *
  * @example
- * ```ts no-assert
- * import { Buffer, Context, isOpenCLAvailable, platforms, withFaults } from "@netcl/netcl/ffi";
+ * ```ts
+ * import { Buffer, Context, platforms, withFaults } from "@netcl/netcl/ffi";
  *
- * if (isOpenCLAvailable()) {
- *   using context = new Context(platforms()[0]!.devices()[0]!);
- *   try {
- *     withFaults([{ call: "clCreateBuffer", nth: 1, status: -4 }], () => new Buffer(context, 64));
- *   } catch (error) {
- *     console.log(error); // CL_MEM_OBJECT_ALLOCATION_FAILURE
- *   }
+ * using context = new Context(platforms()[0]!.devices()[0]!);
+ * try {
+ *   withFaults([{ call: "clCreateBuffer", nth: 1, status: -4 }], () => new Buffer(context, 64));
+ * } catch (error) {
+ *   console.log(error); // CL_MEM_OBJECT_ALLOCATION_FAILURE
  * }
  * ```
  */

@@ -3,26 +3,24 @@
  * is an exception; nothing is loaded before the first call. It imports nothing but itself.
  *
  * @example Add two vectors
- * ```ts no-assert
- * import { Buffer, CommandQueue, Context, isOpenCLAvailable, platforms, Program } from "@netcl/netcl/ffi";
+ * ```ts
+ * import { Buffer, CommandQueue, Context, platforms, Program } from "@netcl/netcl/ffi";
  *
- * if (isOpenCLAvailable()) {
- *   using context = new Context(platforms()[0]!.devices()[0]!);
- *   using queue = new CommandQueue(context);
- *   using program = new Program(context, `
- *     kernel void add(global const float* a, global const float* b, global float* sum) {
- *       const size_t i = get_global_id(0);
- *       sum[i] = a[i] + b[i];
- *     }`).build();
- *   using kernel = program.kernel("add");
- *   using a = new Buffer(context, 12, { data: new Float32Array([1, 2, 3]) });
- *   using b = new Buffer(context, 12, { data: new Float32Array([4, 5, 6]) });
- *   using sum = new Buffer(context, 12);
- *   queue.run(kernel, { global: [3], args: [a, b, sum] });
- *   const result = new Float32Array(3);
- *   await queue.read(sum, result).wait();
- *   console.log(result); // [5, 7, 9]
- * }
+ * using context = new Context(platforms()[0]!.devices()[0]!);
+ * using queue = new CommandQueue(context);
+ * using program = new Program(context, `
+ *   kernel void add(global const float* a, global const float* b, global float* sum) {
+ *     const size_t i = get_global_id(0);
+ *     sum[i] = a[i] + b[i];
+ *   }`).build();
+ * using kernel = program.kernel("add");
+ * using a = new Buffer(context, 12, { data: new Float32Array([1, 2, 3]) });
+ * using b = new Buffer(context, 12, { data: new Float32Array([4, 5, 6]) });
+ * using sum = new Buffer(context, 12);
+ * queue.run(kernel, { global: [3], args: [a, b, sum] });
+ * const result = new Float32Array(3);
+ * await queue.read(sum, result).wait();
+ * console.log(result); // [5, 7, 9]
  * ```
  *
  * @module

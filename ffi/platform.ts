@@ -99,10 +99,10 @@ function list(
  * @throws {OpenCLUnavailableError} If there is no library, no permission or no driver.
  *
  * @example
- * ```ts no-assert
- * import { isOpenCLAvailable, platforms } from "@netcl/netcl/ffi";
+ * ```ts
+ * import { platforms } from "@netcl/netcl/ffi";
  *
- * for (const platform of isOpenCLAvailable() ? platforms() : []) {
+ * for (const platform of platforms()) {
  *   for (const device of platform.devices()) {
  *     console.log(`${platform.name}: ${device.name}, ${device.globalMemSize} bytes`);
  *   }
