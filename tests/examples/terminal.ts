@@ -1,0 +1,63 @@
+// Runs a program on a pseudo-terminal, as a user sees it; `script` (util-linux) provides that.
+
+/** An answer that is typed when a text appears. */
+export interface Reply {
+  readonly when: string;
+  readonly type: string;
+}
+
+/** What the program wrote, escape sequences of colour taken out, and how it ended. */
+export interface Session {
+  readonly screen: string;
+  readonly code: number;
+  /** The texts that were answered, in order. */
+  readonly answered: string[];
+}
+
+/**
+ * Runs a command line on a terminal.
+ *
+ * @param command For the shell.
+ * @param replies Each is given whenever its text appears anew.
+ * @param cwd Where it runs.
+ */
+export async function onTerminal(
+  command: string,
+  replies: readonly Reply[],
+  cwd: string,
+): Promise<Session> {
+  const child = new Deno.Command("script", {
+    args: ["--quiet", "--return", "--flush", "--command", command, "/dev/null"],
+    cwd,
+    env: { TERM: "xterm" },
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const keyboard = child.stdin.getWriter();
+  const answered: string[] = [];
+  let screen = "";
+  let seen = 0;
+  for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+    screen += plain(chunk);
+    for (const { when, type } of replies) {
+      const at = screen.indexOf(when, seen);
+      if (at < 0) continue;
+      seen = at + when.length;
+      answered.push(when);
+      // Deno throws away what was typed before it had printed its prompt, and a moment longer.
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      await keyboard.write(new TextEncoder().encode(type));
+    }
+  }
+  const { code } = await child.status;
+  await keyboard.close().catch((error) => {
+    if (!(error instanceof Deno.errors.BrokenPipe)) throw error; // it has ended
+  });
+  return { screen, code, answered };
+}
+
+function plain(text: string): string {
+  // deno-lint-ignore no-control-regex -- escape sequences begin with a control character
+  return text.replaceAll(/\x1b\[[0-9;?]*[A-Za-z]/g, "");
+}
