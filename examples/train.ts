@@ -18,7 +18,7 @@ import {
   saveSafetensors,
   withDevice,
 } from "@netcl/netcl";
-import { type Data, datasetPath, loadDataset } from "./train/datasets.ts";
+import { type Data, datasetPaths, loadDataset } from "./train/datasets.ts";
 import { drawLossCurve } from "./train/loss_curve.ts";
 import { helpText, type Options, parseOptions, UsageError } from "./train/options.ts";
 import { askFor } from "./train/permissions.ts";
@@ -112,8 +112,7 @@ function pickDevice(selector: string): DeviceHandle {
 
 async function main(options: Options): Promise<void> {
   await askFor(
-    { name: "read", path: datasetPath(options) },
-    { name: "read", path: options.out },
+    ...[...datasetPaths(options), options.out].map((path) => ({ name: "read", path } as const)),
     { name: "write", path: options.out },
   );
   const handle = pickDevice(options.device);

