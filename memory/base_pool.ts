@@ -48,10 +48,10 @@ export abstract class PoolBase<B> implements Pool<B> {
   #serial = 0;
   #refusal: unknown = undefined;
 
-  constructor(source: MemorySource<B>, home?: FenceQueue, limitBytes: number = Infinity) {
-    checkInOrder(home);
+  constructor(source: MemorySource<B>, limitBytes: number = Infinity) {
+    checkInOrder(source.home);
     this.source = source;
-    this.home = home;
+    this.home = source.home;
     this.limitBytes = limitBytes;
   }
 

@@ -1,21 +1,20 @@
-import type { Buffer, Context } from "../ffi/mod.ts";
+import type { Buffer, CommandQueue, Context } from "../ffi/mod.ts";
 import { BucketPool } from "./bucket_pool.ts";
 import { nextPowerOfTwo } from "./bytes.ts";
-import { DeviceSource } from "./device_source.ts";
+import { sourceOf } from "./device_source.ts";
 import type { MemorySource } from "./source.ts";
 
 /**
  * Power-of-two buckets with a list of free buffers each: simple, fast, and up to twice as large as what
  * is asked for. {@linkcode SlabPool} wastes far less; this one never divides a buffer.
  *
- * It belongs to a context and so knows no queue: name the queue in each `allocate` when more than one
- * uses its buffers.
+ * A pool of a context knows no queue: name the queue in each `allocate` when more than one uses its
+ * buffers.
  */
 export class BufferPool<B = Buffer> extends BucketPool<B> {
-  /** @param from The context that the buffers are for, or any other source. */
-  constructor(from: Context | MemorySource<B>) {
-    // A pool made from a context is one of buffers: B is Buffer there.
-    super("create" in from ? from : new DeviceSource(from) as unknown as MemorySource<B>);
+  /** @param from The context or the queue that the buffers are for, or any other source. */
+  constructor(from: Context | CommandQueue | MemorySource<B>) {
+    super(sourceOf<B>(from));
   }
 
   protected override bucketSize(nbytes: number): number {

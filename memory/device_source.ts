@@ -7,19 +7,20 @@ import {
   OpenCLError,
 } from "../ffi/mod.ts";
 import { formatBytes } from "./bytes.ts";
-import type { FenceQueue } from "./fences.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
 
 /** How device memory is made. */
 export interface DeviceSourceOptions {
   /** `cl_mem_flags` of requests that name none. Default: READ_WRITE. */
   readonly flags?: bigint;
+  /** The queue that uses the memory where nobody names one. */
+  readonly home?: CommandQueue;
   /**
-   * The queue to fault new memory in on. OpenCL promises memory lazily: clCreateBuffer succeeds and the
-   * first command that uses the buffer fails. With a queue, that happens here, where something can
-   * be done about it.
+   * Whether to fault new memory in on that queue. OpenCL promises memory lazily: clCreateBuffer succeeds
+   * and the first command that uses the buffer fails. Faulted in, it fails here, where something can
+   * be done about it. Default: false.
    */
-  readonly faultIn?: CommandQueue;
+  readonly faultIn?: boolean;
 }
 
 // CL_INVALID_BUFFER_SIZE: a size above what the driver gives out in one piece today.
@@ -33,7 +34,8 @@ export class DeviceSource implements MemorySource<Buffer> {
   readonly empty = null;
   readonly #context: Context;
   readonly #flags: bigint;
-  readonly #faultIn: CommandQueue | undefined;
+  declare readonly home?: CommandQueue;
+  readonly #faultIn: CommandQueue | null;
 
   /**
    * @param context The context that the memory belongs to.
@@ -43,7 +45,8 @@ export class DeviceSource implements MemorySource<Buffer> {
     const { devices } = context;
     this.#context = context;
     this.#flags = options.flags ?? MemFlags.READ_WRITE;
-    this.#faultIn = options.faultIn;
+    if (options.home !== undefined) this.home = options.home;
+    this.#faultIn = options.faultIn ? options.home ?? null : null;
     this.name = devices.map((device) => device.name).join(" and ");
     // In bits. A sub-buffer must suit every device of the context.
     this.alignment = Math.max(...devices.map((device) => device.memBaseAddrAlign / 8));
@@ -78,14 +81,12 @@ export function isOutOfMemory(error: unknown): boolean {
     (error.outOfMemory || error.code === INVALID_BUFFER_SIZE);
 }
 
-/** The source that a pool means: itself, or the device memory of a queue's context. */
-export function sourceOf<B>(
-  from: CommandQueue | MemorySource<B>,
-): { source: MemorySource<B>; queue: FenceQueue | undefined } {
-  if ("create" in from) return { source: from, queue: undefined };
-  // A pool made from a queue is one of buffers: B is Buffer there.
-  const source = queueSource(from) as unknown as MemorySource<B>;
-  return { source, queue: from };
+/** The source that a pool means: itself, or device memory for a queue or a context. */
+export function sourceOf<B>(from: CommandQueue | Context | MemorySource<B>): MemorySource<B> {
+  if ("create" in from) return from;
+  const source = "device" in from ? queueSource(from) : new DeviceSource(from);
+  // A pool that is made from a queue or a context is one of buffers: B is Buffer there.
+  return source as MemorySource<unknown> as MemorySource<B>;
 }
 
 /** The memory that suits a queue's device best. */
@@ -95,16 +96,13 @@ export function queueSource(queue: CommandQueue): DeviceSource {
     flags: sharesHostMemory(device)
       ? MemFlags.READ_WRITE | MemFlags.ALLOC_HOST_PTR
       : MemFlags.READ_WRITE,
-    ...(faultsInCheaply(device) ? { faultIn: queue } : {}),
+    home: queue,
+    // Where memory is the host's, a shortage shows in swapping and not here.
+    faultIn: !sharesHostMemory(device),
   });
 }
 
 /** Whether host and device use the same memory, so that mapping it copies nothing. */
 export function sharesHostMemory(device: Device): boolean {
   return device.hostUnifiedMemory;
-}
-
-/** Only where memory is the device's own does faulting in find a shortage; elsewhere the host swaps. */
-function faultsInCheaply(device: Device): boolean {
-  return !device.hostUnifiedMemory;
 }

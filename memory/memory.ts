@@ -31,7 +31,7 @@ class Recording extends Recorder {
 }
 
 /** The memory of all devices, as {@linkcode memory} offers it. */
-export interface Memory {
+export interface MemoryFacade {
   /** The statistics of a device now; the object no longer changes. */
   stats(device?: object): DeviceMemoryStats;
   /** Lets the peaks start again from the present values. */
@@ -64,7 +64,7 @@ export interface Memory {
  * The memory of all devices: statistics, limits, the cache, recordings and reports. Every function takes
  * a device and means the active one where none is given.
  */
-export const memory: Memory = {
+export const memory: MemoryFacade = {
   stats(device) {
     return deviceMemoryOf(device).stats;
   },

@@ -12,6 +12,7 @@ export {
   getPinnedPool,
   isIntegratedGpu,
 } from "./context_pools.ts";
+export { createPool } from "./create_pool.ts";
 export {
   DeviceMemory,
   type DeviceMemoryOptions,
@@ -26,10 +27,18 @@ export {
   OutOfMemoryError,
   type Rung,
 } from "./errors.ts";
+export { FaultPool } from "./fault_pool.ts";
 export type { FenceEvent, FenceQueue } from "./fences.ts";
+export {
+  type GuardAccess,
+  GuardPool,
+  type GuardPoolOptions,
+  MemoryCorruptionError,
+} from "./guard_pool.ts";
 export { recordQueue } from "./handle.ts";
 export { HostPool } from "./host_pool.ts";
-export { type Memory, memory } from "./memory.ts";
+export { LimitPool } from "./limit_pool.ts";
+export { memory, type MemoryFacade } from "./memory.ts";
 export {
   PersistentBufferPool,
   type PersistentBufferPoolOptions,
@@ -63,5 +72,7 @@ export {
 } from "./simulated_source.ts";
 export { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
 export { HostBuffer, HostSource, type MemorySource, NoMemoryError } from "./source.ts";
+export { type SvmHandle, SvmPool } from "./svm_pool.ts";
 export type { GaugeValues, PoolStats } from "./stats.ts";
 export { Storage, type Transport } from "./storage.ts";
+export { transfer, type TransferPath } from "./transfer.ts";

@@ -50,8 +50,7 @@ export class PersistentBufferPool<B = Buffer> extends BucketPool<B> {
    * @param options The bounds.
    */
   constructor(from: CommandQueue | MemorySource<B>, options: PersistentBufferPoolOptions = {}) {
-    const { source, queue } = sourceOf<B>(from);
-    super(source, queue);
+    super(sourceOf<B>(from));
     this.maxCachedBytes = options.maxCachedBytes ?? environmentMaxCached();
     this.maxBuffersPerBucket = options.maxBuffersPerBucket ?? 16;
   }

@@ -4,6 +4,7 @@ import { formatBytes, GiB, KiB, MiB, nextPowerOfTwo, roundUp } from "./bytes.ts"
 import { isOutOfMemory } from "./device_source.ts";
 import type { FenceQueue } from "./fences.ts";
 import { type Block, PooledHandle } from "./handle.ts";
+import { detachableView } from "./host_view.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
 
@@ -46,8 +47,8 @@ class PinnedSource implements MemorySource<Buffer> {
 
   /** A new view of the buffer's memory, which can be detached without the others. */
   view(buffer: Buffer, nbytes: number): Uint8Array<ArrayBuffer> {
-    const pointer = Deno.UnsafePointer.of(this.#regions.get(buffer)!.bytes)!;
-    return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
+    const region = this.#regions.get(buffer)!;
+    return detachableView(region.bytes, 0, nbytes, region);
   }
 
   destroy(buffer: Buffer): void {
@@ -96,7 +97,7 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
    * @param options The limit.
    */
   constructor(queue: CommandQueue, options: PinnedBufferPoolOptions = {}) {
-    super(new PinnedSource(queue), undefined, options.maxBytes ?? GiB);
+    super(new PinnedSource(queue), options.maxBytes ?? GiB);
   }
 
   override allocate(nbytes: number, options?: AllocateOptions): PinnedHandle {

@@ -109,15 +109,15 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
    * @param options Sizes and limits.
    */
   constructor(from: CommandQueue | MemorySource<B>, options: SlabPoolOptions = {}) {
-    const { source, queue } = sourceOf<B>(from);
-    super(source, queue, options.maxBytes);
+    const source = sourceOf<B>(from);
+    super(source, options.maxBytes);
     this.#granularity = Math.max(GRANULARITY, source.alignment);
     this.segmentBytes = Math.min(
       roundUp(options.segmentBytes ?? 64 * MiB, this.#granularity),
       source.maxAllocationBytes,
     );
     this.#divides = options.subBuffers ?? source.slice !== undefined;
-    this.#owners = [{ queue, fence: null }, { queue: undefined, fence: null }];
+    this.#owners = [{ queue: this.home, fence: null }, { queue: undefined, fence: null }];
     this.#common = this.#arenaOf(undefined);
   }
 

@@ -1,4 +1,5 @@
 import { formatBytes } from "./bytes.ts";
+import type { FenceQueue } from "./fences.ts";
 
 /**
  * Where a pool gets its memory: the driver, the host's heap or a simulation. It neither caches nor
@@ -11,6 +12,8 @@ export interface MemorySource<B> {
   readonly alignment: number;
   /** The most that one piece may have. */
   readonly maxAllocationBytes: number;
+  /** The queue that uses the memory where nobody names one. */
+  readonly home?: FenceQueue;
   /** What stands for zero bytes; `null` where nothing can. */
   readonly empty: B | null;
   /**

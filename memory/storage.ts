@@ -1,6 +1,7 @@
 import type { Buffer } from "../ffi/mod.ts";
 import type { DeviceMemory } from "./device_memory.ts";
 import type { BufferHandle } from "./pool.ts";
+import { transfer } from "./transfer.ts";
 
 /**
  * Copies the bytes of one storage into another, which has the same size and may be another device's.
@@ -118,14 +119,14 @@ export class Storage<B = Buffer> {
   }
 
   /**
-   * The same content in another device's memory, with a reference for the caller. A replica that is
-   * there already is shared; else one is made.
+   * The same content in another device's memory, with a reference for the caller. A replica that is there
+   * already is shared; else one is made. (A copy back to where the content came from is shared too.)
    *
    * @param memory Where the content is needed; its own memory gives the storage itself.
-   * @param transport How to copy, where a copy is needed.
+   * @param transport How to copy, where a copy is needed. Default: {@linkcode transfer}.
    * @throws {OutOfMemoryError} When there is no memory for the copy.
    */
-  copyOn<C>(memory: DeviceMemory<C>, transport: Transport): Storage<C> {
+  copyOn<C>(memory: DeviceMemory<C>, transport: Transport = transfer): Storage<C> {
     this.#checkAlive("copy");
     const present = this.replicaOn(memory);
     if (present !== null) return present.retain();

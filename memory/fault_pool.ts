@@ -1,0 +1,56 @@
+import type { Buffer } from "../ffi/mod.ts";
+import { OutOfMemoryError } from "./errors.ts";
+import type { AllocateOptions, BufferHandle } from "./pool.ts";
+import { PoolWrapper } from "./pool_wrapper.ts";
+
+/**
+ * Lets allocations fail on demand: for testing what a program does when memory is short, on machines
+ * where it never is.
+ *
+ * @example
+ * ```ts
+ * import { FaultPool, HostPool, OutOfMemoryError } from "@netcl/netcl/memory";
+ * import { assertThrows } from "@std/assert";
+ *
+ * const pool = new FaultPool(new HostPool());
+ * pool.failAllocation(2);
+ * pool.allocate(64).release();
+ * assertThrows(() => pool.allocate(64), OutOfMemoryError);
+ * ```
+ */
+export class FaultPool<B = Buffer> extends PoolWrapper<B> {
+  #allocations = 0;
+  readonly #failures = new Map<number, unknown>();
+
+  /**
+   * Lets the `nth` next allocation fail.
+   *
+   * @param nth 1 is the next one.
+   * @param error What it throws. Default: an `OutOfMemoryError` with the pool's figures.
+   */
+  failAllocation(nth = 1, error?: unknown): void {
+    this.#failures.set(this.#allocations + nth, error);
+  }
+
+  override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+    const nth = ++this.#allocations;
+    if (!this.#failures.has(nth)) return super.allocate(nbytes, options);
+    const error = this.#failures.get(nth) ?? this.#outOfMemory(nbytes);
+    this.#failures.delete(nth);
+    throw error;
+  }
+
+  #outOfMemory(nbytes: number): OutOfMemoryError {
+    const { bytesCached, reservedBytes } = this.stats;
+    return new OutOfMemoryError({
+      requestedBytes: nbytes,
+      freeBytes: bytesCached,
+      largestFreeBytes: this.largestFreeBytes,
+      reservedBytes,
+      limitBytes: this.limitBytes,
+      rungs: [],
+      deviceName: "a pool with an injected failure",
+      liveAllocations: [],
+    });
+  }
+}

@@ -1,0 +1,143 @@
+import {
+  Buffer,
+  type CommandQueue,
+  MemFlags,
+  OpenCLError,
+  OpenCLUnavailableError,
+  SvmBuffer,
+} from "../ffi/mod.ts";
+import { formatBytes } from "./bytes.ts";
+import { DeviceSource, isOutOfMemory } from "./device_source.ts";
+import type { FenceQueue } from "./fences.ts";
+import { type Block, PooledHandle } from "./handle.ts";
+import { detachableView } from "./host_view.ts";
+import type { AllocateOptions, BufferHandle } from "./pool.ts";
+import { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
+import { type MemorySource, NoMemoryError } from "./source.ts";
+
+// CL_DEVICE_SVM_FINE_GRAIN_BUFFER
+const FINE_GRAIN_BUFFER = 2n;
+
+/** A block that host and device see at the same address. */
+export interface SvmHandle extends BufferHandle<Buffer> {
+  /**
+   * The memory itself, `nbytes` of it; no copy and no mapping. Wait for the work that uses the block
+   * before touching it. Detached at the release.
+   */
+  readonly view: Uint8Array<ArrayBuffer>;
+}
+
+/** Shared memory, with a buffer object over it so that every kernel and command takes it. */
+class SvmSource implements MemorySource<Buffer> {
+  readonly name: string;
+  readonly alignment: number;
+  readonly maxAllocationBytes: number;
+  readonly empty = null;
+  readonly #memory = new Map<Buffer, SvmBuffer>();
+
+  constructor(readonly home: CommandQueue) {
+    const { name, alignment, maxAllocationBytes } = new DeviceSource(home.context);
+    this.name = `shared memory of ${name}`;
+    this.alignment = alignment;
+    this.maxAllocationBytes = maxAllocationBytes;
+  }
+
+  create(nbytes: number, flags = MemFlags.READ_WRITE): Buffer {
+    const { context } = this.home;
+    let memory: SvmBuffer | undefined;
+    try {
+      memory = new SvmBuffer(context, nbytes, { fineGrain: true });
+      const options = { flags: flags | MemFlags.USE_HOST_PTR, data: memory.bytes };
+      const buffer = new Buffer(context, nbytes, options);
+      this.#memory.set(buffer, memory);
+      return buffer;
+    } catch (cause) {
+      memory?.release();
+      if (!isOutOfMemory(cause)) throw cause;
+      throw new NoMemoryError(`${this.name} has no ${formatBytes(nbytes)}`, { cause });
+    }
+  }
+
+  slice(parent: Buffer, offset: number, nbytes: number): Buffer {
+    return parent.subBuffer(offset, nbytes);
+  }
+
+  view(buffer: Buffer, nbytes: number): Uint8Array<ArrayBuffer> {
+    const memory = this.#memory.get(buffer.parent ?? buffer)!;
+    return detachableView(memory.bytes, buffer.offset, nbytes, memory);
+  }
+
+  destroy(buffer: Buffer): void {
+    buffer.release();
+    const memory = this.#memory.get(buffer);
+    if (memory === undefined) return;
+    this.#memory.delete(buffer);
+    // Unlike a buffer, shared memory is freed at once, whatever still uses it.
+    if (!this.home.released) this.home.finishSync();
+    memory.release();
+  }
+}
+
+class SvmBlockHandle extends PooledHandle<Buffer> implements SvmHandle {
+  #view: Uint8Array<ArrayBuffer> | null = null;
+
+  get view(): Uint8Array<ArrayBuffer> {
+    if (this.nbytes === 0) return new Uint8Array(0);
+    // Reading `buffer` throws after the release.
+    const { buffer } = this;
+    return this.#view ??= (this.pool as SvmPool).source.view(buffer, this.nbytes);
+  }
+
+  override retire(): void {
+    super.retire();
+    this.#view?.buffer.transfer(0);
+  }
+}
+
+/**
+ * Fine-grained shared virtual memory: the host reads and writes a block through `handle.view`, kernels
+ * through `handle.buffer`, and nothing is copied or mapped.
+ */
+export class SvmPool extends SlabPool<Buffer> {
+  declare readonly source: SvmSource;
+
+  /**
+   * @param queue The queue whose context and device the memory is for.
+   * @param options Sizes and limits.
+   * @throws {OpenCLUnavailableError} When the device offers no fine-grained shared memory.
+   */
+  constructor(queue: CommandQueue, options: SlabPoolOptions = {}) {
+    if (!SvmPool.isAvailable(queue)) {
+      throw new OpenCLUnavailableError(
+        `Cannot make an SvmPool: ${queue.device.name} has no fine-grained shared virtual memory. ` +
+          "Use a SlabPool",
+      );
+    }
+    super(new SvmSource(queue), options);
+  }
+
+  /** Whether the queue's device offers fine-grained shared memory. */
+  static isAvailable(queue: CommandQueue): boolean {
+    try {
+      return (queue.device.query("SVM_CAPABILITIES") & FINE_GRAIN_BUFFER) !== 0n;
+    } catch (error) {
+      // What drivers older than OpenCL 2.0 say to a question that they do not know.
+      if (error instanceof OpenCLError && error.codeName === "CL_INVALID_VALUE") return false;
+      throw error;
+    }
+  }
+
+  override allocate(nbytes: number, options?: AllocateOptions): SvmHandle {
+    return super.allocate(nbytes, options) as SvmHandle;
+  }
+
+  protected override createHandle(
+    block: Block<Buffer> | null,
+    nbytes: number,
+    id: number,
+    label: string | undefined,
+    queue: FenceQueue | undefined,
+  ): PooledHandle<Buffer> {
+    return new SvmBlockHandle(this, block, nbytes, id, label, queue, null);
+  }
+}
