@@ -6,7 +6,6 @@ import { OpenCLError, OpenCLUnavailableError, platforms } from "../ffi/mod.ts";
 import { readEnvironment } from "../ffi/environment.ts";
 import { activeDevice } from "./active_devices.ts";
 import { DeviceHandle } from "./device_handle.ts";
-import { captureHandlers } from "./lifecycle/native_handlers.ts";
 
 export {
   type BackendName,
@@ -206,7 +205,6 @@ export class DeviceManager {
 
 function searchOpenCL(): Search {
   try {
-    captureHandlers();
     const found = platforms();
     const handles = found.flatMap((platform, p) =>
       platform.devices().map((device, d) =>

@@ -1,0 +1,64 @@
+/**
+ * What a backend must do. It is small on purpose: everything above it (graph, scheduler, tensors,
+ * autograd) is written once and runs on either. Both backends pass one conformance suite.
+ */
+import type { BufferHandle, DeviceMemory } from "../memory/mod.ts";
+import type { DeviceHandle } from "./device_handle.ts";
+import type { DType } from "./graph/dtype.ts";
+import type { Kernel } from "./graph/kernel.ts";
+
+/** A block of a backend's memory: a cl_mem or a typed array, as its backend knows. */
+// deno-lint-ignore no-explicit-any -- the buffer's type is the backend's own business
+export type Block = BufferHandle<any>;
+
+/** What a device can do. */
+export interface Capabilities {
+  /** The element types that arithmetic and storage work for. */
+  readonly dtypes: ReadonlySet<DType>;
+  /** Half-precision arithmetic in kernels (else halves are computed in float). */
+  readonly fp16: boolean;
+  /** Host and device share their memory. */
+  readonly unifiedMemory: boolean;
+}
+
+/** A kernel that is built and has its sizes: only the buffers are missing. */
+export interface Launch {
+  /** Enqueues it. Order on a backend is program order. */
+  run(inputs: readonly Block[], outputs: readonly Block[]): void;
+  /** Its name in traces. */
+  readonly name: string;
+}
+
+/** A place where kernels run. */
+export interface Backend {
+  /** "cl" for OpenCL, "cpu" for the built-in one. */
+  readonly name: "cl" | "cpu";
+  /** The device it runs on. */
+  readonly device: DeviceHandle;
+  /** What the device can do. */
+  readonly capabilities: Capabilities;
+  /** Where its buffers come from. */
+  // deno-lint-ignore no-explicit-any -- as above
+  readonly memory: DeviceMemory<any>;
+  /** Copies bytes to a block; `data` may be changed as soon as this returns. */
+  write(block: Block, data: Uint8Array, offset?: number): void;
+  /**
+   * Copies bytes from a block once all earlier work is done.
+   *
+   * @throws {RangeError} When earlier work used an index out of range.
+   * @throws {InterruptedError} When Ctrl+C arrives while it waits.
+   */
+  read(block: Block, into: Uint8Array, offset?: number): Promise<void>;
+  /** The same, blocking the event loop. */
+  readSync(block: Block, into: Uint8Array, offset?: number): void;
+  /** Copies `nbytes` from one block to another. */
+  copy(source: Block, destination: Block, nbytes: number): void;
+  /** Builds kernels that are not built yet, all in one go. */
+  prepare(kernels: readonly Kernel[]): Launch[];
+  /** Waits for all work without blocking the event loop. */
+  finish(): Promise<void>;
+  /** Waits for all work. */
+  finishSync(): void;
+  /** Gives everything back. */
+  dispose(): void;
+}

@@ -1,0 +1,166 @@
+/**
+ * Affine index forms: `offset + sum(coefficient * symbol)`, where a symbol is a loop index of the
+ * kernel (or an index that the kernel reads from memory). A view of a tensor only rewrites such
+ * forms; in the end one form says which element of a buffer is read.
+ */
+
+/** One loop index times a whole number. */
+export type Term = readonly [symbol: number, coefficient: number];
+
+/** An affine index. Terms are sorted by symbol and have no zero coefficient. */
+export interface Form {
+  readonly offset: number;
+  readonly terms: readonly Term[];
+}
+
+/** The constant index 0. */
+export const zero: Form = { offset: 0, terms: [] };
+
+/** The index that is one symbol. */
+export function symbol(id: number): Form {
+  return { offset: 0, terms: [[id, 1]] };
+}
+
+/** `form * factor + offset`. */
+export function scale(form: Form, factor: number, offset = 0): Form {
+  if (factor === 1 && offset === 0) return form;
+  return {
+    offset: form.offset * factor + offset,
+    terms: factor === 0 ? [] : form.terms.map(([s, c]) => [s, c * factor] as const),
+  };
+}
+
+/** The sum of two forms. */
+export function add(a: Form, b: Form): Form {
+  if (b.terms.length === 0 && b.offset === 0) return a;
+  if (a.terms.length === 0 && a.offset === 0) return b;
+  const terms: Term[] = [];
+  let i = 0, j = 0;
+  while (i < a.terms.length || j < b.terms.length) {
+    const x = a.terms[i], y = b.terms[j];
+    if (!y || (x && x[0] < y[0])) {
+      terms.push(x!);
+      i++;
+    } else if (!x || y[0] < x[0]) {
+      terms.push(y);
+      j++;
+    } else {
+      if (x[1] + y[1] !== 0) terms.push([x[0], x[1] + y[1]]);
+      i++;
+      j++;
+    }
+  }
+  return { offset: a.offset + b.offset, terms };
+}
+
+/** `sum(coords[k] * strides[k])`: the element that the coordinates address. */
+export function linearize(coords: readonly Form[], strides: readonly number[]): Form {
+  let form = zero;
+  for (let k = 0; k < coords.length; k++) form = add(form, scale(coords[k]!, strides[k]!));
+  return form;
+}
+
+/** The coefficient of a symbol, 0 where the form does not depend on it. */
+export function coefficient(form: Form, id: number): number {
+  for (const [s, c] of form.terms) if (s === id) return c;
+  return 0;
+}
+
+/** A text that is the same for equal forms. */
+export function formKey(form: Form): string {
+  let key = `${form.offset}`;
+  for (const [s, c] of form.terms) key += `+${c}i${s}`;
+  return key;
+}
+
+/** The smallest and the largest value of a form, given the size of each symbol. */
+export function rangeOf(form: Form, sizes: readonly number[]): [number, number] {
+  let low = form.offset, high = form.offset;
+  for (const [s, c] of form.terms) {
+    const reach = c * (sizes[s]! - 1);
+    if (reach > 0) high += reach;
+    else low += reach;
+  }
+  return [low, high];
+}
+
+/** A loop index must be split in two before a form can be divided: `size = (size/factor, factor)`. */
+export interface Split {
+  readonly symbol: number;
+  readonly factor: number;
+}
+
+/**
+ * Divides a form by the sizes of an input's axes (a reshape read backwards): the coordinates on
+ * each axis, or the split of a loop index that would make it possible, or null when nothing does.
+ */
+export function delinearize(
+  form: Form,
+  shape: readonly number[],
+  sizes: readonly number[],
+): Form[] | Split | null {
+  const coords = new Array<Form>(shape.length).fill(zero);
+  let rest = form;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    const n = shape[axis]!;
+    if (n === 1) continue;
+    if (shape.slice(0, axis).every((m) => m === 1)) {
+      coords[axis] = rest;
+      break;
+    }
+    const divided = divide(rest, n, sizes);
+    if (!divided || "factor" in divided) return divided;
+    coords[axis] = divided.remainder;
+    rest = divided.quotient;
+  }
+  return coords;
+}
+
+function divide(
+  form: Form,
+  n: number,
+  sizes: readonly number[],
+): { quotient: Form; remainder: Form } | Split | null {
+  const quotient: Term[] = [], remainder: Term[] = [];
+  for (const [s, c] of form.terms) {
+    if (c % n === 0) quotient.push([s, c / n]);
+    else remainder.push([s, c]);
+  }
+  const whole = Math.floor(form.offset / n);
+  const low: Form = { offset: form.offset - whole * n, terms: remainder };
+  const [min, max] = rangeOf(low, sizes);
+  if (min >= 0 && max < n) {
+    return { quotient: { offset: whole, terms: quotient }, remainder: low };
+  }
+  for (const [s, c] of remainder) {
+    const factor = n / c;
+    const size = sizes[s]!;
+    if (c > 0 && Number.isInteger(factor) && size > factor && size % factor === 0) {
+      return { symbol: s, factor };
+    }
+  }
+  return null;
+}
+
+/**
+ * True when a form visits each of `count` elements exactly once as its symbols run: what a kernel
+ * needs to know before it may store a value.
+ */
+export function isBijection(
+  form: Form,
+  symbols: readonly number[],
+  sizes: readonly number[],
+  count: number,
+): boolean {
+  if (form.offset !== 0) return false;
+  const live = symbols.filter((s) => sizes[s]! > 1);
+  if (form.terms.some(([s]) => sizes[s]! > 1 && !live.includes(s))) return false;
+  const ordered = live.map((s) => [coefficient(form, s), sizes[s]!] as const)
+    .sort((a, b) => a[0] - b[0]);
+  let expected = 1;
+  for (const [c, size] of ordered) {
+    if (c !== expected) return false;
+    expected *= size;
+  }
+  return expected === count;
+}

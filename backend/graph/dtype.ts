@@ -1,0 +1,120 @@
+/** Element types: their size, how they are stored, and what arithmetic on them happens in. */
+
+/** The element type of a tensor. */
+export type DType =
+  | "float32"
+  | "float16"
+  | "bfloat16"
+  | "float64"
+  | "int32"
+  | "int64"
+  | "uint8"
+  | "bool";
+
+/** A typed array that can hold the elements of a tensor on the host. */
+export type TypedArray =
+  | Float32Array<ArrayBuffer>
+  | Float64Array<ArrayBuffer>
+  | Float16Array<ArrayBuffer>
+  | Int32Array<ArrayBuffer>
+  | BigInt64Array<ArrayBuffer>
+  | Uint8Array<ArrayBuffer>
+  | Uint16Array<ArrayBuffer>;
+
+/** What kind of number an element type is. */
+export type DTypeKind = "float" | "int" | "bool";
+
+/** Everything that code generators and transfers must know about an element type. */
+export interface DTypeInfo {
+  /** Bytes of one element. */
+  readonly bytes: number;
+  /** Floating point, integer or truth value. */
+  readonly kind: DTypeKind;
+  /** The OpenCL C type of an element in memory. */
+  readonly clStorage: string;
+  /** The OpenCL C type that arithmetic happens in: half types are computed in float. */
+  readonly clCompute: string;
+  /** A view of the raw bytes of a buffer of this type; bfloat16 is seen as its 16 bits. */
+  readonly view: (buffer: ArrayBuffer, byteOffset: number, length: number) => TypedArray;
+}
+
+/** The table of element types. */
+export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
+  float32: {
+    bytes: 4,
+    kind: "float",
+    clStorage: "float",
+    clCompute: "float",
+    view: (b, o, n) => new Float32Array(b, o, n),
+  },
+  float16: {
+    bytes: 2,
+    kind: "float",
+    clStorage: "half",
+    clCompute: "float",
+    view: (b, o, n) => new Float16Array(b, o, n),
+  },
+  bfloat16: {
+    bytes: 2,
+    kind: "float",
+    clStorage: "ushort",
+    clCompute: "float",
+    view: (b, o, n) => new Uint16Array(b, o, n),
+  },
+  float64: {
+    bytes: 8,
+    kind: "float",
+    clStorage: "double",
+    clCompute: "double",
+    view: (b, o, n) => new Float64Array(b, o, n),
+  },
+  int32: {
+    bytes: 4,
+    kind: "int",
+    clStorage: "int",
+    clCompute: "int",
+    view: (b, o, n) => new Int32Array(b, o, n),
+  },
+  int64: {
+    bytes: 8,
+    kind: "int",
+    clStorage: "long",
+    clCompute: "long",
+    view: (b, o, n) => new BigInt64Array(b, o, n),
+  },
+  uint8: {
+    bytes: 1,
+    kind: "int",
+    clStorage: "uchar",
+    clCompute: "uchar",
+    view: (b, o, n) => new Uint8Array(b, o, n),
+  },
+  bool: {
+    bytes: 1,
+    kind: "bool",
+    clStorage: "uchar",
+    clCompute: "uchar",
+    view: (b, o, n) => new Uint8Array(b, o, n),
+  },
+};
+
+/** True for the types with a fractional part. */
+export function isFloat(dtype: DType): boolean {
+  return dtypes[dtype].kind === "float";
+}
+
+const scratch = new DataView(new ArrayBuffer(4));
+
+/** Rounds a number to bfloat16 (to nearest, ties to even) and returns its 16 bits. */
+export function toBfloat16Bits(value: number): number {
+  scratch.setFloat32(0, value);
+  const bits = scratch.getUint32(0);
+  if ((bits & 0x7fffffff) > 0x7f800000) return (bits >>> 16) | 0x40;
+  return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
+}
+
+/** The number that 16 bits of bfloat16 stand for. */
+export function fromBfloat16Bits(bits: number): number {
+  scratch.setUint32(0, bits << 16);
+  return scratch.getFloat32(0);
+}

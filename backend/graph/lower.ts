@@ -1,0 +1,727 @@
+/**
+ * Makes one kernel for one node that must be stored: walks from it towards its inputs and takes in
+ * what may be computed in the same loops (elementwise operations, casts, views, gathers, row-wise
+ * reductions, one contraction), until it meets values in memory. What cannot be taken in is marked
+ * `materialized` and becomes a kernel of its own later.
+ *
+ * Kernels are made from the last node to the first, so a kernel never depends on one made before
+ * it: that is what makes it safe to store a second value from the same loops.
+ */
+import {
+  type Form,
+  formKey,
+  isBijection,
+  linearize,
+  type Split,
+  symbol as symbolForm,
+  zero,
+} from "./affine.ts";
+import type { DType } from "./dtype.ts";
+import {
+  collapse,
+  type Contraction,
+  type DynamicIndex,
+  type Expr,
+  type Guard,
+  type Load,
+  loadKey,
+  type LoopKernel,
+  type Output,
+  type Reduction,
+} from "./kernel.ts";
+import type { Node } from "./node.ts";
+import { primitive } from "./primitives.ts";
+import { sizeOf, stridesOf } from "./shape.ts";
+import { type Access, broadcastAccess, isView, viewAccess } from "./view.ts";
+
+/** What the scheduler knows about a node. */
+export interface NodeInfo {
+  readonly node: Node;
+  /** Position in topological order: inputs come first. */
+  readonly index: number;
+  readonly inputs: readonly NodeInfo[];
+  /** How many distinct nodes of the schedule use it. */
+  consumers: number;
+  /** How many of them are in a kernel already and will not be evaluated again. */
+  accounted: number;
+  /** Gets a buffer: asked for, or needed by a kernel that cannot compute it itself. */
+  materialized: boolean;
+  /** Cost of computing an element again, in additions; Infinity where that is out of the question. */
+  readonly weight: number;
+  /** A reduction can be reached from it through operations that fuse. */
+  readonly reduces: boolean;
+}
+
+/** A kernel with the nodes that it reads and writes. */
+export interface LoweredKernel {
+  readonly kernel: LoopKernel;
+  readonly inputs: readonly NodeInfo[];
+  readonly outputs: readonly NodeInfo[];
+}
+
+/** Below this an element is computed again rather than stored and read. */
+const CHEAP = 8;
+/** Bounds that keep kernels within every driver's limits on arguments and registers. */
+const MAX_EXPRS = 160;
+const MAX_LOADS = 24;
+/** A reduction is not computed inside its consumer when that would leave most of a device idle. */
+const MIN_ROWS = 8;
+const LONG_ROW = 8192;
+
+/** Lowers `root`; `info` is updated: what was taken in, what must be materialized. */
+export function lower(root: NodeInfo): LoweredKernel {
+  const splits = new Map<number, number>();
+  for (;;) {
+    const builder = new Builder(root, splits);
+    try {
+      return builder.build();
+    } catch (error) {
+      if (!(error instanceof SplitNeeded)) throw error;
+      builder.rollback();
+      splits.set(error.ordinal, error.factor);
+    }
+  }
+}
+
+/** Thrown inside a builder: start again with one loop index split in two. */
+class SplitNeeded extends Error {
+  constructor(readonly ordinal: number, readonly factor: number) {
+    super("A loop index must be split");
+  }
+}
+
+/** A value wanted at an access; `slot` is where its expression goes. */
+interface Request {
+  readonly access: Access;
+  readonly slot: number;
+}
+
+class Builder {
+  readonly #root: NodeInfo;
+  readonly #splits: ReadonlyMap<number, number>;
+  readonly #sizes: number[] = [];
+  /** The axis that a symbol was made for, counted in order of creation. */
+  readonly #ordinals: number[] = [];
+  #nextOrdinal = 0;
+  #outer: number[] = [];
+  #inner: number[] | null = null;
+  readonly #slots: (Expr | undefined)[] = [];
+  readonly #memo = new Map<string, number>();
+  readonly #pending = new Map<NodeInfo, Request[]>();
+  readonly #queue = new Heap();
+  readonly #loads: Load[] = [];
+  readonly #loadIds = new Map<string, number>();
+  readonly #inputs: NodeInfo[] = [];
+  readonly #inputIds = new Map<NodeInfo, number>();
+  readonly #dynamic: DynamicIndex[] = [];
+  readonly #reductions: Reduction[] = [];
+  #contraction: Contraction | null = null;
+  readonly #outputs: { info: NodeInfo; output: Output }[] = [];
+  readonly #labels: string[] = [];
+  readonly #journal: NodeInfo[] = [];
+  readonly #done = new Set<NodeInfo>();
+
+  constructor(root: NodeInfo, splits: ReadonlyMap<number, number>) {
+    this.#root = root;
+    this.#splits = splits;
+  }
+
+  /** Takes back what this builder has told the scheduler, before another attempt. */
+  rollback(): void {
+    for (const info of this.#journal) info.accounted--;
+  }
+
+  build(): LoweredKernel {
+    const shape = this.#root.node.shape;
+    const coords = shape.map((n) => this.#axis(n, this.#outer));
+    this.#request(this.#root, { coords, guards: [] });
+    for (let info = this.#queue.pop(); info; info = this.#queue.pop()) {
+      const requests = this.#pending.get(info)!;
+      this.#pending.delete(info);
+      this.#process(info, requests);
+    }
+    return this.#finish();
+  }
+
+  // ---- symbols, requests, slots
+
+  /** A loop over an axis of `n` elements: one symbol, or two where a split is due. */
+  #axis(n: number, into: number[]): Form {
+    const ordinal = this.#nextOrdinal++;
+    const factor = this.#splits.get(ordinal);
+    if (factor !== undefined) {
+      const high = this.#axis(n / factor, into), low = this.#axis(factor, into);
+      return linearize([high, low], [factor, 1]);
+    }
+    const id = this.#newSymbol(n, ordinal);
+    into.push(id);
+    return symbolForm(id);
+  }
+
+  #newSymbol(size: number, ordinal: number): number {
+    this.#sizes.push(size);
+    this.#ordinals.push(ordinal);
+    return this.#sizes.length - 1;
+  }
+
+  #request(info: NodeInfo, access: Access): number {
+    const key = info.consumers > 1 ? `${info.index}@${accessKey(access)}` : null;
+    const known = key === null ? undefined : this.#memo.get(key);
+    if (known !== undefined) return known;
+    const slot = this.#slots.push(undefined) - 1;
+    if (key !== null) this.#memo.set(key, slot);
+    const requests = this.#pending.get(info);
+    if (requests) requests.push({ access, slot });
+    else {
+      this.#pending.set(info, [{ access, slot }]);
+      this.#queue.push(info);
+    }
+    return slot;
+  }
+
+  #emit(expr: Expr): number {
+    return this.#slots.push(expr) - 1;
+  }
+
+  #inputId(info: NodeInfo): number {
+    let id = this.#inputIds.get(info);
+    if (id === undefined) {
+      id = this.#inputs.push(info) - 1;
+      this.#inputIds.set(info, id);
+    }
+    return id;
+  }
+
+  #makeLoad(info: NodeInfo, form: Form, guards: readonly Guard[]): Load {
+    return { input: this.#inputId(info), dtype: info.node.dtype, form, guards };
+  }
+
+  #fillWithLoad(info: NodeInfo, form: Form, guards: readonly Guard[], slot: number): void {
+    const load = this.#makeLoad(info, form, guards);
+    const key = loadKey(load);
+    let id = this.#loadIds.get(key);
+    if (id === undefined) {
+      id = this.#loads.push(load) - 1;
+      this.#loadIds.set(key, id);
+    }
+    this.#slots[slot] = { op: "load", load: id, dtype: info.node.dtype };
+  }
+
+  /** Reads the node from memory; it gets a kernel of its own unless it is there already. */
+  #load(info: NodeInfo, requests: readonly Request[]): void {
+    if (!info.node.storage) info.materialized = true;
+    const strides = stridesOf(info.node.shape);
+    for (const { access, slot } of requests) {
+      this.#fillWithLoad(info, linearize(access.coords, strides), access.guards, slot);
+    }
+  }
+
+  // ---- decisions
+
+  #process(info: NodeInfo, requests: readonly Request[]): void {
+    const { node } = info;
+    if (node.storage) return this.#load(info, requests);
+    if (node.size === 0) return this.#fillEmpty(info, requests);
+    switch (node.op.kind) {
+      case "constant":
+      case "iota":
+      case "random":
+        return this.#leaf(info, requests);
+      case "copy":
+        return info === this.#root ? this.#inline(info, requests) : this.#load(info, requests);
+      case "elementwise":
+      case "cast":
+      case "gather":
+        return this.#takesIn(info, requests)
+          ? this.#inline(info, requests)
+          : this.#load(info, requests);
+      case "reduce":
+        return this.#reduce(info, requests);
+      case "contract":
+        return this.#contract(info, requests);
+      default:
+        if (isView(node.op)) {
+          if (info.materialized && !this.#takesIn(info, requests)) this.#load(info, requests);
+          else this.#inline(info, requests);
+        } else this.#load(info, requests);
+    }
+  }
+
+  /** No element of it is ever computed, but its expression must be there. */
+  #fillEmpty(info: NodeInfo, requests: readonly Request[]): void {
+    for (const { slot } of requests) {
+      this.#slots[slot] = { op: "constant", value: 0, dtype: info.node.dtype };
+    }
+    this.#account(info);
+  }
+
+  #allAccounted(info: NodeInfo): boolean {
+    return info.accounted === info.consumers;
+  }
+
+  /** Decides whether an elementwise node is computed in these loops. */
+  #takesIn(info: NodeInfo, requests: readonly Request[]): boolean {
+    if (info === this.#root) return true;
+    const all = this.#allAccounted(info);
+    if (info.materialized) return all && this.#storesToo(info, requests);
+    if (this.#isFull()) return false;
+    if (!all) return info.weight < CHEAP;
+    const repeated = info.node.size * 8 <= this.#iterations() && info.weight >= CHEAP;
+    return !repeated || info.reduces;
+  }
+
+  #isFull(): boolean {
+    return this.#slots.length > MAX_EXPRS ||
+      this.#loads.length + this.#pending.size > MAX_LOADS;
+  }
+
+  #iterations(): number {
+    let n = 1;
+    for (const s of this.#outer) n *= this.#sizes[s]!;
+    for (const s of this.#inner ?? []) n *= this.#sizes[s]!;
+    return n;
+  }
+
+  /** True when these loops visit each element of the node once; then they store it as well. */
+  #storesToo(info: NodeInfo, requests: readonly Request[]): boolean {
+    if (requests.length !== 1) return false;
+    const { access } = requests[0]!;
+    if (access.guards.length > 0) return false;
+    const form = linearize(access.coords, stridesOf(info.node.shape));
+    const full = [...this.#outer, ...this.#inner ?? []];
+    const row = this.#inner !== null && isBijection(form, this.#outer, this.#sizes, info.node.size);
+    return row || isBijection(form, full, this.#sizes, info.node.size);
+  }
+
+  /** Tells the inputs that this node is done with them, once nobody will evaluate it again. */
+  #account(info: NodeInfo): void {
+    if (info !== this.#root && !this.#allAccounted(info) || this.#done.has(info)) return;
+    this.#done.add(info);
+    for (const input of info.inputs) {
+      input.accounted++;
+      this.#journal.push(input);
+    }
+  }
+
+  /** After a node was taken in: its value is stored too if somebody wants it in memory. */
+  #storeIfWanted(info: NodeInfo, requests: readonly Request[]): void {
+    if (info !== this.#root && !info.materialized) return;
+    const { access, slot } = requests[0]!;
+    const { node } = info;
+    const form = linearize(access.coords, stridesOf(node.shape));
+    this.#outputs.push({
+      info,
+      output: { expr: slot, dtype: node.dtype, form, size: node.size },
+    });
+  }
+
+  // ---- what each kind of node becomes
+
+  #leaf(info: NodeInfo, requests: readonly Request[]): void {
+    const { op, shape, dtype } = info.node;
+    if (info.materialized && info !== this.#root) {
+      if (!this.#allAccounted(info) || !this.#storesToo(info, requests)) {
+        return this.#load(info, requests);
+      }
+    }
+    const strides = stridesOf(shape);
+    for (const { access, slot } of requests) {
+      const form = linearize(access.coords, strides);
+      if (op.kind === "constant") this.#slots[slot] = { op: "constant", value: op.value, dtype };
+      else if (op.kind === "iota") this.#slots[slot] = { op: "index", form, dtype };
+      else if (op.kind === "random") {
+        this.#slots[slot] = { op: "random", form, seed: op.seed, stream: op.stream, dtype };
+        this.#labels.push("random");
+      }
+    }
+    this.#storeIfWanted(info, requests);
+  }
+
+  #inline(info: NodeInfo, requests: readonly Request[]): void {
+    this.#account(info);
+    for (const request of requests) this.#inlineAt(info, request);
+    this.#storeIfWanted(info, requests);
+  }
+
+  #inlineAt(info: NodeInfo, { access, slot }: Request): void {
+    const { node } = info;
+    const { op, dtype } = node;
+    switch (op.kind) {
+      case "elementwise": {
+        const args = node.inputs.map((input, k) =>
+          this.#request(inputInfo(info, k), broadcastAccess(access, input.shape))
+        );
+        this.#slots[slot] = { op: "primitive", fn: op.fn, args, dtype };
+        this.#labels.push(op.fn);
+        return;
+      }
+      case "cast":
+        this.#slots[slot] = {
+          op: "cast",
+          args: [this.#request(inputInfo(info, 0), access)],
+          dtype,
+        };
+        return;
+      case "copy":
+        return this.#alias(slot, this.#request(inputInfo(info, 0), access), dtype);
+      case "gather":
+        return this.#gather(info, op.axis, op.opName, access, slot);
+      default:
+        return this.#view(info, access, slot);
+    }
+  }
+
+  #gather(info: NodeInfo, axis: number, opName: string, access: Access, slot: number): void {
+    const [source, indices] = [inputInfo(info, 0), inputInfo(info, 1)];
+    const expr = this.#request(indices, access);
+    const size = source.node.shape[axis]!;
+    const id = this.#newSymbol(size, -1);
+    this.#dynamic.push({ symbol: id, expr, size, opName });
+    const coords = access.coords.map((c, k) => k === axis ? symbolForm(id) : c);
+    this.#alias(slot, this.#request(source, { coords, guards: access.guards }), info.node.dtype);
+    this.#labels.push("gather");
+  }
+
+  /** A slot that is another slot's value. */
+  #alias(slot: number, other: number, dtype: DType): void {
+    this.#slots[slot] = { op: "cast", args: [other], dtype };
+  }
+
+  #view(info: NodeInfo, access: Access, slot: number): void {
+    const { op, shape, dtype } = info.node;
+    if (!isView(op)) throw new Error(`Cannot lower ${op.kind}`);
+    const input = inputInfo(info, 0);
+    const mapped = viewAccess(op, shape, input.node.shape, access, this.#sizes);
+    if (mapped === null) {
+      // The input's elements lie in memory in the order of this node's: read them there.
+      if (!input.node.storage) input.materialized = true;
+      return this.#fillWithLoad(
+        input,
+        linearize(access.coords, stridesOf(shape)),
+        access.guards,
+        slot,
+      );
+    }
+    if ("factor" in mapped) throw this.#split(mapped);
+    const value = this.#request(input, mapped);
+    if (op.kind !== "pad" || mapped.guards.length === access.guards.length) {
+      return this.#alias(slot, value, dtype);
+    }
+    const guards = mapped.guards.slice(access.guards.length);
+    const inside = this.#emit({ op: "inside", guards, dtype: "bool" });
+    const outside = this.#emit({ op: "constant", value: op.value, dtype });
+    this.#slots[slot] = { op: "primitive", fn: "where", args: [inside, value, outside], dtype };
+    this.#labels.push("pad");
+  }
+
+  #split(split: Split): SplitNeeded {
+    return new SplitNeeded(this.#ordinals[split.symbol]!, split.factor);
+  }
+
+  // ---- reductions
+
+  #reduce(info: NodeInfo, requests: readonly Request[]): void {
+    const input = this.#mayFuseAnchor(info, requests)
+      ? this.#reduceAccess(info, requests[0]!.access)
+      : null;
+    if (!input) return this.#load(info, requests);
+    const { op, dtype } = info.node;
+    if (op.kind !== "reduce") throw new Error(`Cannot reduce ${op.kind}`);
+    this.#account(info);
+    const source = inputInfo(info, 0);
+    const reduced = op.axes.map((axis) => input.coords[axis]!);
+    const index = linearize(reduced, stridesOf(op.axes.map((axis) => source.node.shape[axis]!)));
+    const expr = this.#request(source, input);
+    const reduction = this.#reductions.push({ fn: op.fn, expr, dtype, index }) - 1;
+    this.#slots[requests[0]!.slot] = { op: "reduced", reduction, dtype };
+    this.#labels.push(op.fn);
+    this.#storeIfWanted(info, requests);
+  }
+
+  /** Reductions and contractions are computed once, where their consumers are. */
+  #mayFuseAnchor(info: NodeInfo, requests: readonly Request[]): boolean {
+    if (requests.length !== 1 || requests[0]!.access.guards.length > 0) return false;
+    if (this.#contraction) return false;
+    return info === this.#root || this.#allAccounted(info) && !this.#isFull();
+  }
+
+  /** Where the reduction reads its input, if its loops are (or can become) this kernel's. */
+  #reduceAccess(info: NodeInfo, access: Access): Access | null {
+    const { node } = info;
+    if (node.op.kind !== "reduce") return null;
+    const shape = node.inputs[0]!.shape;
+    const reducedSizes = node.op.axes.map((axis) => shape[axis]!);
+    const form = linearize(access.coords, stridesOf(node.shape));
+    const used = this.#outer.filter((s) => form.terms.some(([t]) => t === s));
+    if (!isBijection(form, used, this.#sizes, node.size)) return null;
+    const rest = this.#outer.filter((s) => !used.includes(s) && this.#sizes[s]! > 1);
+    if (this.#inner === null) {
+      if (rest.length === 0) return this.#openInner(node, access, reducedSizes);
+      if (!this.#worthARow(rest, node.size)) return null;
+    } else if (rest.length > 0) return null;
+    const loops = this.#inner ?? rest;
+    const coords = this.#innerCoords(loops, reducedSizes);
+    if (!coords) return null;
+    if (this.#inner === null) {
+      this.#inner = rest;
+      this.#outer = this.#outer.filter((s) => !rest.includes(s));
+    }
+    return mergeAxes(node, access, coords);
+  }
+
+  /** The kernel had only rows so far: the reduced axes become its inner loops. */
+  #openInner(node: Node, access: Access, sizes: readonly number[]): Access {
+    this.#inner = [];
+    const inner = this.#inner;
+    return mergeAxes(node, access, sizes.map((n) => this.#axis(n, inner)));
+  }
+
+  #worthARow(loops: readonly number[], rows: number): boolean {
+    let length = 1;
+    for (const s of loops) length *= this.#sizes[s]!;
+    return rows >= MIN_ROWS || length <= LONG_ROW;
+  }
+
+  /** The reduced coordinates in terms of loops that are there already, or null if they differ. */
+  #innerCoords(loops: readonly number[], sizes: readonly number[]): Form[] | null {
+    const loopSizes = loops.map((s) => this.#sizes[s]!);
+    if (sizeOf(loopSizes) !== sizeOf(sizes)) return null;
+    const form = linearize(loops.map(symbolForm), stridesOf(loopSizes));
+    const mapped = viewAccess(
+      { kind: "reshape" },
+      [sizeOf(sizes)],
+      sizes,
+      { coords: [form], guards: [] },
+      this.#sizes,
+    );
+    if (mapped === null) return null;
+    if ("factor" in mapped) throw this.#split(mapped);
+    return [...mapped.coords];
+  }
+
+  // ---- contractions
+
+  #contract(info: NodeInfo, requests: readonly Request[]): void {
+    const groups = this.#mayFuseAnchor(info, requests)
+      ? this.#contractGroups(info.node, requests[0]!.access)
+      : null;
+    if (!groups) return this.#load(info, requests);
+    this.#account(info);
+    const [batch, m, n] = groups;
+    const k: number[] = [];
+    const [a, b] = [inputInfo(info, 0), inputInfo(info, 1)];
+    const kForms = a.node.shape.slice(batch.length + m.length).map((size) => this.#axis(size, k));
+    this.#contraction = {
+      batch: this.#symbolsOf(batch),
+      m: this.#symbolsOf(m),
+      n: this.#symbolsOf(n),
+      k,
+      a: this.#operand(a, { coords: [...batch, ...m, ...kForms], guards: [] }),
+      b: this.#operand(b, { coords: [...batch, ...kForms, ...n], guards: [] }),
+      dtype: info.node.dtype,
+    };
+    this.#slots[requests[0]!.slot] = { op: "contracted", dtype: info.node.dtype };
+    this.#labels.push("matmul");
+    this.#storeIfWanted(info, requests);
+  }
+
+  /** The result's coordinates by role, if each loop of this kernel has one role. */
+  #contractGroups(node: Node, access: Access): [Form[], Form[], Form[]] | null {
+    if (node.op.kind !== "contract" || this.#inner !== null || this.#dynamic.length > 0) {
+      return null;
+    }
+    const { batch, m } = node.op;
+    const form = linearize(access.coords, stridesOf(node.shape));
+    if (!isBijection(form, this.#outer, this.#sizes, node.size)) return null;
+    const groups: [Form[], Form[], Form[]] = [
+      access.coords.slice(0, batch),
+      access.coords.slice(batch, batch + m),
+      access.coords.slice(batch + m),
+    ];
+    const used = groups.flatMap((group) => this.#symbolsOf(group));
+    return new Set(used).size === used.length ? groups : null;
+  }
+
+  #symbolsOf(coords: readonly Form[]): number[] {
+    const found = new Set(coords.flatMap((c) => c.terms.map(([s]) => s)));
+    return this.#outer.filter((s) => found.has(s));
+  }
+
+  /** The operand of a contraction: a view of a buffer, or a value that must become one. */
+  #operand(start: NodeInfo, at: Access): Load {
+    let info = start, access = at;
+    for (;;) {
+      const { node } = info;
+      const op = node.op;
+      const padded = op.kind === "pad";
+      if (node.storage || info.materialized || !isView(op) || padded) break;
+      const input = inputInfo(info, 0);
+      const mapped = viewAccess(op, node.shape, input.node.shape, access, this.#sizes);
+      if (mapped === null) {
+        this.#account(info);
+        if (!input.node.storage) input.materialized = true;
+        return this.#makeLoad(input, linearize(access.coords, stridesOf(node.shape)), []);
+      }
+      if ("factor" in mapped) throw this.#split(mapped);
+      this.#account(info);
+      [info, access] = [input, mapped];
+    }
+    if (!info.node.storage) info.materialized = true;
+    return this.#makeLoad(info, linearize(access.coords, stridesOf(info.node.shape)), []);
+  }
+
+  // ---- the finished kernel
+
+  #finish(): LoweredKernel {
+    const order: number[] = [];
+    const place = new Array<number>(this.#slots.length).fill(-1);
+    const dynamicOf = new Map(this.#dynamic.map((d) => [d.symbol, d.expr]));
+    const visit = (slot: number): void => {
+      if (place[slot] !== -1) return;
+      const expr = this.#slots[slot]!;
+      for (const dependency of dependencies(expr, this.#loads, dynamicOf)) visit(dependency);
+      if (expr.op === "cast" && this.#slots[expr.args[0]!]!.dtype === expr.dtype) {
+        place[slot] = place[expr.args[0]!]!;
+        return;
+      }
+      place[slot] = order.push(slot) - 1;
+    };
+    // Reductions come in the order of discovery, outermost first: inputs before their users.
+    for (const r of this.#reductions.toReversed()) visit(r.expr);
+    for (const { output } of this.#outputs) visit(output.expr);
+    for (const d of this.#dynamic) visit(d.expr);
+    const at = (slot: number): number => place[slot]!;
+    const kernel: LoopKernel = {
+      kind: "loop",
+      sizes: this.#sizes,
+      outer: this.#outer,
+      inner: this.#contraction ? this.#contraction.k : this.#inner ?? [],
+      inputs: this.#inputs.map((info) => info.node.dtype),
+      loads: this.#loads,
+      dynamic: this.#dynamic.map((d) => ({ ...d, expr: at(d.expr) })),
+      exprs: order.map((slot) => {
+        const e = this.#slots[slot]!;
+        return e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map(at) } : e;
+      }),
+      reductions: this.#reductions.map((r) => ({ ...r, expr: at(r.expr) })),
+      contraction: this.#contraction,
+      outputs: this.#outputs.map(({ output }) => ({ ...output, expr: at(output.expr) })),
+      label: [...new Set(this.#labels.toReversed())].slice(0, 6).join("_") || "copy",
+    };
+    return {
+      kernel: collapse(kernel),
+      inputs: this.#inputs,
+      outputs: this.#outputs.map(({ info }) => info),
+    };
+  }
+}
+
+function inputInfo(info: NodeInfo, k: number): NodeInfo {
+  const wanted = info.node.inputs[k]!;
+  return info.inputs.find((candidate) => candidate.node === wanted)!;
+}
+
+function accessKey(access: Access): string {
+  let key = access.coords.map(formKey).join();
+  for (const g of access.guards) key += `|${formKey(g.form)}<${g.size}`;
+  return key;
+}
+
+/** A reduction's input coordinates: kept axes from the access, reduced axes from the inner loops. */
+function mergeAxes(node: Node, access: Access, reduced: readonly Form[]): Access {
+  const axes = node.op.kind === "reduce" ? node.op.axes : [];
+  let kept = 0;
+  const coords = node.inputs[0]!.shape.map((_: number, axis: number) => {
+    const at = axes.indexOf(axis);
+    return at >= 0 ? reduced[at]! : access.coords[kept++] ?? zero;
+  });
+  return { coords, guards: [] };
+}
+
+function dependencies(
+  expr: Expr,
+  loads: readonly Load[],
+  dynamicOf: ReadonlyMap<number, number>,
+): number[] {
+  const found: number[] = [];
+  const scan = (form: Form): void => {
+    for (const [s] of form.terms) {
+      const slot = dynamicOf.get(s);
+      if (slot !== undefined) found.push(slot);
+    }
+  };
+  switch (expr.op) {
+    case "primitive":
+    case "cast":
+      found.push(...expr.args);
+      break;
+    case "load": {
+      const load = loads[expr.load]!;
+      scan(load.form);
+      for (const g of load.guards) scan(g.form);
+      break;
+    }
+    case "index":
+    case "random":
+      scan(expr.form);
+      break;
+    case "inside":
+      for (const g of expr.guards) scan(g.form);
+      break;
+  }
+  return found;
+}
+
+/** The cost of one evaluation of a node, without its inputs. */
+export function costOf(node: Node): number {
+  switch (node.op.kind) {
+    case "elementwise":
+      return primitive(node.op.fn).cost;
+    case "cast":
+    case "pad":
+      return 1;
+    case "gather":
+      return 2;
+    case "random":
+      return 6;
+    case "buffer":
+    case "constant":
+    case "iota":
+      return 0;
+    default:
+      return isView(node.op) ? 0 : Infinity;
+  }
+}
+
+/** Nodes by position, the last first: consumers are met before what they consume. */
+class Heap {
+  readonly #items: NodeInfo[] = [];
+
+  push(info: NodeInfo): void {
+    const items = this.#items;
+    let at = items.push(info) - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (items[parent]!.index >= items[at]!.index) break;
+      [items[parent], items[at]] = [items[at]!, items[parent]!];
+      at = parent;
+    }
+  }
+
+  pop(): NodeInfo | undefined {
+    const items = this.#items;
+    const top = items[0];
+    const last = items.pop();
+    if (!top || !last || items.length === 0) return top;
+    items[0] = last;
+    for (let at = 0;;) {
+      const left = 2 * at + 1, right = left + 1;
+      let best = at;
+      if (left < items.length && items[left]!.index > items[best]!.index) best = left;
+      if (right < items.length && items[right]!.index > items[best]!.index) best = right;
+      if (best === at) return top;
+      [items[best], items[at]] = [items[at]!, items[best]!];
+      at = best;
+    }
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * The expression graph. A node says how a value is made; it is scheduled into kernels when somebody
+ * asks for the value. Nodes are immutable but for one step: once a value has been stored, its node
+ * becomes a `buffer` and lets go of what it was made from.
+ */
+import type { Storage as StorageOf } from "../../memory/mod.ts";
+import type { DType } from "./dtype.ts";
+import { type Shape, sizeOf } from "./shape.ts";
+
+/** A value in memory; which kind of memory is its backend's business. */
+// deno-lint-ignore no-explicit-any -- graphs are the same on every backend
+export type Storage = StorageOf<any>;
+
+/** What a reduction does to the elements that it joins. */
+export type ReduceFn = "sum" | "prod" | "max" | "min" | "argmax" | "argmin";
+
+/** How a view maps its coordinates to those of its input. */
+export type ViewOp =
+  | { readonly kind: "reshape" }
+  | { readonly kind: "permute"; readonly axes: readonly number[] }
+  | { readonly kind: "expand" }
+  /** Coordinate `i` reads `start + i * step`; a step may be negative. */
+  | {
+    readonly kind: "slice";
+    readonly starts: readonly number[];
+    readonly steps: readonly number[];
+  }
+  /** `before` elements of `value` in front of each axis, as many behind as the shape says. */
+  | { readonly kind: "pad"; readonly before: readonly number[]; readonly value: number }
+  /** The last axes become (positions..., kernel...): position `p`, tap `k` reads `p*stride + k*dilation`. */
+  | {
+    readonly kind: "window";
+    readonly kernel: readonly number[];
+    readonly stride: readonly number[];
+    readonly dilation: readonly number[];
+  };
+
+/** What a node does with its inputs. */
+export type Op =
+  | { readonly kind: "buffer" }
+  | { readonly kind: "constant"; readonly value: number }
+  /** 0, 1, 2, ... in row-major order. */
+  | { readonly kind: "iota" }
+  /** Philox uniform numbers in [0, 1): the element's index is the counter, `stream` and `seed` the key. */
+  | { readonly kind: "random"; readonly seed: number; readonly stream: RandomStream }
+  | { readonly kind: "elementwise"; readonly fn: string }
+  | { readonly kind: "cast" }
+  | ViewOp
+  | { readonly kind: "reduce"; readonly fn: ReduceFn; readonly axes: readonly number[] }
+  /** Inputs (batch..., m..., k...) and (batch..., k..., n...); result (batch..., m..., n...). */
+  | { readonly kind: "contract"; readonly batch: number; readonly m: number; readonly n: number }
+  /** `out[..., i, ...] = input[..., indices[..., i, ...], ...]` along `axis`. */
+  | { readonly kind: "gather"; readonly axis: number; readonly opName: string }
+  /** A copy of the input in which `source` is added (or stored) at `indices` along `axis`, in order. */
+  | {
+    readonly kind: "scatter";
+    readonly axis: number;
+    readonly mode: "add" | "set";
+    readonly opName: string;
+  }
+  /** Running sum along the last axis. */
+  | { readonly kind: "scan" }
+  /** Indices that sort the last axis, stable. */
+  | { readonly kind: "argsort"; readonly descending: boolean }
+  /** The same value, in memory: readers load it instead of computing it again. */
+  | { readonly kind: "copy" }
+  /** The adjoint of `window`: sums what every window took from an element. */
+  | {
+    readonly kind: "fold";
+    readonly stride: readonly number[];
+    readonly dilation: readonly number[];
+  };
+
+/** A number that a replayed schedule draws anew: the position in the sequence of random tensors. */
+export interface RandomStream {
+  readonly value: number;
+}
+
+/**
+ * What a finalizer needs of a tensor: the nodes that it holds. A node that has been computed, but is
+ * not stored, holds nothing: it leaves, so that the graph behind it can be collected.
+ */
+export interface Token {
+  node: Node | null;
+}
+
+let nextId = 1;
+
+/** One value of the expression graph. */
+export class Node {
+  /** Grows with creation, so inputs have smaller ids than their users. */
+  readonly id: number = nextId++;
+  readonly shape: Shape;
+  readonly dtype: DType;
+  readonly size: number;
+  /** How the value is made; `buffer` once it has been stored. */
+  op: Op;
+  /** What it is made from; empty once it has been stored. */
+  inputs: readonly Node[];
+  /** The stored value, row-major and contiguous; null while it is only a promise. */
+  storage: Storage | null = null;
+  /** A schedule that computes this node stores it, although nobody asked: a backward root. */
+  keep = false;
+  /** The token of the one tensor that this node belongs to. */
+  token: Token | null = null;
+  /** Tensors and pending nodes that may still ask for this value. */
+  #holders = 0;
+  /** True while no schedule has computed it: until then it holds its inputs. */
+  #pending: boolean;
+
+  constructor(op: Op, inputs: readonly Node[], shape: Shape, dtype: DType) {
+    this.op = op;
+    this.inputs = inputs;
+    this.shape = shape;
+    this.dtype = dtype;
+    this.size = sizeOf(shape);
+    this.#pending = op.kind !== "buffer" && inputs.length > 0;
+    if (this.#pending) { for (const input of inputs) input.hold(); }
+  }
+
+  /** A node for a value that is in memory; takes over one reference on `storage`. */
+  static stored(storage: Storage, shape: Shape, dtype: DType): Node {
+    const node = new Node({ kind: "buffer" }, [], shape, dtype);
+    node.storage = storage;
+    return node;
+  }
+
+  /** How many tensors and pending nodes may still ask for this value. */
+  get holders(): number {
+    return this.#holders;
+  }
+
+  /** Registers one more that may ask for this value. */
+  hold(): void {
+    this.#holders++;
+  }
+
+  /** Takes back one `hold`; the last one frees the stored value and lets go of the inputs. */
+  drop(): void {
+    const stack: Node[] = [this];
+    for (let node = stack.pop(); node; node = stack.pop()) {
+      if (--node.#holders > 0) continue;
+      node.storage?.release();
+      node.storage = null;
+      if (node.#pending) {
+        node.#pending = false;
+        stack.push(...node.inputs);
+      }
+    }
+  }
+
+  /** A schedule has computed this value: it no longer holds what it was made from. */
+  settle(): void {
+    if (!this.#pending) return;
+    this.#pending = false;
+    if (this.token) this.token.node = null;
+    for (const input of this.inputs) input.drop();
+  }
+
+  /** The value is in memory now: takes over one reference on `storage`, cuts the history. */
+  store(storage: Storage): void {
+    this.settle();
+    if (this.token) this.token.node = this;
+    this.storage = storage;
+    this.op = { kind: "buffer" };
+    this.inputs = [];
+    this.keep = false;
+  }
+}

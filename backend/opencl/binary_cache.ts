@@ -1,0 +1,140 @@
+/**
+ * Compiled programs on disk, so that a second start does not compile: one file a program, named by
+ * device, driver, source and options. Files are written under another name and renamed, so a reader
+ * never sees half of one; each carries a checksum, and a damaged one is as good as none.
+ */
+import { readEnvironment } from "../../ffi/environment.ts";
+import type { Device } from "../../ffi/mod.ts";
+import { hashText } from "../graph/hash.ts";
+
+const MAGIC = "netcl1\n";
+/** Beyond this the oldest entries go. */
+const MAX_BYTES = 256 * 2 ** 20;
+
+/** The compiled programs of one device. */
+export class BinaryCache {
+  readonly #folder: string;
+  readonly #device: string;
+  #usable = true;
+
+  private constructor(folder: string, device: Device) {
+    this.#folder = folder;
+    this.#device = `${device.platform.name}|${device.name}|${device.driverVersion}`;
+  }
+
+  /** The cache, or null where it may not be used: no folder, no permission, or switched off. */
+  static open(device: Device): BinaryCache | null {
+    const folder = cacheFolder();
+    if (folder === null) return null;
+    const granted = (["read", "write"] as const).every((name) =>
+      Deno.permissions.querySync({ name, path: folder }).state === "granted"
+    );
+    return granted ? new BinaryCache(folder, device) : null;
+  }
+
+  #path(source: string, options: string): string {
+    return `${this.#folder}/${hashText(`${this.#device}\n${options}\n${source}`)}.bin`;
+  }
+
+  /** The binary of a source, or null. */
+  read(source: string, options: string): Uint8Array | null {
+    if (!this.#usable) return null;
+    let bytes: Uint8Array;
+    try {
+      bytes = Deno.readFileSync(this.#path(source, options));
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) this.#usable = false;
+      return null;
+    }
+    return unwrap(bytes, this.#signature(source, options));
+  }
+
+  /** Keeps a binary; a folder that cannot be written is left alone from then on. */
+  write(source: string, options: string, binary: Uint8Array): void {
+    if (!this.#usable) return;
+    const path = this.#path(source, options);
+    const temporary = `${path}.${Deno.pid}.${Math.random().toString(36).slice(2)}`;
+    try {
+      Deno.mkdirSync(this.#folder, { recursive: true });
+      Deno.writeFileSync(temporary, wrap(binary, this.#signature(source, options)));
+      Deno.renameSync(temporary, path);
+      this.#trim();
+    } catch {
+      this.#usable = false;
+    }
+  }
+
+  /** Forgets an entry that turned out to be of no use. */
+  remove(source: string, options: string): void {
+    try {
+      Deno.removeSync(this.#path(source, options));
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) this.#usable = false;
+    }
+  }
+
+  /** What tells two programs with the same file name apart. */
+  #signature(source: string, options: string): string {
+    return hashText(`${source}\n${options}`) + hashText(`${this.#device}${source.length}`);
+  }
+
+  #trim(): void {
+    const files = [...Deno.readDirSync(this.#folder)]
+      .filter((entry) => entry.isFile)
+      .map((entry) => ({
+        path: `${this.#folder}/${entry.name}`,
+        ...stat(`${this.#folder}/${entry.name}`),
+      }));
+    let total = files.reduce((sum, file) => sum + file.size, 0);
+    for (const file of files.sort((a, b) => a.time - b.time)) {
+      if (total <= MAX_BYTES) return;
+      Deno.removeSync(file.path);
+      total -= file.size;
+    }
+  }
+}
+
+function stat(path: string): { size: number; time: number } {
+  const { size, mtime } = Deno.statSync(path);
+  return { size, time: mtime?.getTime() ?? 0 };
+}
+
+function cacheFolder(): string | null {
+  const chosen = readEnvironment("NETCL_CACHE_DIR");
+  if (chosen !== undefined) return chosen === "off" ? null : chosen;
+  const base = userCacheFolder();
+  return base === undefined ? null : `${base}/netcl`;
+}
+
+function userCacheFolder(): string | undefined {
+  const env = (name: string): string | undefined =>
+    Deno.permissions.querySync({ name: "env", variable: name }).state === "granted"
+      ? Deno.env.get(name)
+      : undefined;
+  if (Deno.build.os === "windows") return env("LOCALAPPDATA");
+  const home = env("HOME");
+  if (Deno.build.os === "darwin") return home && `${home}/Library/Caches`;
+  return env("XDG_CACHE_HOME") ?? (home && `${home}/.cache`);
+}
+
+function wrap(binary: Uint8Array, signature: string): Uint8Array {
+  const head = new TextEncoder().encode(`${MAGIC}${signature}\n${checksum(binary)}\n`);
+  const out = new Uint8Array(head.length + binary.length);
+  out.set(head);
+  out.set(binary, head.length);
+  return out;
+}
+
+function unwrap(bytes: Uint8Array, signature: string): Uint8Array | null {
+  const length = MAGIC.length + signature.length + 1 + 9;
+  if (bytes.length <= length) return null;
+  const binary = bytes.subarray(length);
+  const expected = `${MAGIC}${signature}\n${checksum(binary)}\n`;
+  return new TextDecoder("latin1").decode(bytes.subarray(0, length)) === expected ? binary : null;
+}
+
+function checksum(bytes: Uint8Array): string {
+  let hash = 0x811c9dc5;
+  for (let k = 0; k < bytes.length; k++) hash = Math.imul(hash ^ bytes[k]!, 0x01000193);
+  return (hash >>> 0).toString(16).padStart(8, "0");
+}

@@ -1,0 +1,256 @@
+/** OpenCL C for loop kernels: how iterations map to work-items, and the text of each kind. */
+import { type DType, dtypes } from "../graph/dtype.ts";
+import {
+  accumulatorType,
+  declareAccumulators,
+  type Dialect,
+  emitAccumulation,
+  emitRow,
+  Emitter,
+  finishArgs,
+  openLoop,
+  type Parameter,
+  usesInner,
+} from "../graph/emit.ts";
+import { extent, type LoopKernel } from "../graph/kernel.ts";
+import { combineText, loadText, openclDialect, prefersText } from "./dialect.ts";
+
+/** A kernel's text and how it is launched. */
+export interface Generated {
+  /** The parameter list and body: equal texts are one kernel. */
+  readonly source: string;
+  /** Scalar arguments, behind the buffers. */
+  readonly parameters: readonly Parameter[];
+  readonly global: readonly number[];
+  readonly local: readonly number[];
+  /** The kernel reports indices out of range: it takes the error buffer. */
+  readonly checksIndices: boolean;
+}
+
+/** What the shape of the generated code depends on. */
+export interface Target {
+  /** Work-items are lanes of wide cores that want neighbours to read neighbours. */
+  readonly isGpu: boolean;
+}
+
+/** Work-items of a group that reduces one row together. */
+const GROUP = 256;
+
+/** Writes a loop kernel for a target. */
+export function generate(kernel: LoopKernel, target: Target): Generated {
+  const dialect = openclDialect((r) => accumulatorType(kernel, r));
+  const emitter = new Emitter(kernel, dialect);
+  if (kernel.contraction) return contraction(emitter, dialect, target);
+  if (target.isGpu && reducesInGroups(kernel)) return group(emitter, dialect);
+  const range = ndRange(emitter, target, localSize(kernel, target));
+  emitRow(emitter, dialect);
+  return finish(emitter, range);
+}
+
+interface Range {
+  readonly global: readonly number[];
+  readonly local: readonly number[];
+}
+
+/** Maps the outer loops to work-items, the last one to neighbours. */
+function ndRange(emitter: Emitter, target: Target, local: readonly number[]): Range {
+  const { outer, sizes } = emitter.kernel;
+  if (outer.length === 0) return { global: [1], local: [1] };
+  // A GPU's second and third dimensions are too short for any shape: everything goes on the first.
+  const flat = outer.length === 1 || target.isGpu;
+  const lead = flat ? outer : outer.slice(0, -1);
+  if (!flat) {
+    const last = outer[outer.length - 1]!;
+    emitter.line(`const int i${last} = get_global_id(0);`);
+  }
+  const total = extent(emitter.kernel, lead);
+  decompose(emitter, lead, `get_global_id(${flat ? 0 : 1})`);
+  const guards = flat ? [] : [outer[outer.length - 1]!];
+  const tests = guards.map((s) => `i${s} >= ${emitter.size(s)}`);
+  tests.push(
+    lead.length === 1
+      ? `i${lead[0]} >= ${emitter.size(lead[0]!)}`
+      : `row >= ${emitter.index(total)}`,
+  );
+  emitter.line(`if (${tests.join(" || ")}) return;`);
+  const counts = flat ? [total] : [sizes[outer[outer.length - 1]!]!, total];
+  const groups = counts.map((_, k) => local[k] ?? 1);
+  return { global: counts.map((n, k) => Math.ceil(n / groups[k]!) * groups[k]!), local: groups };
+}
+
+/** Declares the index of each symbol from one number that counts them all. */
+function decompose(emitter: Emitter, symbols: readonly number[], text: string): void {
+  if (symbols.length === 1) {
+    emitter.line(`const int i${symbols[0]} = ${text};`);
+    return;
+  }
+  emitter.line(`const int row = ${text};`);
+  let rest = "row";
+  for (let k = symbols.length - 1; k > 0; k--) {
+    const s = symbols[k]!;
+    emitter.line(`const int i${s} = ${rest} % ${emitter.size(s)};`);
+    emitter.line(`const int q${s} = ${rest} / ${emitter.size(s)};`);
+    rest = `q${s}`;
+  }
+  emitter.line(`const int i${symbols[0]} = ${rest};`);
+}
+
+/** A handful of local sizes: CPU drivers compile a kernel anew for each. */
+function localSize(kernel: LoopKernel, target: Target): readonly number[] {
+  const last = kernel.outer[kernel.outer.length - 1];
+  if (last === undefined) return [1];
+  if (target.isGpu) return [GROUP];
+  if (kernel.inner.length > 0) return walksColumns(kernel, last) ? [16] : [1];
+  if (kernel.outer.length === 1) return [GROUP];
+  return kernel.sizes[last]! >= 64 ? [64] : [8, 8];
+}
+
+/** True when neighbouring rows read neighbouring elements, so rows belong side by side. */
+function walksColumns(kernel: LoopKernel, last: number): boolean {
+  const innermost = kernel.inner[kernel.inner.length - 1]!;
+  const steps = (s: number): number =>
+    kernel.loads.filter((l) => l.form.terms.some(([t, c]) => t === s && c === 1)).length;
+  return steps(last) > steps(innermost);
+}
+
+function reducesInGroups(kernel: LoopKernel): boolean {
+  if (kernel.inner.length === 0 || kernel.chunk) return false;
+  const last = kernel.outer[kernel.outer.length - 1];
+  if (last !== undefined && walksColumns(kernel, last)) return false;
+  return extent(kernel, kernel.inner) >= 64;
+}
+
+/** One work-group a row: its items walk the row together and join their results in local memory. */
+function group(emitter: Emitter, dialect: Dialect): Generated {
+  const { kernel } = emitter;
+  const rows = extent(kernel, kernel.outer);
+  emitter.line("const int lid = get_local_id(0);");
+  if (kernel.outer.length > 0) decompose(emitter, kernel.outer, "get_group_id(0)");
+  const length = emitter.index(extent(kernel, kernel.inner));
+  const done = new Set<number>();
+  const declareRow = (ids: readonly number[]): void => {
+    emitter.declare(ids.filter((id) => !done.has(id)));
+    for (const id of ids) done.add(id);
+  };
+  const loop = (body: () => void): void => {
+    emitter.open(`for (int t = lid; t < ${length}; t += ${GROUP}) {`);
+    decomposeInner(emitter);
+    body();
+    emitter.close();
+  };
+  for (const stage of emitter.stages()) {
+    const { row, inner } = emitter.needs(stage.map((r) => kernel.reductions[r]!.expr));
+    declareRow(row);
+    declareAccumulators(emitter, dialect, stage);
+    loop(() => {
+      emitter.declare(inner);
+      emitAccumulation(emitter, dialect, stage);
+    });
+    for (const r of stage) joinInLocalMemory(emitter, r);
+    finishArgs(emitter, dialect, stage);
+  }
+  const rowOutputs: number[] = [], innerOutputs: number[] = [];
+  kernel.outputs.forEach((output, o) => {
+    const inner = emitter.isInner(output.expr) || usesInner(kernel, o);
+    (inner ? innerOutputs : rowOutputs).push(o);
+  });
+  declareRow(emitter.needs(rowOutputs.map((o) => kernel.outputs[o]!.expr)).row);
+  if (rowOutputs.length > 0) {
+    emitter.open("if (lid == 0) {");
+    for (const o of rowOutputs) emitter.store(o);
+    emitter.close();
+  }
+  if (innerOutputs.length > 0) {
+    const { row, inner } = emitter.needs(innerOutputs.map((o) => kernel.outputs[o]!.expr));
+    declareRow(row);
+    loop(() => {
+      emitter.declare(inner);
+      for (const o of innerOutputs) emitter.store(o);
+    });
+  }
+  return finish(emitter, { global: [rows * GROUP], local: [GROUP] });
+}
+
+function decomposeInner(emitter: Emitter): void {
+  const { inner } = emitter.kernel;
+  let rest = "t";
+  for (let k = inner.length - 1; k > 0; k--) {
+    const s = inner[k]!;
+    emitter.line(
+      `const int i${s} = ${rest} % ${emitter.size(s)}, q${s} = ${rest} / ${emitter.size(s)};`,
+    );
+    rest = `q${s}`;
+  }
+  if (inner.length > 0) emitter.line(`const int i${inner[0]} = ${rest};`);
+}
+
+/** Joins the accumulators of a group's items; every item then has the result. */
+function joinInLocalMemory(emitter: Emitter, r: number): void {
+  const reduction = emitter.kernel.reductions[r]!;
+  const dtype = accumulatorType(emitter.kernel, reduction);
+  const T = dtypes[dtype].clCompute;
+  const isArg = Emitter.isArg(reduction);
+  const value = isArg ? `r${r}v` : `r${r}`;
+  emitter.line(`local ${T} s${r}[${GROUP}]; s${r}[lid] = ${value};`);
+  if (isArg) emitter.line(`local int j${r}[${GROUP}]; j${r}[lid] = r${r}i;`);
+  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
+  emitter.open(`for (int h = ${GROUP / 2}; h > 0; h >>= 1) {`);
+  emitter.open("if (lid < h) {");
+  if (isArg) joinArgs(emitter, r, prefersText(reduction, `s${r}[lid]`, `s${r}[lid + h]`));
+  else {
+    const joined = combineText(reduction, dtype, `s${r}[lid]`, `s${r}[lid + h]`);
+    emitter.line(`s${r}[lid] = ${joined};`);
+  }
+  emitter.close();
+  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
+  emitter.close();
+  emitter.line(`${value} = s${r}[0];${isArg ? ` r${r}i = j${r}[0];` : ""}`);
+}
+
+/** Keeps the better of two candidates; among equals the one that comes first in the row. */
+function joinArgs(emitter: Emitter, r: number, prefers: string): void {
+  const [mine, other] = [`s${r}[lid]`, `s${r}[lid + h]`];
+  const tie =
+    `(!(${mine} < ${other}) && !(${mine} > ${other}) && (${mine} == ${mine}) == (${other} == ${other}) && j${r}[lid + h] < j${r}[lid])`;
+  emitter.open(`if (j${r}[lid + h] >= 0 && (j${r}[lid] < 0 || ${prefers} || ${tie})) {`);
+  emitter.line(`${mine} = ${other}; j${r}[lid] = j${r}[lid + h];`);
+  emitter.close();
+}
+
+/** One work-item per element of the result. */
+function contraction(emitter: Emitter, dialect: Dialect, target: Target): Generated {
+  const { kernel } = emitter;
+  const c = kernel.contraction!;
+  const local = target.isGpu ? [GROUP] : kernel.outer.length === 1 ? [64] : [64, 1];
+  const range = ndRange(emitter, target, local);
+  const T = dtypes[c.dtype].clCompute;
+  emitter.line(`${T} acc = 0;`);
+  for (const s of c.k) openLoop(emitter, dialect, s);
+  const a = loadText(`a${c.a.input}`, c.a.dtype, emitter.form(c.a.form));
+  const b = loadText(`a${c.b.input}`, c.b.dtype, emitter.form(c.b.form));
+  emitter.line(`acc += (${T})${a} * (${T})${b};`);
+  for (const _ of c.k) emitter.close();
+  const { row } = emitter.needs(kernel.outputs.map((o) => o.expr));
+  emitter.declare(row);
+  kernel.outputs.forEach((_, o) => emitter.store(o));
+  return finish(emitter, range);
+}
+
+function storageType(dtype: DType): string {
+  return dtypes[dtype].clStorage;
+}
+
+function finish(emitter: Emitter, range: Range): Generated {
+  const { kernel, parameters } = emitter;
+  const checksIndices = kernel.dynamic.length > 0;
+  const args = [
+    ...kernel.inputs.map((dtype, k) => `global const ${storageType(dtype)}* a${k}`),
+    ...kernel.outputs.map((o, k) => `global ${storageType(o.dtype)}* o${k}`),
+    ...(checksIndices ? ["global volatile int* errors"] : []),
+    ...parameters.map((p, k) =>
+      p.kind === "constant" ? `const ${dtypes[p.dtype].clCompute} p${k}` : `const int p${k}`
+    ),
+  ];
+  const source = `(${args.join(", ")}) {\n${emitter.lines.join("\n")}\n}`;
+  return { source, parameters, global: range.global, local: range.local, checksIndices };
+}

@@ -1,0 +1,117 @@
+/** How generated kernels are written in OpenCL C. */
+import { type DType, dtypes } from "../graph/dtype.ts";
+import { type Dialect, Emitter } from "../graph/emit.ts";
+import type { Reduction } from "../graph/kernel.ts";
+import { renderCL } from "../graph/primitives.ts";
+
+/** A number as OpenCL C text of the compute type of `dtype`. */
+export function literal(value: number, dtype: DType): string {
+  const { kind, clCompute } = dtypes[dtype];
+  if (kind !== "float") return clCompute === "long" ? `${value}L` : `(${clCompute})${value}`;
+  if (Number.isNaN(value)) return `(${clCompute})NAN`;
+  if (!Number.isFinite(value)) {
+    return value > 0 ? `(${clCompute})INFINITY` : `(-(${clCompute})INFINITY)`;
+  }
+  const text = Number.isInteger(value) && Math.abs(value) < 1e15 ? `${value}.0` : `${value}`;
+  return clCompute === "double" ? text : `${text}f`;
+}
+
+/** An element of a buffer in its compute type. */
+export function loadText(buffer: string, dtype: DType, index: string): string {
+  if (dtype === "float16") return `vload_half(${index}, ${buffer})`;
+  if (dtype === "bfloat16") return `from_bfloat16(${buffer}[${index}])`;
+  return `${buffer}[${index}]`;
+}
+
+/** A statement that stores a value of compute type in a buffer. */
+export function storeText(buffer: string, dtype: DType, index: string, value: string): string {
+  if (dtype === "float16") return `vstore_half(${value}, ${index}, ${buffer});`;
+  if (dtype === "bfloat16") return `${buffer}[${index}] = to_bfloat16(${value});`;
+  return `${buffer}[${index}] = ${value};`;
+}
+
+const extremes: Partial<Record<DType, readonly [low: string, high: string]>> = {
+  int32: ["INT_MIN", "INT_MAX"],
+  int64: ["LONG_MIN", "LONG_MAX"],
+  uint8: ["(uchar)0", "(uchar)255"],
+  bool: ["(uchar)0", "(uchar)1"],
+};
+
+/** The element that a reduction starts from. */
+export function identityText(reduction: Reduction, dtype: DType): string {
+  switch (reduction.fn) {
+    case "sum":
+      return literal(0, dtype);
+    case "prod":
+      return literal(1, dtype);
+    case "max":
+    case "argmax":
+      return extremes[dtype]?.[0] ?? literal(-Infinity, dtype);
+    case "min":
+    case "argmin":
+      return extremes[dtype]?.[1] ?? literal(Infinity, dtype);
+  }
+}
+
+/** Two partial results of a reduction joined, as an expression. */
+export function combineText(reduction: Reduction, dtype: DType, a: string, b: string): string {
+  switch (reduction.fn) {
+    case "sum":
+      return `${a} + ${b}`;
+    case "prod":
+      return `${a} * ${b}`;
+    case "max":
+      return renderCL("maximum", [a, b], dtype, dtype);
+    case "min":
+      return renderCL("minimum", [a, b], dtype, dtype);
+    default:
+      throw new Error(`Cannot combine ${reduction.fn} in one expression`);
+  }
+}
+
+/** The condition under which an arg-reduction prefers (b, j) to (a, i): NaN first, then position. */
+export function prefersText(reduction: Reduction, a: string, b: string): string {
+  const better = reduction.fn === "argmax" ? ">" : "<";
+  return `(${b} ${better} ${a} || (${b} != ${b} && ${a} == ${a}))`;
+}
+
+/** The dialect; `typeOf` gives the accumulator type of arg-reductions. */
+export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): Dialect {
+  const compute = (dtype: DType): string => dtypes[dtype].clCompute;
+  return {
+    declare: (dtype, name, text) => `const ${compute(dtype)} ${name} = ${text};`,
+    declareIndex: (name, text) => `const int ${name} = ${text};`,
+    declareMutable: (dtype, name, text) => `${compute(dtype)} ${name} = ${text};`,
+    loopHead: (name, start, end) =>
+      `for (int ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ++${name}) {`,
+    smaller: (a, b) => `min(${a}, ${b})`,
+    load: (input, dtype, index) => loadText(`a${input}`, dtype, index),
+    store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
+    primitive: renderCL,
+    cast: (text, from, to) => castText(text, from, to),
+    constant: literal,
+    indexValue: (index, dtype) => `(${compute(dtype)})(${index})`,
+    random: (index, seed, stream) =>
+      `philox((uint)(${index}), as_uint(${seed}), as_uint(${stream}))`,
+    checkedIndex: (value, size, op) => `checked_index((long)${value}, ${size}, ${op}, errors)`,
+    identity: (reduction) => identityText(reduction, accumulatorOf(reduction)),
+    accumulate: (reduction, acc, value, index) => {
+      const dtype = accumulatorOf(reduction);
+      if (!Emitter.isArg(reduction)) {
+        return [`${acc} = ${combineText(reduction, dtype, acc, value)};`];
+      }
+      const better = prefersText(reduction, `${acc}v`, value);
+      return [`if (${acc}i < 0 || ${better}) { ${acc}v = ${value}; ${acc}i = ${index}; }`];
+    },
+    argResult: (acc, dtype) => `(${compute(dtype)})${acc}i`,
+  };
+}
+
+function castText(text: string, from: DType, to: DType): string {
+  if (to === "bool") return `(uchar)(${text} != 0)`;
+  const [source, target] = [dtypes[from].clCompute, dtypes[to].clCompute];
+  if (source === target) return text;
+  // A float outside uchar's range would be undefined by a C cast.
+  if (target === "uchar" && dtypes[from].kind === "float") return `(uchar)(int)${text}`;
+  return `(${target})${text}`;
+}

@@ -1,0 +1,213 @@
+/** The backend that runs on any OpenCL device. */
+import { Buffer, type CommandQueue, type Context, type Device } from "../../ffi/mod.ts";
+import { DeviceMemory, registerDeviceMemory, SlabPool } from "../../memory/mod.ts";
+import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
+import { countTransfer } from "../counters.ts";
+import type { DeviceHandle } from "../device_handle.ts";
+import { type DType, dtypes } from "../graph/dtype.ts";
+import { opName } from "../graph/emit.ts";
+import { extent, type Kernel, type LoopKernel } from "../graph/kernel.ts";
+import { canSplit, splitReduction } from "../graph/split.ts";
+import { indexError } from "../index_error.ts";
+import { BinaryCache } from "./binary_cache.ts";
+import { generate, type Generated, type Target } from "./codegen.ts";
+import { KernelLaunch, type LaunchContext } from "./launch.ts";
+import { Programs } from "./programs.ts";
+import { generateSpecial } from "./special.ts";
+import { TransferEngine } from "./transfers.ts";
+
+/** A kernel's text with what its launch counts, and the split that it may need. */
+interface Step {
+  readonly generated: Generated;
+  readonly label: string;
+  readonly bytes: number;
+}
+
+/** Runs schedules on an OpenCL device: one in-order compute queue, memory from a pool. */
+export class OpenCLBackend implements Backend {
+  readonly name = "cl";
+  readonly device: DeviceHandle;
+  readonly capabilities: Capabilities;
+  readonly memory: DeviceMemory;
+  readonly #context: Context;
+  readonly #queue: CommandQueue;
+  readonly #clDevice: Device;
+  readonly #programs: Programs;
+  readonly #target: Target;
+  readonly #transfers: TransferEngine;
+  readonly #launchContext: LaunchContext;
+  #errors: Buffer | null = null;
+  /** A kernel that checks indices was enqueued since the last look at the error buffer. */
+  #mayHaveErrors = false;
+
+  constructor(device: DeviceHandle) {
+    this.device = device;
+    this.#context = device.context!;
+    this.#queue = device.queue!;
+    this.#clDevice = device.clDevice!;
+    const isGpu = device.deviceType === "gpu" || device.deviceType === "accel";
+    this.#target = { isGpu };
+    this.capabilities = capabilitiesOf(this.#clDevice, device);
+    this.memory = new DeviceMemory(new SlabPool(this.#queue), {
+      name: device.deviceName,
+      totalBytes: this.#clDevice.globalMemSize,
+      queue: this.#queue,
+    });
+    registerDeviceMemory(device, this.memory);
+    this.#programs = new Programs(this.#context, this.#clDevice, BinaryCache.open(this.#clDevice));
+    this.#transfers = new TransferEngine(this.#queue);
+    this.#launchContext = {
+      queue: this.#queue,
+      errors: () => this.#errorBuffer(),
+      afterLaunch: () => this.#transfers.afterLaunch(),
+    };
+  }
+
+  write(block: Block, data: Uint8Array, offset = 0): void {
+    if (data.byteLength === 0) return;
+    this.#transfers.write(block.buffer, offset, data);
+    countTransfer(data.byteLength);
+  }
+
+  async read(block: Block, into: Uint8Array, offset = 0): Promise<void> {
+    if (into.byteLength > 0) await this.#transfers.read(block.buffer, offset, into);
+    countTransfer(into.byteLength);
+    if (!this.#mayHaveErrors) return;
+    const found = new Int32Array(4);
+    await this.#transfers.read(this.#errorBuffer(), 0, new Uint8Array(found.buffer));
+    this.#checkErrors(found);
+  }
+
+  readSync(block: Block, into: Uint8Array, offset = 0): void {
+    if (into.byteLength > 0) this.#transfers.readSync(block.buffer, offset, into);
+    countTransfer(into.byteLength);
+    if (!this.#mayHaveErrors) return;
+    const found = new Int32Array(4);
+    this.#transfers.readSync(this.#errorBuffer(), 0, new Uint8Array(found.buffer));
+    this.#checkErrors(found);
+  }
+
+  copy(source: Block, destination: Block, nbytes: number): void {
+    if (nbytes === 0) return;
+    this.#queue.copy(source.buffer, destination.buffer, { nbytes }).release();
+    countTransfer(2 * nbytes);
+  }
+
+  prepare(kernels: readonly Kernel[]): Launch[] {
+    const plans = kernels.map((kernel) => this.#plan(kernel));
+    const steps = plans.flatMap((plan) => plan.steps);
+    this.#programs.build(
+      steps.map(({ generated, label }) => ({ source: generated.source, label })),
+    );
+    return plans.map(({ steps, between }) => {
+      const launches = steps.map((step) => this.#launch(step));
+      return launches.length === 1 ? launches[0]! : this.#inTwoSteps(launches, between);
+    });
+  }
+
+  #plan(kernel: Kernel): { steps: Step[]; between: readonly { dtype: DType; size: number }[] } {
+    if (kernel.kind === "special") {
+      const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
+      const step = { generated: generateSpecial(kernel), label: kernel.label, bytes };
+      return { steps: [step], between: [] };
+    }
+    const parts = this.#partsOf(kernel);
+    if (parts <= 1) return { steps: [this.#step(kernel)], between: [] };
+    const { partial, final, between } = splitReduction(kernel, parts);
+    return { steps: [this.#step(partial), this.#step(final)], between };
+  }
+
+  #step(kernel: LoopKernel): Step {
+    return {
+      generated: generate(kernel, this.#target),
+      label: kernel.label,
+      bytes: bytesOf(kernel),
+    };
+  }
+
+  /** How many parts a row is reduced in, so that the device has enough rows. */
+  #partsOf(kernel: LoopKernel): number {
+    if (kernel.inner.length === 0 || !canSplit(kernel)) return 1;
+    const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
+    const units = this.#clDevice.maxComputeUnits;
+    const wanted = this.#target.isGpu ? units * 256 : units * 4;
+    const shortest = this.#target.isGpu ? 64 : 4096;
+    if (rows >= wanted || rows * length < 65536) return 1;
+    return Math.min(Math.ceil(wanted / rows), Math.floor(length / shortest));
+  }
+
+  #launch(step: Step): Launch {
+    if (step.generated.checksIndices) this.#mayHaveErrors = true;
+    const kernel = this.#programs.kernel(step.generated.source);
+    return new KernelLaunch(this.#launchContext, kernel, step.generated, step.bytes);
+  }
+
+  #inTwoSteps(
+    [first, second]: Launch[],
+    between: readonly { dtype: DType; size: number }[],
+  ): Launch {
+    return {
+      name: second!.name,
+      run: (inputs, outputs) => {
+        const blocks = between.map((b) => this.memory.allocate(b.size * dtypes[b.dtype].bytes));
+        first!.run(inputs, blocks);
+        second!.run([...inputs, ...blocks], outputs);
+        for (const block of blocks) block.release();
+      },
+    };
+  }
+
+  #errorBuffer(): Buffer {
+    if (this.#errors) return this.#errors;
+    this.#errors = new Buffer(this.#context, 16);
+    this.#transfers.write(this.#errors, 0, new Uint8Array(16));
+    return this.#errors;
+  }
+
+  #checkErrors(found: Int32Array): void {
+    this.#mayHaveErrors = false;
+    const [code, index, bound] = found;
+    if (code === 0) return;
+    this.#transfers.write(this.#errorBuffer(), 0, new Uint8Array(16));
+    throw indexError(opName(code!), index!, bound!);
+  }
+
+  finish(): Promise<void> {
+    return this.#transfers.finish();
+  }
+
+  finishSync(): void {
+    this.#transfers.finishSync();
+  }
+
+  dispose(): void {
+    this.#programs.dispose();
+    this.#errors?.release();
+    this.#errors = null;
+    this.#transfers.dispose();
+    this.memory.destroy();
+  }
+}
+
+function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
+  const supported: DType[] = ["float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool"];
+  if (device.extensions.includes("cl_khr_fp64")) supported.push("float64");
+  return {
+    dtypes: new Set(supported),
+    fp16: handle.fp16,
+    unifiedMemory: device.hostUnifiedMemory,
+  };
+}
+
+/** Bytes that a kernel must move: each input and output once. */
+function bytesOf(kernel: LoopKernel): number {
+  const { contraction } = kernel;
+  const loads = contraction ? [...kernel.loads, contraction.a, contraction.b] : kernel.loads;
+  let bytes = 0;
+  for (const load of loads) {
+    const symbols = load.form.terms.map(([s]) => kernel.sizes[s]!);
+    bytes += symbols.reduce((a, b) => a * b, 1) * dtypes[load.dtype].bytes;
+  }
+  for (const output of kernel.outputs) bytes += output.size * dtypes[output.dtype].bytes;
+  return bytes;
+}

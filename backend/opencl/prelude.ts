@@ -1,0 +1,78 @@
+/** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
+
+const integer = (T: string): Record<string, string> => ({
+  // A zero divisor gives 0: an integer trap would end the process on CPU devices.
+  [`safe_div_${T}`]:
+    `inline ${T} safe_div_${T}(${T} a, ${T} b) { return b == 0 ? 0 : b == (${T})-1 ? (${T})(0 - a) : (${T})(a / b); }`,
+  [`safe_floordiv_${T}`]:
+    `inline ${T} safe_floordiv_${T}(${T} a, ${T} b) { if (b == 0) return 0; if (b == (${T})-1) return (${T})(0 - a); ${T} q = a / b; return (${T})(q - ((a % b != 0) && ((a < 0) != (b < 0)))); }`,
+  [`safe_mod_${T}`]:
+    `inline ${T} safe_mod_${T}(${T} a, ${T} b) { if (b == 0 || b == (${T})-1) return 0; ${T} r = a % b; return (${T})(r != 0 && ((r < 0) != (b < 0)) ? r + b : r); }`,
+  [`int_pow_${T}`]:
+    `inline ${T} int_pow_${T}(${T} a, ${T} b) { if (b < 0) return a == 1 ? 1 : a == (${T})-1 ? ((b & 1) ? (${T})-1 : 1) : 0; ${T} r = 1; while (b > 0) { if (b & 1) r *= a; a *= a; b >>= 1; } return r; }`,
+});
+
+const floating = (T: string): Record<string, string> => ({
+  [`nan_max_${T}`]:
+    `inline ${T} nan_max_${T}(${T} a, ${T} b) { return (a > b || a != a) ? a : b; }`,
+  [`nan_min_${T}`]:
+    `inline ${T} nan_min_${T}(${T} a, ${T} b) { return (a < b || a != a) ? a : b; }`,
+  [`float_mod_${T}`]:
+    `inline ${T} float_mod_${T}(${T} a, ${T} b) { ${T} r = fmod(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }`,
+});
+
+/** uchar has no negative values, so its divisions need only the guard against zero. */
+const unsigned: Record<string, string> = {
+  safe_div_uchar:
+    "inline uchar safe_div_uchar(uchar a, uchar b) { return b == 0 ? 0 : (uchar)(a / b); }",
+  safe_floordiv_uchar:
+    "inline uchar safe_floordiv_uchar(uchar a, uchar b) { return b == 0 ? 0 : (uchar)(a / b); }",
+  safe_mod_uchar:
+    "inline uchar safe_mod_uchar(uchar a, uchar b) { return b == 0 ? 0 : (uchar)(a % b); }",
+  int_pow_uchar:
+    "inline uchar int_pow_uchar(uchar a, uchar b) { uchar r = 1; while (b > 0) { if (b & 1) r *= a; a *= a; b >>= 1; } return r; }",
+};
+
+const helpers: Readonly<Record<string, string>> = {
+  ...integer("int"),
+  ...integer("long"),
+  ...unsigned,
+  ...floating("float"),
+  ...floating("double"),
+  // Round to nearest, ties to even; a NaN stays one.
+  to_bfloat16: `inline ushort to_bfloat16(float v) {
+  uint bits = as_uint(v);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (ushort)((bits >> 16) | 0x40u);
+  return (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}`,
+  from_bfloat16: "inline float from_bfloat16(ushort v) { return as_float((uint)v << 16); }",
+  // Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, Parallel random numbers: as easy as
+  // 1, 2, 3, SC 2011. The counter is (element, stream); the upper 24 bits make the number.
+  philox: `inline float philox(uint index, uint seed, uint stream) {
+  uint4 c = (uint4)(index, stream, 0u, 0u);
+  uint2 k = (uint2)(seed, 0x9E3779B9u);
+  for (int round = 0; round < 10; ++round) {
+    uint h0 = mul_hi(0xD2511F53u, c.x), l0 = 0xD2511F53u * c.x;
+    uint h1 = mul_hi(0xCD9E8D57u, c.z), l1 = 0xCD9E8D57u * c.z;
+    c = (uint4)(h1 ^ c.y ^ k.x, l1, h0 ^ c.w ^ k.y, l0);
+    k += (uint2)(0x9E3779B9u, 0xBB67AE85u);
+  }
+  return (float)(c.x >> 8) * 5.9604644775390625e-8f;
+}`,
+  // The first index that is out of range is kept: {operation, index, bound}.
+  checked_index: `inline int checked_index(long v, int n, int op, global volatile int* errors) {
+  if (v >= 0 && v < n) return (int)v;
+  if (atomic_cmpxchg(errors, 0, op) == 0) { errors[1] = (int)v; errors[2] = n; }
+  return 0;
+}`,
+};
+
+/** The helper functions that a source text names, and the pragma that doubles need. */
+export function preludeFor(source: string): string {
+  const parts: string[] = [];
+  if (source.includes("double")) parts.push("#pragma OPENCL EXTENSION cl_khr_fp64 : enable");
+  for (const [name, text] of Object.entries(helpers)) {
+    if (source.includes(`${name}(`)) parts.push(text);
+  }
+  return parts.join("\n");
+}

@@ -1,0 +1,181 @@
+/** OpenCL C for the operations whose loops carry state: scatter, running sums, sorting, folding. */
+import { dtypes } from "../graph/dtype.ts";
+import { opCode, type Parameter } from "../graph/emit.ts";
+import type { SpecialKernel } from "../graph/kernel.ts";
+import { stridesOf } from "../graph/shape.ts";
+import type { Generated } from "./codegen.ts";
+import { loadText, storeText } from "./dialect.ts";
+
+/** Collects scalar parameters under their position. */
+class Parameters {
+  readonly list: Parameter[] = [];
+
+  index(value: number): string {
+    return `p${this.list.push({ kind: "index", value }) - 1}`;
+  }
+}
+
+/** Writes a special kernel: one work-item per independent row of work. */
+export function generateSpecial(kernel: SpecialKernel): Generated {
+  const p = new Parameters();
+  const { body, rows } = bodyOf(kernel, p);
+  const checksIndices = kernel.op === "scatter";
+  const args = [
+    ...kernel.inputs.map((dtype, k) => `global const ${dtypes[dtype].clStorage}* a${k}`),
+    `global ${dtypes[kernel.output.dtype].clStorage}* o0`,
+    ...(checksIndices ? ["global volatile int* errors"] : []),
+    ...p.list.map((_, k) => `const int p${k}`),
+  ];
+  const count = Math.max(rows, 1);
+  const local = 16;
+  return {
+    source: `(${args.join(", ")}) {\n  const int row = get_global_id(0);\n${body}\n}`,
+    parameters: p.list,
+    global: [Math.ceil(count / local) * local],
+    local: [local],
+    checksIndices,
+  };
+}
+
+function bodyOf(kernel: SpecialKernel, p: Parameters): { body: string; rows: number } {
+  switch (kernel.op) {
+    case "scan":
+      return { body: scan(kernel, p), rows: kernel.rows };
+    case "argsort":
+      return { body: argsort(kernel, p), rows: kernel.rows };
+    case "fold":
+      return { body: fold(kernel, p), rows: kernel.output.size };
+    case "scatter":
+      return scatter(kernel, p);
+  }
+}
+
+function scan(kernel: SpecialKernel & { op: "scan" }, p: Parameters): string {
+  const dtype = kernel.output.dtype;
+  const rows = p.index(kernel.rows), length = p.index(kernel.length);
+  return `  if (row >= ${rows}) return;
+  ${dtypes[dtype].clCompute} sum = 0;
+  for (int i = row * ${length}, end = i + ${length}; i < end; ++i) {
+    sum += ${loadText("a0", kernel.inputs[0]!, "i")};
+    ${storeText("o0", dtype, "i", "sum")}
+  }`;
+}
+
+/**
+ * Each element's place is the number of elements that come before it: quadratic in the row, but
+ * stable, deterministic and without a barrier.
+ */
+function argsort(kernel: SpecialKernel & { op: "argsort" }, p: Parameters): string {
+  const dtype = kernel.inputs[0]!;
+  const T = dtypes[dtype].clCompute;
+  const rows = p.index(kernel.rows), length = p.index(kernel.length);
+  const before = kernel.descending
+    ? "(w > v || (w != w && v == v))"
+    : "(w < v || (v != v && w == w))";
+  const same = "((w == v) || (w != w && v != v))";
+  return `  if (row >= ${rows}) return;
+  const int start = row * ${length};
+  for (int i = 0; i < ${length}; ++i) {
+    const ${T} v = ${loadText("a0", dtype, "start + i")};
+    int place = 0;
+    for (int j = 0; j < ${length}; ++j) {
+      const ${T} w = ${loadText("a0", dtype, "start + j")};
+      place += ${before} || (j < i && ${same});
+    }
+    o0[start + place] = i;
+  }`;
+}
+
+/** One work-item an element of the result: it sums what every window took from it. */
+function fold(kernel: SpecialKernel & { op: "fold" }, p: Parameters): string {
+  const dtype = kernel.output.dtype;
+  const spatial = kernel.shape.length;
+  const source = [...kernel.positions, ...kernel.kernel];
+  const strides = stridesOf(source);
+  const total = source.reduce((a, b) => a * b, 1);
+  const lines = [
+    `  if (row >= ${p.index(kernel.output.size)}) return;`,
+    "  int rest = row;",
+  ];
+  for (let k = spatial - 1; k >= 0; k--) {
+    const n = p.index(kernel.shape[k]!);
+    lines.push(`  const int x${k} = rest % ${n}; rest /= ${n};`);
+  }
+  lines.push(`  ${dtypes[dtype].clCompute} sum = 0;`);
+  for (let k = 0; k < spatial; k++) {
+    const pad = "  ".repeat(k + 1);
+    lines.push(
+      `${pad}for (int t${k} = 0; t${k} < ${p.index(kernel.kernel[k]!)}; ++t${k}) {`,
+      `${pad}  const int at${k} = x${k} - t${k} * ${p.index(kernel.dilation[k]!)};`,
+      `${pad}  const int w${k} = at${k} / ${p.index(kernel.stride[k]!)};`,
+      `${pad}  if (at${k} < 0 || w${k} * ${p.index(kernel.stride[k]!)} != at${k} || w${k} >= ${
+        p.index(kernel.positions[k]!)
+      }) continue;`,
+    );
+  }
+  const terms = [`rest * ${p.index(total)}`];
+  for (let k = 0; k < spatial; k++) {
+    terms.push(`w${k} * ${p.index(strides[k]!)}`, `t${k} * ${p.index(strides[spatial + k]!)}`);
+  }
+  lines.push(`  sum += ${loadText("a0", kernel.inputs[0]!, terms.join(" + "))};`);
+  for (let k = 0; k < spatial; k++) lines.push("  }");
+  lines.push(`  ${storeText("o0", dtype, "row", "sum")}`);
+  return lines.join("\n");
+}
+
+/**
+ * One work-item per line along the axis, over all other coordinates of the result: it copies the
+ * base, then adds its sources in order. No two items write the same element, so sums are
+ * deterministic.
+ */
+function scatter(
+  kernel: SpecialKernel & { op: "scatter" },
+  p: Parameters,
+): { body: string; rows: number } {
+  const { shape, sourceShape, indexStrides, axis } = kernel;
+  const dtype = kernel.output.dtype;
+  const others = shape.map((_, k) => k).filter((k) => k !== axis);
+  const strides = stridesOf(shape), sourceStrides = stridesOf(sourceShape);
+  const rows = others.reduce((n, k) => n * shape[k]!, 1);
+  const lines = [
+    `  if (row >= ${p.index(rows)}) return;`,
+    "  int rest = row, base = 0, at = 0, index = 0, skip = 0;",
+  ];
+  for (const k of others.toReversed()) {
+    const n = p.index(shape[k]!);
+    lines.push(
+      `  { const int i = rest % ${n}; rest /= ${n}; base += i * ${
+        p.index(strides[k]!)
+      }; at += i * ${p.index(sourceStrides[k]!)}; index += i * ${
+        p.index(indexStrides[k]!)
+      }; skip |= i >= ${p.index(sourceShape[k]!)}; }`,
+    );
+  }
+  const step = p.index(strides[axis]!), count = p.index(shape[axis]!);
+  const sourceStep = p.index(sourceStrides[axis]!), sourceCount = p.index(sourceShape[axis]!);
+  const indexStep = p.index(indexStrides[axis]!);
+  const target = `base + j * ${step}`;
+  lines.push(
+    `  for (int j = 0; j < ${count}; ++j) { ${
+      storeText("o0", dtype, target, loadText("a0", dtype, target))
+    } }`,
+    "  if (skip) return;",
+    `  for (int s = 0; s < ${sourceCount}; ++s) {`,
+    `    const int from = at + s * ${sourceStep};`,
+    `    const int j = checked_index((long)a1[index + s * ${indexStep}], ${count}, ${
+      p.index(opCode(kernel.opName))
+    }, errors);`,
+    `    ${
+      storeText(
+        "o0",
+        dtype,
+        target,
+        kernel.mode === "add"
+          ? `${loadText("o0", dtype, target)} + ${loadText("a2", dtype, "from")}`
+          : loadText("a2", dtype, "from"),
+      )
+    }`,
+    "  }",
+  );
+  return { body: lines.join("\n"), rows };
+}

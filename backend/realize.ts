@@ -1,0 +1,130 @@
+/** Runs what a schedule says: buffers for results, launches in order, buffers back after the last reader. */
+import { Storage } from "../memory/mod.ts";
+import type { Backend, Block, Launch } from "./backend.ts";
+import { dtypes } from "./graph/dtype.ts";
+import type { Node, Storage as AnyStorage } from "./graph/node.ts";
+import { type Schedule, schedule } from "./graph/schedule.ts";
+
+/** Computes the nodes and stores their values. */
+export function realize(backend: Backend, nodes: readonly Node[]): void {
+  const plan = schedule(nodes);
+  finish(backend, plan, run(backend, plan));
+}
+
+/**
+ * Computes a node and gives its bytes to `use`; unless the node was stored already, they are gone
+ * when `use` is done.
+ */
+export function withBlock<T>(backend: Backend, node: Node, use: (block: Block) => T): T {
+  if (node.storage) return use(node.storage.handle);
+  const plan = schedule([node]);
+  const blocks = run(backend, plan);
+  const { of } = plan.results.find((r) => r.node === node)!;
+  const transient = !node.keep;
+  const block = blocks.get(of);
+  if (transient) blocks.delete(of);
+  finish(backend, plan, blocks);
+  const stored = storageOf(node);
+  if (stored) return use(stored.handle);
+  return block ? releasing(block, use) : use(of.storage!.handle);
+}
+
+/** The stored value by now: running a schedule may have stored it. */
+function storageOf(node: Node): AnyStorage | null {
+  return node.storage;
+}
+
+/** Stores the results whose blocks are there, and settles what was computed. */
+function finish(backend: Backend, plan: Schedule, blocks: ReadonlyMap<Node, Block>): void {
+  const storages = new Map<Node, AnyStorage>();
+  for (const { node, of } of plan.results) {
+    if (node.storage) continue;
+    const known = of.storage ?? storages.get(of);
+    const block = blocks.get(of);
+    if (!known && !block) continue;
+    if (node.holders === 0) continue;
+    if (known) node.store(known.retain());
+    else {
+      const storage: AnyStorage = new Storage(backend.memory, block!);
+      storages.set(of, storage);
+      node.store(storage);
+    }
+  }
+  // Everybody who could have asked for the rest is gone.
+  for (const [node, block] of blocks) {
+    if (!storages.has(node)) block.release();
+  }
+  for (const node of plan.computed) node.settle();
+}
+
+/** Releases the block once `use` is done, at once or when its promise is settled. */
+function releasing<T>(block: Block, use: (block: Block) => T): T {
+  let result: T;
+  try {
+    result = use(block);
+  } catch (error) {
+    block.release();
+    throw error;
+  }
+  if (!(result instanceof Promise)) {
+    block.release();
+    return result;
+  }
+  return result.finally(() => block.release()) as T;
+}
+
+/** Enqueues a schedule; the returned blocks are those of the kept nodes. */
+function run(backend: Backend, plan: Schedule): Map<Node, Block> {
+  const launches = backend.prepare(plan.kernels.map((k) => k.kernel));
+  const blocks = new Map<Node, Block>();
+  try {
+    enqueue(backend, plan, launches, blocks);
+  } catch (error) {
+    for (const block of blocks.values()) block.release();
+    throw error;
+  }
+  return blocks;
+}
+
+function enqueue(
+  backend: Backend,
+  plan: Schedule,
+  launches: readonly Launch[],
+  blocks: Map<Node, Block>,
+): void {
+  const kept = new Set(plan.kept);
+  const dying = lastReads(plan, kept);
+  const blockOf = (node: Node): Block => {
+    const own = blocks.get(node);
+    if (own) return own;
+    if (node.storage) return node.storage.handle;
+    const block = allocate(backend, node);
+    blocks.set(node, block);
+    return block;
+  };
+  for (const node of plan.kept) if (node.size === 0) blockOf(node);
+  plan.kernels.forEach(({ inputs, outputs }, k) => {
+    const reads = inputs.map(blockOf), writes = outputs.map(blockOf);
+    launches[k]!.run(reads, writes);
+    for (const node of dying[k]!) {
+      blocks.get(node)!.release();
+      blocks.delete(node);
+    }
+  });
+}
+
+function allocate(backend: Backend, node: Node): Block {
+  return backend.memory.allocate(node.size * dtypes[node.dtype].bytes);
+}
+
+/** For each kernel the interior results that nobody reads after it. */
+function lastReads(plan: Schedule, kept: ReadonlySet<Node>): Node[][] {
+  const last = new Map<Node, number>();
+  plan.kernels.forEach(({ inputs, outputs }, k) => {
+    for (const node of outputs) if (!kept.has(node)) last.set(node, k);
+    for (const node of inputs) if (!kept.has(node) && !node.storage) last.set(node, k);
+  });
+  const dying: Node[][] = plan.kernels.map(() => []);
+  for (const [node, k] of last) dying[k]!.push(node);
+  return dying;
+}

@@ -1,0 +1,31 @@
+/**
+ * Tensors on any OpenCL device from a Deno script, trained with automatic differentiation; where no
+ * OpenCL driver exists, the same program runs on the built-in CPU backend.
+ *
+ * @module
+ */
+export * from "./ffi/mod.ts";
+export * from "./memory/mod.ts";
+export {
+  type Backend,
+  type BackendName,
+  backendOf,
+  type Block,
+  type Capabilities,
+  device,
+  type DeviceDescription,
+  DeviceHandle,
+  DeviceManager,
+  type DType,
+  type Launch,
+  manager,
+  Node,
+  type Op,
+  type RandomStream,
+  type ReduceFn,
+  type Shape,
+  type TypedArray,
+  type ViewOp,
+  withDevice,
+} from "./backend/mod.ts";
+export * from "./tensor/mod.ts";

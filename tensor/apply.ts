@@ -1,0 +1,50 @@
+/** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
+import { formatShape, Node, type Op, type Shape } from "../backend/mod.ts";
+import type { DType } from "../backend/mod.ts";
+import type { GradientFn } from "./autograd.ts";
+import { isGradEnabled } from "./grad_mode.ts";
+import { Tensor } from "./tensor.ts";
+
+/** Throws unless all tensors are on one device. */
+export function sameDevice(op: string, tensors: readonly Tensor[]): void {
+  const first = tensors[0]!;
+  const other = tensors.find((t) => t.device !== first.device);
+  if (!other) return;
+  throw new TypeError(
+    `Cannot ${op} tensors of two devices: ${formatShape(first.shape)} is on ${first.device}, ` +
+      `${formatShape(other.shape)} on ${other.device}; move one with to()`,
+  );
+}
+
+/**
+ * The result of an operation on tensors.
+ *
+ * @param name The operation, for messages.
+ * @param inputs What it is computed from.
+ * @param node How.
+ * @param gradient The gradients of the inputs; null where there are none.
+ */
+export function result(
+  name: string,
+  inputs: readonly Tensor[],
+  node: Node,
+  gradient: GradientFn | null,
+): Tensor {
+  const out = new Tensor(node, inputs[0]!.device);
+  if (gradient && isGradEnabled() && inputs.some((t) => t.requiresGrad)) {
+    out.edge = { name, inputs, gradient };
+  }
+  return out;
+}
+
+/** A tensor of one operation on one tensor. */
+export function derived(
+  name: string,
+  input: Tensor,
+  op: Op,
+  shape: Shape,
+  dtype: DType,
+  gradient: GradientFn | null,
+): Tensor {
+  return result(name, [input], new Node(op, [input.node], shape, dtype), gradient);
+}

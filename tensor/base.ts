@@ -1,0 +1,372 @@
+/**
+ * What every tensor is before it can do arithmetic: a shape, an element type, a device, a node of
+ * the expression graph, and a place in the graph of gradients.
+ */
+import {
+  type Backend,
+  backendOf,
+  type DeviceHandle,
+  type DType,
+  dtypes,
+  formatShape,
+  fromBfloat16Bits,
+  GoneError,
+  Node,
+  realize,
+  type Shape,
+  type Token,
+  type TypedArray,
+  withBlock,
+} from "../backend/mod.ts";
+import { DisposedError, ShapeError } from "./errors.ts";
+import type { Edge } from "./autograd.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Numbers and truth values as nested arrays, one level per axis. */
+export type NestedArray = number | boolean | NestedArray[];
+
+/** What the finalizer gets: the nodes that its tensor held. */
+interface Held extends Token {
+  /** The value before the last `assign`, kept so that what was computed from it can be read. */
+  former: Node | null;
+}
+
+/** A net under tensors that nobody disposed; `dispose` and `using` are the way to go. */
+const abandoned = new FinalizationRegistry<Held>((held) => {
+  held.node?.drop();
+  held.former?.drop();
+});
+
+let made = 0;
+
+/** Lifetime, reading and bookkeeping of a tensor. */
+export abstract class TensorBase implements Disposable {
+  /** The device that it lives on. */
+  readonly device: DeviceHandle;
+  /** Grows with creation: what a tensor is computed from has a smaller one. */
+  readonly order: number = made++;
+  #node: Node;
+  readonly #held: Held;
+  #disposed = false;
+  #requiresGrad = false;
+  #edge: Edge | null = null;
+  #companions: (() => Node[]) | null = null;
+
+  /** The gradient that `backward` has added up, null before. */
+  grad: Tensor | null = null;
+
+  /**
+   * @param node How the value is made.
+   * @param device Where.
+   */
+  constructor(node: Node, device: DeviceHandle) {
+    node.hold();
+    this.#node = node;
+    this.#held = { node, former: null };
+    node.token = this.#held;
+    this.device = device;
+    abandoned.register(this, this.#held);
+  }
+
+  #self(): Tensor {
+    return this as unknown as Tensor;
+  }
+
+  /**
+   * The node of the expression graph behind this tensor.
+   *
+   * @throws {DisposedError} After `dispose()`.
+   */
+  get node(): Node {
+    if (this.#disposed) throw this.#gone("it");
+    return this.#node;
+  }
+
+  #gone(what: string): DisposedError {
+    return new DisposedError(
+      `Cannot use the tensor of shape ${formatShape(this.shape)}: ${what} was disposed; ` +
+        `call realize() on what is needed later, or dispose later`,
+    );
+  }
+
+  /** The size of each axis; `[]` for a scalar. */
+  get shape(): Shape {
+    return this.#node.shape;
+  }
+
+  /** The element type. */
+  get dtype(): DType {
+    return this.#node.dtype;
+  }
+
+  /** The number of elements. */
+  get size(): number {
+    return this.#node.size;
+  }
+
+  /** The number of axes. */
+  get ndim(): number {
+    return this.#node.shape.length;
+  }
+
+  /** "cl" or "cpu": which backend computes it. */
+  get backend(): "cl" | "cpu" {
+    return this.device.backend;
+  }
+
+  /** True after `dispose()`. */
+  get disposed(): boolean {
+    return this.#disposed;
+  }
+
+  /** True when the value is in memory; false while it is only a promise. */
+  get isRealized(): boolean {
+    return !this.#disposed && this.#node.storage !== null;
+  }
+
+  /** The computation that made it, for `backward`; null for leaves. */
+  get edge(): Edge | null {
+    return this.#edge;
+  }
+
+  /** Set by operations that are recorded, cleared by `backward`. */
+  set edge(edge: Edge | null) {
+    this.#edge = edge;
+  }
+
+  /** True when `backward` computes a gradient for it, or for something that it was made from. */
+  get requiresGrad(): boolean {
+    return this.#requiresGrad || this.#edge !== null;
+  }
+
+  /**
+   * Whether `backward` adds up a gradient in `grad`; may be set on leaves.
+   *
+   * @throws {TypeError} On a tensor that was computed from others (detach it first), or one that
+   * does not hold floating point numbers.
+   */
+  set requiresGrad(value: boolean) {
+    if (value && dtypes[this.dtype].kind !== "float") {
+      throw new TypeError(
+        `Cannot require a gradient of a tensor of ${this.dtype}: only floating point has one`,
+      );
+    }
+    if (!value && this.#edge) {
+      throw new TypeError("Cannot stop gradients at a computed tensor: use detach()");
+    }
+    this.#requiresGrad = value;
+  }
+
+  /** The engine of its device. */
+  protected get engine(): Backend {
+    return backendOf(this.device);
+  }
+
+  /**
+   * Computes the value and keeps it in memory; nothing happens if it is there already.
+   *
+   * @returns This tensor.
+   * @throws {DisposedError} When something that it is computed from was disposed.
+   * @throws {OutOfMemoryError} When its memory does not fit.
+   */
+  realize(): this {
+    realizeAll([this.#self()]);
+    return this;
+  }
+
+  /** What is computed together with this tensor the next time: the gradients of its backward. */
+  takeCompanions(): Node[] {
+    const companions = this.#companions?.() ?? [];
+    this.#companions = null;
+    return companions;
+  }
+
+  /** Says what to compute together with this tensor. */
+  set companions(nodes: () => Node[]) {
+    this.#companions = nodes;
+  }
+
+  #guard<T>(fn: () => T): T {
+    try {
+      return fn();
+    } catch (error) {
+      throw error instanceof GoneError ? this.#gone("what it is computed from") : error;
+    }
+  }
+
+  #computeCompanions(): void {
+    const companions = this.takeCompanions();
+    if (companions.length > 0) realize(this.engine, [this.node, ...companions]);
+  }
+
+  #bytes(): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.size * dtypes[this.dtype].bytes);
+  }
+
+  /**
+   * The elements, row-major, in a new typed array: Float32Array for float32 and bfloat16,
+   * Float16Array, Float64Array, Int32Array, BigInt64Array for int64, Uint8Array for uint8 and bool.
+   *
+   * @throws {DisposedError} When it, or what it is computed from, was disposed.
+   * @throws {RangeError} When an index that was used on the way is out of range.
+   * @throws {InterruptedError} When Ctrl+C arrives while it waits.
+   */
+  async toHost(): Promise<TypedArray> {
+    const bytes = this.#bytes();
+    const node = this.node;
+    await this.#guard(() => {
+      this.#computeCompanions();
+      return withBlock(this.engine, node, (block) => this.engine.read(block, bytes));
+    });
+    return hostView(bytes, this.dtype);
+  }
+
+  /** The same, blocking the event loop. */
+  toHostSync(): TypedArray {
+    const bytes = this.#bytes();
+    const node = this.node;
+    this.#guard(() => {
+      this.#computeCompanions();
+      withBlock(this.engine, node, (block) => this.engine.readSync(block, bytes));
+    });
+    return hostView(bytes, this.dtype);
+  }
+
+  #onlyElement(): void {
+    if (this.size === 1) return;
+    throw new ShapeError(
+      `Cannot take the item of a tensor of shape ${
+        formatShape(this.shape)
+      }: it has ${this.size} elements`,
+    );
+  }
+
+  /**
+   * The one element as a number.
+   *
+   * @throws {ShapeError} When there is not exactly one.
+   */
+  async item(): Promise<number> {
+    this.#onlyElement();
+    return Number((await this.toHost())[0]);
+  }
+
+  /** The same, blocking the event loop. */
+  itemSync(): number {
+    this.#onlyElement();
+    return Number(this.toHostSync()[0]);
+  }
+
+  /** The elements as nested arrays, one level per axis; truth values as booleans. */
+  async toArray(): Promise<NestedArray> {
+    const flat = await this.toHost();
+    const isBool = this.dtype === "bool";
+    let at = 0;
+    const nest = (axis: number): NestedArray => {
+      if (axis === this.shape.length) {
+        const value = Number(flat[at++]);
+        return isBool ? value !== 0 : value;
+      }
+      return Array.from({ length: this.shape[axis]! }, () => nest(axis + 1));
+    };
+    return nest(0);
+  }
+
+  /**
+   * Gives this tensor another value of the same shape; others that were computed from the former
+   * value keep it. Not recorded for `backward`.
+   *
+   * @param value The new value; it is cast to this tensor's type.
+   * @returns This tensor.
+   * @throws {ShapeError} When the shapes differ.
+   */
+  assign(value: Tensor): this {
+    if (formatShape(value.shape) !== formatShape(this.shape)) {
+      throw new ShapeError(
+        `Cannot assign a tensor of shape ${formatShape(value.shape)} to one of shape ${
+          formatShape(this.shape)
+        }`,
+      );
+    }
+    if (value.device !== this.device) {
+      throw new TypeError(
+        `Cannot assign a tensor on ${value.device} to one on ${this.device}: move it with to()`,
+      );
+    }
+    const former = this.node;
+    const op = { kind: value.dtype === this.dtype ? "reshape" : "cast" } as const;
+    const next = new Node(op, [value.node], this.shape, this.dtype);
+    next.hold();
+    former.token = null;
+    this.dropFormer();
+    this.#held.former = former;
+    this.#node = this.#held.node = next;
+    next.token = this.#held;
+    return this;
+  }
+
+  /** Gives back the value that `assign` replaced, which is otherwise kept until the next one. */
+  dropFormer(): void {
+    this.#held.former?.drop();
+    this.#held.former = null;
+  }
+
+  /** Gives its memory back at once, unless views or pending computations need it. Idempotent. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.dropFormer();
+    this.#companions = null;
+    this.#edge = null;
+    this.#held.node = this.#node.token = null;
+    this.#node.drop();
+  }
+
+  /** {@linkcode TensorBase.dispose}, for `using`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** `Tensor([2, 3], float32, cl)`. */
+  toString(): string {
+    return `Tensor(${formatShape(this.shape)}, ${this.dtype}, ${this.backend})`;
+  }
+
+  /** What `console.log` prints. */
+  [Symbol.for("Deno.customInspect")](): string {
+    const state = this.#disposed ? ", disposed" : this.isRealized ? "" : ", lazy";
+    return `Tensor(${formatShape(this.shape)}, ${this.dtype}, ${this.backend}${state})`;
+  }
+}
+
+/**
+ * Computes several tensors in one schedule, which shares what they have in common.
+ *
+ * @param tensors The tensors, all on one device.
+ */
+export function realizeAll(tensors: readonly Tensor[]): void {
+  const byDevice = new Map<DeviceHandle, Tensor[]>();
+  for (const tensor of tensors) {
+    const group = byDevice.get(tensor.device);
+    if (group) group.push(tensor);
+    else byDevice.set(tensor.device, [tensor]);
+  }
+  for (const [device, group] of byDevice) {
+    const nodes = group.flatMap((tensor) => [tensor.node, ...tensor.takeCompanions()]);
+    try {
+      realize(backendOf(device), nodes);
+    } catch (error) {
+      if (!(error instanceof GoneError)) throw error;
+      throw new DisposedError(
+        `Cannot compute ${group[0]}: what it is computed from was disposed; call realize() on ` +
+          `what is needed later, or dispose later`,
+      );
+    }
+  }
+}
+
+function hostView(bytes: Uint8Array<ArrayBuffer>, dtype: DType): TypedArray {
+  const { view, bytes: size } = dtypes[dtype];
+  const raw = view(bytes.buffer, 0, bytes.byteLength / size);
+  return dtype === "bfloat16" ? Float32Array.from(raw as Uint16Array, fromBfloat16Bits) : raw;
+}

@@ -1,0 +1,244 @@
+/** Making tensors: from host data, from buffers, from numbers, from chance. */
+import {
+  backendOf,
+  type Block,
+  type DeviceHandle,
+  type DType,
+  dtypes,
+  formatShape,
+  manager,
+  Node,
+  type Shape,
+  sizeOf,
+  toBfloat16Bits,
+  type TypedArray,
+} from "../backend/mod.ts";
+import type { Buffer } from "../ffi/mod.ts";
+import { Storage } from "../memory/mod.ts";
+import type { NestedArray } from "./base.ts";
+import { DTypeError, ShapeError } from "./errors.ts";
+import { Tensor } from "./tensor.ts";
+
+/** Data on the host: a typed array, a number, or nested arrays of numbers. */
+export type HostData = TypedArray | NestedArray;
+
+/** What may be said about a new tensor. */
+export interface TensorOptions {
+  /** Its shape; default: that of nested arrays, or one axis. */
+  shape?: Shape;
+  /** Its element type; default: that of the typed array, bool for booleans, else float32. */
+  dtype?: DType;
+  /** A selection string or handle; default: the active device. */
+  device?: string | DeviceHandle;
+  /** The same, by backend alone. */
+  backend?: "cl" | "cpu";
+  /** Whether `backward` computes its gradient. */
+  requiresGrad?: boolean;
+  /** Copy through pinned host memory. */
+  pinMemory?: boolean;
+  /** Said of weights that outlive a step; kept for callers' own use. */
+  persistent?: boolean;
+}
+
+/** The device that options name. */
+export function deviceOf(options: TensorOptions = {}): DeviceHandle {
+  if (options.device !== undefined) return manager.resolve(options.device);
+  if (options.backend === undefined || manager.active.backend === options.backend) {
+    return manager.active;
+  }
+  return manager.default(options.backend);
+}
+
+/** A tensor of a node, with what the options say beyond its value. */
+export function made(node: Node, options: TensorOptions = {}): Tensor {
+  const device = deviceOf(options);
+  requireSupport(device, node.dtype);
+  const tensor = new Tensor(node, device);
+  if (options.requiresGrad) tensor.requiresGrad = true;
+  return tensor;
+}
+
+function requireSupport(device: DeviceHandle, dtype: DType): void {
+  if (!(dtype in dtypes)) {
+    throw new DTypeError(
+      `Cannot make a tensor of "${dtype}": the types are ${Object.keys(dtypes).join(", ")}`,
+    );
+  }
+  if (dtype !== "float64" || backendOf(device).capabilities.dtypes.has(dtype)) return;
+  throw new DTypeError(`Cannot make a tensor of float64 on ${device}: it has no double precision`);
+}
+
+/** A shape that was checked to be one. */
+export function checkedShape(op: string, shape: Shape): Shape {
+  if (Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0)) {
+    return [...shape];
+  }
+  throw new ShapeError(
+    `Cannot ${op} a tensor of shape ${
+      JSON.stringify(shape)
+    }: pass an array of whole numbers of at least 0`,
+  );
+}
+
+/** A tensor full of one number. */
+export function full(op: string, shape: Shape, value: number, options: TensorOptions = {}): Tensor {
+  const node = new Node(
+    { kind: "constant", value },
+    [],
+    checkedShape(op, shape),
+    options.dtype ?? "float32",
+  );
+  return made(node, options);
+}
+
+/** 0, 1, 2, ... in the given shape. */
+export function iota(shape: Shape, dtype: DType, options: TensorOptions = {}): Tensor {
+  return made(new Node({ kind: "iota" }, [], shape, dtype), options);
+}
+
+/** The dtype that a typed array has on its own. */
+function naturalType(data: HostData): DType {
+  if (data instanceof Float64Array) return "float64";
+  if (data instanceof Float16Array) return "float16";
+  if (data instanceof Int32Array) return "int32";
+  if (data instanceof BigInt64Array) return "int64";
+  if (data instanceof Uint8Array) return "uint8";
+  return firstLeaf(data) === "boolean" ? "bool" : "float32";
+}
+
+function firstLeaf(data: HostData): string {
+  let item: unknown = data;
+  while (Array.isArray(item)) item = item[0];
+  return typeof item;
+}
+
+/** Copies host data to the device. */
+export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
+  const device = deviceOf(options);
+  const natural = naturalType(data);
+  const dtype = options.dtype ?? (supports(device, natural) ? natural : "float32");
+  requireSupport(device, dtype);
+  const { values, shape } = flatten(data, options.shape);
+  const bytes = encode(values, dtype);
+  const engine = backendOf(device);
+  const block = engine.memory.allocate(bytes.byteLength);
+  try {
+    engine.write(block, bytes);
+  } catch (error) {
+    block.release();
+    throw error;
+  }
+  return made(Node.stored(new Storage(engine.memory, block), shape, dtype), { ...options, device });
+}
+
+function supports(device: DeviceHandle, dtype: DType): boolean {
+  return dtype !== "float64" || backendOf(device).capabilities.dtypes.has(dtype);
+}
+
+type Values = ArrayLike<number | bigint | boolean>;
+
+function flatten(data: HostData, wanted: Shape | undefined): { values: Values; shape: Shape } {
+  const { values, shape } = ArrayBuffer.isView(data)
+    ? { values: checkView(data), shape: [data.length] }
+    : flattenNested(data);
+  if (wanted === undefined) return { values, shape };
+  const checked = checkedShape("make", wanted);
+  if (sizeOf(checked) === values.length) return { values, shape: checked };
+  throw new ShapeError(
+    `Cannot make a tensor of shape ${
+      formatShape(checked)
+    }: ${values.length} elements do not fill it`,
+  );
+}
+
+function checkView(data: TypedArray): TypedArray {
+  if (data instanceof Uint16Array) {
+    throw new DTypeError("Cannot make a tensor of a Uint16Array: pass numbers, or an Int32Array");
+  }
+  if (data.buffer.detached) {
+    throw new TypeError("Cannot make a tensor of a detached array: its memory was transferred");
+  }
+  return data;
+}
+
+function flattenNested(data: NestedArray): { values: Values; shape: number[] } {
+  const shape: number[] = [];
+  for (let item: NestedArray | undefined = data; Array.isArray(item); item = item[0]) {
+    shape.push(item.length);
+  }
+  const values: (number | boolean)[] = [];
+  const visit = (item: NestedArray, axis: number): void => {
+    const isArray = Array.isArray(item);
+    if (isArray !== axis < shape.length || isArray && item.length !== shape[axis]) {
+      throw new ShapeError(
+        `Cannot make a tensor of ragged arrays: axis ${axis} has ${
+          isArray ? `${item.length} elements` : "a number"
+        } where the first had ${axis < shape.length ? `${shape[axis]} elements` : "a number"}`,
+      );
+    }
+    if (isArray) { for (const part of item) visit(part, axis + 1); }
+    else if (typeof item === "number" || typeof item === "boolean") values.push(item);
+    else {throw new TypeError(
+        `Cannot make a tensor of ${typeof item} "${item}": pass numbers or booleans`,
+      );}
+  };
+  visit(data, 0);
+  return { values, shape };
+}
+
+/** The bytes of values in an element type. */
+export function encode(values: Values, dtype: DType): Uint8Array<ArrayBuffer> {
+  const { view, bytes } = dtypes[dtype];
+  const out = new Uint8Array(values.length * bytes);
+  const target = view(out.buffer, 0, values.length);
+  if (target instanceof BigInt64Array) {
+    for (let k = 0; k < values.length; k++) target[k] = BigInt(values[k]!);
+  } else if (sameKind(values, target) && dtype !== "bool") {
+    (target as Float32Array).set(values as Float32Array);
+  } else {
+    for (let k = 0; k < values.length; k++) target[k] = convert(Number(values[k]), dtype);
+  }
+  return out;
+}
+
+function sameKind(values: Values, target: TypedArray): boolean {
+  return ArrayBuffer.isView(values) && values.constructor === target.constructor;
+}
+
+function convert(value: number, dtype: DType): number {
+  if (dtype === "bfloat16") return toBfloat16Bits(value);
+  return dtype === "bool" ? Number(value !== 0) : value;
+}
+
+/** Wraps a cl_mem that the caller owns and keeps alive. */
+export function fromBuffer(
+  buffer: Buffer,
+  options: { shape: Shape; dtype?: DType; device?: string | DeviceHandle },
+): Tensor {
+  const device = deviceOf(
+    options.device === undefined ? { backend: "cl" } : { device: options.device },
+  );
+  const shape = checkedShape("wrap", options.shape), dtype = options.dtype ?? "float32";
+  const nbytes = sizeOf(shape) * dtypes[dtype].bytes;
+  if (device.backend !== "cl") {
+    throw new TypeError(`Cannot wrap an OpenCL buffer on ${device}: name an OpenCL device`);
+  }
+  if (buffer.nbytes < nbytes) {
+    throw new ShapeError(
+      `Cannot wrap a buffer of ${buffer.nbytes} bytes as ${dtype} of shape ${
+        formatShape(shape)
+      }: that takes ${nbytes}`,
+    );
+  }
+  const engine = backendOf(device);
+  const borrowed: Block = {
+    buffer,
+    nbytes,
+    offset: 0,
+    bucketSize: nbytes,
+    pool: null,
+    release: () => {},
+    [Symbol.dispose]: () => {},
+  } as unknown as Block;
+  return made(Node.stored(new Storage(engine.memory, borrowed), shape, dtype), { device });
+}

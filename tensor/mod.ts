@@ -1,0 +1,21 @@
+/**
+ * Tensors: lazy n-dimensional arrays with automatic differentiation, and what is built on them. It
+ * knows the backends by their interface only.
+ *
+ * @module
+ */
+export { Tensor } from "./tensor.ts";
+export { realizeAll } from "./base.ts";
+export type { NestedArray } from "./base.ts";
+export type { HostData, TensorOptions } from "./creation.ts";
+export { DisposedError, DTypeError, ShapeError } from "./errors.ts";
+export { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
+export { type BackwardOptions, type Edge, grad, type GradientFn } from "./autograd.ts";
+export { manualSeed } from "./random_state.ts";
+export type { Axes } from "./ops/axes.ts";
+export type { Conv2dOptions, PoolOptions } from "./ops/contractions.ts";
+export type { TensorLike } from "./ops/elementwise.ts";
+export type { CrossEntropyOptions } from "./ops/losses.ts";
+export type { ReduceOptions } from "./ops/reductions.ts";
+export type { Range } from "./ops/shaping.ts";
+export type { DType, Shape, TypedArray } from "../backend/mod.ts";

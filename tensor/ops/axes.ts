@@ -1,0 +1,50 @@
+/** Axes as users write them: from the front or, negative, from the back. */
+import { formatShape, type Shape } from "../../backend/mod.ts";
+import { ShapeError } from "../errors.ts";
+
+/** One axis or several; negative ones count from the last. */
+export type Axes = number | readonly number[];
+
+/** The axis counted from the front. @throws {ShapeError} When there is no such axis. */
+export function normalizeAxis(op: string, axis: number, shape: Shape, rank = shape.length): number {
+  const at = axis < 0 ? axis + rank : axis;
+  if (Number.isInteger(axis) && at >= 0 && at < rank) return at;
+  throw new ShapeError(
+    `Cannot ${op} along axis ${axis}: a tensor of shape ${formatShape(shape)} has ${
+      rank === 0 ? "no axes" : `the axes ${-rank} to ${rank - 1}`
+    }`,
+  );
+}
+
+/** Distinct axes in ascending order; all of them where none is named. */
+export function normalizeAxes(op: string, axes: Axes | undefined, shape: Shape): number[] {
+  if (axes === undefined) return shape.map((_, axis) => axis);
+  const list = (typeof axes === "number" ? [axes] : axes).map((a) => normalizeAxis(op, a, shape));
+  if (new Set(list).size !== list.length) {
+    throw new ShapeError(`Cannot ${op} along the axes [${axes}]: one is named twice`);
+  }
+  return list.sort((a, b) => a - b);
+}
+
+/** The shape with the given axes kept as 1. */
+export function keptShape(shape: Shape, axes: readonly number[]): number[] {
+  return shape.map((n, axis) => axes.includes(axis) ? 1 : n);
+}
+
+/** Two numbers for height and width, from one or two. */
+export function pair(
+  op: string,
+  what: string,
+  value: Axes | undefined,
+  fallback: number,
+): [number, number] {
+  const list = value === undefined
+    ? [fallback, fallback]
+    : typeof value === "number"
+    ? [value, value]
+    : value;
+  if (list.length !== 2 || list.some((n) => !Number.isInteger(n))) {
+    throw new ShapeError(`Cannot ${op} with ${what} [${value}]: pass one whole number, or two`);
+  }
+  return [list[0]!, list[1]!];
+}

@@ -1,0 +1,265 @@
+/** Sums of products: matrix multiplication and convolution; pooling stands beside them. */
+import { broadcastShapes, dtypes, formatShape, Node } from "../../backend/mod.ts";
+import { result, sameDevice } from "../apply.ts";
+import { DTypeError, ShapeError } from "../errors.ts";
+import { promote } from "../promotion.ts";
+import type { Tensor } from "../tensor.ts";
+import { type Axes, pair } from "./axes.ts";
+import { dilate, window } from "./shaping.ts";
+
+function range(start: number, count: number): number[] {
+  return Array.from({ length: count }, (_, k) => start + k);
+}
+
+/**
+ * The general contraction: inputs (batch..., m..., k...) and (batch..., k..., n...), result
+ * (batch..., m..., n...). Its gradients are contractions again.
+ *
+ * @param a The left operand.
+ * @param b The right operand.
+ * @param batch How many leading axes both share.
+ * @param m How many axes of `a` follow that stay.
+ * @param k How many axes are summed over.
+ */
+export function contract(a: Tensor, b: Tensor, batch: number, m: number, k: number): Tensor {
+  const n = b.ndim - batch - k;
+  const shape = [...a.shape.slice(0, batch + m), ...b.shape.slice(batch + k)];
+  const node = new Node({ kind: "contract", batch, m, n }, [a.node, b.node], shape, a.dtype);
+  const lead = range(0, batch);
+  return result("matmul", [a, b], node, (g) => [
+    a.requiresGrad
+      ? contract(g, b.permute([...lead, ...range(batch + k, n), ...range(batch, k)]), batch, m, n)
+      : null,
+    b.requiresGrad
+      ? contract(a.permute([...lead, ...range(batch + m, k), ...range(batch, m)]), g, batch, k, m)
+      : null,
+  ]);
+}
+
+/** The matrix product by NumPy's rules: leading axes broadcast, vectors are rows or columns. */
+export function matmul(a: Tensor, b: Tensor): Tensor {
+  sameDevice("matmul", [a, b]);
+  const fail = (why: string): ShapeError =>
+    new ShapeError(
+      `Cannot matmul tensors of shapes ${formatShape(a.shape)} and ${formatShape(b.shape)}: ${why}`,
+    );
+  if (a.ndim === 0 || b.ndim === 0) throw fail("scalars are multiplied with mul");
+  if (a.dtype === "bool" || b.dtype === "bool" || dtypes[a.dtype].kind !== dtypes[b.dtype].kind) {
+    throw new DTypeError(`Cannot matmul ${a.dtype} and ${b.dtype}: cast both to one type`);
+  }
+  const dtype = promote(a.dtype, b.dtype);
+  const [x, y] = [a.cast(dtype), b.cast(dtype)];
+  if (a.ndim === 1) return matmul(x.unsqueeze(0), y).squeeze(-1 - Number(b.ndim > 1));
+  if (b.ndim === 1) return matmul(x, y.unsqueeze(1)).squeeze(-1);
+  if (x.shape[x.ndim - 1] !== y.shape[y.ndim - 2]) {
+    throw fail(`${x.shape[x.ndim - 1]} columns do not meet ${y.shape[y.ndim - 2]} rows`);
+  }
+  // One matrix for a whole batch: the batch is just more rows.
+  if (y.ndim === 2) return contract(x, y, 0, x.ndim - 1, 1);
+  const batch = broadcastShapes(x.shape.slice(0, -2), y.shape.slice(0, -2));
+  if (!batch) throw fail("the leading axes do not broadcast");
+  const left = x.expand([...batch, ...x.shape.slice(-2)]);
+  const right = y.expand([...batch, ...y.shape.slice(-2)]);
+  return contract(left, right, batch.length, 1, 1);
+}
+
+/** Options of `conv2d`. */
+export interface Conv2dOptions {
+  /** One number per output channel. */
+  bias?: Tensor;
+  /** Steps between positions; one number, or height and width. */
+  stride?: Axes;
+  /** Zeros around the image. */
+  padding?: Axes;
+  /** Steps between the taps of the kernel. */
+  dilation?: Axes;
+  /** Groups of channels that do not see each other. */
+  groups?: number;
+}
+
+interface Geometry {
+  readonly stride: readonly [number, number];
+  readonly padding: readonly [number, number];
+  readonly dilation: readonly [number, number];
+  readonly groups: number;
+}
+
+/** 2-D convolution of (N, C, H, W) with (O, C / groups, KH, KW). */
+export function conv2d(x: Tensor, weight: Tensor, options: Conv2dOptions = {}): Tensor {
+  const geometry: Geometry = {
+    stride: pair("conv2d", "stride", options.stride, 1),
+    padding: pair("conv2d", "padding", options.padding, 0),
+    dilation: pair("conv2d", "dilation", options.dilation, 1),
+    groups: options.groups ?? 1,
+  };
+  checkConv(x, weight, geometry);
+  const dtype = promote(x.dtype, weight.dtype);
+  const out = convolve(x.cast(dtype), weight.cast(dtype), geometry);
+  const { bias } = options;
+  return bias ? out.add(bias.reshape([1, bias.size, 1, 1])) : out;
+}
+
+function checkConv(
+  x: Tensor,
+  weight: Tensor,
+  { stride, dilation, padding, groups }: Geometry,
+): void {
+  const fail = (why: string): ShapeError =>
+    new ShapeError(
+      `Cannot conv2d a tensor of shape ${formatShape(x.shape)} with a weight of shape ${
+        formatShape(weight.shape)
+      }: ${why}`,
+    );
+  sameDevice("conv2d", [x, weight]);
+  if (x.ndim !== 4 || weight.ndim !== 4) {
+    throw fail("pass [N, C, H, W] and [O, C / groups, KH, KW]");
+  }
+  if (!Number.isInteger(groups) || groups < 1) throw fail(`there are no ${groups} groups`);
+  const [outputs, channels] = weight.shape as [number, number];
+  if (x.shape[1] !== channels * groups || outputs % groups !== 0) {
+    throw fail(
+      `${x.shape[1]} channels do not fit ${groups} group(s) of ${channels}, ${outputs} outputs`,
+    );
+  }
+  if (stride.some((s) => s < 1) || dilation.some((d) => d < 1) || padding.some((p) => p < 0)) {
+    throw fail("stride and dilation are at least 1, padding at least 0");
+  }
+  for (const k of [0, 1] as const) {
+    const span = (weight.shape[2 + k]! - 1) * dilation[k] + 1;
+    if (x.shape[2 + k]! + 2 * padding[k] < span) {
+      throw fail("the kernel is larger than the padded image");
+    }
+  }
+}
+
+function padded(x: Tensor, [top, left]: readonly [number, number], value = 0): Tensor {
+  return x.pad([[0, 0], [0, 0], [top, top], [left, left]], value);
+}
+
+/** Windows of an image by group: (N, G, C/G, OH, OW, KH, KW). */
+function windows(
+  x: Tensor,
+  kernel: readonly number[],
+  { stride, dilation, padding, groups }: Geometry,
+): Tensor {
+  const all = window(padded(x, padding), kernel, stride, dilation);
+  const [n, c, ...rest] = all.shape as [number, number, ...number[]];
+  return all.reshape([n, groups, c / groups, ...rest]);
+}
+
+function convolve(x: Tensor, weight: Tensor, geometry: Geometry): Tensor {
+  const { groups } = geometry;
+  const [n] = x.shape as [number];
+  const [o, c, kh, kw] = weight.shape as [number, number, number, number];
+  const forward = (image: Tensor, w: Tensor): Tensor => {
+    const left = w.reshape([1, groups, o / groups, c, kh, kw]).expand([
+      n,
+      groups,
+      o / groups,
+      c,
+      kh,
+      kw,
+    ]);
+    const right = windows(image, [kh, kw], geometry).permute([0, 1, 2, 5, 6, 3, 4]);
+    const out = contract(left, right, 2, 1, 3);
+    return out.reshape([n, o, ...out.shape.slice(3)]);
+  };
+  const node = forward(x.detach(), weight.detach()).node;
+  return result("conv2d", [x, weight], node, (g) => [
+    x.requiresGrad ? imageGradient(g, x, weight, geometry) : null,
+    weight.requiresGrad ? weightGradient(g, x, weight, geometry) : null,
+  ]);
+}
+
+/** The image's gradient: the result's, spread by the stride, convolved with the mirrored kernel. */
+function imageGradient(g: Tensor, x: Tensor, weight: Tensor, geometry: Geometry): Tensor {
+  const { stride, padding, dilation, groups } = geometry;
+  const [o, c, kh, kw] = weight.shape as [number, number, number, number];
+  const mirrored = weight.reshape([groups, o / groups, c, kh, kw]).transpose(1, 2)
+    .reshape([groups * c, o / groups, kh, kw]).flip([2, 3]);
+  const spread = dilate(g, [1, 1, ...stride]);
+  const widths = [kh, kw].map((k, i): [number, number] => {
+    const before = (k - 1) * dilation[i]! - padding[i]!;
+    const after = x.shape[2 + i]! + padding[i]! - spread.shape[2 + i]!;
+    return [before, after];
+  });
+  const image = spread.pad([[0, 0], [0, 0], ...widths]);
+  return convolve(image, mirrored, { stride: [1, 1], padding: [0, 0], dilation, groups });
+}
+
+/** The kernel's gradient: for each tap, the sum over images and positions. */
+function weightGradient(g: Tensor, x: Tensor, weight: Tensor, geometry: Geometry): Tensor {
+  const { groups } = geometry;
+  const [o, , kh, kw] = weight.shape as [number, number, number, number];
+  const [n, , oh, ow] = g.shape as [number, number, number, number];
+  const left = g.reshape([n, groups, o / groups, oh, ow]).permute([1, 2, 0, 3, 4]);
+  const right = windows(x, [kh, kw], geometry).permute([1, 0, 3, 4, 2, 5, 6]);
+  return contract(left, right, 1, 1, 3).reshape(weight.shape);
+}
+
+/** Options of pooling. */
+export interface PoolOptions {
+  /** Steps between windows; default: the kernel's size. */
+  stride?: Axes;
+  /** Padding around the image. */
+  padding?: Axes;
+}
+
+function poolWindows(
+  op: string,
+  x: Tensor,
+  kernel: Axes,
+  options: PoolOptions,
+  value: number,
+): Tensor {
+  const size = pair(op, "kernel", kernel, 1);
+  const stride = pair(op, "stride", options.stride ?? kernel, 1);
+  const padding = pair(op, "padding", options.padding, 0);
+  const fits = (k: 0 | 1): boolean => (x.shape[x.ndim - 2 + k] ?? 0) + 2 * padding[k] >= size[k];
+  if (x.ndim !== 4 || !fits(0) || !fits(1) || [...size, ...stride].some((n) => n < 1)) {
+    throw new ShapeError(
+      `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by windows of ${
+        formatShape(size)
+      }: ` +
+        `pass [N, C, H, W], not smaller than a window`,
+    );
+  }
+  return window(padded(x, padding, value), size, stride, [1, 1]);
+}
+
+/** The largest element of each window; the first of equal ones gets the gradient, as in PyTorch. */
+export function maxPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): Tensor {
+  const low = dtypes[x.dtype].kind === "float" ? -Infinity : x.dtype === "uint8" ? 0 : -(2 ** 31);
+  const all = poolWindows("maxPool2d", x, kernel, options, low);
+  const [n, c, oh, ow, kh, kw] = all.shape as [number, number, number, number, number, number];
+  const taps = (t: Tensor): Tensor => t.reshape([n, c, oh, ow, kh * kw]);
+  const node = taps(all.detach()).max(4).node;
+  return result("maxPool2d", [all], node, (g) => {
+    const flat = taps(all.detach());
+    const hit = flat.argmax(4).unsqueeze(4).eq(all.indexLike([kh * kw]));
+    return [hit.where(g.unsqueeze(4), 0).reshape(all.shape)];
+  });
+}
+
+/** The mean of each window; padding counts as zeros. */
+export function avgPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): Tensor {
+  return poolWindows("avgPool2d", x, kernel, options, 0).mean([4, 5]);
+}
+
+/** The mean over regions that divide the image into `size` parts. */
+export function adaptiveAvgPool2d(x: Tensor, size: Axes): Tensor {
+  const [oh, ow] = pair("adaptiveAvgPool2d", "size", size, 1);
+  const [h, w] = x.shape.slice(2) as [number, number];
+  if (x.ndim === 4 && h % oh === 0 && w % ow === 0) {
+    return avgPool2d(x, [h / oh, w / ow]);
+  }
+  if (x.ndim !== 4 || oh < 1 || ow < 1) {
+    throw new ShapeError(
+      `Cannot adaptiveAvgPool2d a tensor of shape ${formatShape(x.shape)} to ${
+        formatShape([oh, ow])
+      }: pass [N, C, H, W]`,
+    );
+  }
+  // Regions of unequal size: a matrix of weights along each axis.
+  return matmul(matmul(x.regionWeights(h, oh), x), x.regionWeights(w, ow).transpose());
+}

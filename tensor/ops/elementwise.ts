@@ -1,0 +1,347 @@
+/**
+ * Elementwise operations, each with its gradient beside it. To add one: an entry in `unaries` (or
+ * `binaries`), a method in `../math.ts`, a row in the tests.
+ */
+import {
+  broadcastShapes,
+  type DType,
+  dtypes,
+  formatShape,
+  Node,
+  sameShape,
+} from "../../backend/mod.ts";
+import { derived, result, sameDevice } from "../apply.ts";
+import { DTypeError, ShapeError } from "../errors.ts";
+import { numberOperand, type Operand, promoteOperands } from "../promotion.ts";
+import type { Tensor } from "../tensor.ts";
+
+/** A tensor, or a number that stands for a tensor full of it. */
+export type TensorLike = Tensor | number;
+
+/** A function of one element. */
+interface Unary {
+  /** The scalar function; default: the entry's name. */
+  readonly primitive?: string;
+  /** Integers are taken as they are; otherwise they become float32 first. */
+  readonly integers?: boolean;
+  /** The result is a truth value. */
+  readonly bool?: boolean;
+  /** The gradient of `x`, given that of `y = f(x)`; absent where it is zero everywhere. */
+  readonly gradient?: (g: Tensor, x: Tensor, y: Tensor) => Tensor;
+}
+
+const TWO_OVER_SQRT_PI = 2 / Math.sqrt(Math.PI);
+
+/** Functions of one element, by name. */
+export const unaries: Readonly<Record<string, Unary>> = {
+  neg: { integers: true, gradient: (g) => g.neg() },
+  abs: { integers: true, gradient: (g, x) => g.mul(x.sign()) },
+  sign: { integers: true },
+  exp: { gradient: (g, _, y) => g.mul(y) },
+  exp2: { gradient: (g, _, y) => g.mul(y).mul(Math.LN2) },
+  expm1: { gradient: (g, _, y) => g.mul(y.add(1)) },
+  log: { gradient: (g, x) => g.div(x) },
+  log2: { gradient: (g, x) => g.div(x.mul(Math.LN2)) },
+  log10: { gradient: (g, x) => g.div(x.mul(Math.LN10)) },
+  log1p: { gradient: (g, x) => g.div(x.add(1)) },
+  sqrt: { gradient: (g, _, y) => g.mul(0.5).div(y) },
+  rsqrt: { gradient: (g, x, y) => g.mul(y).mul(-0.5).div(x) },
+  reciprocal: { gradient: (g, _, y) => g.neg().mul(y).mul(y) },
+  sin: { gradient: (g, x) => g.mul(x.cos()) },
+  cos: { gradient: (g, x) => g.mul(x.sin()).neg() },
+  tan: { gradient: (g, _, y) => g.mul(y.mul(y).add(1)) },
+  asin: { gradient: (g, x) => g.mul(x.mul(x).neg().add(1).rsqrt()) },
+  acos: { gradient: (g, x) => g.mul(x.mul(x).neg().add(1).rsqrt()).neg() },
+  atan: { gradient: (g, x) => g.div(x.mul(x).add(1)) },
+  sinh: { gradient: (g, x) => g.mul(x.cosh()) },
+  cosh: { gradient: (g, x) => g.mul(x.sinh()) },
+  tanh: { gradient: (g, _, y) => g.mul(y.mul(y).neg().add(1)) },
+  asinh: { gradient: (g, x) => g.mul(x.mul(x).add(1).rsqrt()) },
+  acosh: { gradient: (g, x) => g.mul(x.mul(x).sub(1).rsqrt()) },
+  atanh: { gradient: (g, x) => g.div(x.mul(x).neg().add(1)) },
+  erf: { gradient: (g, x) => g.mul(x.mul(x).neg().exp()).mul(TWO_OVER_SQRT_PI) },
+  sigmoid: { gradient: (g, _, y) => g.mul(y).mul(y.neg().add(1)) },
+  floor: { integers: true },
+  ceil: { integers: true },
+  round: { integers: true },
+  trunc: { integers: true },
+  isNaN: { primitive: "isnan", integers: true, bool: true },
+  isInf: { primitive: "isinf", integers: true, bool: true },
+};
+
+/** Applies a function of the table. */
+export function unary(name: string, x: Tensor): Tensor {
+  const entry = unaries[name]!;
+  if (x.dtype === "bool" && entry.integers && !entry.bool) {
+    throw new DTypeError(
+      `Cannot take ${name} of bool: cast it with .cast("int32"), or use logicalNot`,
+    );
+  }
+  const input = entry.integers || dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const fn = entry.primitive ?? name;
+  const dtype = entry.bool ? "bool" : input.dtype;
+  const { gradient } = entry;
+  return derived(
+    name,
+    input,
+    { kind: "elementwise", fn },
+    input.shape,
+    dtype,
+    gradient ? (g, y) => [gradient(g, input, y)] : null,
+  );
+}
+
+/** A function of two elements; operands are broadcast and promoted to one type. */
+interface Binary {
+  readonly primitive?: string;
+  /** The result is a truth value. */
+  readonly bool?: boolean;
+  /** Integers become float32 first: PyTorch's true division. */
+  readonly floats?: boolean;
+  /** Truth values are taken. */
+  readonly bools?: boolean;
+  /** The gradients of both operands; absent where they are zero. */
+  readonly gradient?: (g: Tensor, a: TensorLike, b: TensorLike, y: Tensor) => [
+    () => Tensor,
+    () => Tensor,
+  ];
+}
+
+function half(
+  g: Tensor,
+  a: TensorLike,
+  b: TensorLike,
+  wins: (a: Tensor, b: TensorLike) => Tensor,
+): Tensor {
+  const x = isTensor(a) ? a : g.fullLike(a);
+  return g.mul(wins(x, b).cast(g.dtype).add(x.eq(b).cast(g.dtype).mul(0.5)));
+}
+
+/** Functions of two elements, by name. */
+export const binaries: Readonly<Record<string, Binary>> = {
+  add: { bools: true, gradient: (g) => [() => g, () => g] },
+  sub: { gradient: (g) => [() => g, () => g.neg()] },
+  mul: { bools: true, gradient: (g, a, b) => [() => g.mul(b), () => g.mul(a)] },
+  div: {
+    floats: true,
+    gradient: (g, _, b, y) => [() => g.div(b), () => g.neg().mul(y).div(b)],
+  },
+  pow: {
+    gradient: (g, a, b, y) => [
+      () => g.mul(b).mul(power(a, isTensor(b) ? b.sub(1) : b - 1, g)),
+      () => {
+        const base = isTensor(a) ? a : g.fullLike(a);
+        const safe = select(base.eq(0), 1, base);
+        return g.mul(select(base.eq(0), 0, y.mul(safe.log())));
+      },
+    ],
+  },
+  maximum: {
+    bools: true,
+    gradient: (g, a, b) => [
+      () => half(g, a, b, (x, other) => x.gt(other)),
+      () => half(g, b, a, (x, other) => x.gt(other)),
+    ],
+  },
+  minimum: {
+    bools: true,
+    gradient: (g, a, b) => [
+      () => half(g, a, b, (x, other) => x.lt(other)),
+      () => half(g, b, a, (x, other) => x.lt(other)),
+    ],
+  },
+  // At the bound itself PyTorch gives relu no gradient, and clamp all of it.
+  relu: {
+    primitive: "maximum",
+    gradient: (g, _, b, y) => [() => g.mul(y.gt(b).cast(g.dtype)), () => g],
+  },
+  clampMin: {
+    primitive: "maximum",
+    gradient: (g, a, b) => [() => g.mul((a as Tensor).ge(b).cast(g.dtype)), () => g],
+  },
+  clampMax: {
+    primitive: "minimum",
+    gradient: (g, a, b) => [() => g.mul((a as Tensor).le(b).cast(g.dtype)), () => g],
+  },
+  remainder: {
+    primitive: "mod",
+    gradient: (g, a, b) => [
+      () => g,
+      () => g.mul(binary("floorDivide", isTensor(a) ? a : g.fullLike(a), b)).neg(),
+    ],
+  },
+  floorDivide: { primitive: "floordiv" },
+  atan2: {
+    floats: true,
+    gradient: (g, a, b) => {
+      const x = isTensor(a) ? a : g.fullLike(a), y = isTensor(b) ? b : g.fullLike(b);
+      const norm = x.mul(x).add(y.mul(y));
+      return [() => g.mul(y).div(norm), () => g.neg().mul(x).div(norm)];
+    },
+  },
+  eq: { bool: true, bools: true },
+  ne: { bool: true, bools: true },
+  lt: { bool: true, bools: true },
+  le: { bool: true, bools: true },
+  gt: { bool: true, bools: true },
+  ge: { bool: true, bools: true },
+  logicalAnd: { primitive: "and", bool: true, bools: true },
+  logicalOr: { primitive: "or", bool: true, bools: true },
+  logicalXor: { primitive: "xor", bool: true, bools: true },
+};
+
+function power(a: TensorLike, b: TensorLike, like: Tensor): Tensor {
+  return (isTensor(a) ? a : like.fullLike(a)).pow(b);
+}
+
+/** True for tensors, false for numbers. */
+export function isTensor(x: TensorLike): x is Tensor {
+  return typeof x === "object";
+}
+
+function operandOf(x: TensorLike): Operand {
+  if (!isTensor(x)) return numberOperand(x);
+  return { dtype: x.dtype, rank: x.ndim === 0 ? "scalar" : "tensor" };
+}
+
+/** The node of an operand in the common type. */
+function nodeOf(x: TensorLike, dtype: DType): { tensor: Tensor | null; node: Node } {
+  if (!isTensor(x)) {
+    return { tensor: null, node: new Node({ kind: "constant", value: x }, [], [], dtype) };
+  }
+  const tensor = x.cast(dtype);
+  return { tensor, node: tensor.node };
+}
+
+/** Sums a gradient over the axes along which an operand was broadcast. */
+export function unbroadcast(g: Tensor, shape: readonly number[]): Tensor {
+  if (sameShape(g.shape, shape)) return g;
+  const lead = g.ndim - shape.length;
+  const axes: number[] = [];
+  for (let axis = 0; axis < g.ndim; axis++) {
+    if (axis < lead || shape[axis - lead] === 1 && g.shape[axis] !== 1) axes.push(axis);
+  }
+  return (axes.length > 0 ? g.sum(axes) : g).reshape(shape);
+}
+
+function broadcast(name: string, a: TensorLike, b: TensorLike): number[] {
+  const [p, q] = [isTensor(a) ? a.shape : [], isTensor(b) ? b.shape : []];
+  const shape = broadcastShapes(p, q);
+  if (shape) return shape;
+  throw new ShapeError(
+    `Cannot ${name} tensors of shapes ${formatShape(p)} and ${
+      formatShape(q)
+    }: they do not broadcast`,
+  );
+}
+
+/** Applies a function of the table. */
+export function binary(name: string, a: Tensor, b: TensorLike): Tensor {
+  const entry = binaries[name]!;
+  const tensors = isTensor(b) ? [a, b] : [a];
+  sameDevice(name, tensors);
+  const shape = broadcast(name, a, b);
+  let common = promoteOperands(operandOf(a), operandOf(b));
+  if (entry.floats && dtypes[common].kind !== "float") common = "float32";
+  if (common === "bool" && !entry.bools) {
+    throw new DTypeError(`Cannot ${name} bool and bool: cast one with .cast("int32")`);
+  }
+  const x = nodeOf(a, common), y = nodeOf(b, common);
+  const fn = boolean(entry.primitive ?? name, common);
+  const node = new Node(
+    { kind: "elementwise", fn },
+    [x.node, y.node],
+    shape,
+    entry.bool ? "bool" : common,
+  );
+  const { gradient } = entry;
+  const left = x.tensor!, right = y.tensor;
+  return result(
+    name,
+    right ? [left, right] : [left],
+    node,
+    gradient
+      ? (g, out) => {
+        const [first, second] = gradient(g, left, right ?? (b as number), out);
+        const ga = left.requiresGrad ? unbroadcast(first(), left.shape) : null;
+        return right ? [ga, right.requiresGrad ? unbroadcast(second(), right.shape) : null] : [ga];
+      }
+      : null,
+  );
+}
+
+/** Arithmetic on truth values is logic: sum is or, product is and. */
+function boolean(fn: string, dtype: DType): string {
+  if (dtype !== "bool") return fn;
+  if (fn === "add" || fn === "maximum") return "or";
+  return fn === "mul" || fn === "minimum" ? "and" : fn;
+}
+
+/** `a` where the condition holds, else `b`. */
+export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor {
+  if (condition.dtype !== "bool") {
+    throw new DTypeError(
+      `Cannot select by a condition of ${condition.dtype}: make it bool with .ne(0)`,
+    );
+  }
+  const tensors = [condition, a, b].filter(isTensor);
+  sameDevice("select from", tensors);
+  const dtype = promoteOperands(operandOf(a), operandOf(b));
+  const common = !isTensor(a) && !isTensor(b) && dtype === "int64" ? "float32" : dtype;
+  const x = nodeOf(a, common), y = nodeOf(b, common);
+  const inner = broadcast("select from", a, b);
+  const shape = broadcastShapes(inner, condition.shape);
+  if (!shape) {
+    throw new ShapeError(
+      `Cannot select from tensors of shape ${formatShape(inner)} by a condition of shape ${
+        formatShape(condition.shape)
+      }: they do not broadcast`,
+    );
+  }
+  const node = new Node(
+    { kind: "elementwise", fn: "where" },
+    [condition.node, x.node, y.node],
+    shape,
+    common,
+  );
+  const operands = [x.tensor, y.tensor].filter((t) => t !== null);
+  return result("where", [condition, ...operands], node, (g) => {
+    const gradients: (Tensor | null)[] = [null];
+    if (x.tensor) {
+      gradients.push(
+        x.tensor.requiresGrad ? unbroadcast(select(condition, g, 0), x.tensor.shape) : null,
+      );
+    }
+    if (y.tensor) {
+      gradients.push(
+        y.tensor.requiresGrad ? unbroadcast(select(condition, 0, g), y.tensor.shape) : null,
+      );
+    }
+    return gradients;
+  });
+}
+
+/** The elements in another type. */
+export function cast(x: Tensor, dtype: DType): Tensor {
+  if (x.dtype === dtype) return x;
+  if (!(dtype in dtypes)) {
+    throw new DTypeError(
+      `Cannot cast to "${dtype}": the types are ${Object.keys(dtypes).join(", ")}`,
+    );
+  }
+  const from = x.dtype;
+  const differentiable = dtypes[dtype].kind === "float" && dtypes[from].kind === "float";
+  return derived(
+    "cast",
+    x,
+    { kind: "cast" },
+    x.shape,
+    dtype,
+    differentiable ? (g) => [g.cast(from)] : null,
+  );
+}
+
+/** A tensor of truth values, inverted. */
+export function logicalNot(x: Tensor): Tensor {
+  return derived("logicalNot", x, { kind: "elementwise", fn: "not" }, x.shape, "bool", null);
+}

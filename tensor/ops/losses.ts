@@ -1,0 +1,93 @@
+/** The cross-entropy loss, as one fused kernel forward and one backward. */
+import { formatShape, Node } from "../../backend/mod.ts";
+import { result, sameDevice } from "../apply.ts";
+import { DTypeError, ShapeError } from "../errors.ts";
+import { noGrad } from "../grad_mode.ts";
+import { requireInteger } from "../promotion.ts";
+import type { Tensor } from "../tensor.ts";
+
+/** Options of the cross-entropy. */
+export interface CrossEntropyOptions {
+  /** How much of the target is spread evenly over all classes, 0 to 1. */
+  labelSmoothing?: number;
+  /** Samples with this label count for nothing. */
+  ignoreIndex?: number;
+  /** Mean over samples (default), their sum, or one loss per sample. */
+  reduction?: "mean" | "sum" | "none";
+}
+
+/**
+ * The mean of `-log(softmax(logits)[label])` over samples: logits (N, C) with labels (N), or
+ * (N, C, d1, ...) with labels (N, d1, ...).
+ */
+export function crossEntropy(
+  logits: Tensor,
+  labels: Tensor,
+  options: CrossEntropyOptions = {},
+): Tensor {
+  const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
+  const { scores, targets, shape } = inRows(logits, labels);
+  const [rows, classes] = scores.shape as [number, number];
+  const weights = ignoreIndex === undefined ? null : targets.ne(ignoreIndex).cast(scores.dtype);
+  const safe = ignoreIndex === undefined ? targets : targets.ne(ignoreIndex).where(targets, 0);
+  const losses = perSample(scores, safe, labelSmoothing, classes);
+  const counted = weights ? losses.mul(weights) : losses;
+  if (reduction === "none") return counted.reshape(shape);
+  const total = counted.sum();
+  if (reduction === "sum") return total;
+  return weights ? total.div(weights.sum()) : total.mul(1 / rows);
+}
+
+function inRows(
+  logits: Tensor,
+  labels: Tensor,
+): { scores: Tensor; targets: Tensor; shape: readonly number[] } {
+  requireInteger("crossEntropy", "labels", labels.dtype);
+  sameDevice("crossEntropy", [logits, labels]);
+  if (logits.dtype.startsWith("float") === false && logits.dtype !== "bfloat16") {
+    throw new DTypeError(
+      `Cannot crossEntropy logits of ${logits.dtype}: cast them with .cast("float32")`,
+    );
+  }
+  const expected = logits.shape.filter((_, k) => k !== 1);
+  const single = logits.ndim === 1 && labels.ndim === 0;
+  if (!single && (logits.ndim < 2 || formatShape(expected) !== formatShape(labels.shape))) {
+    throw new ShapeError(
+      `Cannot crossEntropy logits of shape ${formatShape(logits.shape)} with labels of shape ${
+        formatShape(labels.shape)
+      }: pass [N, C] and [N]`,
+    );
+  }
+  if (single) {
+    return { scores: logits.reshape([1, logits.size]), targets: labels.reshape([1]), shape: [] };
+  }
+  const order = [0, ...expected.slice(1).map((_, k) => k + 2), 1];
+  const classes = logits.shape[1]!;
+  const rows = labels.size;
+  return {
+    scores: logits.permute(order).reshape([rows, classes]),
+    targets: labels.reshape([rows]),
+    shape: labels.shape,
+  };
+}
+
+/** One loss a row; the gradient is `softmax - target`, straight from the logits. */
+function perSample(scores: Tensor, labels: Tensor, smoothing: number, classes: number): Tensor {
+  const node: Node = noGrad(() => {
+    const x = scores.detach();
+    const shifted = x.sub(x.max(1, { keepDims: true }));
+    const logSum = shifted.exp().sum(1).log();
+    const picked = shifted.gather(1, labels.unsqueeze(1)).squeeze(1);
+    const hard = logSum.sub(picked);
+    if (smoothing === 0) return hard.node;
+    const soft = logSum.sub(shifted.mean(1));
+    return hard.mul(1 - smoothing).add(soft.mul(smoothing)).node;
+  });
+  return result("crossEntropy", [scores], node, (g) => {
+    const hit = labels.unsqueeze(1).eq(scores.indexLike([classes]));
+    const target = hit.cast(scores.dtype).mul(1 - smoothing).add(smoothing / classes);
+    return [
+      scores.softmax(1).sub(smoothing === 0 ? hit.cast(scores.dtype) : target).mul(g.unsqueeze(1)),
+    ];
+  });
+}

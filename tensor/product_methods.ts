@@ -1,0 +1,111 @@
+/** Products, windows and indexing by tensors. What they compute is in `ops/`. */
+import * as contractions from "./ops/contractions.ts";
+import type { Conv2dOptions, PoolOptions } from "./ops/contractions.ts";
+import type { Axes } from "./ops/axes.ts";
+import * as indexing from "./ops/indexing.ts";
+import { crossEntropy, type CrossEntropyOptions } from "./ops/losses.ts";
+import { ShapeMethods } from "./shape_methods.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Matrix products, convolution, pooling, picking by indices, sorting, and the loss of classifiers. */
+export abstract class ProductMethods extends ShapeMethods {
+  #self(): Tensor {
+    return this as unknown as Tensor;
+  }
+
+  /**
+   * The matrix product: (..., m, k) by (..., k, n) gives (..., m, n); leading axes broadcast, vectors
+   * are rows on the left and columns on the right.
+   *
+   * @throws {ShapeError} When the inner sizes differ.
+   * @throws {DTypeError} When one is a float and the other an integer.
+   */
+  matmul(b: Tensor): Tensor {
+    return contractions.matmul(this.#self(), b);
+  }
+
+  /**
+   * 2-D convolution (cross-correlation, as everywhere in deep learning) of images (N, C, H, W) with
+   * `weight` (O, C / groups, KH, KW).
+   *
+   * @throws {ShapeError} When channels or sizes do not fit.
+   */
+  conv2d(weight: Tensor, options?: Conv2dOptions): Tensor {
+    return contractions.conv2d(this.#self(), weight, options);
+  }
+
+  /** The largest element of each window of images (N, C, H, W). */
+  maxPool2d(kernel: Axes, options?: PoolOptions): Tensor {
+    return contractions.maxPool2d(this.#self(), kernel, options);
+  }
+
+  /** The mean of each window of images (N, C, H, W); padding counts as zeros. */
+  avgPool2d(kernel: Axes, options?: PoolOptions): Tensor {
+    return contractions.avgPool2d(this.#self(), kernel, options);
+  }
+
+  /** Images (N, C, H, W) averaged to the given size. */
+  adaptiveAvgPool2d(size: Axes): Tensor {
+    return contractions.adaptiveAvgPool2d(this.#self(), size);
+  }
+
+  /**
+   * Rows (or columns, ...) in the order of `indices`, whose shape replaces the axis.
+   *
+   * @throws {DTypeError} When the indices are not integers.
+   * @throws {RangeError} At the next read, when one is out of range.
+   */
+  indexSelect(axis: number, indices: Tensor): Tensor {
+    return indexing.indexSelect(this.#self(), axis, indices);
+  }
+
+  /**
+   * `out[i][j] = x[indices[i][j]][j]` for axis 0 of a matrix, and so on, as `torch.gather`.
+   *
+   * @throws {RangeError} At the next read, when an index is out of range.
+   */
+  gather(axis: number, indices: Tensor): Tensor {
+    return indexing.gather(this.#self(), axis, indices);
+  }
+
+  /** A copy with `source` added at `indices` along an axis; equal indices add up, in order. */
+  scatterAdd(axis: number, indices: Tensor, source: Tensor): Tensor {
+    return indexing.scatterAdd(this.#self(), axis, indices, source);
+  }
+
+  /** A copy with `source` stored at `indices` along an axis; of equal indices the last wins. */
+  scatter(axis: number, indices: Tensor, source: Tensor): Tensor {
+    return indexing.scatterSet(this.#self(), axis, indices, source);
+  }
+
+  /** 1 where the class is, else 0, along a new last axis, as int32. */
+  oneHot(classes: number): Tensor {
+    return indexing.oneHot(this.#self(), classes);
+  }
+
+  /** The positions that sort an axis, as int32; stable, NaN last. */
+  argsort(axis?: number, descending?: boolean): Tensor {
+    return indexing.argsort(this.#self(), axis, descending);
+  }
+
+  /** The elements of an axis in order, and where they were. */
+  sort(axis?: number, descending?: boolean): { values: Tensor; indices: Tensor } {
+    return indexing.sort(this.#self(), axis, descending);
+  }
+
+  /** The `k` largest (or smallest) elements of an axis in order, and where they were. */
+  topk(k: number, axis?: number, largest?: boolean): { values: Tensor; indices: Tensor } {
+    return indexing.topk(this.#self(), k, axis, largest);
+  }
+
+  /**
+   * The loss of a classifier, `-log(softmax(logits)[label])`, averaged over samples: logits (N, C)
+   * with integer labels (N), or (N, C, d1, ...) with (N, d1, ...).
+   *
+   * @throws {DTypeError} When the labels are not integers.
+   * @throws {RangeError} At the next read, when a label is not a class.
+   */
+  crossEntropy(labels: Tensor, options?: CrossEntropyOptions): Tensor {
+    return crossEntropy(this.#self(), labels, options);
+  }
+}

@@ -1,0 +1,105 @@
+/** The reducing methods of tensors. What they compute, and their gradients, is in `ops/reductions.ts`. */
+import { ElementwiseMethods } from "./elementwise_methods.ts";
+import type { Axes } from "./ops/axes.ts";
+import * as reductions from "./ops/reductions.ts";
+import type { ReduceOptions } from "./ops/reductions.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Reductions over one axis, several, or (by default) all; reduced axes go, unless `keepDims`. */
+export abstract class ReductionMethods extends ElementwiseMethods {
+  #self(): Tensor {
+    return this as unknown as Tensor;
+  }
+
+  /** The sum; of integers and truth values in int64. */
+  sum(axes?: Axes, options?: ReduceOptions): Tensor {
+    return reductions.sum(this.#self(), axes, options);
+  }
+
+  /**
+   * The mean.
+   *
+   * @throws {DTypeError} When the elements are not floating point.
+   */
+  mean(axes?: Axes, options?: ReduceOptions): Tensor {
+    return reductions.mean(this.#self(), axes, options);
+  }
+
+  /** The product; of integers and truth values in int64. */
+  prod(axes?: Axes, options?: ReduceOptions): Tensor {
+    return reductions.prod(this.#self(), axes, options);
+  }
+
+  /**
+   * The largest element; equal ones share the gradient.
+   *
+   * @throws {ShapeError} When an axis is empty.
+   */
+  max(axes?: Axes, options?: ReduceOptions): Tensor {
+    return reductions.extreme("max", this.#self(), axes, options);
+  }
+
+  /**
+   * The smallest element; equal ones share the gradient.
+   *
+   * @throws {ShapeError} When an axis is empty.
+   */
+  min(axes?: Axes, options?: ReduceOptions): Tensor {
+    return reductions.extreme("min", this.#self(), axes, options);
+  }
+
+  /** The position of the first largest element along an axis (default: of all), as int32. */
+  argmax(axis?: number, options?: ReduceOptions): Tensor {
+    return reductions.argExtreme("argmax", this.#self(), axis, options);
+  }
+
+  /** The position of the first smallest element along an axis (default: of all), as int32. */
+  argmin(axis?: number, options?: ReduceOptions): Tensor {
+    return reductions.argExtreme("argmin", this.#self(), axis, options);
+  }
+
+  /** True where any element is not zero. */
+  any(axes?: Axes, options?: ReduceOptions): Tensor {
+    return reductions.anyAll("any", this.#self(), axes, options);
+  }
+
+  /** True where no element is zero. */
+  all(axes?: Axes, options?: ReduceOptions): Tensor {
+    return reductions.anyAll("all", this.#self(), axes, options);
+  }
+
+  /** The variance; `correction` (default 1, Bessel's) is taken off the count. */
+  variance(axes?: Axes, options?: ReduceOptions & { correction?: number }): Tensor {
+    return reductions.variance(this.#self(), axes, options);
+  }
+
+  /** The standard deviation; `correction` as in {@linkcode ReductionMethods.variance}. */
+  std(axes?: Axes, options?: ReduceOptions & { correction?: number }): Tensor {
+    return this.variance(axes, options).sqrt();
+  }
+
+  /** The Euclidean norm, `sqrt(sum(x * x))`. */
+  norm(axes?: Axes, options?: ReduceOptions): Tensor {
+    return this.square().sum(axes, options).sqrt();
+  }
+
+  /** `log(sum(exp(x)))`, without overflow. */
+  logSumExp(axes?: Axes, options?: ReduceOptions): Tensor {
+    return reductions.logSumExp(this.#self(), axes, options);
+  }
+
+  /** `exp(x) / sum(exp(x))` along an axis, without overflow. */
+  softmax(axis?: number): Tensor {
+    return reductions.softmax(this.#self(), axis);
+  }
+
+  /** `log(softmax(x))` along an axis, without overflow. */
+  logSoftmax(axis?: number): Tensor {
+    return reductions.logSoftmax(this.#self(), axis);
+  }
+
+  /** Running sums along an axis. */
+  cumsum(axis: number): Tensor {
+    return reductions.cumsum(this.#self(), axis);
+  }
+}

@@ -1,0 +1,240 @@
+/** The rearranging methods of tensors. What they do, and their gradients, is in `ops/shaping.ts`. */
+import { formatShape, type Shape } from "../backend/mod.ts";
+import { derived } from "./apply.ts";
+import { ShapeError } from "./errors.ts";
+import { type Axes, normalizeAxis } from "./ops/axes.ts";
+import * as shaping from "./ops/shaping.ts";
+import type { Range } from "./ops/shaping.ts";
+import { ReductionMethods } from "./reduction_methods.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Views: they cost nothing by themselves and fuse into what reads them. Axes may be negative. */
+export abstract class ShapeMethods extends ReductionMethods {
+  #self(): Tensor {
+    return this as unknown as Tensor;
+  }
+
+  /**
+   * The same elements in another shape; one axis may be -1 and is computed.
+   *
+   * @throws {ShapeError} When the elements do not fill it.
+   */
+  reshape(shape: Shape): Tensor {
+    return shaping.reshape(this.#self(), shape);
+  }
+
+  /** The axes from `start` to `end` joined to one. */
+  flatten(start = 0, end = -1): Tensor {
+    const { shape, ndim } = this;
+    if (ndim === 0) return this.reshape([1]);
+    const [a, b] = [normalizeAxis("flatten", start, shape), normalizeAxis("flatten", end, shape)];
+    if (a > b) {
+      throw new ShapeError(`Cannot flatten the axes ${start} to ${end} of ${formatShape(shape)}`);
+    }
+    const joined = shape.slice(a, b + 1).reduce((x, y) => x * y, 1);
+    return this.reshape([...shape.slice(0, a), joined, ...shape.slice(b + 1)]);
+  }
+
+  /**
+   * The axes in another order.
+   *
+   * @throws {ShapeError} When an axis is missing or named twice.
+   */
+  permute(axes: readonly number[]): Tensor {
+    return shaping.permute(this.#self(), axes);
+  }
+
+  /** Two axes exchanged; by default the last two. */
+  transpose(a = -2, b = -1): Tensor {
+    if (this.ndim < 2 && a === -2 && b === -1) return this.#self();
+    const order = this.shape.map((_, axis) => axis);
+    const [x, y] = [
+      normalizeAxis("transpose", a, this.shape),
+      normalizeAxis("transpose", b, this.shape),
+    ];
+    [order[x], order[y]] = [order[y]!, order[x]!];
+    return this.permute(order);
+  }
+
+  /** Axes of size 1 repeated without copying; -1 keeps an axis, leading axes may be added. */
+  expand(shape: Shape): Tensor {
+    return shaping.expand(this.#self(), shape);
+  }
+
+  /** The whole tensor repeated along each axis, as often as `times` says. */
+  repeat(times: readonly number[]): Tensor {
+    const lead = times.length - this.ndim;
+    if (lead < 0 || times.some((n) => !Number.isInteger(n) || n < 0)) {
+      throw new ShapeError(
+        `Cannot repeat a tensor of shape ${formatShape(this.shape)} by [${times}]`,
+      );
+    }
+    const shape = [...new Array<number>(lead).fill(1), ...this.shape];
+    const spread = shape.flatMap((n, k) => [times[k]!, n]);
+    return this.reshape(shape.flatMap((n) => [1, n])).expand(spread)
+      .reshape(shape.map((n, k) => n * times[k]!));
+  }
+
+  /** Without its axes of size 1, or without one of them. */
+  squeeze(axis?: number): Tensor {
+    if (axis === undefined) return this.reshape(this.shape.filter((n) => n !== 1));
+    const at = normalizeAxis("squeeze", axis, this.shape);
+    return this.shape[at] === 1
+      ? this.reshape(this.shape.filter((_, k) => k !== at))
+      : this.#self();
+  }
+
+  /** With a new axis of size 1 in front of axis `axis`. */
+  unsqueeze(axis: number): Tensor {
+    const at = normalizeAxis("unsqueeze", axis, this.shape, this.ndim + 1);
+    return this.reshape([...this.shape.slice(0, at), 1, ...this.shape.slice(at)]);
+  }
+
+  /** The elements along axes in reverse order. */
+  flip(axes: Axes): Tensor {
+    return shaping.flip(this.#self(), axes);
+  }
+
+  /** The elements along an axis moved by `shift`; what leaves at the end comes back at the front. */
+  roll(shift: number, axis = 0): Tensor {
+    const at = normalizeAxis("roll", axis, this.shape);
+    const n = this.shape[at]!;
+    if (n === 0) return this.#self();
+    const by = ((shift % n) + n) % n;
+    if (by === 0) return this.#self();
+    const part = (start: number, end: number): Tensor =>
+      this.slice(...this.shape.map((_, k): Range => k === at ? [start, end] : null));
+    return shaping.concat([part(n - by, n), part(0, n - by)], at);
+  }
+
+  /** `value` put around the elements, [before, after] for each axis; negative widths cut off. */
+  pad(widths: readonly (readonly [number, number])[], value?: number): Tensor {
+    return shaping.pad(this.#self(), widths, value);
+  }
+
+  /**
+   * Basic indexing, one entry an axis: a number picks (and drops the axis), [start, stop, step?]
+   * slices, null keeps all. Negative positions count from the end, steps may be negative.
+   *
+   * @throws {RangeError} When a picked position is out of range, or a step is 0.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const m = Tensor.arange(6).reshape([2, 3]);
+   * assertEquals(await m.slice(null, [null, null, 2]).toArray(), [[0, 2], [3, 5]]);
+   * assertEquals(await m.slice(-1).toArray(), [3, 4, 5]);
+   * ```
+   */
+  slice(...ranges: Range[]): Tensor {
+    return shaping.slice(this.#self(), ranges);
+  }
+
+  /**
+   * A copy of this tensor in which `value` (broadcast) stands in the part that `ranges` names.
+   *
+   * @param ranges As {@linkcode ShapeMethods.slice} takes them, with positive steps of 1.
+   * @param value What to put there.
+   */
+  sliceAssign(ranges: readonly Range[], value: Tensor | number): Tensor {
+    const part = this.slice(...ranges);
+    const inside = part.onesLike().cast("bool");
+    const widths = this.shape.map((n, k): [number, number] => {
+      const range = ranges[k] ?? null;
+      if (range === null) return [0, 0];
+      const [start, stop, step = 1] = typeof range === "number" ? [range, null] : range;
+      if (step !== 1) {
+        throw new RangeError(`Cannot assign to a slice with step ${step}: only 1 is taken`);
+      }
+      const from = start == null ? 0 : Math.min(n, Math.max(0, start < 0 ? start + n : start));
+      const given = stop == null ? n : Math.min(n, Math.max(0, stop < 0 ? stop + n : stop));
+      const to = typeof range === "number" ? from + 1 : Math.max(from, given);
+      return [from, n - to];
+    });
+    const kept = this.shape.map((n, k) => n - widths[k]![0] - widths[k]![1]);
+    const values = typeof value === "number"
+      ? part.fullLike(value)
+      : value.cast(this.dtype).expand(part.shape);
+    const place = (t: Tensor): Tensor => t.reshape(kept).pad(widths);
+    return place(inside).where(place(values), this.#self());
+  }
+
+  /** Parts of `size` along an axis (the last may be shorter), or of the given sizes. */
+  split(size: number | readonly number[], axis = 0): Tensor[] {
+    const at = normalizeAxis("split", axis, this.shape);
+    const n = this.shape[at]!;
+    const sizes = typeof size === "number"
+      ? Array.from({ length: Math.ceil(n / size) }, (_, k) => Math.min(size, n - k * size))
+      : size;
+    if (sizes.reduce((a, b) => a + b, 0) !== n || sizes.some((s) => !(s >= 0))) {
+      throw new ShapeError(`Cannot split axis ${axis} of ${formatShape(this.shape)} by [${size}]`);
+    }
+    let start = 0;
+    return sizes.map((length) => {
+      const range: Range = [start, start += length];
+      return this.slice(...this.shape.map((_, k) => k === at ? range : null));
+    });
+  }
+
+  /** The diagonal of the last two axes, or of a vector the matrix that has it. */
+  diagonal(): Tensor {
+    if (this.ndim === 1) {
+      const n = this.size;
+      return this.unsqueeze(1).mul(eyeLike(this.#self(), n));
+    }
+    const n = Math.min(...this.shape.slice(-2));
+    const square = this.slice(
+      ...this.shape.map((_, k): Range => k >= this.ndim - 2 ? [0, n] : null),
+    );
+    return square.mul(eyeLike(this.#self(), n)).sum(-1);
+  }
+
+  /** The lower triangle of the last two axes, zeros above the given diagonal. */
+  tril(diagonal = 0): Tensor {
+    return this.#triangle(diagonal).where(this.#self(), 0);
+  }
+
+  /** The upper triangle of the last two axes, zeros below the given diagonal. */
+  triu(diagonal = 0): Tensor {
+    return this.#triangle(diagonal - 1).where(0, this.#self());
+  }
+
+  #triangle(diagonal: number): Tensor {
+    const [rows, columns] = this.shape.slice(-2) as [number, number];
+    const row = this.indexLike([rows]).unsqueeze(1), column = this.indexLike([columns]);
+    return column.le(row.add(diagonal));
+  }
+
+  /**
+   * The same value, held in memory while a schedule runs: what reads it loads it instead of computing
+   * it again.
+   */
+  contiguous(): Tensor {
+    return derived(
+      "contiguous",
+      this.#self(),
+      { kind: "copy" },
+      this.shape,
+      this.dtype,
+      (g) => [g],
+    );
+  }
+
+  /** The same value, cut off from `backward`. */
+  detach(): Tensor {
+    return derived("detach", this.#self(), { kind: "reshape" }, this.shape, this.dtype, null);
+  }
+
+  /** A tensor of the same device full of `value`. */
+  abstract fullLike(value: number, shape?: Shape): Tensor;
+  /** A tensor of the same device full of ones. */
+  abstract onesLike(shape?: Shape): Tensor;
+  /** 0, 1, 2, ... on the same device, as int32. */
+  abstract indexLike(shape: Shape): Tensor;
+}
+
+function eyeLike(x: Tensor, n: number): Tensor {
+  return x.indexLike([n]).unsqueeze(1).eq(x.indexLike([n])).cast(x.dtype);
+}

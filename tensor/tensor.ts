@@ -1,0 +1,219 @@
+/** The tensor: everything a user does with numbers goes through it. */
+import { type DeviceHandle, type DType, manager, type Node, type Shape } from "../backend/mod.ts";
+import type { Buffer } from "../ffi/mod.ts";
+import { backward, type BackwardOptions } from "./autograd.ts";
+import { fromBuffer, fromHost, full, type HostData, iota, type TensorOptions } from "./creation.ts";
+import { select, type TensorLike } from "./ops/elementwise.ts";
+import { concat, stack } from "./ops/shaping.ts";
+import { ProductMethods } from "./product_methods.ts";
+import * as random from "./random.ts";
+import { copyTo } from "./transfer.ts";
+
+/**
+ * An n-dimensional array of numbers on a device. Tensors are lazy: an operation says what to compute,
+ * and nothing runs until a value is read (`toHost`, `item`), kept (`realize`) or stepped on by an
+ * optimizer; then everything needed is fused into few kernels. Values never change; `assign` gives a
+ * tensor another value.
+ *
+ * Memory is given back by `dispose()`, by `using`, or, late and counted, by the garbage collector.
+ *
+ * @example
+ * ```ts
+ * import { Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using m = Tensor.fromHost([[1, 2], [3, 4]]);
+ * using y = m.matmul(m).add(1).relu();
+ * assertEquals(await y.toArray(), [[8, 11], [16, 23]]);
+ * ```
+ */
+export class Tensor extends ProductMethods {
+  /**
+   * Tensors are made by the static methods below, and by operations.
+   *
+   * @param node How the value is made.
+   * @param device Where.
+   */
+  constructor(node: Node, device: DeviceHandle) {
+    super(node, device);
+  }
+
+  // ---- creation
+
+  /**
+   * A tensor with a copy of host data.
+   *
+   * @param data A typed array (it keeps its type), a number, or nested arrays (float32, or bool).
+   * @param options Shape, type, device.
+   * @throws {ShapeError} When arrays are ragged, or the elements do not fill the shape.
+   */
+  static fromHost(data: HostData, options?: TensorOptions): Tensor {
+    return fromHost(data, options);
+  }
+
+  /**
+   * A tensor over an OpenCL buffer that the caller owns and keeps alive.
+   *
+   * @param buffer A buffer of the device's context.
+   * @param options Its shape, type (default float32) and device.
+   * @throws {ShapeError} When the buffer is too small.
+   */
+  static fromBuffer(
+    buffer: Buffer,
+    options: { shape: Shape; dtype?: DType; device?: string | DeviceHandle },
+  ): Tensor {
+    return fromBuffer(buffer, options);
+  }
+
+  /** Zeros. */
+  static zeros(shape: Shape, options?: TensorOptions): Tensor {
+    return full("make zeros", shape, 0, options);
+  }
+
+  /** Ones. */
+  static ones(shape: Shape, options?: TensorOptions): Tensor {
+    return full("make ones", shape, 1, options);
+  }
+
+  /** A tensor full of one number. */
+  static full(shape: Shape, value: number, options?: TensorOptions): Tensor {
+    return full("fill", shape, value, options);
+  }
+
+  /**
+   * `start, start + step, ...` before `stop`; with one number, 0 to before it. float32 unless the
+   * options say otherwise.
+   */
+  static arange(start: number, stop?: number, step = 1, options?: TensorOptions): Tensor {
+    const [from, to] = stop === undefined ? [0, start] : [start, stop];
+    if (!Number.isFinite(step) || step === 0 || !Number.isFinite(from) || !Number.isFinite(to)) {
+      throw new RangeError(
+        `Cannot arange from ${from} to ${to} by ${step}: the step must lead there`,
+      );
+    }
+    const count = Math.max(0, Math.ceil((to - from) / step));
+    const dtype = options?.dtype ?? "float32";
+    const index = iota([count], dtype, { ...options, requiresGrad: false });
+    const scaled = step === 1 ? index : index.mul(step);
+    return required(from === 0 ? scaled : scaled.add(from), options).cast(dtype);
+  }
+
+  /** `count` numbers from `start` to `stop`, both included, at equal distances. */
+  static linspace(start: number, stop: number, count: number, options?: TensorOptions): Tensor {
+    const dtype = options?.dtype ?? "float32";
+    const index = iota([count], dtype, { ...options, requiresGrad: false });
+    return required(index.mul(count > 1 ? (stop - start) / (count - 1) : 0).add(start), options);
+  }
+
+  /** The identity matrix. */
+  static eye(n: number, options?: TensorOptions): Tensor {
+    const index = iota([n], "int32", { ...options, requiresGrad: false });
+    return required(index.unsqueeze(1).eq(index).cast(options?.dtype ?? "float32"), options);
+  }
+
+  /** Uniform random numbers in [0, 1). */
+  static rand(shape: Shape, options?: TensorOptions): Tensor {
+    return required(random.uniform(shape, options), options);
+  }
+
+  /** Normal random numbers with mean 0 and variance 1. */
+  static randn(shape: Shape, options?: TensorOptions): Tensor {
+    return required(random.normal(shape, options), options);
+  }
+
+  /** Random whole numbers from `low` to before `high`, as int32 unless the options say otherwise. */
+  static randint(low: number, high: number, shape: Shape, options?: TensorOptions): Tensor {
+    return random.integers(low, high, shape, options);
+  }
+
+  /** A random order of 0 to `n - 1`, as int32. */
+  static randperm(n: number, options?: TensorOptions): Tensor {
+    return random.uniform([n], { ...options, dtype: "float32" }).argsort();
+  }
+
+  /** Tensors one behind the other along an axis. */
+  static concat(tensors: Tensor[], axis?: number): Tensor {
+    return concat(tensors, axis);
+  }
+
+  /** Tensors of one shape side by side along a new axis. */
+  static stack(tensors: Tensor[], axis?: number): Tensor {
+    return stack(tensors, axis);
+  }
+
+  /** `a` where the condition holds, else `b`. */
+  static where(condition: Tensor, a: TensorLike, b: TensorLike): Tensor {
+    return select(condition, a, b);
+  }
+
+  /** A tensor of the same device and type full of `value`; of the same shape unless one is given. */
+  fullLike(value: number, shape?: Shape): Tensor {
+    return full("fill", shape ?? this.shape, value, { device: this.device, dtype: this.dtype });
+  }
+
+  /** Zeros of the same shape, device and type. */
+  zerosLike(shape?: Shape): Tensor {
+    return this.fullLike(0, shape);
+  }
+
+  /** Ones of the same shape, device and type. */
+  onesLike(shape?: Shape): Tensor {
+    return this.fullLike(1, shape);
+  }
+
+  /** Uniform random numbers in [0, 1) of the same shape, device and type. */
+  randLike(): Tensor {
+    return random.uniform(this.shape, { device: this.device, dtype: this.dtype });
+  }
+
+  /** Normal random numbers of the same shape, device and type. */
+  randnLike(): Tensor {
+    return random.normal(this.shape, { device: this.device, dtype: this.dtype });
+  }
+
+  /** 0, 1, 2, ... in row-major order on the same device, as int32. */
+  indexLike(shape: Shape): Tensor {
+    return iota(shape, "int32", { device: this.device });
+  }
+
+  /** The matrix (out, n) that averages `n` elements to `out` regions. */
+  regionWeights(n: number, out: number): Tensor {
+    const region = this.indexLike([out]).unsqueeze(1);
+    const at = this.indexLike([n]);
+    const start = region.mul(n).floorDivide(out);
+    const end = region.add(1).mul(n).add(out - 1).floorDivide(out);
+    const inside = at.ge(start).logicalAnd(at.lt(end)).cast(this.dtype);
+    return inside.div(inside.sum(1, { keepDims: true }));
+  }
+
+  // ---- devices
+
+  /**
+   * This tensor on another device; itself where it is there already. A value that has not changed is
+   * copied once, however often it is moved.
+   *
+   * @param target A selection string or handle.
+   */
+  to(target: string | DeviceHandle): Tensor {
+    return copyTo(this, manager.resolve(target));
+  }
+
+  // ---- gradients
+
+  /**
+   * Adds the gradient of this tensor to the `grad` of every leaf that requires one.
+   *
+   * @param gradient What to start from; may be left out for a single element.
+   * @param options To go backward again, or to differentiate the gradients.
+   * @throws {Error} When nothing that it was computed from requires a gradient, or its graph was let
+   * go by an earlier `backward`.
+   */
+  backward(gradient?: Tensor, options?: BackwardOptions): void {
+    backward(this, gradient, options);
+  }
+}
+
+function required(tensor: Tensor, options?: TensorOptions): Tensor {
+  if (options?.requiresGrad) tensor.requiresGrad = true;
+  return tensor;
+}
