@@ -55,6 +55,8 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   #passes = 0;
 
   /**
+   * Checks the options; nothing is read before a pass begins.
+   *
    * @param dataset Where the samples come from.
    * @param options How batches are made of them.
    * @throws RangeError for a batch size, a prefetch or a seed that cannot be.

@@ -67,6 +67,8 @@ export class TensorDataset implements Dataset {
   readonly #fields: readonly Field[];
 
   /**
+   * Keeps the arrays that it is given, without a copy.
+   *
    * @param fields At least one; their first axes have the same length.
    * @throws RangeError where shapes and values do not fit together.
    */

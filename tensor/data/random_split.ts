@@ -13,6 +13,8 @@ export class Subset implements Dataset {
   readonly getBatch?: (indices: readonly number[]) => Field[] | Promise<Field[]>;
 
   /**
+   * Keeps the indices; samples are read when they are asked for.
+   *
    * @param dataset The dataset that the samples come from.
    * @param indices Where they are in it; an index may come more than once.
    * @throws RangeError for an index that is not one of the dataset.
