@@ -6,19 +6,18 @@
 
 const maxLines = 5;
 
-/**
- * The source lines that a log names, each with a line before and after it. Compilers write
- * `<source>:LINE:COLUMN: error`, with a file name of their own.
- */
+/** The source lines that a log names in errors, each with a line before and after it. */
 export function sourceExcerpt(source: string, log: string): string {
   const lines = source.split("\n");
   return errorLines(log).filter((line) => line <= lines.length).slice(0, maxLines)
     .map((line) => excerpt(lines, line)).join("\n");
 }
 
+/** Clang writes `<source>:LINE:COLUMN: error: ...`, PoCL `error: FILE:LINE:COLUMN: ...`. */
 function errorLines(log: string): number[] {
-  const found = log.matchAll(/:(\d+):(?:\d+:)?\s*(?:fatal )?error/gi);
-  return [...new Set(Array.from(found, (match) => Number(match[1])))].filter((line) => line > 0);
+  const messages = log.split("\n").filter((line) => /error/i.test(line));
+  const lines = messages.map((message) => Number(/:(\d+):\d+:/.exec(message)?.[1] ?? 0));
+  return [...new Set(lines)].filter((line) => line > 0);
 }
 
 function excerpt(lines: readonly string[], line: number): string {

@@ -1,0 +1,45 @@
+/**
+ * One context for the tests of a file. Importing it opens the library, so that no test counts it as
+ * its own; without OpenCL the exports are never touched, as `testOpenCL` leaves the tests out.
+ */
+import {
+  CommandQueue,
+  Context,
+  type Device,
+  liveObjects,
+  platforms,
+  Program,
+} from "../../ffi/mod.ts";
+import { hasOpenCL } from "../opencl.ts";
+
+export { hasOpenCL, testOpenCL } from "../opencl.ts";
+
+const source = `
+kernel void axpy(global const float* x, global float* y, const float a, const uint n) {
+  const size_t i = get_global_id(0);
+  if (i < n) y[i] += a * x[i];
+}
+kernel void put(global int* y, int value) { y[get_global_id(0)] = value; }
+kernel void spin(global float* y, int n) {
+  float v = y[0];
+  for (int k = 0; k < n; k++) for (int i = 0; i < 100000; i++) v = v * 0.999999f + 0.5f;
+  y[0] = v;
+}`;
+
+export const device: Device = hasOpenCL ? platforms()[0]!.devices()[0]! : never();
+export const context: Context = hasOpenCL ? new Context(device) : never();
+export const queue: CommandQueue = hasOpenCL ? new CommandQueue(context) : never();
+export const program: Program = hasOpenCL ? new Program(context, source).build() : never();
+
+/** Stands where there is no OpenCL: tests that would touch it are left out. */
+function never<T>(): T {
+  return undefined as T;
+}
+
+/** Runs `fn` and returns how many objects it left behind, by kind; empty if none. */
+export async function leftBehind(fn: () => unknown): Promise<Record<string, number>> {
+  const before: Record<string, number> = liveObjects();
+  await fn();
+  const changes = Object.entries(liveObjects()).map(([kind, n]) => [kind, n - before[kind]!]);
+  return Object.fromEntries(changes.filter(([, change]) => change !== 0));
+}
