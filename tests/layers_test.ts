@@ -9,7 +9,7 @@ function layerOf(path: string): number {
 }
 
 /** What an import breaks, or null. */
-function fault({ from, to }: Import): string | null {
+function fault({ from, to }: Pick<Import, "from" | "to">): string | null {
   if (to.startsWith("node:")) return null;
   if (layerOf(to) < 0) return "published modules import no package and no file outside the layers";
   return layerOf(to) > layerOf(from) ? "an arrow goes down only" : null;
@@ -40,10 +40,11 @@ Deno.test("the check of the layers sees what it is there for", () => {
 });
 
 Deno.test("the tensor layer knows the backend, never OpenCL", () => {
-  const openCL = imports.filter(({ from, to }) =>
-    from.startsWith("tensor/") && to.startsWith("ffi/") && to !== "ffi/environment.ts"
+  // Left to it are the types of what users hand over, and an error that both layers throw.
+  const openCL = imports.filter(({ from, to, typeOnly }) =>
+    from.startsWith("tensor/") && to.startsWith("ffi/") && !typeOnly
   );
-  assertEquals(openCL.map(({ from, to }) => `${from} imports ${to}`), []);
+  assertEquals(new Set(openCL.map(({ from }) => from)), new Set(["tensor/errors.ts"]));
 });
 
 Deno.test("importing the package does nothing: no library, no listener, no worker, no print", async () => {

@@ -14,6 +14,8 @@ interface Info {
 export interface Import {
   readonly from: string;
   readonly to: string;
+  /** Erased before the program runs. */
+  readonly typeOnly: boolean;
 }
 
 export const root = new URL("../", import.meta.url);
@@ -37,6 +39,7 @@ export async function importsOf(entry: string): Promise<Import[]> {
     return dependencies.map((dependency) => ({
       from: local(specifier),
       to: local((dependency.code ?? dependency.type)?.specifier ?? dependency.specifier),
+      typeOnly: dependency.code === undefined,
     }));
   });
 }
