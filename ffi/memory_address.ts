@@ -3,8 +3,34 @@
  *
  * @module
  */
+import { MemFlags, MemInfo } from "./constants.ts";
+import type { Context } from "./context.ts";
+import { check } from "./errors.ts";
+import { readers } from "./info.ts";
+import { cl } from "./library.ts";
+
+const errorCode = new Int32Array(1);
 
 /** The address of a view's first byte. Valid while the view is held: backing stores never move. */
-export function addressOf(view: ArrayBufferView<ArrayBuffer>): bigint {
-  return Deno.UnsafePointer.value(Deno.UnsafePointer.of(view));
+export function addressOf(view: Uint8Array<ArrayBuffer>, context: Context): bigint {
+  // Where --allow-ffi names files, Deno refuses to tell addresses. OpenCL does not.
+  return Deno.permissions.querySync({ name: "ffi" }).state === "granted"
+    ? Deno.UnsafePointer.value(Deno.UnsafePointer.of(view))
+    : hostPointer(view, context);
+}
+
+/** Asks a buffer over that memory where it lies. */
+function hostPointer(view: Uint8Array, context: Context): bigint {
+  const size = BigInt(view.byteLength), flags = MemFlags.USE_HOST_PTR | MemFlags.READ_ONLY;
+  const buffer = cl.clCreateBuffer(context.unsafeHandle, flags, size, view, errorCode);
+  check(errorCode[0]!, "clCreateBuffer");
+  try {
+    return readers.bits(
+      (parameter, size, value, out) => cl.clGetMemObjectInfo(buffer, parameter, size, value, out),
+      MemInfo.HOST_PTR,
+      "clGetMemObjectInfo",
+    );
+  } finally {
+    check(cl.clReleaseMemObject(buffer), "clReleaseMemObject");
+  }
 }

@@ -83,7 +83,7 @@ export class Program extends OpenCLObject<"Program"> {
       1,
       new BigUint64Array([device.unsafeHandle]),
       new BigUint64Array([BigInt(copy.byteLength)]),
-      new BigUint64Array([addressOf(copy)]),
+      new BigUint64Array([addressOf(copy, context)]),
       status,
       errorCode,
     );
@@ -186,7 +186,7 @@ export class Program extends OpenCLObject<"Program"> {
       cString(withArgInfo(options)),
       count,
       count ? new BigUint64Array(headers.map(({ program }) => program.unsafeHandle)) : null,
-      count ? new BigUint64Array(names.map(addressOf)) : null,
+      count ? new BigUint64Array(names.map((name) => addressOf(name, this.context))) : null,
       0n,
       0n,
     );
@@ -259,7 +259,7 @@ export class Program extends OpenCLObject<"Program"> {
     const binaries = sizes.map((size) => new Uint8Array(size));
     // A null pointer skips a device, so only the one that was asked for is copied.
     const pointers = new BigUint64Array(sizes.length);
-    pointers[index] = addressOf(binaries[index]!);
+    pointers[index] = addressOf(binaries[index]!, this.context);
     const size = BigInt(pointers.byteLength), parameter = ProgramInfo.BINARIES;
     check(
       cl.clGetProgramInfo(this.unsafeHandle, parameter, size, pointers, null),
@@ -307,7 +307,7 @@ function deviceList(devices: readonly Device[]): BigUint64Array {
 
 function fromSource(context: Context, source: string): Handle<"Program"> {
   const text = cString(source);
-  const pointer = new BigUint64Array([addressOf(text)]);
+  const pointer = new BigUint64Array([addressOf(text, context)]);
   const handle = cl.clCreateProgramWithSource(context.unsafeHandle, 1, pointer, null, errorCode);
   check(errorCode[0]!, "clCreateProgramWithSource");
   return handle;

@@ -1,0 +1,92 @@
+import { assert, assertEquals } from "@std/assert";
+import { libraryPath } from "../../ffi/mod.ts";
+import { runChild } from "./child.ts";
+import { hasOpenCL } from "./fixture.ts";
+
+const report = `
+import { isOpenCLAvailable, platforms } from "@netcl/netcl/ffi";
+console.log(isOpenCLAvailable());
+try { platforms(); } catch (error) { console.log(error.name + "\\n" + error.message); }
+`;
+
+Deno.test("importing opens nothing, and needs no permission", async () => {
+  const source = `import { libraryPath } from "@netcl/netcl/ffi"; console.log(libraryPath);`;
+  assertEquals(await runChild(source, { permissions: [] }), { code: 0, out: "null", err: "" });
+});
+
+Deno.test("without the permission the error says which flag to use", async () => {
+  const { out } = await runChild(report, { permissions: [] });
+  const [available, name, message] = out.split("\n");
+  assertEquals([available, name], ["false", "OpenCLUnavailableError"]);
+  assert(message!.includes("--allow-ffi"), message);
+});
+
+Deno.test("a library that is not there is named, with what to do", async () => {
+  const env = { NETCL_OPENCL_LIBRARY: "/nowhere/libOpenCL.so.7" };
+  const { out } = await runChild(report, { env });
+  assert(out.startsWith("false\nOpenCLUnavailableError\nCannot find an OpenCL library"), out);
+  assert(out.includes("/nowhere/libOpenCL.so.7") && out.includes("NETCL_OPENCL_LIBRARY"), out);
+});
+
+Deno.test({
+  name: "a library without drivers is an error that says what to install",
+  ignore: !hasOpenCL || Deno.build.os !== "linux",
+  async fn() {
+    const folder = await Deno.makeTempDir();
+    const { out } = await runChild(report, { env: { OCL_ICD_VENDORS: folder } });
+    await Deno.remove(folder);
+    assert(out.startsWith("false\nOpenCLUnavailableError\nCannot find an OpenCL driver"), out);
+    assert(out.includes("OCL_ICD_VENDORS"), out);
+  },
+});
+
+Deno.test({
+  name: "the library is chosen by NETCL_OPENCL_LIBRARY",
+  ignore: !hasOpenCL,
+  async fn() {
+    const source = `
+      import { libraryPath, platforms } from "@netcl/netcl/ffi";
+      console.log(platforms().length > 0, libraryPath);`;
+    const { out } = await runChild(source, { env: { NETCL_OPENCL_LIBRARY: libraryPath! } });
+    assertEquals(out, `true ${libraryPath}`);
+  },
+});
+
+const program = `
+import { Context, platforms, Program } from "@netcl/netcl/ffi";
+using context = new Context(platforms()[0].devices()[0]);
+using program = new Program(context, "kernel void f(global int* x) { x[0] = 1; }").build();
+using again = Program.fromBinary(context, context.devices[0], program.binary(context.devices[0])).build();
+console.log(again.kernelNames.join());
+`;
+
+Deno.test({
+  name: "permission for the library's file alone is enough to build and load programs",
+  ignore: !hasOpenCL || Deno.build.os !== "linux",
+  async fn() {
+    const file = `/usr/lib/${Deno.build.arch}-linux-gnu/libOpenCL.so.1`;
+    const permissions = [`--allow-ffi=${file}`, "--allow-import"];
+    const { out, err } = await runChild(program, { permissions });
+    assertEquals([out, err], ["f", ""]);
+  },
+});
+
+Deno.test({
+  name: "PoCL's threads are pinned, unless the user chose otherwise or it may not be set",
+  ignore: !hasOpenCL,
+  async fn() {
+    const source = `
+      import { platforms } from "@netcl/netcl/ffi";
+      platforms();
+      const { state } = await Deno.permissions.query({ name: "env", variable: "POCL_AFFINITY" });
+      console.log(state === "granted" ? Deno.env.get("POCL_AFFINITY") : state);`;
+    const chosen = { env: { POCL_AFFINITY: "0" } };
+    const silent = { permissions: ["--allow-ffi", "--allow-import"] };
+    const runs = await Promise.all([
+      runChild(source),
+      runChild(source, chosen),
+      runChild(source, silent),
+    ]);
+    assertEquals(runs.map(({ out }) => out), ["1", "0", "prompt"]);
+  },
+});
