@@ -77,7 +77,7 @@ const [code, counts] = await runTests(Deno.args, withOpenCL);
 Deno.exitCode = code;
 if (!withOpenCL) {
   console.log(
-    `${counts.ignored} of ${counts.all} tests were left out, and with them the examples in the ` +
+    `${counts.ignored} of ${counts.all} tests were left out, as were the examples in the ` +
       `documentation of ${openCLDocs.join(", ")}: they need an OpenCL platform. ` +
       "Install a GPU driver, or PoCL (Debian, Ubuntu: apt install pocl-opencl-icd).",
   );
