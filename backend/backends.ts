@@ -1,10 +1,10 @@
 /**
  * The engine of each device, made on first use.
  */
-import { setActiveDevice, unregisterDeviceMemory } from "../memory/mod.ts";
+import { setActiveDevice, setDeviceOpener, unregisterDeviceMemory } from "../memory/mod.ts";
 import type { Backend } from "./backend.ts";
 import { CPUBackend } from "./cpu/cpu_backend.ts";
-import type { DeviceHandle } from "./device_handle.ts";
+import { DeviceHandle } from "./device_handle.ts";
 import { manager } from "./devices.ts";
 import { OpenCLBackend } from "./opencl/opencl_backend.ts";
 
@@ -33,9 +33,9 @@ export function takeBackends(): Backend[] {
   return taken;
 }
 
-// The memory facade knows devices only as objects: it asks here for the one that is active.
-setActiveDevice(() => {
-  const handle = manager.active;
-  backendOf(handle); // registers the memory
-  return handle;
+// The memory facade knows devices only as objects: it asks here for the one that is active, and for
+// the memory of one that has not been used yet.
+setActiveDevice(() => manager.active);
+setDeviceOpener((device) => {
+  if (device instanceof DeviceHandle) backendOf(device);
 });

@@ -62,7 +62,9 @@ export type {
 export {
   deviceMemoryOf,
   registerDeviceMemory,
+  registeredMemories,
   setActiveDevice,
+  setDeviceOpener,
   unregisterDeviceMemory,
 } from "./registry.ts";
 export {

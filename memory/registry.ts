@@ -6,6 +6,7 @@ type AnyDeviceMemory = DeviceMemory<any>;
 const memories = new Map<object, AnyDeviceMemory>();
 const watchers = new Set<(memory: AnyDeviceMemory) => void>();
 let activeDevice: (() => object) | null = null;
+let openDevice: ((device: object) => void) | null = null;
 
 /**
  * Makes a device known to {@linkcode memory}.
@@ -29,6 +30,11 @@ export function setActiveDevice(resolver: () => object): void {
   activeDevice = resolver;
 }
 
+/** Says how a device that has no memory yet gets one: `open` registers it, or does nothing. */
+export function setDeviceOpener(open: (device: object) => void): void {
+  openDevice = open;
+}
+
 /**
  * The memory of a registered device.
  *
@@ -40,6 +46,7 @@ export function deviceMemoryOf(device?: object): AnyDeviceMemory {
   if (key === undefined) {
     throw new TypeError("No device is active: pass one, or ask for a device first");
   }
+  if (!memories.has(key)) openDevice?.(key);
   const memory = memories.get(key);
   if (memory === undefined) {
     throw new TypeError(
