@@ -1,4 +1,5 @@
 import { PoolBase, type Request } from "./base_pool.ts";
+import { roundUp } from "./bytes.ts";
 import type { FenceEvent, FenceQueue } from "./fences.ts";
 import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
@@ -55,7 +56,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   }
 
   protected override take({ nbytes, flags, queue }: Request): Block<B> | null {
-    const bucket = this.#bucket(this.bucketSize(nbytes), flags);
+    const bucket = this.#bucket(this.#sizeFor(nbytes), flags);
     const block = takeFree(bucket, queue) ?? this.#create(bucket);
     if (block !== null) bucket.live++;
     return block;
@@ -82,7 +83,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   }
 
   protected override adopt({ nbytes, flags, queue }: Request): number {
-    const { free, size } = this.#bucket(this.bucketSize(nbytes), flags);
+    const { free, size } = this.#bucket(this.#sizeFor(nbytes), flags);
     const block = free.find((block) => block.queue !== queue && block.queue !== undefined);
     if (block === undefined) return 0;
     this.order(queue, block.queue, block.fence === null ? [] : [block.fence]);
@@ -90,6 +91,13 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     block.queue = queue;
     block.fence = this.fenceOn(queue);
     return size;
+  }
+
+  /** The bucket, or just the request where only that is within the limit or the largest buffer. */
+  #sizeFor(nbytes: number): number {
+    const bucket = this.bucketSize(nbytes);
+    const fits = bucket <= this.limitBytes && bucket <= this.source.maxAllocationBytes;
+    return fits ? bucket : roundUp(nbytes, this.source.alignment);
   }
 
   #bucket(size: number, flags: bigint | undefined): Bucket<B> {

@@ -1,5 +1,5 @@
 import type { Buffer, CommandQueue } from "../ffi/mod.ts";
-import { formatBytes, MiB } from "./bytes.ts";
+import { checkByteCount, formatBytes, MiB } from "./bytes.ts";
 import { captureStack, placeOf, userFrames } from "./call_stack.ts";
 import { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
@@ -117,6 +117,7 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
   }
 
   override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+    checkByteCount(nbytes, "allocate");
     if (nbytes === 0) return super.allocate(0, options);
     const handle = new GuardedHandle(this, this.#borrow(nbytes, options), nbytes);
     this.#access.fill(handle.buffer, GUARD, nbytes, GUARD_BYTES);

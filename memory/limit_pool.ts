@@ -1,4 +1,5 @@
 import type { Buffer } from "../ffi/mod.ts";
+import { checkByteCount } from "./bytes.ts";
 import { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
@@ -37,6 +38,7 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
   }
 
   override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+    checkByteCount(nbytes, "allocate");
     if (this.#held + nbytes > this.maxBytes) throw this.#exceeded(nbytes);
     const handle = super.allocate(nbytes, options);
     this.#held += handle.bucketSize;

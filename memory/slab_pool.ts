@@ -236,10 +236,10 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     if (!this.#divides) return [size];
     if (size > this.segmentBytes / 2) return [roundUp(size, LARGE_GRANULARITY), size];
     const sizes: number[] = [];
-    for (let nbytes = this.segmentBytes; nbytes >= size; nbytes /= 2) {
+    for (let nbytes = this.segmentBytes; nbytes > size; nbytes /= 2) {
       sizes.push(roundUp(nbytes, this.#granularity));
     }
-    return sizes;
+    return [...sizes, size];
   }
 
   #sliceOf(chunk: Chunk): Slice<B> {
