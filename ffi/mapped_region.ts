@@ -43,10 +43,12 @@ export class MappedRegion extends OpenCLObject<"Mem"> {
   unmap(): Event {
     if (this.#unmapped !== null) return this.#unmapped;
     this.#bytes.buffer.transfer(0);
-    this.#unmapped = enqueueUnmap(this.#queue, this.unsafeHandle, this.#address);
-    this.event.release();
-    super.release();
-    return this.#unmapped;
+    try {
+      return this.#unmapped = enqueueUnmap(this.#queue, this.unsafeHandle, this.#address);
+    } finally {
+      this.event.release();
+      super.release();
+    }
   }
 
   /** The same as `unmap()`, for `using`. */

@@ -7,7 +7,7 @@ import { sourceExcerpt } from "./build_log.ts";
 import { ProgramBuildInfo, ProgramInfo, Status } from "./constants.ts";
 import type { Context } from "./context.ts";
 import { Device } from "./device.ts";
-import { check, KernelBuildError } from "./errors.ts";
+import { check, KernelBuildError, OpenCLError } from "./errors.ts";
 import { type PropertyTypes, readers } from "./info.ts";
 import { Kernel } from "./kernel.ts";
 import { cl } from "./library.ts";
@@ -280,10 +280,20 @@ export class Program extends OpenCLObject<"Program"> {
     );
   }
 
+  /** That the log cannot be read must not hide that the build failed. */
+  #logOrWhy(device: Device): string {
+    try {
+      return this.log(device);
+    } catch (error) {
+      if (error instanceof OpenCLError) return `The log cannot be read: ${error.message}`;
+      throw error;
+    }
+  }
+
   #check(status: number, call: string): void {
     if (status >= 0) return;
     const logs = buildFailures.includes(status)
-      ? this.context.devices.map((device) => this.log(device)).filter((log) => log !== "")
+      ? this.context.devices.map((device) => this.#logOrWhy(device)).filter((log) => log !== "")
       : [];
     checkBuild(status, call, this.#source, logs.join("\n"));
   }
