@@ -8,6 +8,7 @@ import { countUnhandled, InterruptedError, interruptible } from "./interruption.
 import { checkSignalOptions, graceMs } from "./options.ts";
 import { dieBy, listenForSignals, stopListening } from "./signals.ts";
 import { waitSync } from "./waits.ts";
+import { tellWatchdogEnding } from "./watchdog.ts";
 
 let installed = false;
 
@@ -40,6 +41,7 @@ export function uninstallLifecycle(): void {
 
 /** The normal end and Deno.exit. Without the listeners first, Ctrl+C would be swallowed here. */
 function finishQueues(): void {
+  tellWatchdogEnding();
   stopListening();
   setWaitPolicy(null);
   for (const queue of liveQueues()) queue.finishSync();

@@ -39,7 +39,7 @@ let noticed = false;
 const insideListener: AsyncLocalStorage<true> = new AsyncLocalStorage();
 let drained = Promise.withResolvers<void>();
 let error: InterruptedError = new InterruptedError();
-let delivered = 0;
+let receivers = 0;
 let unhandled = 0;
 let controller = new AbortController();
 
@@ -56,6 +56,11 @@ let controller = new AbortController();
  * ```
  */
 export let interruptSignal: AbortSignal = controller.signal;
+
+/** Whether no interruption is under way, or the last one was followed by a rearm. */
+export function isCalm(): boolean {
+  return phase === "calm";
+}
 
 /** Starts an interruption; false when one is under way or was not yet rearmed. */
 export function beginInterruption(): boolean {
@@ -74,6 +79,7 @@ export function completeInterruption(cause?: unknown): void {
   if (phase !== "draining") return;
   phase = "interrupted";
   error = cause === undefined ? error : new InterruptedError(error.message, { cause });
+  receivers = waiting;
   told = noticed = waiting > 0;
   drained.resolve();
   insideListener.run(true, () => controller.abort(error));
@@ -87,7 +93,7 @@ export function resetInterruption(): void {
   phase = "calm";
   drained = Promise.withResolvers();
   error = new InterruptedError();
-  delivered = unhandled = 0;
+  receivers = unhandled = 0;
   told = noticed = false;
   controller = new AbortController();
   interruptSignal = controller.signal;
@@ -115,9 +121,9 @@ function isUndelivered(): boolean {
   return false;
 }
 
-/** The interrupt's error, counted as delivered. */
+/** The interrupt's error, for one that is told of it. */
 export function deliver(): InterruptedError {
-  delivered++;
+  receivers = Math.max(receivers, 1);
   told = noticed = true;
   return error;
 }
@@ -148,5 +154,5 @@ export async function interruptible<T>(wait: Promise<T>): Promise<T> {
 
 /** Counts an interrupt that no user code caught; true when none of its receivers did. */
 export function countUnhandled(): boolean {
-  return ++unhandled >= delivered;
+  return ++unhandled >= receivers;
 }

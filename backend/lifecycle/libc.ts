@@ -21,11 +21,15 @@ export function libc(): Libc | null {
   return opened === undefined ? opened = open() : opened;
 }
 
+/** The library's name, or null where it is not known or may not be opened. */
+export function libcName(): string | null {
+  const allowed = Deno.permissions.querySync({ name: "ffi" }).state === "granted";
+  return allowed ? names[Deno.build.os] ?? null : null;
+}
+
 function open(): Libc | null {
-  const name = names[Deno.build.os];
-  if (name === undefined || Deno.permissions.querySync({ name: "ffi" }).state !== "granted") {
-    return null;
-  }
+  const name = libcName();
+  if (name === null) return null;
   try {
     return Deno.dlopen(name, functions).symbols;
   } catch (error) {

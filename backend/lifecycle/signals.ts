@@ -6,12 +6,14 @@ import { drain, napSync } from "./draining.ts";
 import {
   beginInterruption,
   completeInterruption,
+  isCalm,
   isNoticed,
   resetInterruption,
 } from "./interruption.ts";
 import { exitNow } from "./libc.ts";
 import { arm, disarm, type EndingSignal } from "./native_handlers.ts";
 import { graceMs, handlesSignals, setSignalOptions, type SignalOptions } from "./options.ts";
+import { tellWatchdogRearmed, tellWatchdogSeen } from "./watchdog.ts";
 
 const statuses: Record<EndingSignal, number> = { SIGINT: 130, SIGTERM: 143 };
 const listeners: Record<EndingSignal, () => void> = {
@@ -21,6 +23,8 @@ const listeners: Record<EndingSignal, () => void> = {
 const all = Object.keys(listeners) as EndingSignal[];
 const listening = new Set<EndingSignal>();
 let active = false;
+/** The next call of SIGINT's listener is for a signal that was dealt with. */
+let isStale = false;
 
 /** Starts to listen, unless the user wants to do it alone. What `nohup` ignores stays ignored. */
 export function listenForSignals(): void {
@@ -35,11 +39,19 @@ export function stopListening(): void {
 }
 
 function listen(signal: EndingSignal): void {
-  if (listening.has(signal) || ignoredSignals()?.includes(signal)) return;
+  if (ignoredSignals()?.includes(signal)) return;
   if (signal === "SIGTERM" && Deno.build.os === "windows") return; // has no such event
-  Deno.addSignalListener(signal, listeners[signal]);
+  if (!listening.has(signal)) Deno.addSignalListener(signal, listeners[signal]);
   listening.add(signal);
   arm(signal);
+}
+
+/**
+ * A blocked wait saw SIGINT and acted upon it. Deno still has to tell the listener, which stays
+ * for that: a listener taken away and added again by `rearm()` would take it for a new signal.
+ */
+export function expectStaleInterrupt(): void {
+  isStale = true;
 }
 
 /** Takes our listener away, so that the next such signal has its default action at once. */
@@ -50,6 +62,12 @@ export function muteSignals(signal: EndingSignal): void {
 }
 
 async function interrupt(): Promise<void> {
+  if (isStale) {
+    isStale = false;
+    if (!isCalm()) muteSignals("SIGINT");
+    return;
+  }
+  tellWatchdogSeen();
   muteSignals("SIGINT");
   if (!beginInterruption()) return;
   const { finished, errors } = await drain(performance.now() + graceMs());
@@ -118,5 +136,6 @@ export function configureSignals(options: SignalOptions): void {
  */
 export function rearm(): void {
   resetInterruption();
+  tellWatchdogRearmed();
   if (active) listenForSignals();
 }

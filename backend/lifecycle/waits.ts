@@ -7,13 +7,15 @@ import {
   beginInterruption,
   completeInterruption,
   deliver,
+  isCalm,
   isDraining,
   throwIfInterrupted,
 } from "./interruption.ts";
 import { exitNow } from "./libc.ts";
 import { hasFired } from "./native_handlers.ts";
 import { graceMs } from "./options.ts";
-import { dieBy, muteSignals } from "./signals.ts";
+import { dieBy, expectStaleInterrupt } from "./signals.ts";
+import { tellWatchdogSeen } from "./watchdog.ts";
 
 const SPIN_MS = 0.05;
 const MIN_NAP_MS = 0.02;
@@ -47,15 +49,19 @@ export function obeySignals(): void {
     drainSync(performance.now() + graceMs());
     dieBy("SIGTERM");
   }
-  if (isDraining() || hasFired("SIGINT")) interruptSync();
+  if (isDraining()) interruptSync(); // by the listener; another task began this wait
+  if (isCalm() && hasFired("SIGINT")) {
+    beginInterruption();
+    expectStaleInterrupt();
+    interruptSync();
+  }
 }
 
+/** From the first signal on the disposition is the default one: a second ends the program. */
 function interruptSync(): never {
-  beginInterruption(); // false when the listener did it, and this wait was begun by another task
+  tellWatchdogSeen();
   const { finished, errors } = drainSync(performance.now() + graceMs());
   if (!finished) exitNow(130);
-  // Until here the disposition was the default one, so that a second Ctrl+C ended the program.
-  muteSignals("SIGINT");
   completeInterruption(errors[0]);
   throw deliver();
 }

@@ -2,10 +2,12 @@
  * Runs programs from outside: real signals, exit statuses, times.
  */
 
-/** A signal and how long after the program is ready it is sent. */
+/** A signal and when it is sent. */
 export interface Delivery {
   readonly signal: Deno.Signal;
+  /** Milliseconds after the program is ready, or after it said `after`. */
   readonly atMs: number;
+  readonly after?: string;
 }
 
 /** What became of a program. */
@@ -32,6 +34,7 @@ export interface RunOptions {
   readonly timeoutMs?: number;
 }
 
+/** What a program says when signals may come. */
 const READY = "ready";
 
 /** Runs a module as a program of its own until it ends. */
@@ -39,20 +42,23 @@ export async function run(module: URL, options: RunOptions = {}): Promise<Ending
   const { args = [], flags = ["-A"], deliveries = [], timeoutMs = 20_000 } = options;
   const command = ["run", "--no-check", "--quiet", ...flags, module.href, ...args];
   const child = start(command, options);
-  const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
-  const { text: out, ready } = readUntilClosed(child.stdout);
+  const timers = [setTimeout(() => child.kill("SIGKILL"), timeoutMs)];
+  const out = new Output(child.stdout);
   const err = new Response(child.stderr).text();
-  await ready;
-  let last = performance.now();
-  const timers = deliveries.map(({ signal, atMs }) =>
-    setTimeout(() => {
-      last = performance.now();
-      child.kill(signal);
-    }, atMs)
-  );
+  let last = 0;
+  for (const { signal, atMs, after = READY } of deliveries) {
+    void out.said(after).then((said) => {
+      if (!said) return;
+      timers.push(setTimeout(() => {
+        last = performance.now();
+        child.kill(signal);
+      }, atMs));
+    });
+  }
+  if (await out.said(READY)) last = performance.now();
   const status = await child.status;
-  const ending = { out: await out, err: await err, ms: performance.now() - last };
-  for (const pending of [timer, ...timers]) clearTimeout(pending);
+  const ending = { out: await out.text, err: await err, ms: performance.now() - last };
+  timers.forEach(clearTimeout);
   return { code: status.signal ? null : status.code, signal: status.signal, ...ending };
 }
 
@@ -70,23 +76,59 @@ function start(args: string[], { env = {}, ignored = [] }: RunOptions): Deno.Chi
     .spawn();
 }
 
-function readUntilClosed(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-): { text: Promise<string>; ready: Promise<void> } {
-  const { promise: ready, resolve } = Promise.withResolvers<void>();
-  async function read(): Promise<string> {
-    let text = "";
-    for await (const chunk of stream.pipeThrough(new TextDecoderStream())) {
-      text += chunk;
-      if (text.includes(READY)) resolve();
-    }
-    resolve();
-    return text;
+/** What a program says, while it says it. */
+class Output {
+  /** All of it, once the stream is closed: no process holds its other end any more. */
+  readonly text: Promise<string>;
+  #soFar = "";
+  #closed = false;
+  #wake = Promise.withResolvers<void>();
+
+  constructor(stream: ReadableStream<Uint8Array<ArrayBuffer>>) {
+    this.text = this.#read(stream);
   }
-  return { text: read(), ready };
+
+  /** Waits until the program said `words`; false when it ended without. */
+  async said(words: string): Promise<boolean> {
+    while (!this.#soFar.includes(words)) {
+      if (this.#closed) return false;
+      await this.#wake.promise;
+    }
+    return true;
+  }
+
+  async #read(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
+    for await (const chunk of stream.pipeThrough(new TextDecoderStream())) {
+      this.#soFar += chunk;
+      this.#tell();
+    }
+    this.#closed = true;
+    this.#tell();
+    return this.#soFar;
+  }
+
+  #tell(): void {
+    const { resolve } = this.#wake;
+    this.#wake = Promise.withResolvers();
+    resolve();
+  }
 }
 
 /** "exit 130" or "SIGINT": how a program ended, in the words of the table in the README. */
 export function describe({ code, signal }: Ending): string {
   return signal ?? `exit ${code}`;
+}
+
+/** Programs at a time; most of them only wait for a signal. */
+const CONCURRENCY = 4;
+
+/** Runs every job, a few at a time, and returns the results in the jobs' order. */
+export async function runAll<T>(jobs: readonly (() => Promise<T>)[]): Promise<T[]> {
+  const results: T[] = [];
+  const waiting = jobs.entries();
+  async function work(): Promise<void> {
+    for (const [index, job] of waiting) results[index] = await job();
+  }
+  await Promise.all(Array.from({ length: CONCURRENCY }, work));
+  return results;
 }

@@ -18,10 +18,14 @@ function ready(): void {
   console.log("ready");
 }
 
+function nap(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
 const states: Record<string, () => unknown> = {
   async idle() {
     ready();
-    await new Promise((resolve) => setTimeout(resolve, ms));
+    await nap(ms);
   },
 
   async short() {
@@ -30,7 +34,7 @@ const states: Record<string, () => unknown> = {
       busy(ms);
       await queue.finish();
     });
-    await new Promise((resolve) => setTimeout(resolve, 500)); // SIGTERM ends the program meanwhile
+    await nap(500); // SIGTERM ends the program meanwhile
   },
 
   async long() {
@@ -65,6 +69,7 @@ const states: Record<string, () => unknown> = {
     new Program(handle.context!, source).build();
     busy(1);
     await queue.finish();
+    await nap(500); // SIGTERM ends the program meanwhile
   },
 
   async worker() {

@@ -1,0 +1,205 @@
+/**
+ * Programs that end in other ways than those of the matrix: `endings_program.ts CASE`.
+ */
+import { manager } from "../../backend/devices.ts";
+import { InterruptedError, interruptSignal } from "../../backend/lifecycle/interruption.ts";
+import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
+import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
+import { TransferEngine } from "../../backend/opencl/transfers.ts";
+import { Buffer } from "../../ffi/mod.ts";
+import { busyDevice } from "./busy.ts";
+
+const SHORT = 700, LONG = 60_000;
+const [name] = Deno.args;
+if (name === "switched-off") configureSignals({ enabled: false });
+
+const handle = manager.default("cl");
+const queue = handle.queue!;
+const busy = busyDevice(handle);
+
+function ready(): void {
+  console.log("ready");
+}
+
+function nap(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+function isInterrupt(error: unknown): error is InterruptedError {
+  if (error instanceof InterruptedError) return true;
+  throw error;
+}
+
+function listenMyself(): Promise<void> {
+  let count = 0;
+  Deno.addSignalListener("SIGINT", () => {
+    console.log(`mine ${++count}`);
+    if (count === 2) Deno.exit(7);
+  });
+  ready();
+  return nap(LONG);
+}
+
+const cases: Record<string, () => unknown> = {
+  end() {
+    busy(SHORT);
+    ready();
+  },
+
+  exit() {
+    busy(SHORT);
+    ready();
+    Deno.exit(3);
+  },
+
+  throw() {
+    busy(SHORT);
+    ready();
+    throw new Error("boom");
+  },
+
+  "throw-long"() {
+    busy(LONG);
+    ready();
+    throw new Error("boom");
+  },
+
+  async "throw-later"() {
+    busy(SHORT);
+    ready();
+    setTimeout(() => {
+      throw new Error("boom");
+    });
+    await nap(LONG);
+  },
+
+  async uncaught() {
+    busy(SHORT);
+    ready();
+    await queue.finish();
+  },
+
+  async "uncaught-beside-saving"() {
+    busy(SHORT);
+    ready();
+    void queue.finish(); // nobody catches this one
+    await queue.finish().catch(isInterrupt);
+    await nap(200);
+    console.log("saved");
+  },
+
+  "own-listener": listenMyself,
+  "switched-off": listenMyself,
+
+  async rearm() {
+    busy(SHORT);
+    ready();
+    await queue.finish().catch(isInterrupt);
+    const first = interruptSignal;
+    rearm();
+    console.log(first.aborted, interruptSignal.aborted);
+    busy(SHORT);
+    await queue.finish().catch(isInterrupt);
+    console.log("again", interruptSignal.aborted);
+  },
+
+  async "rearm-sync"() {
+    busy(SHORT);
+    ready();
+    interruptedSync();
+    rearm();
+    await nap(10); // the listener of the first signal has nothing to do any more
+    console.log(interruptSignal.aborted);
+    busy(SHORT);
+    interruptedSync();
+    console.log("again", interruptSignal.aborted);
+  },
+
+  async "saving-listener"() {
+    const buffer = new Buffer(handle.context!, 4, { data: new Float32Array([42]) });
+    interruptSignal.addEventListener("abort", async () => {
+      const saved = new Float32Array(1);
+      await new TransferEngine(queue).read(buffer, 0, new Uint8Array(saved.buffer));
+      console.log("saved", saved[0]);
+      Deno.exit(130);
+    });
+    ready();
+    await nap(LONG);
+  },
+
+  async "saving-after-catch"() {
+    const transfers = new TransferEngine(queue);
+    const buffer = new Buffer(handle.context!, 4, { data: new Float32Array([42]) });
+    busy(SHORT);
+    ready();
+    await queue.finish().catch(isInterrupt);
+    const saved = new Float32Array(1);
+    await transfers.read(buffer, 0, new Uint8Array(saved.buffer));
+    transfers.readSync(buffer, 0, new Uint8Array(saved.buffer));
+    console.log("saved", saved[0]);
+  },
+
+  async "launching-loop"() {
+    const transfers = new TransferEngine(queue);
+    ready();
+    try {
+      for (;;) {
+        busy(1);
+        transfers.afterLaunch();
+        await nap(0);
+      }
+    } catch (error) {
+      if (isInterrupt(error)) console.log("saved");
+    }
+  },
+
+  "launching-loop-sync"() {
+    const transfers = new TransferEngine(queue);
+    ready();
+    try {
+      for (;;) {
+        busy(0);
+        transfers.afterLaunch();
+      }
+    } catch (error) {
+      if (isInterrupt(error)) console.log("saved");
+    }
+  },
+
+  async long() {
+    busy(LONG);
+    ready();
+    await queue.finish();
+  },
+
+  async survive() {
+    busy(SHORT);
+    ready();
+    await queue.finish();
+    console.log("survived");
+  },
+
+  async "watchdog-loop"() {
+    using _ = await startWatchdog();
+    ready();
+    for (;;); // as blind to signals as a foreign call
+  },
+
+  async "watchdog-over"() {
+    {
+      using _ = await startWatchdog();
+    }
+    ready();
+    await nap(100);
+  },
+};
+
+function interruptedSync(): void {
+  try {
+    queue.finishSync();
+  } catch (error) {
+    isInterrupt(error);
+  }
+}
+
+await cases[name!]!();

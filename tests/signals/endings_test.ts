@@ -1,0 +1,246 @@
+import { assertEquals } from "@std/assert";
+import { hasOpenCL } from "../opencl.ts";
+import { describe, type Ending, run, runAll, type RunOptions } from "./driver.ts";
+
+const GRACE = 700;
+const ignore = Deno.build.os === "windows" || !hasOpenCL;
+const program = new URL("endings_program.ts", import.meta.url);
+
+interface Case {
+  /** The argument of the program. */
+  readonly program: string;
+  readonly title: string;
+  readonly options?: RunOptions;
+  readonly graceMs?: number;
+  readonly ending: string;
+  /** What it says on stdout after "ready". */
+  readonly said?: string;
+  /** What it says on stderr; nothing by default. */
+  readonly complains?: RegExp;
+  /** Milliseconds from the last signal (or from ready) to the end. */
+  readonly atLeast?: number;
+  readonly atMost?: number;
+}
+
+function sigint(...times: number[]): RunOptions {
+  return { deliveries: times.map((atMs) => ({ signal: "SIGINT", atMs })) };
+}
+
+/** A second Ctrl+C, once the program said that it is ready for it. */
+function sigintAgain(after: string): RunOptions {
+  const signal = "SIGINT";
+  return { deliveries: [{ signal, atMs: 100 }, { signal, atMs: 100, after }] };
+}
+
+const libOpenCL = `/usr/lib/${Deno.build.arch}-linux-gnu/libOpenCL.so.1`;
+const isDebian = hasOpenCL && Deno.build.os === "linux" && exists(libOpenCL);
+
+const cases: readonly Case[] = [
+  { program: "end", title: "a normal end finishes the queues", ending: "exit 0", atLeast: 400 },
+  { program: "exit", title: "Deno.exit finishes the queues", ending: "exit 3", atLeast: 400 },
+  {
+    program: "throw",
+    title: "an uncaught error finishes the queues",
+    ending: "exit 1",
+    complains: /boom/,
+    graceMs: 10_000,
+    atLeast: 400,
+  },
+  {
+    program: "throw-later",
+    title: "an uncaught error in a timer finishes the queues",
+    ending: "exit 1",
+    complains: /boom/,
+    graceMs: 10_000,
+    atLeast: 400,
+  },
+  {
+    program: "throw-long",
+    title: "an uncaught error waits no longer than the grace window",
+    ending: "exit 1",
+    complains: /boom/,
+    atLeast: GRACE - 50,
+    atMost: GRACE + 1500,
+  },
+  {
+    program: "uncaught",
+    title: "an uncaught InterruptedError ends as Ctrl+C does, without a stack trace",
+    options: sigint(100),
+    graceMs: 10_000,
+    ending: "SIGINT",
+  },
+  {
+    program: "uncaught-beside-saving",
+    title: "an interrupted call that nobody catches does not stop another one's saving",
+    options: sigint(100),
+    graceMs: 10_000,
+    ending: "exit 130",
+    said: "saved",
+  },
+  {
+    program: "own-listener",
+    title: "with NETCL_SIGNALS=0 the user's listener gets every signal",
+    options: { ...sigint(100, 300), env: { NETCL_SIGNALS: "0" } },
+    ending: "exit 7",
+    said: "mine 1\nmine 2",
+  },
+  {
+    program: "switched-off",
+    title: "with configureSignals({ enabled: false }) as well",
+    options: sigint(100, 300),
+    ending: "exit 7",
+    said: "mine 1\nmine 2",
+  },
+  {
+    program: "own-listener",
+    title: "a user's listener beside ours gets every signal",
+    options: sigint(100, 300),
+    graceMs: 10_000,
+    ending: "exit 7",
+    said: "mine 1\nmine 2",
+  },
+  {
+    program: "rearm",
+    title: "after rearm() Ctrl+C is a first one again",
+    options: sigintAgain("true false"),
+    graceMs: 10_000,
+    ending: "exit 0",
+    said: "true false\nagain true",
+  },
+  {
+    program: "rearm-sync",
+    title: "after rearm() Ctrl+C is a first one again, also for synchronous waits",
+    options: sigintAgain("false"),
+    graceMs: 10_000,
+    ending: "exit 0",
+    said: "false\nagain true",
+  },
+  {
+    program: "saving-listener",
+    title: "a listener of interruptSignal can read from the device",
+    options: sigint(100),
+    ending: "exit 130",
+    said: "saved 42",
+  },
+  {
+    program: "saving-after-catch",
+    title: "code that caught the InterruptedError can read from the device",
+    options: sigint(100),
+    graceMs: 10_000,
+    ending: "exit 0",
+    said: "saved 42",
+  },
+  {
+    program: "launching-loop",
+    title: "a loop that only launches is interrupted",
+    options: sigint(300),
+    graceMs: 10_000,
+    ending: "exit 0",
+    said: "saved",
+  },
+  {
+    program: "launching-loop-sync",
+    title: "a synchronous loop that only launches is interrupted",
+    options: sigint(300),
+    graceMs: 10_000,
+    ending: "exit 0",
+    said: "saved",
+  },
+  {
+    program: "survive",
+    title: "a background job that ignores SIGINT keeps ignoring it",
+    options: { ...sigint(100), ignored: ["SIGINT"] },
+    ending: "exit 0",
+    said: "survived",
+  },
+  {
+    program: "watchdog-loop",
+    title: "the watchdog ends a blocked program after the grace window",
+    options: sigint(100),
+    ending: "exit 130",
+    atLeast: GRACE - 50,
+    atMost: GRACE + 1500,
+  },
+  {
+    program: "watchdog-loop",
+    title: "with the watchdog a second Ctrl+C ends a blocked program at once",
+    options: sigint(100, 300),
+    graceMs: 10_000,
+    ending: "SIGINT",
+    atMost: 1500,
+  },
+  { program: "watchdog-over", title: "a watchdog can be ended", ending: "exit 0" },
+  {
+    program: "long",
+    title: "without libc a device that stays busy is left by SIGKILL",
+    options: { ...sigint(100), flags: ["--allow-env", "--allow-read", `--allow-ffi=${libOpenCL}`] },
+    ending: "SIGKILL",
+    atLeast: GRACE - 50,
+  },
+];
+
+function exists(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+function faults(ending: Ending, expected: Case): string[] {
+  const { said = "", complains = /^$/, atLeast = 0, atMost = 10_000 } = expected;
+  const wrong: string[] = [];
+  if (describe(ending) !== expected.ending) wrong.push(`ended with ${describe(ending)}`);
+  const text = ending.out.replace("ready\n", "").trim();
+  if (text !== said) wrong.push(`said "${text}"`);
+  if (!complains.test(ending.err)) wrong.push(`wrote to stderr: ${ending.err}`);
+  if (ending.ms < atLeast || ending.ms > atMost) wrong.push(`took ${Math.round(ending.ms)} ms`);
+  return wrong;
+}
+
+function runCase({ program: name, options = {}, graceMs = GRACE }: Case): Promise<Ending> {
+  const env = { NETCL_SIGINT_GRACE_MS: String(graceMs), ...options.env };
+  return run(program, { ...options, args: [name], env });
+}
+
+Deno.test({
+  name: "programs end as they should",
+  ignore,
+  async fn(t) {
+    const runnable = cases.filter(({ options }) => !options?.flags || isDebian);
+    const endings = await runAll(runnable.map((each) => () => runCase(each)));
+    for (const [i, each] of runnable.entries()) {
+      await t.step(each.title, () => assertEquals(faults(endings[i]!, each), []));
+    }
+  },
+});
+
+Deno.test({
+  name: "the grace window is 3 seconds unless something else is asked for",
+  ignore,
+  async fn() {
+    const ending = await run(program, { args: ["long"], ...sigint(100) });
+    assertEquals(describe(ending), "exit 130");
+    assertEquals(ending.ms > 2900 && ending.ms < 4500, true, `took ${ending.ms} ms`);
+  },
+});
+
+Deno.test({
+  name: "a wrong value of a variable is told when the queue is made",
+  ignore,
+  async fn() {
+    const wrong = {
+      NETCL_SIGNALS: "yes",
+      NETCL_SIGINT_GRACE_MS: "3 s",
+    };
+    const endings = await runAll(
+      Object.entries(wrong).map(([variable, value]) => () =>
+        run(program, { args: ["end"], env: { [variable]: value } })
+      ),
+    );
+    assertEquals(endings.map((ending) => ending.code), [1, 1]);
+    assertEquals(/NETCL_SIGNALS is "yes": write 0 or 1/.test(endings[0]!.err), true);
+    assertEquals(/NETCL_SIGINT_GRACE_MS is "3 s": write a whole/.test(endings[1]!.err), true);
+  },
+});
