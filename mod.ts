@@ -21,6 +21,8 @@ export {
   manager,
   Node,
   type Op,
+  profiler,
+  type ProfilerCounters,
   type RandomStream,
   type ReduceFn,
   type Shape,

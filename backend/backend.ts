@@ -27,6 +27,10 @@ export interface Launch {
   run(inputs: readonly Block[], outputs: readonly Block[]): void;
   /** Its name in traces. */
   readonly name: string;
+  /** What runs, in the language of the backend. */
+  readonly source: string;
+  /** Bytes that it must move at least. */
+  readonly bytes: number;
 }
 
 /** A place where kernels run. */

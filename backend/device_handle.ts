@@ -114,7 +114,7 @@ export class DeviceHandle implements DeviceDescription {
     if (context === null) return null;
     if (this.#queue === null) {
       installLifecycle();
-      this.#queue = new CommandQueue(context, this.clDevice!);
+      this.#queue = new CommandQueue(context, this.clDevice!, { profiling: true });
     }
     return this.#queue;
   }

@@ -44,4 +44,6 @@ export {
   sizeOf,
   stridesOf,
 } from "./graph/shape.ts";
+export { profiler, type ProfilerCounters } from "./profiler.ts";
 export { realize, withBlock } from "./realize.ts";
+export { record, type RecordedLaunch, type Recording } from "./recording.ts";

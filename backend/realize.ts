@@ -2,6 +2,7 @@
 import { Storage } from "../memory/mod.ts";
 import type { Backend, Block, Launch } from "./backend.ts";
 import { dtypes } from "./graph/dtype.ts";
+import { activeRecording } from "./recording.ts";
 import type { Node, Storage as AnyStorage } from "./graph/node.ts";
 import { type Schedule, schedule } from "./graph/schedule.ts";
 
@@ -16,6 +17,11 @@ export function realize(backend: Backend, nodes: readonly Node[]): void {
  * when `use` is done.
  */
 export function withBlock<T>(backend: Backend, node: Node, use: (block: Block) => T): T {
+  if (activeRecording()) {
+    throw new Error(
+      "Cannot read a value inside a compiled function: return the tensor and read it outside",
+    );
+  }
   if (node.storage) return use(node.storage.handle);
   const plan = schedule([node]);
   const blocks = run(backend, plan);
@@ -106,6 +112,7 @@ function enqueue(
   plan.kernels.forEach(({ inputs, outputs }, k) => {
     const reads = inputs.map(blockOf), writes = outputs.map(blockOf);
     launches[k]!.run(reads, writes);
+    activeRecording()?.add(launches[k]!, inputs, reads, writes);
     for (const node of dying[k]!) {
       blocks.get(node)!.release();
       blocks.delete(node);

@@ -38,6 +38,18 @@ const abandoned = new FinalizationRegistry<Held>((held) => {
 });
 
 let made = 0;
+let assignmentObserver: ((tensor: Tensor) => void) | null = null;
+
+/** Tells `observer` of every `assign` while `fn` runs. */
+export function observeAssignments<T>(observer: (tensor: Tensor) => void, fn: () => T): T {
+  const former = assignmentObserver;
+  assignmentObserver = observer;
+  try {
+    return fn();
+  } finally {
+    assignmentObserver = former;
+  }
+}
 
 /** Lifetime, reading and bookkeeping of a tensor. */
 export abstract class TensorBase implements Disposable {
@@ -302,7 +314,19 @@ export abstract class TensorBase implements Disposable {
     this.#held.former = former;
     this.#node = this.#held.node = next;
     next.token = this.#held;
+    assignmentObserver?.(this.#self());
     return this;
+  }
+
+  /** Replaces the node by one with the same shape and type; the former value is let go at once. */
+  replaceNode(node: Node): void {
+    const former = this.node;
+    node.hold();
+    node.token = this.#held;
+    former.token = null;
+    this.#node = this.#held.node = node;
+    this.dropFormer();
+    former.drop();
   }
 
   /** Gives back the value that `assign` replaced, which is otherwise kept until the next one. */

@@ -8,6 +8,7 @@ export { Tensor } from "./tensor.ts";
 export { realizeAll } from "./base.ts";
 export type { NestedArray } from "./base.ts";
 export type { HostData, TensorOptions } from "./creation.ts";
+export { compile } from "./compile.ts";
 export { DisposedError, DTypeError, ShapeError } from "./errors.ts";
 export { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 export { type BackwardOptions, type Edge, grad, type GradientFn } from "./autograd.ts";

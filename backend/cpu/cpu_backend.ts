@@ -79,6 +79,8 @@ export class CPUBackend implements Backend {
     const bytes = outputs.reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
     return {
       name: kernel.label,
+      source: script.body,
+      bytes,
       run: (reads, writes) => {
         compiled(
           reads.map((block, k) => viewOf(block, kernel.inputs[k]!)),

@@ -4,6 +4,7 @@ import type { Block, Launch } from "../backend.ts";
 import { countLaunch } from "../counters.ts";
 import type { DType } from "../graph/dtype.ts";
 import type { Parameter } from "../graph/emit.ts";
+import { activeTrace, type Trace } from "../trace.ts";
 import type { Generated } from "./codegen.ts";
 
 const scratch = new ArrayBuffer(8);
@@ -53,18 +54,20 @@ export interface LaunchContext {
 /** One kernel, ready to be enqueued with any buffers. */
 export class KernelLaunch implements Launch {
   readonly name: string;
+  readonly source: string;
+  readonly bytes: number;
   readonly #context: LaunchContext;
   readonly #kernel: Kernel;
   readonly #generated: Generated;
   readonly #global: BigUint64Array<ArrayBuffer>;
   readonly #local: BigUint64Array<ArrayBuffer>;
-  readonly #bytes: number;
 
   constructor(context: LaunchContext, kernel: Kernel, generated: Generated, bytes: number) {
     this.#context = context;
     this.#kernel = kernel;
     this.#generated = generated;
-    this.#bytes = bytes;
+    this.bytes = bytes;
+    this.source = `kernel void ${kernel.name}${generated.source}`;
     this.name = kernel.name;
     this.#global = BigUint64Array.from(generated.global, BigInt);
     this.#local = BigUint64Array.from(generated.local, BigInt);
@@ -77,8 +80,25 @@ export class KernelLaunch implements Launch {
     for (const block of outputs) kernel.setBuffer(at++, block.buffer);
     if (this.#generated.checksIndices) kernel.setBuffer(at++, this.#context.errors());
     for (const p of this.#generated.parameters) kernel.setBytes(at++, encodeParameter(p));
-    this.#context.queue.enqueueKernel(kernel, this.#global.length, this.#global, this.#local);
-    countLaunch(this.#bytes);
+    const trace = activeTrace();
+    if (trace) this.#enqueueTraced(trace);
+    else this.#context.queue.enqueueKernel(kernel, this.#global.length, this.#global, this.#local);
+    countLaunch(this.bytes);
     this.#context.afterLaunch(this.name);
+  }
+
+  #enqueueTraced(trace: Trace): void {
+    const { queue } = this.#context;
+    const enqueuedAt = performance.now();
+    const dims = this.#global.length;
+    const event = queue.enqueueKernelEvent(this.#kernel, dims, this.#global, this.#local);
+    trace.host(`enqueue ${this.name}`, enqueuedAt);
+    const times = (): { queued: number; start: number; end: number } | null => {
+      event.waitSync();
+      const profile = queue.profiling ? event.profile : null;
+      event.release();
+      return profile && { queued: profile.queued, start: profile.started, end: profile.ended };
+    };
+    trace.device({ name: this.name, bytes: this.bytes, enqueuedAt, times });
   }
 }

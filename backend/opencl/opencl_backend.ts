@@ -148,6 +148,8 @@ export class OpenCLBackend implements Backend {
   ): Launch {
     return {
       name: second!.name,
+      source: `${first!.source}\n\n${second!.source}`,
+      bytes: first!.bytes,
       run: (inputs, outputs) => {
         const blocks = between.map((b) => this.memory.allocate(b.size * dtypes[b.dtype].bytes));
         first!.run(inputs, blocks);

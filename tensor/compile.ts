@@ -1,0 +1,343 @@
+/** Compiled functions: the launches of one call, replayed for later ones. */
+import {
+  backendOf,
+  type Block,
+  type DeviceHandle,
+  Node,
+  realize,
+  record,
+  type RecordedLaunch,
+  type Recording,
+  type Token,
+} from "../backend/mod.ts";
+import { Storage } from "../memory/mod.ts";
+import { observeAssignments, realizeAll } from "./base.ts";
+import { isGradEnabled } from "./grad_mode.ts";
+import { drawStream, observeStreams } from "./random_state.ts";
+import { Tensor } from "./tensor.ts";
+
+/** Where a replay finds, or puts, the block that the recording used. */
+type Slot =
+  /** An argument of the call. */
+  | { readonly kind: "argument"; readonly index: number }
+  /** What a tensor holds at that time: a parameter, an optimizer's state. */
+  | { readonly kind: "tensor"; readonly token: Token; readonly what: string }
+  /** A value that never changes. */
+  | { readonly kind: "constant"; readonly block: Block }
+  /** Memory of the compiled function itself, for results on the way. */
+  | { readonly kind: "scratch"; readonly block: Block }
+  /** A new block with every call: a result, or a tensor's next value. */
+  | { readonly kind: "fresh"; readonly nbytes: number };
+
+interface ReplayLaunch {
+  readonly recorded: RecordedLaunch;
+  readonly inputs: readonly number[];
+  readonly outputs: readonly number[];
+}
+
+/** What becomes of a fresh block. */
+interface Target {
+  readonly slot: number;
+  readonly like: Node;
+}
+
+interface Program {
+  readonly device: DeviceHandle;
+  readonly slots: readonly Slot[];
+  readonly launches: readonly ReplayLaunch[];
+  readonly assigned: readonly (Target & { readonly tensor: Tensor })[];
+  readonly results: readonly Target[];
+  readonly streams: readonly { value: number }[];
+  /** Puts the results where the function had them. */
+  readonly rebuild: (tensors: readonly Tensor[]) => unknown;
+}
+
+/**
+ * Makes a function that records what one call launches and replays it in later calls, without
+ * building a graph. Calls are told apart by the shapes, types and devices of the tensors among the
+ * arguments, and by the other arguments themselves; the first call of a kind runs as usual, the
+ * second is recorded, all later ones are replayed.
+ *
+ * A replay reads the present values of the tensors that the function uses (parameters, optimizer
+ * state), gives assigned tensors their next values and draws new random numbers. Numbers that the
+ * function takes from elsewhere stay what they were: pass them as arguments, or keep them in tensors.
+ *
+ * @param fn A function of tensors that reads no value; typically a training step.
+ * @returns The compiled function.
+ * @throws {Error} From the call, when `fn` reads a value (`item`, `toHost`).
+ *
+ * @example
+ * ```ts
+ * import { compile, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const step = compile((x: Tensor) => x.mul(2).add(1).sum());
+ * using x = Tensor.ones([100]);
+ * for (let i = 0; i < 5; i++) {
+ *   using y = step(x);
+ *   assertEquals(await y.item(), 300);
+ * }
+ * ```
+ */
+export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
+  const programs = new Map<string, Program | "warm">();
+  const compiled = (...args: A): R => {
+    const key = keyOf(args);
+    const known = programs.get(key);
+    if (known === undefined) {
+      programs.set(key, "warm");
+      const result = fn(...args);
+      realizeAll(tensorsIn(result));
+      return result;
+    }
+    if (known !== "warm") return replay(known, args) as R;
+    const { result, program } = recordCall(fn, args);
+    programs.set(key, program);
+    scratchOf.register(compiled, program.slots);
+    return result;
+  };
+  return compiled;
+}
+
+/** Gives back the memory of compiled functions that nobody can call any more. */
+const scratchOf = new FinalizationRegistry<readonly Slot[]>((slots) => {
+  for (const slot of slots) if (slot.kind === "scratch") slot.block.release();
+});
+
+/** Tells calls apart. */
+function keyOf(args: readonly unknown[]): string {
+  const parts = args.map((arg) =>
+    arg instanceof Tensor
+      ? `${arg.dtype}[${arg.shape}]@${arg.device.selector}`
+      : `${typeof arg}:${identityOf(arg)}`
+  );
+  return `${isGradEnabled()}|${parts.join("|")}`;
+}
+
+const identities = new WeakMap<object, number>();
+let nextIdentity = 0;
+
+function identityOf(value: unknown): string {
+  if (typeof value !== "object" && typeof value !== "function" || value === null) {
+    return String(value);
+  }
+  let id = identities.get(value);
+  if (id === undefined) identities.set(value, id = nextIdentity++);
+  return `#${id}`;
+}
+
+/** The tensors in a result: itself, or within arrays and plain objects. */
+function tensorsIn(value: unknown, found: Tensor[] = []): Tensor[] {
+  if (value instanceof Tensor) found.push(value);
+  else if (Array.isArray(value)) { for (const item of value) tensorsIn(item, found); }
+  else if (isPlain(value)) { for (const item of Object.values(value)) tensorsIn(item, found); }
+  return found;
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null &&
+    Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** A copy of a result with other tensors, in the order of {@linkcode tensorsIn}. */
+function withTensors(value: unknown, next: () => Tensor): unknown {
+  if (value instanceof Tensor) return next();
+  if (Array.isArray(value)) return value.map((item) => withTensors(item, next));
+  if (!isPlain(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([k, item]) => [k, withTensors(item, next)]));
+}
+
+function recordCall<A extends unknown[], R>(
+  fn: (...args: A) => R,
+  args: A,
+): { result: R; program: Program } {
+  const given = args.filter((arg) => arg instanceof Tensor);
+  realizeAll(given);
+  const streams: { value: number }[] = [];
+  const assigned = new Set<Tensor>();
+  const { result, recording } = record(() =>
+    observeStreams(
+      (stream) => streams.push(stream),
+      () =>
+        observeAssignments((tensor) => assigned.add(tensor), () => {
+          const value = fn(...args);
+          realizeAll([...tensorsIn(value), ...[...assigned].filter((t) => !t.disposed)]);
+          return value;
+        }),
+    )
+  );
+  const results = tensorsIn(result);
+  const device = (results[0] ?? given[0] ?? [...assigned][0])?.device;
+  if (!device) {
+    throw new Error(
+      "Cannot compile a function without tensors: it takes, returns and assigns none",
+    );
+  }
+  const builder = new ProgramBuilder(device, recording, args);
+  return { result, program: builder.build(results, [...assigned], streams, result) };
+}
+
+class ProgramBuilder {
+  readonly #device: DeviceHandle;
+  readonly #recording: Recording;
+  readonly #arguments = new Map<Block, number>();
+  readonly #slots: Slot[] = [];
+  readonly #slotOf = new Map<Block, number>();
+
+  constructor(device: DeviceHandle, recording: Recording, args: readonly unknown[]) {
+    this.#device = device;
+    this.#recording = recording;
+    args.forEach((arg, index) => {
+      if (arg instanceof Tensor) this.#arguments.set(arg.node.storage!.handle, index);
+    });
+  }
+
+  build(
+    results: readonly Tensor[],
+    assigned: readonly Tensor[],
+    streams: readonly { value: number }[],
+    shape: unknown,
+  ): Program {
+    const live = assigned.filter((tensor) => !tensor.disposed);
+    const fresh = new Map<Block, number>();
+    for (const tensor of [...results, ...live]) {
+      const { handle } = tensor.node.storage!;
+      if (this.#recording.produces(handle)) fresh.set(handle, handle.nbytes);
+    }
+    this.#planScratch(fresh);
+    const launches = this.#recording.launches.map((recorded): ReplayLaunch => ({
+      recorded,
+      inputs: recorded.inputs.map((block) => this.#slot(block)),
+      outputs: recorded.outputs.map((block) => this.#slot(block)),
+    }));
+    const target = (tensor: Tensor): Target => ({
+      slot: this.#slot(tensor.node.storage!.handle, tensor.node),
+      like: new Node({ kind: "buffer" }, [], tensor.shape, tensor.dtype),
+    });
+    return {
+      device: this.#device,
+      slots: this.#slots,
+      launches,
+      assigned: live.map((tensor) => ({ ...target(tensor), tensor })),
+      results: results.map(target),
+      streams,
+      rebuild: (tensors) => {
+        let at = 0;
+        return withTensors(shape, () => tensors[at++]!);
+      },
+    };
+  }
+
+  #slot(block: Block, node = this.#recording.external.get(block)): number {
+    let slot = this.#slotOf.get(block);
+    if (slot === undefined) {
+      slot = this.#slots.push(this.#external(block, node!)) - 1;
+      this.#slotOf.set(block, slot);
+    }
+    return slot;
+  }
+
+  #external(block: Block, node: Node): Slot {
+    const index = this.#arguments.get(block);
+    if (index !== undefined) return { kind: "argument", index };
+    const { token } = node;
+    if (token) return { kind: "tensor", token, what: `[${node.shape}] ${node.dtype}` };
+    node.hold();
+    return { kind: "constant", block };
+  }
+
+  /**
+   * The static memory plan: results on the way get memory that the compiled function keeps, shared by
+   * those that are not needed at the same time.
+   */
+  #planScratch(fresh: ReadonlyMap<Block, number>): void {
+    const last = new Map<Block, number>();
+    this.#recording.launches.forEach(({ inputs, outputs }, k) => {
+      for (const block of [...outputs, ...inputs]) {
+        if (this.#recording.produces(block) && !fresh.has(block)) last.set(block, k);
+      }
+    });
+    const free: { slot: number; nbytes: number }[] = [];
+    const memory = backendOf(this.#device).memory;
+    this.#recording.launches.forEach(({ outputs }, k) => {
+      for (const block of outputs) {
+        if (this.#slotOf.has(block)) continue;
+        if (fresh.has(block)) {
+          this.#slotOf.set(block, this.#slots.push({ kind: "fresh", nbytes: block.nbytes }) - 1);
+          continue;
+        }
+        const fit = free.filter((f) =>
+          f.nbytes >= block.nbytes
+        ).sort((a, b) => a.nbytes - b.nbytes)[0];
+        if (fit) {
+          free.splice(free.indexOf(fit), 1);
+          this.#slotOf.set(block, fit.slot);
+          continue;
+        }
+        const own = memory.allocate(block.nbytes, { label: "compiled" });
+        this.#slotOf.set(block, this.#slots.push({ kind: "scratch", block: own }) - 1);
+      }
+      for (const [block, at] of last) {
+        if (at !== k) continue;
+        const slot = this.#slotOf.get(block)!;
+        free.push({ slot, nbytes: (this.#slots[slot] as { block: Block }).block.nbytes });
+      }
+    });
+  }
+}
+
+function replay(program: Program, args: readonly unknown[]): unknown {
+  realizeAll(args.filter((arg) => arg instanceof Tensor));
+  for (const stream of program.streams) stream.value = drawStream();
+  const blocks: Block[] = [];
+  try {
+    for (const slot of program.slots) blocks.push(blockOf(slot, program.device, args));
+    for (const { recorded, inputs, outputs } of program.launches) {
+      recorded.launch.run(
+        inputs.map((slot) => blocks[slot]!),
+        outputs.map((slot) => blocks[slot]!),
+      );
+    }
+  } catch (error) {
+    blocks.forEach((block, k) => program.slots[k]!.kind === "fresh" && block.release());
+    throw error;
+  }
+  return deliver(program, blocks);
+}
+
+function blockOf(slot: Slot, device: DeviceHandle, args: readonly unknown[]): Block {
+  switch (slot.kind) {
+    case "argument":
+      return (args[slot.index] as Tensor).node.storage!.handle;
+    case "tensor":
+      return presentBlock(slot.token, slot.what, device);
+    case "fresh":
+      return backendOf(device).memory.allocate(slot.nbytes);
+    default:
+      return slot.block;
+  }
+}
+
+/** Gives assigned tensors their next values and makes the tensors that the function returns. */
+function deliver(program: Program, blocks: readonly Block[]): unknown {
+  const { memory } = backendOf(program.device);
+  const storages = new Map<number, Storage>();
+  const take = ({ slot, like }: Target): Node => {
+    const known = storages.get(slot);
+    const storage = known?.retain() ?? new Storage(memory, blocks[slot]!);
+    if (!known) storages.set(slot, storage);
+    return Node.stored(storage, like.shape, like.dtype);
+  };
+  for (const target of program.assigned) target.tensor.replaceNode(take(target));
+  return program.rebuild(program.results.map((t) => new Tensor(take(t), program.device)));
+}
+
+/** What a tensor that the function uses holds now. */
+function presentBlock(token: Token, what: string, device: DeviceHandle): Block {
+  const { node } = token;
+  if (!node) {
+    throw new Error(`Cannot replay: a tensor (${what}) that the function uses was disposed`);
+  }
+  if (!node.storage) realize(backendOf(device), [node]);
+  return node.storage!.handle;
+}
