@@ -96,7 +96,8 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   /** The bucket, or just the request where only that is within the limit or the largest buffer. */
   #sizeFor(nbytes: number): number {
     const bucket = this.bucketSize(nbytes);
-    const fits = bucket <= this.limitBytes && bucket <= this.source.maxAllocationBytes;
+    const room = this.limitBytes - this.counters.allocated.current;
+    const fits = bucket <= room && bucket <= this.source.maxAllocationBytes;
     return fits ? bucket : roundUp(nbytes, this.source.alignment);
   }
 

@@ -60,6 +60,13 @@ export type {
   SegmentSnapshot,
 } from "./pool.ts";
 export {
+  type MemoryAction,
+  type MemoryEvent,
+  originOf,
+  Recorder,
+  type RecorderOptions,
+} from "./recorder.ts";
+export {
   deviceMemoryOf,
   registerDeviceMemory,
   registeredMemories,
@@ -67,6 +74,7 @@ export {
   setDeviceOpener,
   unregisterDeviceMemory,
 } from "./registry.ts";
+export { parseJSONLines, replay, type ReplayEvent, type ReplayResult } from "./replay.ts";
 export {
   SimulatedBuffer,
   SimulatedSource,

@@ -234,7 +234,9 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
 
   #segmentSizes(size: number): number[] {
     if (!this.#divides) return [size];
-    if (size > this.segmentBytes / 2) return [roundUp(size, LARGE_GRANULARITY), size];
+    if (size > this.segmentBytes / 2) {
+      return [roundUp(size, Math.min(LARGE_GRANULARITY, this.segmentBytes)), size];
+    }
     const sizes: number[] = [];
     for (let nbytes = this.segmentBytes; nbytes > size; nbytes /= 2) {
       sizes.push(roundUp(nbytes, this.#granularity));
