@@ -50,6 +50,7 @@ async function train(model: nn.Module, data: Data, options: Options): Promise<nu
   const { epochs, batchSize, lr, seed } = options;
   const optimizer = new optim.Adam(model.parameters(), { lr });
   const loader = new DataLoader(data.train, { batchSize, shuffle: true, seed });
+  const steps = epochs * loader.length;
   const progress = new Progress(epochs, loader.length);
   const losses: number[] = [];
   try {
@@ -58,6 +59,8 @@ async function train(model: nn.Module, data: Data, options: Options): Promise<nu
       model.train();
       for await (const [images, labels] of loader) {
         using x = images!, y = labels!;
+        // A cosine from lr down to 0 settles what the large first steps found.
+        optimizer.lr = lr * (1 + Math.cos(Math.PI * losses.length / steps)) / 2;
         using loss = model.forward(x).crossEntropy(y);
         optimizer.zeroGrad();
         loss.backward();

@@ -75,8 +75,8 @@ const flags = {
   },
   lr: {
     ...number("X", "a number above 0", (n) => n > 0 && n < Infinity),
-    default: "0.005",
-    help: "the learning rate of Adam",
+    default: "0.02",
+    help: "the learning rate that Adam begins with",
   },
   seed: {
     ...number("N", "a whole number from 0 on", (n) => Number.isSafeInteger(n) && n >= 0),
