@@ -142,7 +142,7 @@ export class DeviceManager {
       if (problem === null) return { handle, reason: autoReason(handle) };
       problems.push(problem);
     }
-    return { handle: this.#builtIn(), reason: `no OpenCL device (${problems.join("; ")})` };
+    return { handle: this.#builtIn(), reason: noDeviceReason(problems) };
   }
 
   #wished(wish: string): Choice {
@@ -239,6 +239,10 @@ function openingProblem(handle: DeviceHandle): string | null {
     handle.close();
     return `${handle} cannot be opened: ${error.message}`;
   }
+}
+
+function noDeviceReason(problems: readonly string[]): string {
+  return `no OpenCL device (${problems.join("; ").replaceAll(/\s*\n\s*/g, " ")})`;
 }
 
 function autoReason(handle: DeviceHandle): string {
