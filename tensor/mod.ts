@@ -20,3 +20,5 @@ export type { CrossEntropyOptions } from "./ops/losses.ts";
 export type { ReduceOptions } from "./ops/reductions.ts";
 export type { Range } from "./ops/shaping.ts";
 export type { DType, Shape, TypedArray } from "../backend/mod.ts";
+export * from "./data/mod.ts";
+export * from "./io/mod.ts";
