@@ -120,13 +120,13 @@ export class TransferEngine {
    *
    * @param buffer Where from.
    * @param offset Where in it, in bytes.
-   * @param into Where to; the device writes to it until the promise settles.
+   * @param into Where to, of fixed size; the device writes to it until the promise settles.
    * @throws {OpenCLError} When the copy or a command before it failed.
    * @throws {InterruptedError} When Ctrl+C comes meanwhile.
    */
   async read(buffer: Buffer, offset: number, into: Uint8Array): Promise<void> {
     if (into.byteLength === 0) return;
-    using event = this.#queue.read(buffer, into, { offset, borrow: isFixed(into) });
+    using event = this.#queue.read(buffer, into, { offset, borrow: true });
     const enqueued = ++this.#enqueued;
     await event.wait();
     this.#settle(enqueued);
@@ -140,7 +140,7 @@ export class TransferEngine {
    */
   readSync(buffer: Buffer, offset: number, into: Uint8Array): void {
     if (into.byteLength === 0) return;
-    using event = this.#queue.read(buffer, into, { offset, borrow: isFixed(into) });
+    using event = this.#queue.read(buffer, into, { offset, borrow: true });
     event.waitSync();
     this.#settle(++this.#enqueued);
   }
