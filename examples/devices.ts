@@ -1,0 +1,54 @@
+/**
+ * Lists the OpenCL platforms and devices of this machine with everything that they say about
+ * themselves.
+ *
+ *     deno run --allow-ffi --allow-env examples/devices.ts [--json]
+ */
+import { parseArgs } from "node:util";
+import { OpenCLUnavailableError, type Platform, platforms } from "@netcl/netcl/ffi";
+import { describeDevice, describePlatform } from "./devices/describe.ts";
+import { tableOf } from "./devices/table.ts";
+
+const help = `Lists the OpenCL platforms and devices of this machine.
+
+Usage: deno run --allow-ffi --allow-env examples/devices.ts [options]
+
+  --json   everything, for programs, under the names of cl.h
+  --help   this text`;
+
+function printTables(found: readonly Platform[]): void {
+  for (const platform of found) {
+    console.log(`${platform.name} (${platform.vendor}), ${platform.version}`);
+    const devices = platform.devices();
+    if (devices.length === 0) console.log("  no devices");
+    for (const device of devices) {
+      console.log(`\n  ${device.name}\n\n${tableOf(describeDevice(device))}\n`);
+    }
+  }
+}
+
+function toJSON(found: readonly Platform[]): string {
+  const described = found.map((platform) => ({
+    ...describePlatform(platform),
+    devices: platform.devices().map(describeDevice),
+  }));
+  return JSON.stringify({ platforms: described }, null, 2);
+}
+
+const { values } = parseArgs({
+  args: Deno.args,
+  options: { json: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+});
+if (values.help) {
+  console.log(help);
+  Deno.exit(0);
+}
+try {
+  const found = platforms();
+  if (values.json) console.log(toJSON(found));
+  else printTables(found);
+} catch (error) {
+  if (!(error instanceof OpenCLUnavailableError)) throw error;
+  console.error(error.message);
+  Deno.exit(1);
+}

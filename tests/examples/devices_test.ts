@@ -1,0 +1,103 @@
+import { assert, assertEquals } from "@std/assert";
+import { bytes, label } from "../../examples/devices/table.ts";
+import { hasOpenCL } from "../opencl.ts";
+
+type JSONObject = { [name: string]: unknown };
+
+const example = new URL("../../examples/devices.ts", import.meta.url).pathname;
+
+async function output(command: string, args: string[]): Promise<string> {
+  const { stdout } = await new Deno.Command(command, { args, stderr: "null" }).output();
+  return new TextDecoder().decode(stdout);
+}
+
+function devices(...args: string[]): Promise<string> {
+  return output(Deno.execPath(), ["run", "--allow-ffi", "--allow-env", example, ...args]);
+}
+
+async function readClinfo(): Promise<JSONObject | null> {
+  try {
+    return JSON.parse(await output("clinfo", ["--json"]));
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  }
+}
+
+const clinfo = await readClinfo();
+if (clinfo === null) console.log("skipped: clinfo is not installed");
+
+/** Brings a value of clinfo's and one of ours to the same form. */
+function canonical(value: unknown, ours: unknown): unknown {
+  if (typeof value === "string" && Array.isArray(ours)) {
+    return value.split(/[\s;]+/).filter(Boolean);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const entries = Object.entries(value).map(([key, each]) => [key.trim(), each] as const);
+  const object = Object.fromEntries(entries);
+  if (typeof ours === "string") return object.version;
+  if (Array.isArray(ours)) return entries.map(([name, { version }]) => ({ name, version }));
+  return object.raw;
+}
+
+/** clinfo keeps the last of several versions under one name, and the number of a bit field. */
+function comparable(ours: unknown): unknown {
+  if (Array.isArray(ours) && typeof ours[0] === "object") {
+    return [...new Map(ours.map((each) => [each.name, each])).values()];
+  }
+  return (ours as JSONObject | null)?.raw ?? ours;
+}
+
+function compare(theirs: JSONObject, ours: JSONObject): number {
+  const shared = Object.keys(ours).filter((name) => name in theirs);
+  for (const name of shared) {
+    // The present clock on some systems, and so another one at each question.
+    if (name === "CL_DEVICE_MAX_CLOCK_FREQUENCY") continue;
+    assertEquals(comparable(ours[name]), canonical(theirs[name], ours[name]), name);
+  }
+  return shared.length;
+}
+
+Deno.test({
+  name: "devices.ts --json agrees with clinfo on every property that both have",
+  ignore: !hasOpenCL || clinfo === null,
+  async fn() {
+    const ours = JSON.parse(await devices("--json")).platforms as JSONObject[];
+    const platforms = clinfo!.platforms as JSONObject[];
+    const theirs = clinfo!.devices as { online: JSONObject[] }[];
+    assertEquals(ours.length, platforms.length);
+    ours.forEach((platform, i) => {
+      assertEquals(compare(platforms[i]!, platform), 5);
+      const found = platform.devices as JSONObject[];
+      assertEquals(found.length, theirs[i]!.online.length);
+      found.forEach((device, k) => {
+        const shared = compare(theirs[i]!.online[k]!, device);
+        assert(shared >= 60, `${shared} properties are shared`);
+      });
+    });
+  },
+});
+
+Deno.test({
+  name: "devices.ts prints a table for people",
+  ignore: !hasOpenCL,
+  async fn() {
+    const text = await devices();
+    for (const row of [/^ {2}Name {30,}\S/m, /^ {2}Global memory size +[\d.]+ [KMG]iB$/m]) {
+      assert(row.test(text), text);
+    }
+    assert(!text.includes("CL_FP_"), "constants are shown as words");
+  },
+});
+
+Deno.test("labels and sizes read well", () => {
+  assertEquals(label("MAX_COMPUTE_UNITS"), "Max compute units");
+  assertEquals(label("IMAGE2D_MAX_WIDTH"), "2D image max width");
+  assertEquals([0, 1, 1536, 2 ** 30, 80 * 2 ** 40].map(bytes), [
+    "0 bytes",
+    "1 bytes",
+    "1.5 KiB",
+    "1 GiB",
+    "80 TiB",
+  ]);
+});
