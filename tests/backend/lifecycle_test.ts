@@ -1,0 +1,223 @@
+import {
+  assert,
+  assertEquals,
+  assertInstanceOf,
+  assertRejects,
+  assertStrictEquals,
+  assertThrows,
+} from "@std/assert";
+import { manager } from "../../backend/devices.ts";
+import { drain, drainSync } from "../../backend/lifecycle/draining.ts";
+import {
+  beginInterruption,
+  completeInterruption,
+  countUnhandled,
+  InterruptedError,
+  interruptible,
+  interruptSignal,
+  isCalm,
+  isNoticed,
+  resetInterruption,
+  throwIfInterrupted,
+} from "../../backend/lifecycle/interruption.ts";
+import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
+import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
+import { waitSync } from "../../backend/lifecycle/waits.ts";
+import { withFaults } from "../../ffi/faults.ts";
+import { liveObjects, OpenCLError, Status, UserEvent } from "../../ffi/mod.ts";
+import { hasOpenCL, testOpenCL } from "../opencl.ts";
+
+// Outside of the tests: the first queue starts the signal handling, which stays.
+const queue = hasOpenCL ? manager.default("cl").queue! : null!;
+if (hasOpenCL) queue.finishSync();
+
+/** Runs a test in the calm state and leaves it calm. */
+function calmly(name: string, fn: () => void | Promise<void>): void {
+  Deno.test(name, async () => {
+    try {
+      await fn();
+    } finally {
+      completeInterruption();
+      resetInterruption();
+    }
+  });
+}
+
+function settled(promise: Promise<unknown>): Promise<string> {
+  return Promise.race([
+    promise.then(() => "fulfilled", () => "rejected"),
+    new Promise<string>((resolve) => setTimeout(() => resolve("pending"), 5)),
+  ]);
+}
+
+calmly("a wait that nothing interrupts is as it was", async () => {
+  assertEquals(await interruptible(Promise.resolve(42)), 42);
+  await assertRejects(() => interruptible(Promise.reject(new RangeError("own"))), RangeError);
+  throwIfInterrupted();
+});
+
+calmly("a wait rejects when the queues are done, and not before", async () => {
+  const device = Promise.withResolvers<void>();
+  const wait = interruptible(device.promise);
+  assertEquals(beginInterruption(), true);
+  assertEquals(interruptSignal.aborted, false);
+  device.resolve();
+  assertEquals(await settled(wait), "pending");
+  completeInterruption();
+  const error = await assertRejects(() => wait, InterruptedError);
+  assertStrictEquals(interruptSignal.reason, error);
+});
+
+calmly("every wait rejects, also one begun while the queues are finished", async () => {
+  const waits = [interruptible(Promise.resolve()), interruptible(Promise.resolve())];
+  beginInterruption();
+  waits.push(interruptible(new Promise<void>(() => {})));
+  completeInterruption();
+  const results = await Promise.allSettled(waits);
+  assertEquals(results.map(({ status }) => status), ["rejected", "rejected", "rejected"]);
+});
+
+calmly("an interrupt that nobody waited for is told once, to the next call", async () => {
+  beginInterruption();
+  completeInterruption();
+  assertEquals(isNoticed(), false);
+  assertThrows(throwIfInterrupted, InterruptedError);
+  assertEquals(isNoticed(), true);
+  throwIfInterrupted();
+  assertEquals(await interruptible(Promise.resolve("saved")), "saved");
+});
+
+calmly("after a wait was told, the next calls work: programs save", async () => {
+  const wait = interruptible(new Promise((resolve) => setTimeout(resolve, 1)));
+  beginInterruption();
+  completeInterruption();
+  throwIfInterrupted(); // the wait will be told
+  await assertRejects(() => wait, InterruptedError);
+  assertEquals(await interruptible(Promise.resolve("saved")), "saved");
+});
+
+calmly("listeners of interruptSignal may wait; the rest of the program is still told", async () => {
+  const saved = Promise.withResolvers<string>();
+  interruptSignal.addEventListener("abort", async () => {
+    await null;
+    saved.resolve(await interruptible(Promise.resolve("saved")));
+  });
+  beginInterruption();
+  completeInterruption();
+  assertEquals(await saved.promise, "saved");
+  assertEquals(isNoticed(), true);
+  assertThrows(throwIfInterrupted, InterruptedError);
+});
+
+calmly("a second signal begins nothing", () => {
+  assertEquals([beginInterruption(), beginInterruption()], [true, false]);
+  completeInterruption();
+  assertEquals(beginInterruption(), false);
+});
+
+calmly("rearm makes a fresh signal, and refuses while the queues are finished", () => {
+  const first = interruptSignal;
+  beginInterruption();
+  assertThrows(rearm, Error, "Cannot rearm while");
+  completeInterruption();
+  rearm();
+  assertEquals([isCalm(), first.aborted, interruptSignal.aborted], [true, true, false]);
+});
+
+calmly("an error of the device becomes the interrupt's cause", async () => {
+  const cause = new Error("lost");
+  const wait = interruptible(Promise.resolve());
+  beginInterruption();
+  completeInterruption(cause);
+  const error = await assertRejects(() => wait, InterruptedError);
+  assertStrictEquals((error as Error).cause, cause);
+});
+
+calmly("an uncaught interrupt counts when no receiver caught it", async () => {
+  const waits = [interruptible(Promise.resolve()), interruptible(Promise.resolve())];
+  beginInterruption();
+  completeInterruption();
+  await Promise.allSettled(waits);
+  assertEquals([countUnhandled(), countUnhandled()], [false, true]);
+});
+
+Deno.test("waitSync returns when it is done and passes errors on", () => {
+  let polls = 0;
+  waitSync(() => ++polls > 20);
+  assertEquals(polls, 21);
+  assertThrows(() => {
+    waitSync(() => {
+      throw new RangeError("own");
+    });
+  }, RangeError);
+});
+
+Deno.test("options that cannot be are refused", () => {
+  for (const graceMs of [-1, NaN]) {
+    assertThrows(() => configureSignals({ graceMs }), RangeError, `Cannot wait ${graceMs} ms`);
+  }
+});
+
+Deno.test("a watchdog without netcl's signals is refused", async () => {
+  configureSignals({ enabled: false });
+  try {
+    await assertRejects(startWatchdog, Error, "signals are not handled by netcl");
+  } finally {
+    configureSignals({ enabled: true });
+  }
+});
+
+testOpenCL("draining waits for what was enqueued, not for what comes later", async () => {
+  const events = liveObjects().Event;
+  const first = new UserEvent(queue.context), second = new UserEvent(queue.context);
+  queue.barrier([first]).release();
+  const draining = drain(performance.now() + 10_000);
+  queue.barrier([second]).release();
+  assertEquals(await settled(draining), "pending");
+  first.complete();
+  assertEquals(await draining, { finished: true, errors: [] });
+  second.complete();
+  queue.finishSync();
+  first.release();
+  second.release();
+  assertEquals(liveObjects().Event, events);
+});
+
+testOpenCL("draining gives up at the deadline", async () => {
+  const event = new UserEvent(queue.context);
+  queue.barrier([event]).release();
+  assertEquals(await drain(performance.now() + 10), { finished: false, errors: [] });
+  assertEquals(drainSync(performance.now() + 10), { finished: false, errors: [] });
+  event.complete();
+  event.release();
+  assertEquals(drainSync(performance.now() + 10_000), { finished: true, errors: [] });
+});
+
+testOpenCL("a device that is lost does not hold the draining up", async () => {
+  const lost = {
+    call: "clEnqueueMarkerWithWaitList",
+    status: Status.CL_DEVICE_NOT_AVAILABLE,
+  } as const;
+  await withFaults([lost], async () => {
+    const { finished, errors } = await drain(performance.now() + 10_000);
+    assertEquals(finished, true);
+    assert(errors.length > 0);
+    assertInstanceOf(errors[0], OpenCLError);
+  });
+});
+
+testOpenCL("waits of queues and events go through the interruption", async () => {
+  const event = new UserEvent(queue.context);
+  queue.barrier([event]).release();
+  const waits = [queue.finish(), queue.marker().wait()];
+  beginInterruption();
+  event.complete();
+  completeInterruption();
+  try {
+    for (const wait of waits) await assertRejects(() => wait, InterruptedError);
+    await queue.finish();
+  } finally {
+    resetInterruption();
+    event.release();
+  }
+});
