@@ -117,8 +117,9 @@ export function platforms(): Platform[] {
   );
   if (handles.length === 0) {
     throw new OpenCLUnavailableError(
-      `Cannot find an OpenCL driver: ${libraryPath} knows no platform. ` +
-        "Install the driver of your GPU or pocl-opencl-icd, and check OCL_ICD_VENDORS if it is set",
+      `Cannot find an OpenCL driver: ${libraryPath} knows no platform.\n` +
+        "What to do: install the driver of your GPU, or PoCL for the CPU (pocl-opencl-icd); " +
+        "check OCL_ICD_VENDORS if it is set",
     );
   }
   return Array.from(handles, (handle) => Platform.of(handle as Handle<"Platform">));

@@ -1,0 +1,30 @@
+/**
+ * Looks at everything that netcl needs on this machine; each line says good, or what to do.
+ *
+ *     deno run -A examples/doctor.ts
+ */
+import { checkCache } from "./doctor/cache.ts";
+import {
+  checkDeno,
+  checkDevices,
+  checkEnvironment,
+  checkLibrary,
+  checkPermissions,
+  checkSignals,
+} from "./doctor/checks.ts";
+import { format } from "./doctor/finding.ts";
+
+const environment = checkEnvironment(); // first, as loading a driver may set variables
+const permissions = checkPermissions();
+const { findings: library, found } = checkLibrary();
+const findings = [
+  checkDeno(),
+  ...permissions,
+  ...environment,
+  ...library,
+  ...await checkDevices(found),
+  checkCache(),
+  checkSignals(),
+];
+console.log(format(findings));
+if (findings.some(({ remedy }) => remedy !== undefined)) Deno.exitCode = 1;

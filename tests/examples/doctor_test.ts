@@ -1,0 +1,54 @@
+import { assert, assertEquals } from "@std/assert";
+import { format } from "../../examples/doctor/finding.ts";
+import { hasOpenCL } from "../opencl.ts";
+
+const example = new URL("../../examples/doctor.ts", import.meta.url).pathname;
+
+async function doctor(
+  flags: string[],
+  env: Record<string, string> = {},
+): Promise<[number, string]> {
+  const args = ["run", "--no-prompt", ...flags, example];
+  const { code, stdout } = await new Deno.Command(Deno.execPath(), { args, env }).output();
+  return [code, new TextDecoder().decode(stdout)];
+}
+
+Deno.test({
+  name: "the doctor looks at everything, and each line says good or what to do",
+  ignore: !hasOpenCL,
+  async fn() {
+    const [, text] = await doctor(["-A"]);
+    const subjects = ["OpenCL library", "platform", "device", "compiler", "linker", "signals"];
+    for (const subject of subjects) assert(new RegExp(`^good  ${subject} `, "m").test(text), text);
+    assert(/^good {2}self-test +built in \d+ ms, 1048576 elements in [\d.]+ ms$/m.test(text), text);
+    for (const line of text.trimEnd().split("\n")) assert(/^(good|todo| {4}) {2}/.test(line), line);
+  },
+});
+
+Deno.test("the doctor says which permissions are missing, and does not fail for it", async () => {
+  const [code, text] = await doctor([]);
+  assertEquals(code, 1);
+  assert(text.includes("run with --allow-ffi"), text);
+  assert(text.includes("run with --allow-env"), text);
+});
+
+Deno.test("the doctor finds misspelt variables, and a cache that cannot be written", async () => {
+  const folder = `${await Deno.makeTempDir()}/file`;
+  await Deno.writeTextFile(folder, "");
+  const [code, text] = await doctor(["-A"], { NETCL_DEVISE: "gpu", NETCL_CACHE_DIR: folder });
+  await Deno.remove(new URL(".", `file://${folder}`), { recursive: true });
+  assertEquals(code, 1);
+  assert(text.includes("netcl knows no NETCL_DEVISE"), text);
+  assert(/^todo {2}kernel cache/m.test(text), text);
+});
+
+Deno.test("findings are aligned, and remedies stand below", () => {
+  const findings = [
+    { subject: "a", found: "fine" },
+    { subject: "bcd", found: "bad", remedy: "do x\nor y" },
+  ];
+  assertEquals(
+    format(findings),
+    ["good  a    fine", "todo  bcd  bad", "           do x", "           or y"].join("\n"),
+  );
+});
