@@ -1,0 +1,169 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { decodeSafetensors } from "../../tensor/io/mod.ts";
+import { ignoreOn, testOnBackends, testOpenCL } from "../opencl.ts";
+import { onTerminal } from "./terminal.ts";
+
+const train = fileURLToPath(new URL("../../examples/train.ts", import.meta.url));
+
+interface Run {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Runs the example in a folder of its own, away from the package. */
+async function inFolder<T>(fn: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await Deno.makeTempDir();
+  try {
+    return await fn(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function runTrain(cwd: string, args: string[], env: Record<string, string> = {}) {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", train, ...args],
+    cwd,
+    env: { NO_COLOR: "1", ...env },
+  }).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { code, out: text(stdout), err: text(stderr) } satisfies Run;
+}
+
+async function losses(folder: string): Promise<number[]> {
+  return JSON.parse(await Deno.readTextFile(`${folder}/loss.json`));
+}
+
+function accuracyIn({ out, err }: Run): number {
+  const [, accuracy] = /accuracy:\s+(\S+) on unseen samples/.exec(out) ?? [];
+  assert(accuracy !== undefined, out + err);
+  return Number(accuracy);
+}
+
+Deno.test({
+  name: "a run without flags reads unseen digits, and both backends learn the same",
+  ignore: ignoreOn("cl"),
+  fn: () =>
+    inFolder(async (folder) => {
+      const curves: number[][] = [];
+      for (const device of ["cpu", "cl"]) {
+        const run = await runTrain(folder, ["--device", device, "--out", device]);
+        assertEquals(run.code, 0, run.err);
+        assert(accuracyIn(run) >= 0.96, run.out);
+        assertStringIncludes(run.out, `asked for as "${device}"`);
+        assertEquals(run.out.match(/^epoch /gm)?.length, 20, "off a terminal one line an epoch");
+        assert(!run.out.includes("\r") && !run.out.includes("\x1b"));
+        curves.push(await losses(`${folder}/${device}`));
+      }
+      const [cpu, cl] = curves as [number[], number[]];
+      assertEquals(cpu.length, 20 * 45);
+      assertEquals(cl.length, cpu.length);
+      for (let step = 0; step < 50; step++) {
+        assert(Math.abs(cpu[step]! - cl[step]!) <= 1e-3, `step ${step}: ${cpu[step]}, ${cl[step]}`);
+      }
+    }),
+});
+
+testOnBackends(
+  "a short run writes the model, the loss curve and its numbers",
+  (backend) =>
+    inFolder(async (folder) => {
+      const args = ["--device", backend, "--model", "cnn", "--epochs", "1", "--batch-size", "128"];
+      const run = await runTrain(folder, [...args, "--seed", "3"]);
+      assertEquals(run.code, 0, run.err);
+      for (const name of ["model.safetensors", "loss.svg", "loss.json"]) {
+        assertStringIncludes(run.out, `out/${name}`);
+      }
+      const { arrays, metadata } = decodeSafetensors(
+        await Deno.readFile(`${folder}/out/model.safetensors`),
+      );
+      assertEquals(
+        Object.entries(arrays).map(([name, { shape }]) => `${name} ${shape}`).sort(),
+        ["0.bias 16", "0.weight 16,1,3,3", "3.bias 32", "3.weight 32,16,3,3", "7.bias 10"].concat(
+          "7.weight 10,128",
+        ),
+      );
+      assertEquals({ ...metadata }, { dataset: "digits", model: "cnn", seed: "3" });
+      assertEquals((await losses(`${folder}/out`)).length, Math.ceil(1437 / 128));
+      assertMatch(
+        await Deno.readTextFile(`${folder}/out/loss.svg`),
+        /^<svg [^]*digits, cnn, seed 3/,
+      );
+    }),
+);
+
+testOnBackends("Ctrl+C saves the model before it ends", (backend) =>
+  inFolder(async (folder) => {
+    const child = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", train, "--device", backend, "--epochs", "100000"],
+      cwd: folder,
+      env: { NO_COLOR: "1" },
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    let out = "";
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+      if (!out.includes("epoch ") && (out + text).includes("epoch ")) child.kill("SIGINT");
+      out += text;
+    }
+    const { code } = await child.status;
+    const err = await new Response(child.stderr).text();
+    assertEquals(code, 130, out + err);
+    assertStringIncludes(out, "interrupted in epoch");
+    assertMatch(out, /accuracy: +0\.\d+ on unseen samples/);
+    const { arrays } = decodeSafetensors(await Deno.readFile(`${folder}/out/model.safetensors`));
+    for (const { data } of Object.values(arrays)) assert(Array.from(data, Number).every(isFinite));
+    assert((await losses(`${folder}/out`)).length >= 45);
+  }));
+
+Deno.test("without OpenCL the built-in backend serves, and says why", () =>
+  inFolder(async (folder) => {
+    const env = { OCL_ICD_VENDORS: `${folder}/` };
+    const run = await runTrain(folder, ["--epochs", "1"], env);
+    assertEquals(run.code, 0, run.err);
+    assertMatch(run.out, /^device: +built-in CPU backend .*no OpenCL/m);
+    const wish = await runTrain(folder, ["--epochs", "1", "--device", "cl"], env);
+    assertEquals(wish.code, 2);
+    assertEquals(wish.out, "");
+    assertStringIncludes(wish.err, "apt install pocl-opencl-icd");
+    assert(!wish.err.includes("    at "), "an error for people, without a stack trace");
+  }));
+
+Deno.test("a wrong flag ends with status 2 and the right ones", () =>
+  inFolder(async (folder) => {
+    const run = await runTrain(folder, ["--epoch", "3"]);
+    assertEquals(run.code, 2);
+    assertStringIncludes(run.err, "Unknown flag --epoch: the flags are --device, ");
+    const help = await runTrain(folder, ["--help"]);
+    assertEquals(help.code, 0);
+    assertStringIncludes(help.out, "--batch-size N");
+  }));
+
+testOpenCL(
+  "deno run without flags asks for what it needs, and works after y",
+  () =>
+    inFolder(async (folder) => {
+      const command = `${Deno.execPath()} run --no-check ${train} --epochs 1`;
+      const replies = [{ when: "Allow? [y/n/A]", type: "y\n" }];
+      const { screen, code, answered } = await onTerminal(command, replies, folder);
+      assertEquals(code, 0, screen);
+      assert(answered.length <= 4, `asked ${answered.length} times`);
+      assertMatch(screen, /device: +OpenCL /);
+      assertMatch(screen, /\repoch 1\/1 +batch +45\/45 .* samples\/s +loss /);
+      assertMatch(screen, /accuracy: +0\.\d+ on unseen samples/);
+      assert((await Deno.stat(`${folder}/out/model.safetensors`)).isFile);
+    }),
+);
+
+Deno.test("a permission that is refused is told before the work begins", () =>
+  inFolder(async (folder) => {
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "--no-check", "--no-prompt", "--allow-read", train],
+      cwd: folder,
+      env: { NO_COLOR: "1" },
+    }).output();
+    assertEquals(code, 2);
+    assertStringIncludes(new TextDecoder().decode(stderr), 'May not write "out": allow it with');
+  }));
