@@ -22,3 +22,5 @@ export type { Range } from "./ops/shaping.ts";
 export type { DType, Shape, TypedArray } from "../backend/mod.ts";
 export * from "./data/mod.ts";
 export * from "./io/mod.ts";
+export * as nn from "./nn/mod.ts";
+export * as optim from "./optim/mod.ts";

@@ -1,0 +1,18 @@
+import type { Tensor } from "../tensor.ts";
+import { Module } from "./module.ts";
+
+/** Joins axes to one; by default all but the first, the batch. */
+export class Flatten extends Module {
+  /**
+   * @param start The first axis that is joined.
+   * @param end The last.
+   */
+  constructor(readonly start = 1, readonly end = -1) {
+    super();
+  }
+
+  /** A view in the new shape. */
+  forward(x: Tensor): Tensor {
+    return x.flatten(this.start, this.end);
+  }
+}

@@ -1,0 +1,56 @@
+/** Pooling as modules, on images (N, C, H, W). */
+import type { Axes } from "../ops/axes.ts";
+import type { PoolOptions } from "../ops/contractions.ts";
+import type { Tensor } from "../tensor.ts";
+import { Module } from "./module.ts";
+
+/** The largest element of each window. */
+export class MaxPool2d extends Module {
+  readonly #options: PoolOptions;
+
+  /**
+   * @param kernel The window's size: one number, or height and width.
+   * @param options Stride (default: the kernel's size) and padding.
+   */
+  constructor(readonly kernel: Axes, options: PoolOptions = {}) {
+    super();
+    this.#options = options;
+  }
+
+  /** @throws {ShapeError} When the image is smaller than a window. */
+  forward(x: Tensor): Tensor {
+    return x.maxPool2d(this.kernel, this.#options);
+  }
+}
+
+/** The mean of each window; padding counts as zeros. */
+export class AvgPool2d extends Module {
+  readonly #options: PoolOptions;
+
+  /**
+   * @param kernel The window's size: one number, or height and width.
+   * @param options Stride (default: the kernel's size) and padding.
+   */
+  constructor(readonly kernel: Axes, options: PoolOptions = {}) {
+    super();
+    this.#options = options;
+  }
+
+  /** @throws {ShapeError} When the image is smaller than a window. */
+  forward(x: Tensor): Tensor {
+    return x.avgPool2d(this.kernel, this.#options);
+  }
+}
+
+/** Images averaged to a given size, whatever theirs is. */
+export class AdaptiveAvgPool2d extends Module {
+  /** @param size The output's size: one number, or height and width. */
+  constructor(readonly size: Axes) {
+    super();
+  }
+
+  /** @throws {ShapeError} When it is not a batch of images. */
+  forward(x: Tensor): Tensor {
+    return x.adaptiveAvgPool2d(this.size);
+  }
+}

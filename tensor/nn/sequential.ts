@@ -1,0 +1,38 @@
+import type { Tensor } from "../tensor.ts";
+import { Module } from "./module.ts";
+
+/**
+ * Layers one after the other. Their names are their positions: "0.weight", "2.bias".
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const model = new nn.Sequential(new nn.Linear(4, 8), new nn.ReLU(), new nn.Linear(8, 2));
+ * assertEquals(model.forward(Tensor.zeros([3, 4])).shape, [3, 2]);
+ * assertEquals(model.namedParameters().map(([name]) => name), [
+ *   "0.weight", "0.bias", "2.weight", "2.bias",
+ * ]);
+ * ```
+ */
+export class Sequential extends Module {
+  /** The layers in order. */
+  readonly layers: Module[];
+
+  /** @param layers The layers in order. */
+  constructor(...layers: Module[]) {
+    super();
+    this.layers = layers;
+  }
+
+  /** The layers, named by their positions. */
+  protected override members(): Record<string, unknown> {
+    return this.layers as unknown as Record<string, unknown>;
+  }
+
+  /** Runs every layer on the output of the one before. */
+  forward(x: Tensor): Tensor {
+    return this.layers.reduce((value, layer) => layer.forward(value), x);
+  }
+}

@@ -1,0 +1,42 @@
+/** A number that kernels read from memory, so that changing it changes no kernel. */
+import type { DeviceHandle } from "../../backend/mod.ts";
+import { Tensor } from "../tensor.ts";
+
+/** A float32 scalar with a copy on every device that uses it. */
+export class DeviceScalar {
+  #value: number;
+  readonly #copies = new Map<DeviceHandle, Tensor>();
+
+  /** @param value The first value. */
+  constructor(value: number) {
+    this.#value = value;
+  }
+
+  /** The number, in full precision. */
+  get value(): number {
+    return this.#value;
+  }
+
+  /** Changes the number on every device. */
+  set value(value: number) {
+    if (value === this.#value) return;
+    this.#value = value;
+    for (const [device, copy] of this.#copies) {
+      using fresh = Tensor.fromHost(value, { device });
+      copy.assign(fresh).realize().dropFormer();
+    }
+  }
+
+  /** Its tensor of shape [] on a device. */
+  on(device: DeviceHandle): Tensor {
+    let copy = this.#copies.get(device);
+    if (!copy) this.#copies.set(device, copy = Tensor.fromHost(this.#value, { device }));
+    return copy;
+  }
+
+  /** Gives the memory back. */
+  dispose(): void {
+    for (const copy of this.#copies.values()) copy.dispose();
+    this.#copies.clear();
+  }
+}

@@ -1,0 +1,303 @@
+/** What all optimizers share: groups, state, and one schedule for all updates of a step. */
+import { type DeviceHandle, dtypes, formatShape, sameShape } from "../../backend/mod.ts";
+import { realizeAll } from "../base.ts";
+import { ShapeError } from "../errors.ts";
+import { noGrad } from "../grad_mode.ts";
+import { Tensor } from "../tensor.ts";
+import { type GroupOptions, type OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
+import { StepCounter } from "./step_counter.ts";
+
+/** Says that `target` has the value `value` after the step. */
+export type Assign = (target: Tensor, value: Tensor) => void;
+
+/** What an update works with. */
+export interface Update<Options extends OptimizerOptions> {
+  /** What is learned. */
+  readonly parameter: Tensor;
+  /** Its gradient, in float32 where the parameter has half precision. */
+  readonly gradient: Tensor;
+  /** What the optimizer remembers of it. */
+  readonly state: Readonly<Record<string, Tensor>>;
+  /** Which update this is, from 1: float32, shape [2], the same number twice. */
+  readonly step: Tensor;
+  /** The options. */
+  readonly group: ParameterGroup<Options>;
+  /** The learning rate, a scalar. */
+  readonly lr: Tensor;
+}
+
+/** How a step may be held back. */
+export interface StepOptions {
+  /** A bool scalar for each device: where it is true when the step is computed, nothing changes. */
+  skip?: (device: DeviceHandle) => Tensor;
+}
+
+interface Entry<Options extends OptimizerOptions> {
+  readonly parameter: Tensor;
+  readonly group: ParameterGroup<Options>;
+  readonly state: Record<string, Tensor>;
+  counter: StepCounter;
+}
+
+/**
+ * Changes parameters by their gradients. A step is lazy until its end, when all parameters and all
+ * state are computed in one schedule, together with the backward pass that they need.
+ *
+ * @typeParam Options What the optimizer can be told, for all parameters or group by group.
+ */
+export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOptions>
+  implements Disposable {
+  /** Parameters with their options. */
+  readonly groups: readonly ParameterGroup<Options>[];
+  readonly #entries: readonly Entry<Options>[];
+
+  /**
+   * @param parameters What is learned, or groups of it with options of their own.
+   * @param options Every option, for the groups that do not say otherwise.
+   * @throws {TypeError} When there is nothing to learn, or a parameter is no leaf that requires a
+   * gradient, or is there twice.
+   */
+  constructor(
+    parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
+    options: Required<Options>,
+  ) {
+    this.groups = groupsOf(parameters, options);
+    checkParameters(this.groups.flatMap((group) => group.parameters));
+    this.#entries = this.groups.flatMap((group) => {
+      const counters = new Map<DeviceHandle, StepCounter>();
+      return group.parameters.map((parameter) => {
+        const { device } = parameter;
+        const counter = counters.get(device) ?? StepCounter.at(0, device);
+        counters.set(device, counter);
+        const state = noGrad(() => this.initialState(parameter, group));
+        return { parameter, group, state, counter };
+      });
+    });
+    // Before the first step, so that all steps are the same work.
+    realizeAll(this.#entries.flatMap((entry) => [entry.parameter, ...Object.values(entry.state)]));
+  }
+
+  /** What to remember of a parameter, before the first step, under PyTorch's names. */
+  protected abstract initialState(
+    parameter: Tensor,
+    group: ParameterGroup<Options>,
+  ): Record<string, Tensor>;
+
+  /** Says what becomes of a parameter and its state. */
+  protected abstract update(update: Update<Options>, assign: Assign): void;
+
+  /** True when updates depend on how many there were before. */
+  protected counts(_group: ParameterGroup<Options>): boolean {
+    return false;
+  }
+
+  /** The learning rate of the first group. */
+  get lr(): number {
+    return this.groups[0]!.lr;
+  }
+
+  /** The learning rate of every group. */
+  set lr(value: number) {
+    for (const group of this.groups) group.lr = value;
+  }
+
+  /** Gives all gradients back. */
+  zeroGrad(): void {
+    for (const { parameter } of this.#entries) {
+      parameter.grad?.dispose();
+      parameter.grad = null;
+    }
+  }
+
+  /**
+   * Changes every parameter that has a gradient, and computes all that this takes.
+   *
+   * @param options Whether to hold the step back, which the device decides.
+   * @throws {OutOfMemoryError} When the new values do not fit.
+   */
+  step(options: StepOptions = {}): void {
+    const active = this.#entries.filter(({ parameter }) => parameter.grad !== null);
+    this.#separateCounters(new Set(active));
+    const next = new Map<Tensor, Tensor>();
+    const assign: Assign = (target, value) => {
+      const skip = options.skip?.(target.device), after = value.cast(target.dtype);
+      next.set(target, skip ? skip.where(target, after) : after);
+    };
+    noGrad(() => {
+      const steps = countOn(active.filter((e) => this.counts(e.group)), assign);
+      for (const { parameter, group, state, counter } of active) {
+        const gradient = wide(parameter.grad!), step = steps.get(counter) ?? counter.count;
+        const lr = group.rateOn(parameter.device);
+        this.update({ parameter, gradient, state, step, group, lr }, assign);
+      }
+      for (const [target, value] of next) target.assign(value);
+    });
+    realizeAll([...next.keys()]);
+    // What was computed from the former parameters may still be read; nobody reads former state.
+    for (const { parameter } of active) next.delete(parameter);
+    for (const target of next.keys()) target.dropFormer();
+  }
+
+  /** Parameters that are not updated now no longer count with those that are. */
+  #separateCounters(active: ReadonlySet<Entry<Options>>): void {
+    const resting = new Set<StepCounter>();
+    for (const entry of this.#entries) if (!active.has(entry)) resting.add(entry.counter);
+    const copies = new Map<StepCounter, StepCounter>();
+    for (const entry of active) {
+      const { counter } = entry;
+      if (!resting.has(counter)) continue;
+      const copy = copies.get(counter) ?? counter.copy();
+      copies.set(counter, copy);
+      entry.counter = copy;
+    }
+  }
+
+  /**
+   * What the optimizer remembers, as tensors: `state.0.exp_avg` of the first parameter, and so on,
+   * with its number of steps, and the learning rates of the groups. It can be saved as safetensors.
+   */
+  stateDict(): Record<string, Tensor> {
+    const state: Record<string, Tensor> = {};
+    this.#entries.forEach((entry, k) => {
+      for (const [name, value] of Object.entries(entry.state)) {
+        state[`state.${k}.${name}`] = value.detach();
+      }
+      state[`state.${k}.step`] = entry.counter.count.slice(0).realize();
+    });
+    this.groups.forEach(({ lr, parameters }, k) => {
+      state[`param_groups.${k}.lr`] = Tensor.fromHost(lr, { device: parameters[0]!.device });
+    });
+    return state;
+  }
+
+  /**
+   * Goes on from a state that `stateDict` returned for an optimizer of the same parameters.
+   *
+   * @throws {RangeError} When names are missing or not known; nothing is changed then.
+   * @throws {ShapeError} When a shape differs; nothing is changed then.
+   */
+  loadStateDict(state: Readonly<Record<string, Tensor>>): void {
+    const own = this.stateDict();
+    checkState(this.constructor.name, own, state);
+    const counters = new Map<string, StepCounter>();
+    const loaded: Tensor[] = [];
+    this.#entries.forEach((entry, k) => {
+      const { device } = entry.parameter;
+      for (const [name, target] of Object.entries(entry.state)) {
+        loaded.push(target.assign(state[`state.${k}.${name}`]!.to(device)));
+      }
+      const steps = state[`state.${k}.step`]!.itemSync();
+      const key = `${this.groups.indexOf(entry.group)} ${device} ${steps}`;
+      const counter = counters.get(key) ?? StepCounter.at(steps, device);
+      counters.set(key, counter);
+      entry.counter = counter;
+    });
+    realizeAll(loaded);
+    for (const target of loaded) target.dropFormer();
+    this.groups.forEach((group, k) => {
+      group.lr = shortest(state[`param_groups.${k}.lr`]!.itemSync());
+    });
+    for (const tensor of Object.values(own)) tensor.dispose();
+  }
+
+  /** Gives the memory of the state back; the parameters stay. */
+  dispose(): void {
+    for (const { state, counter } of this.#entries) {
+      for (const tensor of Object.values(state)) tensor.dispose();
+      counter.dispose();
+    }
+    for (const group of this.groups) group.dispose();
+  }
+
+  /** {@linkcode Optimizer.dispose}, for `using`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+/** Zeros to remember a moment of a parameter in. */
+export function zerosFor(parameter: Tensor): Tensor {
+  return wide(parameter.zerosLike());
+}
+
+/** Half precision is too coarse for moments and small steps. */
+function wide(tensor: Tensor): Tensor {
+  return dtypes[tensor.dtype].bytes < 4 ? tensor.cast("float32") : tensor;
+}
+
+/** Counts the step that is being made; the new counts by their counters. */
+function countOn(
+  entries: readonly Entry<OptimizerOptions>[],
+  assign: Assign,
+): Map<StepCounter, Tensor> {
+  const steps = new Map<StepCounter, Tensor>();
+  for (const counter of new Set(entries.map((entry) => entry.counter))) {
+    const next = counter.count.add(1);
+    steps.set(counter, next);
+    assign(counter.count, next);
+  }
+  return steps;
+}
+
+function groupsOf<Options extends OptimizerOptions>(
+  parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
+  options: Required<Options>,
+): ParameterGroup<Options>[] {
+  const first = parameters[0];
+  if (first === undefined) {
+    throw new TypeError("Cannot make an optimizer of no parameters: pass model.parameters()");
+  }
+  if (first instanceof Tensor) {
+    return [new ParameterGroup<Options>(parameters as readonly Tensor[], options)];
+  }
+  return (parameters as readonly GroupOptions<Options>[]).map(({ parameters: own, ...others }) =>
+    new ParameterGroup<Options>(own, { ...options, ...others } as Required<Options>)
+  );
+}
+
+function checkParameters(parameters: readonly Tensor[]): void {
+  const seen = new Set<Tensor>();
+  for (const parameter of parameters) {
+    if (!parameter.requiresGrad || parameter.edge) {
+      throw new TypeError(
+        `Cannot optimize ${parameter}: pass leaves that require a gradient, such as model.parameters()`,
+      );
+    }
+    if (seen.has(parameter)) {
+      throw new TypeError(`Cannot optimize ${parameter} twice: pass each parameter once`);
+    }
+    seen.add(parameter);
+  }
+}
+
+function checkState(
+  optimizer: string,
+  own: Readonly<Record<string, Tensor>>,
+  state: Readonly<Record<string, Tensor>>,
+): void {
+  const missing = Object.keys(own).filter((name) => !Object.hasOwn(state, name));
+  const unknown = Object.keys(state).filter((name) => !Object.hasOwn(own, name));
+  if (missing.length + unknown.length > 0) {
+    throw new RangeError(
+      `Cannot load the state of ${optimizer}: missing are [${missing.join(", ")}], ` +
+        `not known are [${unknown.join(", ")}]`,
+    );
+  }
+  for (const [name, { shape }] of Object.entries(own)) {
+    if (sameShape(shape, state[name]!.shape)) continue;
+    throw new ShapeError(
+      `Cannot load the state of ${optimizer}: ${name} is ${formatShape(shape)} and got ${
+        formatShape(state[name]!.shape)
+      }`,
+    );
+  }
+}
+
+/** The shortest decimal number that is the same in float32: 0.001, not 0.0010000000474974513. */
+function shortest(value: number): number {
+  for (let digits = 1; digits < 9; digits++) {
+    const rounded = Number(value.toPrecision(digits));
+    if (Math.fround(rounded) === Math.fround(value)) return rounded;
+  }
+  return value;
+}

@@ -1,0 +1,34 @@
+import type { DeviceHandle } from "../../backend/mod.ts";
+import { Tensor } from "../tensor.ts";
+
+/**
+ * How many updates some parameters have had, counted on the device: a recorded step counts on when it
+ * is replayed. Shared by the parameters that have always been updated together.
+ */
+export class StepCounter {
+  /**
+   * The number, float32, twice: Adam corrects two moments by it, and what has the same shape is
+   * computed in the same kernel.
+   */
+  readonly count: Tensor;
+
+  /** @param count The number so far, of shape [2]. */
+  private constructor(count: Tensor) {
+    this.count = count.realize();
+  }
+
+  /** A counter at `count`. */
+  static at(count: number, device: DeviceHandle): StepCounter {
+    return new StepCounter(Tensor.full([2], count, { device }));
+  }
+
+  /** Another counter with the same count. */
+  copy(): StepCounter {
+    return new StepCounter(this.count.detach());
+  }
+
+  /** Gives the memory back. */
+  dispose(): void {
+    this.count.dispose();
+  }
+}
