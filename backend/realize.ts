@@ -26,18 +26,10 @@ export function withBlock<T>(backend: Backend, node: Node, use: (block: Block) =
   const plan = schedule([node]);
   const blocks = run(backend, plan);
   const { of } = plan.results.find((r) => r.node === node)!;
-  const transient = !node.keep;
   const block = blocks.get(of);
-  if (transient) blocks.delete(of);
+  blocks.delete(of);
   finish(backend, plan, blocks);
-  const stored = storageOf(node);
-  if (stored) return use(stored.handle);
   return block ? releasing(block, use) : use(of.storage!.handle);
-}
-
-/** The stored value by now: running a schedule may have stored it. */
-function storageOf(node: Node): AnyStorage | null {
-  return node.storage;
 }
 
 /** Stores the results whose blocks are there, and settles what was computed. */

@@ -3,7 +3,7 @@
  * can be launched again with other blocks and without any graph.
  */
 import type { Block, Launch } from "./backend.ts";
-import type { Node } from "./graph/node.ts";
+import type { Node, Token } from "./graph/node.ts";
 
 /** One launch of a recording. */
 export interface RecordedLaunch {
@@ -15,8 +15,8 @@ export interface RecordedLaunch {
 /** What was launched while it was open. */
 export class Recording {
   readonly launches: RecordedLaunch[] = [];
-  /** The nodes whose stored values were read, by their block. */
-  readonly external = new Map<Block, Node>();
+  /** The nodes whose stored values were read, by their block, with the tensor that held them then. */
+  readonly external = new Map<Block, { readonly node: Node; readonly token: Token | null }>();
   readonly #produced = new Set<Block>();
 
   /** Notes one launch; `inputs` are the nodes behind `reads`. */
@@ -27,7 +27,9 @@ export class Recording {
     writes: readonly Block[],
   ): void {
     reads.forEach((block, k) => {
-      if (!this.#produced.has(block)) this.external.set(block, inputs[k]!);
+      if (this.#produced.has(block) || this.external.has(block)) return;
+      const node = inputs[k]!;
+      this.external.set(block, { node, token: node.owner });
     });
     for (const block of writes) this.#produced.add(block);
     this.launches.push({ launch, inputs: reads, outputs: writes });

@@ -1,5 +1,6 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
 import { formatShape, sameShape } from "../backend/mod.ts";
+import { computeWithNext } from "./base.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, noGrad } from "./grad_mode.ts";
 import type { Tensor } from "./tensor.ts";
@@ -120,7 +121,7 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     leaves.push(tensor);
   });
   if (root.isRealized) return;
-  root.node.keep = true;
+  computeWithNext(root);
   root.companions = () =>
     leaves.map((leaf) => leaf.grad).filter((g) => g !== null && !g.disposed).map((g) => g!.node);
 }

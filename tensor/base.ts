@@ -40,6 +40,27 @@ const abandoned = new FinalizationRegistry<Held>((held) => {
 let made = 0;
 let assignmentObserver: ((tensor: Tensor) => void) | null = null;
 
+/** Roots of `backward` that no schedule has computed yet. */
+const awaited = new Set<Tensor>();
+
+/**
+ * Has a tensor computed by the next schedule of its device: a loss belongs to the step that its
+ * gradients make, and parameters change in it.
+ */
+export function computeWithNext(tensor: Tensor): void {
+  awaited.add(tensor);
+}
+
+function takeAwaited(device: DeviceHandle): Node[] {
+  const nodes: Node[] = [];
+  for (const tensor of awaited) {
+    if (tensor.device !== device && !tensor.disposed) continue;
+    awaited.delete(tensor);
+    if (!tensor.disposed && !tensor.isRealized) nodes.push(tensor.node);
+  }
+  return nodes;
+}
+
 /** Tells `observer` of every `assign` while `fn` runs. */
 export function observeAssignments<T>(observer: (tensor: Tensor) => void, fn: () => T): T {
   const former = assignmentObserver;
@@ -75,7 +96,7 @@ export abstract class TensorBase implements Disposable {
     node.hold();
     this.#node = node;
     this.#held = { node, former: null };
-    node.token = this.#held;
+    node.token = node.owner = this.#held;
     this.device = device;
     abandoned.register(this, this.#held);
   }
@@ -188,7 +209,7 @@ export abstract class TensorBase implements Disposable {
 
   /** What is computed together with this tensor the next time: the gradients of its backward. */
   takeCompanions(): Node[] {
-    const companions = this.#companions?.() ?? [];
+    const companions = this.isRealized ? [] : this.#companions?.() ?? [];
     this.#companions = null;
     return companions;
   }
@@ -208,7 +229,9 @@ export abstract class TensorBase implements Disposable {
 
   #computeCompanions(): void {
     const companions = this.takeCompanions();
-    if (companions.length > 0) realize(this.engine, [this.node, ...companions]);
+    if (companions.length === 0) return;
+    awaited.delete(this.#self());
+    realize(this.engine, [this.node, ...companions]);
   }
 
   #bytes(): Uint8Array<ArrayBuffer> {
@@ -313,7 +336,7 @@ export abstract class TensorBase implements Disposable {
     this.dropFormer();
     this.#held.former = former;
     this.#node = this.#held.node = next;
-    next.token = this.#held;
+    next.token = next.owner = this.#held;
     assignmentObserver?.(this.#self());
     return this;
   }
@@ -322,7 +345,7 @@ export abstract class TensorBase implements Disposable {
   replaceNode(node: Node): void {
     const former = this.node;
     node.hold();
-    node.token = this.#held;
+    node.token = node.owner = this.#held;
     former.token = null;
     this.#node = this.#held.node = node;
     this.dropFormer();
@@ -377,6 +400,8 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   }
   for (const [device, group] of byDevice) {
     const nodes = group.flatMap((tensor) => [tensor.node, ...tensor.takeCompanions()]);
+    if (nodes.every((node) => node.storage)) continue;
+    nodes.push(...takeAwaited(device));
     try {
       realize(backendOf(device), nodes);
     } catch (error) {

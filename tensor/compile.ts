@@ -228,19 +228,19 @@ class ProgramBuilder {
     };
   }
 
-  #slot(block: Block, node = this.#recording.external.get(block)): number {
+  #slot(block: Block, node?: Node): number {
     let slot = this.#slotOf.get(block);
     if (slot === undefined) {
-      slot = this.#slots.push(this.#external(block, node!)) - 1;
+      const found = this.#recording.external.get(block) ?? { node: node!, token: node!.owner };
+      slot = this.#slots.push(this.#external(block, found.node, found.token)) - 1;
       this.#slotOf.set(block, slot);
     }
     return slot;
   }
 
-  #external(block: Block, node: Node): Slot {
+  #external(block: Block, node: Node, token: Token | null): Slot {
     const index = this.#arguments.get(block);
     if (index !== undefined) return { kind: "argument", index };
-    const { token } = node;
     if (token) return { kind: "tensor", token, what: `[${node.shape}] ${node.dtype}` };
     node.hold();
     return { kind: "constant", block };

@@ -99,10 +99,10 @@ export class Node {
   inputs: readonly Node[];
   /** The stored value, row-major and contiguous; null while it is only a promise. */
   storage: Storage | null = null;
-  /** A schedule that computes this node stores it, although nobody asked: a backward root. */
-  keep = false;
-  /** The token of the one tensor that this node belongs to. */
+  /** The token of the one tensor whose present value this is. */
   token: Token | null = null;
+  /** The token of the tensor that it was made for, also after that got another value. */
+  owner: Token | null = null;
   /** Tensors and pending nodes that may still ask for this value. */
   #holders = 0;
   /** True while no schedule has computed it: until then it holds its inputs. */
@@ -164,6 +164,5 @@ export class Node {
     this.storage = storage;
     this.op = { kind: "buffer" };
     this.inputs = [];
-    this.keep = false;
   }
 }

@@ -21,7 +21,7 @@ export interface Schedule {
   readonly kernels: readonly ScheduledKernel[];
   /** Nodes whose blocks stay after the run. */
   readonly kept: readonly Node[];
-  /** What was asked for or marked `keep`, and the node that has its bytes (a reshape has those of its input). */
+  /** What was asked for, and the node that has its bytes (a reshape has those of its input). */
   readonly results: readonly { readonly node: Node; readonly of: Node }[];
   /** Every node that the run computes, stored or not. */
   readonly computed: readonly Node[];
@@ -40,11 +40,9 @@ export function schedule(roots: readonly Node[]): Schedule {
   const infos = analyse([...wanted]);
   const kept: Node[] = [];
   for (const info of infos) {
-    const { node } = info;
-    if (node.keep && !results.some((r) => r.node === node)) results.push({ node, of: node });
-    if (!node.keep && !wanted.has(node)) continue;
+    if (!wanted.has(info.node)) continue;
     info.materialized = true;
-    kept.push(node);
+    kept.push(info.node);
   }
   const kernels = lowerAll(infos);
   const computed = infos.map((info) => info.node).filter((node) => !node.storage);
