@@ -15,8 +15,10 @@ import { type MemorySource, NoMemoryError } from "./source.ts";
 import { PoolCounters, type PoolStats } from "./stats.ts";
 
 /** What a block is asked for. */
-export interface Request {
+export interface BlockRequest {
+  /** Bytes, at least 1. */
   readonly nbytes: number;
+  /** `cl_mem_flags`, `undefined` for the source's own. */
   readonly flags: bigint | undefined;
   /** The queue that will use it, `undefined` where nobody says. */
   readonly queue: FenceQueue | undefined;
@@ -40,7 +42,9 @@ export abstract class PoolBase<B> implements Pool<B> {
   readonly source: MemorySource<B>;
   /** The queue of requests that name none; its work needs no marker, as it outlives the pool. */
   protected readonly home: FenceQueue | undefined;
+  /** The most bytes that may be held from the driver; `Infinity` is no limit. */
   limitBytes: number;
+  /** The statistics; {@linkcode PoolBase} keeps all of them but `slices`. */
   protected readonly counters: PoolCounters = new PoolCounters();
   #observers: PoolObserver[] | null = null;
   #newest: PooledHandle<B> | null = null;
@@ -48,6 +52,12 @@ export abstract class PoolBase<B> implements Pool<B> {
   #serial = 0;
   #refusal: unknown = undefined;
 
+  /**
+   * Begins with no memory.
+   *
+   * @param source Where new memory comes from.
+   * @param limitBytes The most bytes to hold from it.
+   */
   constructor(source: MemorySource<B>, limitBytes: number = Infinity) {
     checkInOrder(source.home);
     this.source = source;
@@ -55,12 +65,13 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.limitBytes = limitBytes;
   }
 
+  /** What the pool did so far; the object is live. */
   get stats(): PoolStats {
     return this.counters;
   }
 
   /** A block for a request, `null` where the limit or the source has none. Waits for nothing. */
-  protected abstract take(request: Request): Block<B> | null;
+  protected abstract take(request: BlockRequest): Block<B> | null;
   /**
    * Takes a block back.
    *
@@ -75,11 +86,15 @@ export abstract class PoolBase<B> implements Pool<B> {
   /** Takes a block back that may be in use for nobody knows how long: nobody may have it again. */
   protected abstract abandon(block: Block<B>): void;
   /** Makes blocks of other queues that may serve the request its queue's own; returns their bytes. */
-  protected abstract adopt(request: Request): number;
+  protected abstract adopt(request: BlockRequest): number;
+  /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
   abstract trim(bytes?: number): number;
+  /** Bytes of the largest block that could be handed out without asking the driver. */
   abstract readonly largestFreeBytes: number;
+  /** Every segment with its blocks. */
   abstract segments(): SegmentSnapshot[];
 
+  /** Lends a block; see {@linkcode Pool.allocate}. */
   allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
     const queue = options?.queue ?? this.home;
     if (queue !== this.home) checkInOrder(queue);
@@ -132,6 +147,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     return new PooledHandle<B>(this, block, nbytes, id, label, queue, this.source.empty);
   }
 
+  /** Takes a block back. */
   release(handle: BufferHandle<B>): void {
     if (!(handle instanceof PooledHandle) || handle.pool !== this) {
       throw new TypeError("Cannot release a handle that another pool lent: call handle.release()");
@@ -227,7 +243,7 @@ export abstract class PoolBase<B> implements Pool<B> {
   }
 
   /** The pool's part of the ladder: each rung frees something and the allocation is tried again. */
-  #climb(request: Request): Block<B> {
+  #climb(request: BlockRequest): Block<B> {
     const rungs: Rung[] = [];
     for (const [name, climb] of this.#ladder(request)) {
       for (let freedBytes = climb(); freedBytes > 0; freedBytes = climb()) {
@@ -246,7 +262,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     throw this.#exhausted(request.nbytes, rungs);
   }
 
-  #ladder(request: Request): [string, () => number][] {
+  #ladder(request: BlockRequest): [string, () => number][] {
     return [
       ["blocks of other queues", () => this.#adoptParked(request.queue) + this.adopt(request)],
       ["wait for the oldest work", () => this.#waitForOldest()],
@@ -304,6 +320,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     for (const observer of this.#observers ?? []) observer.unreserved(segment, nbytes);
   }
 
+  /** Tells `observer` of everything from now on, until the result is disposed of. */
   observe(observer: PoolObserver): Disposable {
     // A new array each time: an observer may come or go while another one is being told.
     this.#observers = [...this.#observers ?? [], observer];
@@ -315,11 +332,13 @@ export abstract class PoolBase<B> implements Pool<B> {
     };
   }
 
+  /** Gives all cached memory back to the driver. */
   clear(): void {
     while (this.#waitForOldest() > 0);
     this.trim();
   }
 
+  /** Ends the pool: every block becomes `destroyed`. */
   destroy(): void {
     while (this.#newest !== null) {
       const handle: PooledHandle<B> = this.#newest;
@@ -329,6 +348,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.clear();
   }
 
+  /** The blocks that callers hold, oldest first. */
   liveBlocks(): LiveBlock[] {
     const blocks: LiveBlock[] = [];
     for (let handle = this.#newest; handle !== null; handle = handle.older) {
@@ -337,14 +357,17 @@ export abstract class PoolBase<B> implements Pool<B> {
     return blocks.reverse();
   }
 
+  /** Lets the peaks start again from the present values. */
   resetPeakStats(): void {
     this.counters.resetPeaks();
   }
 
+  /** Sets the accumulated counters to zero. */
   resetAccumulatedStats(): void {
     this.counters.resetAccumulated();
   }
 
+  /** Takes back a block whose holder the garbage collector found. */
   reclaim(handle: BufferHandle<B>): void {
     if (handle.state !== "live") return;
     this.counters.leaksReclaimed++;

@@ -1,4 +1,4 @@
-import { PoolBase, type Request } from "./base_pool.ts";
+import { type BlockRequest, PoolBase } from "./base_pool.ts";
 import { roundUp } from "./bytes.ts";
 import type { FenceEvent, FenceQueue } from "./fences.ts";
 import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
@@ -55,13 +55,15 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     return counts;
   }
 
-  protected override take({ nbytes, flags, queue }: Request): Block<B> | null {
+  /** A free block of the request's size, else a new one. */
+  protected override take({ nbytes, flags, queue }: BlockRequest): Block<B> | null {
     const bucket = this.#bucket(this.#sizeFor(nbytes), flags);
     const block = takeFree(bucket, queue) ?? this.#create(bucket);
     if (block !== null) bucket.live++;
     return block;
   }
 
+  /** Makes a block free for `queue`, and for others behind `fence`. */
   protected override give(
     block: Block<B>,
     queue: FenceQueue | undefined,
@@ -76,13 +78,15 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     else this.#destroy(own);
   }
 
+  /** Takes a block back that nobody may have again. */
   protected override abandon(block: Block<B>): void {
     const own = block as BucketBlock<B>;
     own.bucket.live--;
     this.#destroy(own);
   }
 
-  protected override adopt({ nbytes, flags, queue }: Request): number {
+  /** Makes free blocks of other queues the request's own. */
+  protected override adopt({ nbytes, flags, queue }: BlockRequest): number {
     const { free, size } = this.#bucket(this.#sizeFor(nbytes), flags);
     const block = free.find((block) => block.queue !== queue && block.queue !== undefined);
     if (block === undefined) return 0;
@@ -127,6 +131,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     this.unreserve(block.segment, block.buffer, block.size);
   }
 
+  /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
   override trim(bytes = Infinity): number {
     let freed = 0;
     const sizes = [...this.#buckets.keys()].sort((a, b) => b - a);
@@ -139,6 +144,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     return freed;
   }
 
+  /** Bytes of the largest block that could be handed out without asking the driver. */
   override get largestFreeBytes(): number {
     let largest = 0;
     for (const [size, buckets] of this.#buckets) {
@@ -147,6 +153,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     return largest;
   }
 
+  /** Every segment with its blocks. */
   override segments(): SegmentSnapshot[] {
     return [...this.#blocks].map(({ segment: id, size: nbytes, holder, queue }) => {
       const isFree = queue === undefined || queue === this.home;

@@ -12,11 +12,16 @@ import type { MemorySource } from "./source.ts";
  * buffers.
  */
 export class BufferPool<B = Buffer> extends BucketPool<B> {
-  /** @param from The context or the queue that the buffers are for, or any other source. */
+  /**
+   * Begins with no memory.
+   *
+   * @param from The context or the queue that the buffers are for, or any other source.
+   */
   constructor(from: Context | CommandQueue | MemorySource<B>) {
     super(sourceOf<B>(from));
   }
 
+  /** The size that a request is rounded up to. */
   protected override bucketSize(nbytes: number): number {
     return nextPowerOfTwo(nbytes);
   }

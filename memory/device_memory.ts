@@ -86,6 +86,8 @@ export class DeviceMemory<B = Buffer> {
   #rungs: Record<string, number> = {};
 
   /**
+   * Sets the default limit: NETCL_MEMORY_LIMIT, else nine tenths of the device.
+   *
    * @param pool The pool to lend from.
    * @param options What the memory belongs to.
    */

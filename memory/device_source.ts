@@ -28,16 +28,23 @@ const INVALID_BUFFER_SIZE = -61;
 
 /** Memory objects of an OpenCL context. */
 export class DeviceSource implements MemorySource<Buffer> {
+  /** The devices' names. */
   readonly name: string;
+  /** Where sub-buffers may begin, in bytes. */
   readonly alignment: number;
+  /** The most bytes that one buffer may have. */
   readonly maxAllocationBytes: number;
+  /** OpenCL has no buffer of zero bytes. */
   readonly empty = null;
   readonly #context: Context;
   readonly #flags: bigint;
+  /** The queue that uses the memory where nobody names one. */
   declare readonly home?: CommandQueue;
   readonly #faultIn: CommandQueue | null;
 
   /**
+   * Asks the context's devices what they allow.
+   *
    * @param context The context that the memory belongs to.
    * @param options Flags, and whether to fault memory in.
    */
@@ -53,6 +60,7 @@ export class DeviceSource implements MemorySource<Buffer> {
     this.maxAllocationBytes = Math.min(...devices.map((device) => device.maxMemAllocSize));
   }
 
+  /** Makes a buffer, and faults it in where that was asked for. */
   create(nbytes: number, flags: bigint | undefined): Buffer {
     let buffer: Buffer | undefined;
     try {
@@ -66,10 +74,12 @@ export class DeviceSource implements MemorySource<Buffer> {
     }
   }
 
+  /** Makes a sub-buffer. */
   slice(parent: Buffer, offset: number, nbytes: number): Buffer {
     return parent.subBuffer(offset, nbytes);
   }
 
+  /** Releases the buffer; the driver keeps its memory until the commands that use it are done. */
   destroy(buffer: Buffer): void {
     buffer.release();
   }

@@ -81,11 +81,16 @@ function remedy(d: OutOfMemoryDetails): string {
  * keeps no tensor and no buffer alive, and all that lived before it is intact.
  */
 export class OutOfMemoryError extends Error implements OutOfMemoryDetails {
+  /** The class's name. */
   override readonly name = "OutOfMemoryError";
   /** All the figures. */
   readonly details: OutOfMemoryDetails;
 
-  /** @param details The figures; the message is made of them. */
+  /**
+   * Words the figures.
+   *
+   * @param details The figures; the message is made of them.
+   */
   constructor(details: OutOfMemoryDetails) {
     super(explain(details), details.cause === undefined ? undefined : { cause: details.cause });
     this.details = details;

@@ -32,6 +32,7 @@ export class FaultPool<B = Buffer> extends PoolWrapper<B> {
     this.#failures.set(this.#allocations + nth, error);
   }
 
+  /** Lends a block; see {@linkcode Pool.allocate}. */
   override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
     const nth = ++this.#allocations;
     if (!this.#failures.has(nth)) return super.allocate(nbytes, options);

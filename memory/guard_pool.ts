@@ -16,6 +16,7 @@ export interface GuardAccess<B> {
 
 /** Memory was used in a way that corrupts it. The message names all the places that are known. */
 export class MemoryCorruptionError extends Error {
+  /** The class's name. */
   override readonly name = "MemoryCorruptionError";
 }
 
@@ -83,6 +84,8 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
   #quarantined = 0;
 
   /**
+   * Watches over a pool.
+   *
    * @param upstream The pool to watch over.
    * @param access How to reach its memory.
    * @param options How much to keep back.
@@ -116,6 +119,7 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
     }, options);
   }
 
+  /** Lends a block; see {@linkcode Pool.allocate}. */
   override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
     checkByteCount(nbytes, "allocate");
     if (nbytes === 0) return super.allocate(0, options);
@@ -135,6 +139,7 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
     }
   }
 
+  /** Takes a block back. */
   override release(handle: BufferHandle<B>): void {
     const own = this.own(handle);
     if (!(own instanceof GuardedHandle)) return own.upstream.release();
@@ -150,6 +155,7 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
     this.#shrinkQuarantine(this.#quarantineBytes);
   }
 
+  /** Takes back a block whose holder the garbage collector found. */
   override reclaim(handle: BufferHandle<B>): void {
     const own = this.own(handle);
     if (!(own instanceof GuardedHandle) || own.releasedAt === null) {
@@ -180,16 +186,19 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
     }
   }
 
+  /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
   override trim(bytes?: number): number {
     this.#shrinkQuarantine(0);
     return super.trim(bytes);
   }
 
+  /** Gives all cached memory back to the driver. */
   override clear(): void {
     this.#shrinkQuarantine(0);
     super.clear();
   }
 
+  /** Ends the pool: every block becomes `destroyed`. */
   override destroy(): void {
     this.#shrinkQuarantine(0);
     super.destroy();

@@ -4,6 +4,7 @@ import type { BufferHandle, HandleState, LiveBlock, Pool } from "./pool.ts";
 
 /** A piece of memory that a pool hands out again and again; its holders come and go. */
 export interface Block<B> {
+  /** The memory object. */
   readonly buffer: B;
   /** Bytes after rounding. */
   readonly size: number;
@@ -19,10 +20,15 @@ export interface Block<B> {
 
 /** The handle of every pool that owns memory. Each allocation makes a new one, so a stale one stays stale. */
 export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
+  /** The pool that lent it. */
   readonly pool: Pool<B>;
+  /** Bytes, as the caller asked for them. */
   readonly nbytes: number;
+  /** Bytes that the pool set aside. */
   readonly bucketSize: number;
+  /** What it is for. */
   readonly label: string | undefined;
+  /** Counts the pool's allocations. */
   readonly id: number;
   /** `null` for an allocation of zero bytes. */
   readonly block: Block<B> | null;
@@ -30,12 +36,15 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   readonly queue: FenceQueue | undefined;
   /** Queues besides `queue` whose work uses the block. */
   users: FenceQueue[] | null = null;
+  /** Whether a caller holds it. */
   live = true;
-  /** Neighbours in the pool's list of live handles. */
+  /** The one before it in the pool's list of live handles. */
   older: PooledHandle<B> | null = null;
+  /** The one after it there. */
   newer: PooledHandle<B> | null = null;
   readonly #empty: B | null;
 
+  /** Pools make handles. */
   constructor(
     pool: Pool<B>,
     block: Block<B> | null,
@@ -55,6 +64,12 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     this.#empty = empty;
   }
 
+  /**
+   * The memory object; it begins where the block begins.
+   *
+   * @throws {ReferenceError} After the release, since it may be somebody else's by now.
+   * @throws {RangeError} When there are no bytes, and nothing that stands for them.
+   */
   get buffer(): B {
     if (!this.live) {
       throw new ReferenceError(
@@ -67,14 +82,17 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     throw new RangeError("An allocation of 0 bytes has no buffer: skip the command");
   }
 
+  /** The segment that it lies in; -1 for no bytes. */
   get segment(): number {
     return this.block === null ? -1 : this.block.segment;
   }
 
+  /** Where it begins there. */
   get offset(): number {
     return this.block === null ? 0 : this.block.offset;
   }
 
+  /** Where the block is now. */
   get state(): HandleState {
     if (this.live) return "live";
     return this.block === null || this.block.destroyed ? "destroyed" : "pooled";
@@ -93,10 +111,12 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     this.users = [...this.users ?? [], queue];
   }
 
+  /** Gives the block back; a second call is counted and changes nothing. */
   release(): void {
     this.pool.release(this);
   }
 
+  /** Gives the block back. */
   [Symbol.dispose](): void {
     this.pool.release(this);
   }

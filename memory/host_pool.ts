@@ -6,7 +6,11 @@ import { type HostBuffer, HostSource } from "./source.ts";
  * of the segments, so nothing is copied between host and "device".
  */
 export class HostPool extends SlabPool<HostBuffer> {
-  /** @param options Sizes and limits. */
+  /**
+   * Begins with no memory.
+   *
+   * @param options Sizes and limits.
+   */
   constructor(options: SlabPoolOptions = {}) {
     super(new HostSource(), options);
   }

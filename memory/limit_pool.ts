@@ -24,6 +24,8 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
   #held = 0;
 
   /**
+   * Begins with nothing lent.
+   *
    * @param upstream The pool that lends the memory.
    * @param maxBytes The most bytes to lend.
    */
@@ -37,6 +39,7 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
     return this.#held;
   }
 
+  /** Lends a block; see {@linkcode Pool.allocate}. */
   override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
     checkByteCount(nbytes, "allocate");
     if (this.#held + nbytes > this.maxBytes) throw this.#exceeded(nbytes);
@@ -47,12 +50,14 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
     throw this.#exceeded(nbytes);
   }
 
+  /** Takes a block back. */
   override release(handle: BufferHandle<B>): void {
     const { upstream } = this.own(handle);
     if (upstream.state === "live") this.#held -= upstream.bucketSize;
     upstream.release();
   }
 
+  /** Takes back a block whose holder the garbage collector found. */
   override reclaim(handle: BufferHandle<B>): void {
     if (handle.state === "live") this.#held -= handle.bucketSize;
     super.reclaim(handle);

@@ -5,6 +5,8 @@
  * @module
  */
 export type { Frame } from "./call_stack.ts";
+export { type BlockRequest, PoolBase } from "./base_pool.ts";
+export { BucketPool } from "./bucket_pool.ts";
 export { BufferPool } from "./buffer_pool.ts";
 export {
   destroyContextPools,
@@ -35,7 +37,7 @@ export {
   type GuardPoolOptions,
   MemoryCorruptionError,
 } from "./guard_pool.ts";
-export { recordQueue } from "./handle.ts";
+export { type Block, PooledHandle, recordQueue } from "./handle.ts";
 export { HostPool } from "./host_pool.ts";
 export { LimitPool } from "./limit_pool.ts";
 export { memory, type MemoryFacade } from "./memory.ts";
@@ -66,7 +68,9 @@ export {
   Recorder,
   type RecorderOptions,
 } from "./recorder.ts";
+export { PoolWrapper, WrappedHandle } from "./pool_wrapper.ts";
 export {
+  type AnyDeviceMemory,
   deviceMemoryOf,
   registerDeviceMemory,
   registeredMemories,
@@ -83,6 +87,6 @@ export {
 export { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
 export { HostBuffer, HostSource, type MemorySource, NoMemoryError } from "./source.ts";
 export { type SvmHandle, SvmPool } from "./svm_pool.ts";
-export type { GaugeValues, PoolStats } from "./stats.ts";
+export { Gauge, type GaugeValues, PoolCounters, type PoolStats } from "./stats.ts";
 export { Storage, type Transport } from "./storage.ts";
 export { transfer, type TransferPath } from "./transfer.ts";

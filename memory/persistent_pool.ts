@@ -46,6 +46,8 @@ export class PersistentBufferPool<B = Buffer> extends BucketPool<B> {
   readonly maxBuffersPerBucket: number;
 
   /**
+   * Begins with no memory.
+   *
    * @param from The queue whose context and device the buffers are for, or any other source.
    * @param options The bounds.
    */
@@ -55,11 +57,13 @@ export class PersistentBufferPool<B = Buffer> extends BucketPool<B> {
     this.maxBuffersPerBucket = options.maxBuffersPerBucket ?? 16;
   }
 
+  /** The size that a request is rounded up to. */
   protected override bucketSize(nbytes: number): number {
     return PersistentBufferPool.BUCKETS.find((bucket) => bucket >= nbytes) ??
       nextPowerOfTwo(nbytes);
   }
 
+  /** Whether both bounds leave room for it. */
   protected override keeps(bucketSize: number, cachedInBucket: number): boolean {
     // The buffer that is just coming back counts as cached already.
     return cachedInBucket < this.maxBuffersPerBucket &&

@@ -3,10 +3,11 @@ import { BucketPool } from "./bucket_pool.ts";
 import { formatBytes, GiB, KiB, MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
 import { isOutOfMemory } from "./device_source.ts";
 import type { FenceQueue } from "./fences.ts";
-import { type Block, PooledHandle } from "./handle.ts";
+import type { Block, PooledHandle } from "./handle.ts";
 import { detachableView } from "./host_view.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
+import { ViewHandle, type ViewSource } from "./view_handle.ts";
 
 /** A block of page-locked host memory. */
 export interface PinnedHandle extends BufferHandle<Buffer> {
@@ -20,7 +21,8 @@ export interface PinnedHandle extends BufferHandle<Buffer> {
 const PAGE = 4 * KiB;
 
 /** Buffers that the driver made in host memory and that stay mapped for as long as they live. */
-class PinnedSource implements MemorySource<Buffer> {
+class PinnedSource implements MemorySource<Buffer>, ViewSource {
+  /** The class's name. */
   readonly name: string;
   readonly alignment = PAGE;
   readonly maxAllocationBytes: number;
@@ -51,27 +53,12 @@ class PinnedSource implements MemorySource<Buffer> {
     return detachableView(region.bytes, 0, nbytes, region);
   }
 
+  /** Ends the pool: every block becomes `destroyed`. */
   destroy(buffer: Buffer): void {
     const region = this.#regions.get(buffer)!;
     this.#regions.delete(buffer);
     if (!this.queue.released) region.unmap().release();
     buffer.release();
-  }
-}
-
-class PinnedBlockHandle extends PooledHandle<Buffer> implements PinnedHandle {
-  #view: Uint8Array<ArrayBuffer> | null = null;
-
-  get view(): Uint8Array<ArrayBuffer> {
-    if (this.nbytes === 0) return new Uint8Array(0);
-    // Reading `buffer` throws after the release.
-    const { buffer } = this;
-    return this.#view ??= (this.pool as PinnedBufferPool).source.view(buffer, this.nbytes);
-  }
-
-  override retire(): void {
-    super.retire();
-    this.#view?.buffer.transfer(0);
   }
 }
 
@@ -90,20 +77,26 @@ export interface PinnedBufferPoolOptions {
  * gets it only when the copy is done.
  */
 export class PinnedBufferPool extends BucketPool<Buffer> {
-  declare readonly source: PinnedSource;
+  readonly #source: PinnedSource;
 
   /**
+   * Begins with no memory.
+   *
    * @param queue A queue of the context that the copies are made in; buffers are mapped on it.
    * @param options The limit.
    */
   constructor(queue: CommandQueue, options: PinnedBufferPoolOptions = {}) {
-    super(new PinnedSource(queue), options.maxBytes ?? GiB);
+    const source = new PinnedSource(queue);
+    super(source, options.maxBytes ?? GiB);
+    this.#source = source;
   }
 
+  /** Lends a block; see {@linkcode Pool.allocate}. */
   override allocate(nbytes: number, options?: AllocateOptions): PinnedHandle {
     return super.allocate(nbytes, options) as PinnedHandle;
   }
 
+  /** Makes a handle with a view. */
   protected override createHandle(
     block: Block<Buffer> | null,
     nbytes: number,
@@ -111,7 +104,7 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
     label: string | undefined,
     queue: FenceQueue | undefined,
   ): PooledHandle<Buffer> {
-    return new PinnedBlockHandle(this, block, nbytes, id, label, queue, null);
+    return new ViewHandle(this.#source, this, block, nbytes, id, label, queue);
   }
 
   /** Powers of two up to 1 MiB; above, whole pages: what is page-locked is lost to everybody else. */

@@ -75,7 +75,12 @@ export class Recorder implements Disposable {
   readonly #ring: RawEvent[] = [];
   #oldest = 0;
 
-  /** @param options What to keep. */
+  /**
+   * Begins the recording's clock; {@linkcode attach} adds pools.
+   *
+   * @param options What to keep.
+   * @throws {RangeError} When the capacity is no whole number from 1.
+   */
   constructor(options: RecorderOptions = {}) {
     const { capacity = 100_000 } = options;
     if (!(Number.isSafeInteger(capacity) && capacity > 0)) {

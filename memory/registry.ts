@@ -1,7 +1,8 @@
 import type { DeviceMemory } from "./device_memory.ts";
 
+/** The memory of a device of any kind. */
 // deno-lint-ignore no-explicit-any -- devices of every kind of memory are registered side by side
-type AnyDeviceMemory = DeviceMemory<any>;
+export type AnyDeviceMemory = DeviceMemory<any>;
 
 const memories = new Map<object, AnyDeviceMemory>();
 const watchers = new Set<(memory: AnyDeviceMemory) => void>();

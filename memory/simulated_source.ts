@@ -3,9 +3,23 @@ import { type MemorySource, NoMemoryError } from "./source.ts";
 
 /** A piece of a simulated device's memory: an address range with nothing behind it. */
 export class SimulatedBuffer {
+  /** Where it begins. */
+  readonly address: number;
+  /** Its bytes. */
+  readonly nbytes: number;
+  /** Whether it was destroyed. */
   released = false;
 
-  constructor(readonly address: number, readonly nbytes: number) {}
+  /**
+   * Sources make buffers.
+   *
+   * @param address Where it begins.
+   * @param nbytes Its bytes.
+   */
+  constructor(address: number, nbytes: number) {
+    this.address = address;
+    this.nbytes = nbytes;
+  }
 }
 
 /** What a simulated device is like. */
@@ -23,9 +37,13 @@ export interface SimulatedSourceOptions {
  * (PoCL aborts the process instead, and a GPU takes its time).
  */
 export class SimulatedSource implements MemorySource<SimulatedBuffer> {
+  /** What errors call it. */
   readonly name = "simulated device";
+  /** Where parts of a piece may begin. */
   readonly alignment: number;
+  /** The most that one piece may have. */
   readonly maxAllocationBytes: number;
+  /** Nothing stands for zero bytes. */
   readonly empty = null;
   /** Bytes of the device; may be changed at any time. */
   totalBytes: number;
@@ -37,7 +55,11 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
   #created = 0;
   #nextAddress = 0;
 
-  /** @param options The device. */
+  /**
+   * Makes a device whose memory is all free.
+   *
+   * @param options The device.
+   */
   constructor(options: SimulatedSourceOptions = {}) {
     this.totalBytes = options.totalBytes ?? Infinity;
     this.alignment = options.alignment ?? 128;
@@ -54,6 +76,7 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
     this.#failures.set(this.#created + nth, error);
   }
 
+  /** Takes a range of the device's memory. */
   create(nbytes: number): SimulatedBuffer {
     const failure = this.#failures.get(++this.#created);
     if (failure !== undefined) throw failure;
@@ -68,6 +91,7 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
     return new SimulatedBuffer(address, nbytes);
   }
 
+  /** Part of a range; its offset must be aligned, as on a real device. */
   slice(parent: SimulatedBuffer, offset: number, nbytes: number): SimulatedBuffer {
     if (offset % this.alignment !== 0) {
       throw new RangeError(`Cannot slice at ${offset}: multiples of ${this.alignment} are allowed`);
@@ -79,6 +103,7 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
     return new SimulatedSlice(parent.address + offset, nbytes);
   }
 
+  /** Gives a range back; a second time is an error. */
   destroy(buffer: SimulatedBuffer): void {
     if (buffer.released) throw new RangeError("The buffer was destroyed already");
     buffer.released = true;

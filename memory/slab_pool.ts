@@ -1,5 +1,5 @@
 import type { Buffer, CommandQueue } from "../ffi/mod.ts";
-import { PoolBase, type Request } from "./base_pool.ts";
+import { type BlockRequest, PoolBase } from "./base_pool.ts";
 import { MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
 import { sourceOf } from "./device_source.ts";
 import type { FenceEvent, FenceQueue } from "./fences.ts";
@@ -105,6 +105,8 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
   #nextSegment = 0;
 
   /**
+   * Begins with no memory.
+   *
    * @param from The queue whose context and device the memory is for, or any other source.
    * @param options Sizes and limits.
    */
@@ -121,7 +123,8 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     this.#common = this.#arenaOf(undefined);
   }
 
-  protected override take({ nbytes, flags, queue }: Request): Block<B> | null {
+  /** A free block of the request's size, else a new one. */
+  protected override take({ nbytes, flags, queue }: BlockRequest): Block<B> | null {
     const size = this.#divides ? roundUp(nbytes, this.#granularity) : wholeSize(nbytes);
     const arena = flags === undefined ? this.#common : this.#arenaOf(flags);
     const owner = this.#ownerOf(queue);
@@ -136,6 +139,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     return region.allocate(size, owner, !this.#divides);
   }
 
+  /** Makes a block free for `queue`, and for others behind `fence`. */
   protected override give(
     block: Block<B>,
     queue: FenceQueue | undefined,
@@ -151,12 +155,14 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     this.#regionOf(chunk).free(chunk, owner);
   }
 
+  /** Takes a block back that nobody may have again. */
   protected override abandon(block: Block<B>): void {
     const { chunk } = block as Slice<B>;
     this.#regionOf(chunk).free(chunk, NOBODY);
   }
 
-  protected override adopt({ queue }: Request): number {
+  /** Makes free blocks of other queues the request's own. */
+  protected override adopt({ queue }: BlockRequest): number {
     const owner = this.#ownerOf(queue);
     let bytes = 0;
     for (const [other, { queue: user, fence }] of this.#owners.entries()) {
@@ -288,6 +294,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     if (slice.buffer !== segment.buffer) this.source.destroy(slice.buffer);
   }
 
+  /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
   override trim(bytes = Infinity): number {
     const idle = this.#arenas.flatMap(({ region }) =>
       [...region.spans()].filter((span) => span.live === 0).map((span) => ({ region, span }))
@@ -303,6 +310,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     return freed;
   }
 
+  /** Ends the pool: every block becomes `destroyed`. */
   override destroy(): void {
     super.destroy();
     for (const owner of this.#owners) owner.fence?.release();
@@ -313,10 +321,12 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     this.unreserve(segment.id, segment.buffer, segment.size);
   }
 
+  /** Bytes of the largest block that could be handed out without asking the driver. */
   override get largestFreeBytes(): number {
     return Math.max(...this.#arenas.map(({ region }) => region.largestFree));
   }
 
+  /** Every segment with its blocks. */
   override segments(): SegmentSnapshot[] {
     return this.#arenas
       .flatMap(({ region }) => [...region.spans()] as Segment<B>[])

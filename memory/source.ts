@@ -30,6 +30,7 @@ export interface MemorySource<B> {
 
 /** The source is out of memory. Pools answer with their ladder; callers see an `OutOfMemoryError`. */
 export class NoMemoryError extends Error {
+  /** The class's name. */
   override readonly name = "NoMemoryError";
 }
 
@@ -40,7 +41,11 @@ export class HostBuffer {
   /** The memory itself; every read of it gives the same view. */
   readonly bytes: Uint8Array<ArrayBuffer>;
 
-  /** @param bytes The memory that the buffer stands for. */
+  /**
+   * Wraps memory.
+   *
+   * @param bytes The memory that the buffer stands for.
+   */
   constructor(bytes: Uint8Array<ArrayBuffer>) {
     this.bytes = bytes;
     this.nbytes = bytes.byteLength;
@@ -49,12 +54,17 @@ export class HostBuffer {
 
 /** The host's memory, by ArrayBuffers that the garbage collector takes back. */
 export class HostSource implements MemorySource<HostBuffer> {
+  /** The class's name. */
+  /** What errors call it. */
   readonly name: string = "host memory";
+  /** A cache line. */
   readonly alignment: number = 64;
-  // V8's ArrayBuffers end at 2^33 and more, depending on the build; a refusal is a RangeError.
+  /** V8's ArrayBuffers end at 2^33 or more, depending on the build; a refusal is a RangeError. */
   readonly maxAllocationBytes: number = Number.MAX_SAFE_INTEGER;
+  /** A buffer of zero bytes. */
   readonly empty: HostBuffer = new HostBuffer(new Uint8Array(0));
 
+  /** Makes an ArrayBuffer. */
   create(nbytes: number): HostBuffer {
     try {
       return new HostBuffer(new Uint8Array(new ArrayBuffer(nbytes)));
@@ -63,10 +73,13 @@ export class HostSource implements MemorySource<HostBuffer> {
     }
   }
 
+  /** A view of part of a piece. */
   slice(parent: HostBuffer, offset: number, nbytes: number): HostBuffer {
     return new HostBuffer(parent.bytes.subarray(offset, offset + nbytes));
   }
 
+  /** Ends the pool: every block becomes `destroyed`. */
+  /** Leaves the memory to the garbage collector. */
   destroy(_buffer: HostBuffer): void {
     // The garbage collector frees an ArrayBuffer once nobody refers to it.
   }

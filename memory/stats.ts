@@ -12,11 +12,16 @@ export interface GaugeValues {
 
 /** The mutable form of {@linkcode GaugeValues}. */
 export class Gauge implements GaugeValues {
+  /** Bytes now. */
   current = 0;
+  /** The most that they were. */
   peak = 0;
+  /** Bytes that were added. */
   allocated = 0;
+  /** Bytes that were taken away. */
   freed = 0;
 
+  /** Adds bytes. */
   add(nbytes: number): void {
     const current = this.current + nbytes;
     this.current = current;
@@ -24,20 +29,24 @@ export class Gauge implements GaugeValues {
     if (current > this.peak) this.peak = current;
   }
 
+  /** Takes bytes away. */
   subtract(nbytes: number): void {
     this.current -= nbytes;
     this.freed += nbytes;
   }
 
+  /** Lets the peak start again from the present value. */
   resetPeak(): void {
     this.peak = this.current;
   }
 
+  /** Sets what only grows to zero. */
   resetAccumulated(): void {
     this.allocated = 0;
     this.freed = 0;
   }
 
+  /** A copy that no longer changes. */
   toJSON(): GaugeValues {
     const { current, peak, allocated, freed } = this;
     return { current, peak, allocated, freed };

@@ -46,6 +46,8 @@ export class Storage<B = Buffer> {
   #replicas: Replicas | null = null;
 
   /**
+   * Takes the block over, with one reference for the caller.
+   *
    * @param memory The device's memory that `handle` is from.
    * @param handle The block; the storage releases it with its last reference.
    */

@@ -9,11 +9,12 @@ import {
 import { formatBytes } from "./bytes.ts";
 import { DeviceSource, isOutOfMemory } from "./device_source.ts";
 import type { FenceQueue } from "./fences.ts";
-import { type Block, PooledHandle } from "./handle.ts";
+import type { Block, PooledHandle } from "./handle.ts";
 import { detachableView } from "./host_view.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
 import { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
+import { ViewHandle, type ViewSource } from "./view_handle.ts";
 
 // CL_DEVICE_SVM_FINE_GRAIN_BUFFER
 const FINE_GRAIN_BUFFER = 2n;
@@ -28,7 +29,8 @@ export interface SvmHandle extends BufferHandle<Buffer> {
 }
 
 /** Shared memory, with a buffer object over it so that every kernel and command takes it. */
-class SvmSource implements MemorySource<Buffer> {
+class SvmSource implements MemorySource<Buffer>, ViewSource {
+  /** The class's name. */
   readonly name: string;
   readonly alignment: number;
   readonly maxAllocationBytes: number;
@@ -67,6 +69,7 @@ class SvmSource implements MemorySource<Buffer> {
     return detachableView(memory.bytes, buffer.offset, nbytes, memory);
   }
 
+  /** Ends the pool: every block becomes `destroyed`. */
   destroy(buffer: Buffer): void {
     buffer.release();
     const memory = this.#memory.get(buffer);
@@ -78,30 +81,16 @@ class SvmSource implements MemorySource<Buffer> {
   }
 }
 
-class SvmBlockHandle extends PooledHandle<Buffer> implements SvmHandle {
-  #view: Uint8Array<ArrayBuffer> | null = null;
-
-  get view(): Uint8Array<ArrayBuffer> {
-    if (this.nbytes === 0) return new Uint8Array(0);
-    // Reading `buffer` throws after the release.
-    const { buffer } = this;
-    return this.#view ??= (this.pool as SvmPool).source.view(buffer, this.nbytes);
-  }
-
-  override retire(): void {
-    super.retire();
-    this.#view?.buffer.transfer(0);
-  }
-}
-
 /**
  * Fine-grained shared virtual memory: the host reads and writes a block through `handle.view`, kernels
  * through `handle.buffer`, and nothing is copied or mapped.
  */
 export class SvmPool extends SlabPool<Buffer> {
-  declare readonly source: SvmSource;
+  readonly #source: SvmSource;
 
   /**
+   * Begins with no memory.
+   *
    * @param queue The queue whose context and device the memory is for.
    * @param options Sizes and limits.
    * @throws {OpenCLUnavailableError} When the device offers no fine-grained shared memory.
@@ -113,7 +102,9 @@ export class SvmPool extends SlabPool<Buffer> {
           "Use a SlabPool",
       );
     }
-    super(new SvmSource(queue), options);
+    const source = new SvmSource(queue);
+    super(source, options);
+    this.#source = source;
   }
 
   /** Whether the queue's device offers fine-grained shared memory. */
@@ -127,10 +118,12 @@ export class SvmPool extends SlabPool<Buffer> {
     }
   }
 
+  /** Lends a block; see {@linkcode Pool.allocate}. */
   override allocate(nbytes: number, options?: AllocateOptions): SvmHandle {
     return super.allocate(nbytes, options) as SvmHandle;
   }
 
+  /** Makes a handle with a view. */
   protected override createHandle(
     block: Block<Buffer> | null,
     nbytes: number,
@@ -138,6 +131,6 @@ export class SvmPool extends SlabPool<Buffer> {
     label: string | undefined,
     queue: FenceQueue | undefined,
   ): PooledHandle<Buffer> {
-    return new SvmBlockHandle(this, block, nbytes, id, label, queue, null);
+    return new ViewHandle(this.#source, this, block, nbytes, id, label, queue);
   }
 }
