@@ -13,7 +13,8 @@ import {
   usesInner,
 } from "../graph/emit.ts";
 import { extent, type LoopKernel } from "../graph/kernel.ts";
-import { combineText, loadText, openclDialect, prefersText } from "./dialect.ts";
+import { emitContraction, emitGeneralContraction } from "./contraction.ts";
+import { combineText, openclDialect, prefersText } from "./dialect.ts";
 
 /** A kernel's text and how it is launched. */
 export interface Generated {
@@ -47,7 +48,8 @@ export function generate(kernel: LoopKernel, target: Target): Generated {
   return finish(emitter, range);
 }
 
-interface Range {
+/** How many work-items there are, and how many make a group. */
+export interface Range {
   readonly global: readonly number[];
   readonly local: readonly number[];
 }
@@ -217,22 +219,12 @@ function joinArgs(emitter: Emitter, r: number, prefers: string): void {
   emitter.close();
 }
 
-/** One work-item per element of the result. */
 function contraction(emitter: Emitter, dialect: Dialect, target: Target): Generated {
-  const { kernel } = emitter;
-  const c = kernel.contraction!;
-  const local = target.isGpu ? [GROUP] : kernel.outer.length === 1 ? [64] : [64, 1];
+  const tiled = emitContraction(emitter, dialect, target.isGpu);
+  if (tiled) return finish(emitter, tiled);
+  const local = target.isGpu ? [GROUP] : emitter.kernel.outer.length === 1 ? [64] : [64, 1];
   const range = ndRange(emitter, target, local);
-  const T = dtypes[c.dtype].clCompute;
-  emitter.line(`${T} acc = 0;`);
-  for (const s of c.k) openLoop(emitter, dialect, s);
-  const a = loadText(`a${c.a.input}`, c.a.dtype, emitter.form(c.a.form));
-  const b = loadText(`a${c.b.input}`, c.b.dtype, emitter.form(c.b.form));
-  emitter.line(`acc += (${T})${a} * (${T})${b};`);
-  for (const _ of c.k) emitter.close();
-  const { row } = emitter.needs(kernel.outputs.map((o) => o.expr));
-  emitter.declare(row);
-  kernel.outputs.forEach((_, o) => emitter.store(o));
+  emitGeneralContraction(emitter, dialect);
   return finish(emitter, range);
 }
 

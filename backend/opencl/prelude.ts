@@ -39,6 +39,8 @@ const helpers: Readonly<Record<string, string>> = {
   ...unsigned,
   ...floating("float"),
   ...floating("double"),
+  sum_float16:
+    "inline float sum_float16(float16 v) { float8 a = v.lo + v.hi; float4 b = a.lo + a.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
   // Round to nearest, ties to even; a NaN stays one.
   to_bfloat16: `inline ushort to_bfloat16(float v) {
   uint bits = as_uint(v);
