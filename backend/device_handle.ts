@@ -4,6 +4,7 @@
 import { CommandQueue, Context, type Device, type Platform } from "../ffi/mod.ts";
 import { closeDevice } from "./active_devices.ts";
 import { installLifecycle } from "./lifecycle/install.ts";
+import { revokeAll } from "./workers.ts";
 
 /** The two engines: OpenCL, and the built-in one that needs no driver. */
 export type BackendName = "cl" | "cpu";
@@ -132,6 +133,7 @@ export class DeviceHandle implements DeviceDescription {
   /** Gives queue and context back to the driver; their next use makes new ones. */
   close(): void {
     const queue = this.#queue, context = this.#context;
+    if (context !== null) revokeAll(context);
     this.#queue = null;
     this.#context = null;
     try {
