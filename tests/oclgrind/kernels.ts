@@ -14,9 +14,10 @@ kernel void local_race(global float* x, local float* t) {
   x[get_global_id(0)] = t[(i + 1) % get_local_size(0)];
 }
 kernel void uninitialised(global float* x) {
-  float a;
-  if (x[get_global_id(0)] > 1e30f) a = 1;
-  x[get_global_id(0)] = a;
+  const size_t i = get_global_id(0);
+  float t[4];
+  t[i % 4] = 1;
+  x[i] = t[(i + 1) % 4];
 }`;
 
 const count = 64, group = 16;
