@@ -1,7 +1,15 @@
 /** The elementwise methods of tensors. What they compute, and their gradients, is in `ops/elementwise.ts`. */
 import type { DType } from "../backend/mod.ts";
 import { TensorBase } from "./base.ts";
-import { binary, cast, logicalNot, select, type TensorLike, unary } from "./ops/elementwise.ts";
+import {
+  binary,
+  cast,
+  logicalNot,
+  select,
+  softplus,
+  type TensorLike,
+  unary,
+} from "./ops/elementwise.ts";
 import type { Tensor } from "./tensor.ts";
 
 const SQRT_HALF = Math.SQRT1_2;
@@ -235,7 +243,7 @@ export abstract class ElementwiseMethods extends TensorBase {
 
   /** `log(1 + exp(x))`, without overflow. */
   softplus(): Tensor {
-    return this.abs().neg().exp().log1p().add(this.relu());
+    return softplus(this.#self());
   }
 
   // ---- of two tensors, or a tensor and a number

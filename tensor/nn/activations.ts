@@ -12,7 +12,11 @@ export class ReLU extends Module {
 
 /** `x` where positive, else `slope * x`. */
 export class LeakyReLU extends Module {
-  /** @param slope The slope below 0. */
+  /**
+   * Makes the layer.
+   *
+   * @param slope The slope below 0.
+   */
   constructor(readonly slope = 0.01) {
     super();
   }
@@ -25,7 +29,11 @@ export class LeakyReLU extends Module {
 
 /** `x` where positive, else `alpha * (exp(x) - 1)`. */
 export class ELU extends Module {
-  /** @param alpha Minus the limit at negative infinity. */
+  /**
+   * Makes the layer.
+   *
+   * @param alpha Minus the limit at negative infinity.
+   */
   constructor(readonly alpha = 1) {
     super();
   }
@@ -38,7 +46,11 @@ export class ELU extends Module {
 
 /** The Gaussian error linear unit. */
 export class GELU extends Module {
-  /** @param approximate "none" by the error function, "tanh" by the usual approximation. */
+  /**
+   * Makes the layer.
+   *
+   * @param approximate "none" by the error function, "tanh" by the usual approximation.
+   */
   constructor(readonly approximate: "none" | "tanh" = "none") {
     super();
   }
@@ -83,7 +95,11 @@ export class Sigmoid extends Module {
 
 /** `exp(x) / sum(exp(x))` along an axis. */
 export class Softmax extends Module {
-  /** @param axis The axis that sums to 1. */
+  /**
+   * Makes the layer.
+   *
+   * @param axis The axis that sums to 1.
+   */
   constructor(readonly axis = -1) {
     super();
   }

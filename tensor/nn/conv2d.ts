@@ -39,6 +39,8 @@ export class Conv2d extends Module {
   readonly #options: Conv2dLayerOptions;
 
   /**
+   * Makes the layer.
+   *
    * @param inChannels Channels of the input.
    * @param outChannels Channels of the output.
    * @param kernel The kernel's size: one number, or height and width.
@@ -67,7 +69,11 @@ export class Conv2d extends Module {
     this.#options = options;
   }
 
-  /** @throws {ShapeError} When the channels or sizes do not fit. */
+  /**
+   * Convolves a batch of images.
+   *
+   * @throws {ShapeError} When the channels or sizes do not fit.
+   */
   forward(x: Tensor): Tensor {
     const { bias: _, ...options } = this.#options;
     return x.conv2d(this.weight, this.bias ? { ...options, bias: this.bias } : options);

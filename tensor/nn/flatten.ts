@@ -4,6 +4,8 @@ import { Module } from "./module.ts";
 /** Joins axes to one; by default all but the first, the batch. */
 export class Flatten extends Module {
   /**
+   * Makes the layer.
+   *
    * @param start The first axis that is joined.
    * @param end The last.
    */

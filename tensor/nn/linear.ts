@@ -25,6 +25,8 @@ export class Linear extends Module {
   bias: Tensor | null;
 
   /**
+   * Makes the layer.
+   *
    * @param inFeatures The length of the input's last axis.
    * @param outFeatures The length of the output's.
    * @param options `bias: false` for none.
@@ -36,7 +38,11 @@ export class Linear extends Module {
     this.bias = options.bias === false ? null : parameter(uniform([outFeatures], -bound, bound));
   }
 
-  /** @throws {ShapeError} When the last axis does not have `inFeatures` elements. */
+  /**
+   * Maps the last axis.
+   *
+   * @throws {ShapeError} When the last axis does not have `inFeatures` elements.
+   */
   forward(x: Tensor): Tensor {
     const features = this.weight.shape[1]!;
     if (x.shape.at(-1) !== features) {

@@ -9,6 +9,8 @@ export class MaxPool2d extends Module {
   readonly #options: PoolOptions;
 
   /**
+   * Makes the layer.
+   *
    * @param kernel The window's size: one number, or height and width.
    * @param options Stride (default: the kernel's size) and padding.
    */
@@ -17,7 +19,11 @@ export class MaxPool2d extends Module {
     this.#options = options;
   }
 
-  /** @throws {ShapeError} When the image is smaller than a window. */
+  /**
+   * Takes the largest element of each window.
+   *
+   * @throws {ShapeError} When the image is smaller than a window.
+   */
   forward(x: Tensor): Tensor {
     return x.maxPool2d(this.kernel, this.#options);
   }
@@ -28,6 +34,8 @@ export class AvgPool2d extends Module {
   readonly #options: PoolOptions;
 
   /**
+   * Makes the layer.
+   *
    * @param kernel The window's size: one number, or height and width.
    * @param options Stride (default: the kernel's size) and padding.
    */
@@ -36,7 +44,11 @@ export class AvgPool2d extends Module {
     this.#options = options;
   }
 
-  /** @throws {ShapeError} When the image is smaller than a window. */
+  /**
+   * Takes the mean of each window.
+   *
+   * @throws {ShapeError} When the image is smaller than a window.
+   */
   forward(x: Tensor): Tensor {
     return x.avgPool2d(this.kernel, this.#options);
   }
@@ -44,12 +56,20 @@ export class AvgPool2d extends Module {
 
 /** Images averaged to a given size, whatever theirs is. */
 export class AdaptiveAvgPool2d extends Module {
-  /** @param size The output's size: one number, or height and width. */
+  /**
+   * Makes the layer.
+   *
+   * @param size The output's size: one number, or height and width.
+   */
   constructor(readonly size: Axes) {
     super();
   }
 
-  /** @throws {ShapeError} When it is not a batch of images. */
+  /**
+   * Takes the means of the regions.
+   *
+   * @throws {ShapeError} When it is not a batch of images.
+   */
   forward(x: Tensor): Tensor {
     return x.adaptiveAvgPool2d(this.size);
   }

@@ -20,7 +20,11 @@ export class Sequential extends Module {
   /** The layers in order. */
   readonly layers: Module[];
 
-  /** @param layers The layers in order. */
+  /**
+   * Makes the module.
+   *
+   * @param layers The layers in order.
+   */
   constructor(...layers: Module[]) {
     super();
     this.layers = layers;

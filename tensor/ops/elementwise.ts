@@ -12,6 +12,7 @@ import {
 } from "../../backend/mod.ts";
 import { derived, result, sameDevice } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
+import { noGrad } from "../grad_mode.ts";
 import { numberOperand, type Operand, promoteOperands } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 
@@ -344,4 +345,17 @@ export function cast(x: Tensor, dtype: DType): Tensor {
 /** A tensor of truth values, inverted. */
 export function logicalNot(x: Tensor): Tensor {
   return derived("logicalNot", x, { kind: "elementwise", fn: "not" }, x.shape, "bool", null);
+}
+
+/**
+ * `log(1 + exp(x))`, by a form that does not overflow; the gradient is not that form's, which has
+ * a corner at 0.
+ */
+export function softplus(x: Tensor): Tensor {
+  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const node = noGrad(() => {
+    const detached = input.detach();
+    return detached.abs().neg().exp().log1p().add(detached.relu()).node;
+  });
+  return result("softplus", [input], node, (g) => [g.mul(input.sigmoid())]);
 }

@@ -1,0 +1,34 @@
+import { Tensor } from "../tensor.ts";
+import { Module } from "./module.ts";
+
+/**
+ * While training, elements are 0 with probability `p`, and the others divided by `1 - p`, so that the
+ * mean stays (N. Srivastava et al., Dropout, 2014). Otherwise it does nothing.
+ */
+export class Dropout extends Module {
+  /**
+   * Makes the layer.
+   *
+   * @param p How likely an element is dropped, 0 to 1.
+   * @throws {RangeError} When that is no probability.
+   */
+  constructor(readonly p = 0.5) {
+    super();
+    if (!(p >= 0 && p <= 1)) {
+      throw new RangeError(`Cannot drop out with probability ${p}: pass a number from 0 to 1`);
+    }
+  }
+
+  /** Drops elements, while training. */
+  forward(x: Tensor): Tensor {
+    return this.training ? dropout(x, this.p) : x;
+  }
+}
+
+/** Drops elements with probability `p`. */
+export function dropout(x: Tensor, p: number): Tensor {
+  if (p === 0) return x;
+  if (p === 1) return x.mul(0);
+  const kept = Tensor.rand(x.shape, { device: x.device }).ge(p);
+  return kept.where(x.mul(1 / (1 - p)), 0);
+}

@@ -1,0 +1,206 @@
+/** Losses: how far an output is from what it should be. */
+import { dtypes, formatShape, sameShape } from "../../backend/mod.ts";
+import { DTypeError, ShapeError } from "../errors.ts";
+import type { CrossEntropyOptions } from "../ops/losses.ts";
+import type { Tensor } from "../tensor.ts";
+import { Module } from "./module.ts";
+import { buffer } from "./parameter.ts";
+
+/** How the losses of elements become one number. */
+export interface LossOptions {
+  /** Their mean (default), their sum, or each one. */
+  reduction?: "mean" | "sum" | "none";
+}
+
+/** Options of {@linkcode bceWithLogits}. */
+export interface BCEOptions extends LossOptions {
+  /** How much more a positive counts; broadcast over the classes. */
+  positiveWeight?: Tensor;
+}
+
+/** Options of {@linkcode huber}. */
+export interface HuberOptions extends LossOptions {
+  /** Where the square becomes a line; default 1. */
+  delta?: number;
+}
+
+function check(name: string, input: Tensor, target: Tensor): void {
+  if (!sameShape(input.shape, target.shape)) {
+    throw new ShapeError(
+      `Cannot compute ${name} of an input of shape ${formatShape(input.shape)} and a target of ${
+        formatShape(target.shape)
+      }: they must be equal`,
+    );
+  }
+  if (dtypes[input.dtype].kind !== "float") {
+    throw new DTypeError(
+      `Cannot compute ${name} of ${input.dtype}: cast the input with .cast("float32")`,
+    );
+  }
+}
+
+function reduced(losses: Tensor, { reduction = "mean" }: LossOptions): Tensor {
+  if (reduction === "none") return losses;
+  return reduction === "sum" ? losses.sum() : losses.mean();
+}
+
+/**
+ * `-log(softmax(logits)[label])`, see {@linkcode Tensor.crossEntropy}.
+ *
+ * @param logits (N, C) or (N, C, d1, ...).
+ * @param labels Integers (N) or (N, d1, ...).
+ */
+export function crossEntropy(
+  logits: Tensor,
+  labels: Tensor,
+  options?: CrossEntropyOptions,
+): Tensor {
+  return logits.crossEntropy(labels, options);
+}
+
+/**
+ * The squared difference.
+ *
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function mse(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  check("mse", input, target);
+  return reduced(input.sub(target).square(), options);
+}
+
+/**
+ * The absolute difference.
+ *
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  check("l1", input, target);
+  return reduced(input.sub(target).abs(), options);
+}
+
+/**
+ * Half the squared difference where it is small, a line beyond (P. Huber, 1964).
+ *
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function huber(input: Tensor, target: Tensor, options: HuberOptions = {}): Tensor {
+  check("huber", input, target);
+  const { delta = 1 } = options;
+  const distance = input.sub(target), size = distance.abs();
+  const line = size.sub(delta / 2).mul(delta);
+  return reduced(size.lt(delta).where(distance.square().mul(0.5), line), options);
+}
+
+/**
+ * The cross-entropy of independent yes-or-no answers, straight from the logits, without overflow.
+ *
+ * @param logits What becomes a probability by the sigmoid.
+ * @param target The probability that it should be, of the same shape.
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function bceWithLogits(logits: Tensor, target: Tensor, options: BCEOptions = {}): Tensor {
+  check("bceWithLogits", logits, target);
+  const truth = target.cast(logits.dtype);
+  const { positiveWeight } = options;
+  if (!positiveWeight) return reduced(logits.softplus().sub(logits.mul(truth)), options);
+  const weight = truth.mul(positiveWeight.sub(1)).add(1);
+  const losses = truth.neg().add(1).mul(logits).add(weight.mul(logits.neg().softplus()));
+  return reduced(losses, options);
+}
+
+/** A loss as a module; see {@linkcode crossEntropy}. */
+export class CrossEntropyLoss extends Module<[logits: Tensor, labels: Tensor]> {
+  /**
+   * Makes the loss.
+   *
+   * @param options Label smoothing, what to ignore, the reduction.
+   */
+  constructor(readonly options: CrossEntropyOptions = {}) {
+    super();
+  }
+
+  /** The loss of logits (N, C, ...) with labels (N, ...). */
+  forward(logits: Tensor, labels: Tensor): Tensor {
+    return crossEntropy(logits, labels, this.options);
+  }
+}
+
+/** A loss as a module; see {@linkcode mse}. */
+export class MSELoss extends Module<[input: Tensor, target: Tensor]> {
+  /**
+   * Makes the loss.
+   *
+   * @param options The reduction.
+   */
+  constructor(readonly options: LossOptions = {}) {
+    super();
+  }
+
+  /** The squared difference. */
+  forward(input: Tensor, target: Tensor): Tensor {
+    return mse(input, target, this.options);
+  }
+}
+
+/** A loss as a module; see {@linkcode l1}. */
+export class L1Loss extends Module<[input: Tensor, target: Tensor]> {
+  /**
+   * Makes the loss.
+   *
+   * @param options The reduction.
+   */
+  constructor(readonly options: LossOptions = {}) {
+    super();
+  }
+
+  /** The absolute difference. */
+  forward(input: Tensor, target: Tensor): Tensor {
+    return l1(input, target, this.options);
+  }
+}
+
+/** A loss as a module; see {@linkcode huber}. */
+export class HuberLoss extends Module<[input: Tensor, target: Tensor]> {
+  /**
+   * Makes the loss.
+   *
+   * @param options Delta, the reduction.
+   */
+  constructor(readonly options: HuberOptions = {}) {
+    super();
+  }
+
+  /** Half the squared difference, or a line. */
+  forward(input: Tensor, target: Tensor): Tensor {
+    return huber(input, target, this.options);
+  }
+}
+
+/** A loss as a module; see {@linkcode bceWithLogits}. */
+export class BCEWithLogitsLoss extends Module<[logits: Tensor, target: Tensor]> {
+  /** What moves with the module: the weight of positives, or null. */
+  positiveWeight: Tensor | null;
+  readonly #options: LossOptions;
+
+  /**
+   * Makes the loss.
+   *
+   * @param options The weight of positives, the reduction.
+   */
+  constructor(options: BCEOptions = {}) {
+    super();
+    const { positiveWeight = null, ...others } = options;
+    this.positiveWeight = positiveWeight && buffer(positiveWeight, { persistent: false });
+    this.#options = others;
+  }
+
+  /** The cross-entropy of yes-or-no answers. */
+  forward(logits: Tensor, target: Tensor): Tensor {
+    const { positiveWeight } = this;
+    return bceWithLogits(
+      logits,
+      target,
+      positiveWeight ? { ...this.#options, positiveWeight } : this.#options,
+    );
+  }
+}

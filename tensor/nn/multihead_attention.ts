@@ -1,0 +1,177 @@
+import { formatShape } from "../../backend/mod.ts";
+import { ShapeError } from "../errors.ts";
+import { Tensor } from "../tensor.ts";
+import { dropout } from "./dropout.ts";
+import { xavierUniform } from "./init.ts";
+import { Linear } from "./linear.ts";
+import { Module } from "./module.ts";
+import { parameter } from "./parameter.ts";
+
+/** How {@linkcode MultiheadAttention} is made. */
+export interface MultiheadAttentionOptions {
+  /** How likely a weight is dropped while training; default 0. */
+  dropout?: number;
+  /** False to leave out all biases. */
+  bias?: boolean;
+  /** True for (N, L, E) instead of (L, N, E); default false, as in PyTorch. */
+  batchFirst?: boolean;
+}
+
+/** Who may look where in {@linkcode MultiheadAttention}. */
+export interface AttentionOptions {
+  /** (L, S) or (N * heads, L, S): bool, true where a query may not look; or numbers to add. */
+  mask?: Tensor;
+  /** (N, S): true where there is no key, only padding. */
+  keyPaddingMask?: Tensor;
+  /** True when a query may look at its own position and the ones before it only. */
+  isCausal?: boolean;
+}
+
+/** What attention gives: the output, and where each query looked. */
+export interface AttentionResult {
+  /** Of the query's shape. */
+  readonly output: Tensor;
+  /** (N, heads, L, S), rows sum to 1. */
+  readonly weights: Tensor;
+}
+
+/**
+ * Attention with several heads (A. Vaswani et al., Attention Is All You Need, 2017): queries (L, N, E)
+ * look at keys (S, N, E) and take a mean of their values. With `batchFirst`, N comes first; without a
+ * batch there is no N.
+ *
+ * @example Self-attention over a sequence, from each position back
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const attention = new nn.MultiheadAttention(32, 4, { batchFirst: true });
+ * const x = Tensor.randn([2, 10, 32]);
+ * assertEquals(attention.forward(x, x, x, { isCausal: true }).shape, [2, 10, 32]);
+ * ```
+ */
+export class MultiheadAttention
+  extends Module<[query: Tensor, key?: Tensor, value?: Tensor, options?: AttentionOptions]> {
+  /** (3 * features, features): the projections of query, key and value. */
+  inProjWeight: Tensor;
+  /** (3 * features), or null. */
+  inProjBias: Tensor | null;
+  /** What joins the heads. */
+  outProj: Linear;
+  readonly #features: number;
+  readonly #heads: number;
+  readonly #dropout: number;
+  readonly #batchFirst: boolean;
+
+  /**
+   * Makes the layer.
+   *
+   * @param features E, the length of queries, keys and values.
+   * @param heads Into how many parts they are divided.
+   * @param options Dropout, biases, the place of the batch.
+   * @throws {RangeError} When the features do not divide by the heads.
+   */
+  constructor(features: number, heads: number, options: MultiheadAttentionOptions = {}) {
+    super();
+    if (!(heads >= 1) || features % heads !== 0) {
+      throw new RangeError(
+        `Cannot make attention with ${heads} heads: ${features} features do not divide by them`,
+      );
+    }
+    const { dropout = 0, bias = true, batchFirst = false } = options;
+    this.inProjWeight = parameter(xavierUniform([3 * features, features]));
+    this.inProjBias = bias ? parameter(Tensor.zeros([3 * features])) : null;
+    this.outProj = new Linear(features, features, { bias });
+    if (this.outProj.bias) this.outProj.bias = parameter(Tensor.zeros([features]));
+    this.#features = features;
+    this.#heads = heads;
+    this.#dropout = dropout;
+    this.#batchFirst = batchFirst;
+  }
+
+  /**
+   * Lets each query look at the keys.
+   *
+   * @param query What looks.
+   * @param key What is looked at; default: the query.
+   * @param value What is taken; default: the key.
+   * @param options Masks.
+   * @returns A tensor of the query's shape.
+   * @throws {ShapeError} When shapes do not fit each other.
+   */
+  forward(query: Tensor, key = query, value = key, options: AttentionOptions = {}): Tensor {
+    return this.attend(query, key, value, options).output;
+  }
+
+  /** The same as `forward`, with the weights. */
+  attend(query: Tensor, key = query, value = key, options: AttentionOptions = {}): AttentionResult {
+    const batched = query.ndim === 3;
+    const [q, k, v] = [query, key, value].map((x) => this.#batchOf(x, query.ndim));
+    this.#check(q!, k!, v!);
+    const [queries, keys, values] = this.#project(q!, k!, v!);
+    const scores = queries.matmul(keys.transpose()).mul(Math.sqrt(this.#heads / this.#features));
+    const weights = this.#masked(scores, options).softmax(-1);
+    const used = this.training ? dropout(weights, this.#dropout) : weights;
+    const joined = used.matmul(values).transpose(1, 2).reshape(q!.shape);
+    const output = this.outProj.forward(joined);
+    if (!batched) return { output: output.squeeze(0), weights };
+    return { output: this.#batchFirst ? output : output.transpose(0, 1), weights };
+  }
+
+  /** As (N, L, E). */
+  #batchOf(x: Tensor, rank: number): Tensor {
+    if (x.ndim !== rank || rank !== 2 && rank !== 3 || x.shape.at(-1) !== this.#features) {
+      throw new ShapeError(
+        `Cannot attend with a tensor of shape ${formatShape(x.shape)}: pass ${
+          this.#batchFirst ? "[N, L, E]" : "[L, N, E]"
+        } or [L, E] with E = ${this.#features}, all of one kind`,
+      );
+    }
+    if (rank === 2) return x.unsqueeze(0);
+    return this.#batchFirst ? x : x.transpose(0, 1);
+  }
+
+  #check(query: Tensor, key: Tensor, value: Tensor): void {
+    const fits = query.shape[0] === key.shape[0] && `${key.shape}` === `${value.shape}`;
+    if (fits) return;
+    throw new ShapeError(
+      `Cannot attend with a query of shape ${formatShape(query.shape)}, keys of ${
+        formatShape(key.shape)
+      } and values of ${
+        formatShape(value.shape)
+      }: batches must be equal, and each key have a value`,
+    );
+  }
+
+  /** The projections, divided into heads: (N, heads, L, E / heads). */
+  #project(query: Tensor, key: Tensor, value: Tensor): [Tensor, Tensor, Tensor] {
+    const self = query.node === key.node && key.node === value.node;
+    const parts = self
+      ? this.#linear(query, 0, 3).split(this.#features, -1)
+      : [query, key, value].map((x, k) => this.#linear(x, k, 1));
+    return parts.map((part) => {
+      const [n, length] = part.shape as [number, number];
+      return part.reshape([n, length, this.#heads, this.#features / this.#heads]).transpose(1, 2);
+    }) as [Tensor, Tensor, Tensor];
+  }
+
+  /** `count` projections from the one numbered `first`. */
+  #linear(x: Tensor, first: number, count: number): Tensor {
+    const rows = [first * this.#features, (first + count) * this.#features] as const;
+    const product = x.matmul(this.inProjWeight.slice(rows).transpose());
+    return this.inProjBias ? product.add(this.inProjBias.slice(rows)) : product;
+  }
+
+  #masked(scores: Tensor, { mask, keyPaddingMask, isCausal }: AttentionOptions): Tensor {
+    const [n, heads, l, s] = scores.shape as [number, number, number, number];
+    let out = scores;
+    if (mask) {
+      const each = mask.ndim === 3 ? mask.reshape([n, heads, l, s]) : mask;
+      out = mask.dtype === "bool" ? out.maskedFill(each, -Infinity) : out.add(each);
+    }
+    if (keyPaddingMask) out = out.maskedFill(keyPaddingMask.reshape([n, 1, 1, s]), -Infinity);
+    if (!isCausal) return out;
+    const later = scores.indexLike([s]).gt(scores.indexLike([l]).unsqueeze(1));
+    return out.maskedFill(later, -Infinity);
+  }
+}
