@@ -1,0 +1,121 @@
+import { assertEquals } from "@std/assert";
+import { manager } from "../../backend/devices.ts";
+import { hasOpenCL, testOpenCL } from "../opencl.ts";
+
+const root = new URL("../../", import.meta.url);
+
+/** Runs a program in a process of its own: shutdown() is for all of it. */
+async function inProcess(
+  code: string,
+  env: Record<string, string> = {},
+): Promise<{ out: string; err: string; code: number }> {
+  const script = `import { manager } from "${new URL("backend/devices.ts", root)}";
+    import { shutdown } from "${new URL("backend/lifecycle/shutdown.ts", root)}";
+    import { backendOf } from "${new URL("backend/backends.ts", root)}";
+    import { liveObjects } from "${new URL("ffi/object.ts", root)}";
+    import { withFaults } from "${new URL("ffi/faults.ts", root)}";
+    const live = () => Object.values(liveObjects()).reduce((sum, n) => sum + n, 0);
+    ${code}`;
+  const { stdout, stderr, code: status } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--no-check", "--ext=ts", script],
+    env: { NO_COLOR: "1", ...env },
+    stdin: "null",
+  }).output();
+  const text = new TextDecoder();
+  return { out: text.decode(stdout), err: text.decode(stderr), code: status };
+}
+
+/** Makes everything that an engine makes: blocks, staging memory, a queue's marks. */
+const use = `
+  function use(device) {
+    const backend = backendOf(device);
+    const block = backend.memory.allocate(4096);
+    backend.write(block, new Uint8Array(4096).fill(3));
+    const into = new Uint8Array(4096);
+    backend.readSync(block, into);
+    if (into[4095] !== 3) throw new Error("wrong bytes");
+    return backend;
+  }`;
+
+testOpenCL("shutdown leaves no object of OpenCL, and can be called again", async () => {
+  const { out, err } = await inProcess(`${use}
+    use(manager.default("cl"));
+    use(manager.default("cpu"));
+    console.log(live() > 0);
+    await shutdown();
+    console.log(live(), manager.opened().length);
+    await shutdown();
+    console.log(live());`);
+  assertEquals([out, err], ["true\n0 0\n0\n", ""]);
+});
+
+testOpenCL("a device that is asked for after shutdown starts afresh", async () => {
+  const { out, err } = await inProcess(`${use}
+    const before = use(manager.default("cl"));
+    await shutdown();
+    const after = use(manager.default("cl"));
+    console.log(before === after, manager.default("cl").isOpen);
+    await shutdown();
+    console.log(live());`);
+  assertEquals([out, err], ["false true\n0\n", ""]);
+});
+
+testOpenCL("shutdown waits for what was enqueued", async () => {
+  const { out, err } = await inProcess(`
+    import { busyDevice } from "${new URL("tests/signals/busy.ts", root)}";
+    const busy = busyDevice(manager.default("cl"))(300);
+    await shutdown();
+    console.log(busy.status);`);
+  assertEquals([out, err], ["complete\n", ""]);
+});
+
+testOpenCL("shutdown frees the rest when a queue fails, and tells", async () => {
+  const { out, err } = await inProcess(`${use}
+    use(manager.default("cl"));
+    await withFaults([{ call: "clFinish", nth: 1, status: -2 }], async () => {
+      try { await shutdown(); } catch (error) { console.log(error.codeName); }
+    });
+    console.log(live(), manager.opened().length);`);
+  assertEquals([out, err], ["CL_DEVICE_NOT_AVAILABLE\n0 0\n", ""]);
+});
+
+Deno.test({
+  name: "after shutdown Ctrl+C has its default action",
+  ignore: !hasOpenCL || Deno.build.os === "windows",
+  async fn() {
+    const { code, err } = await inProcess(`${use}
+      use(manager.default("cl"));
+      await shutdown();
+      Deno.kill(Deno.pid, "SIGINT");
+      await new Promise((resolve) => setTimeout(resolve, 5000));
+      console.error("survived");`);
+    assertEquals([code, err], [130, ""]);
+  },
+});
+
+Deno.test("shutdown without any device does nothing", async () => {
+  const { out, err, code } = await inProcess("await shutdown(); console.log(live());");
+  assertEquals([out, err, code], ["0\n", "", 0]);
+});
+
+Deno.test({
+  name: "PoCL's own counts agree that nothing lives after shutdown",
+  ignore: !hasOpenCL || manager.default("cl").platformName !== "Portable Computing Language",
+  async fn() {
+    const { err } = await inProcess(
+      `${use}
+      use(manager.default("cl"));
+      await shutdown();
+      Deno.kill(Deno.pid, "SIGUSR2");
+      await new Promise((resolve) => setTimeout(resolve, 50));`,
+      { POCL_SIGUSR2_HANDLER: "1" },
+    );
+    const counts = [...err.matchAll(/(\w+):? \n(\d+)/g)].map(([, kind, count]) => [kind, count]);
+    assertEquals(counts.length, 9, err);
+    // PoCL 3.1 counts the releases of sub-buffers, but not their creation.
+    const living = counts.filter(([kind, count]) =>
+      BigInt.asIntN(64, BigInt(count!)) > 0n || (kind !== "Buffers" && count !== "0")
+    );
+    assertEquals(living, []);
+  },
+});
