@@ -35,7 +35,7 @@ export {
   type ViewOp,
 } from "./graph/node.ts";
 export { accepts, primitives } from "./graph/primitives.ts";
-export { GoneError } from "./graph/schedule.ts";
+export { GoneError, schedule } from "./graph/schedule.ts";
 export {
   broadcastShapes,
   formatShape,
@@ -45,5 +45,5 @@ export {
   stridesOf,
 } from "./graph/shape.ts";
 export { profiler, type ProfilerCounters } from "./profiler.ts";
-export { realize, withBlock } from "./realize.ts";
+export { isEager, realize, withBlock } from "./realize.ts";
 export { record, type RecordedLaunch, type Recording } from "./recording.ts";

@@ -3,8 +3,16 @@ import { Storage } from "../memory/mod.ts";
 import type { Backend, Block, Launch } from "./backend.ts";
 import { dtypes } from "./graph/dtype.ts";
 import { activeRecording } from "./recording.ts";
+import { readSwitch } from "./switches.ts";
 import type { Node, Storage as AnyStorage } from "./graph/node.ts";
 import { type Schedule, schedule } from "./graph/schedule.ts";
+
+let eager: boolean | undefined;
+
+/** True when every operation runs at once, by itself (NETCL_EAGER=1): for finding what fusion hides. */
+export function isEager(): boolean {
+  return eager ??= readSwitch("NETCL_EAGER") ?? false;
+}
 
 /** Computes the nodes and stores their values. */
 export function realize(backend: Backend, nodes: readonly Node[]): void {

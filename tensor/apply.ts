@@ -1,5 +1,5 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
-import { formatShape, Node, type Op, type Shape } from "../backend/mod.ts";
+import { formatShape, isEager, Node, type Op, type Shape } from "../backend/mod.ts";
 import type { DType } from "../backend/mod.ts";
 import type { GradientFn } from "./autograd.ts";
 import { isGradEnabled } from "./grad_mode.ts";
@@ -34,7 +34,7 @@ export function result(
   if (gradient && isGradEnabled() && inputs.some((t) => t.requiresGrad)) {
     out.edge = { name, inputs, gradient };
   }
-  return out;
+  return isEager() ? out.realize() : out;
 }
 
 /** A tensor of one operation on one tensor. */

@@ -20,6 +20,7 @@ import {
 } from "../backend/mod.ts";
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
+import { explain } from "./explain.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Numbers and truth values as nested arrays, one level per axis. */
@@ -372,6 +373,20 @@ export abstract class TensorBase implements Disposable {
   /** {@linkcode TensorBase.dispose}, for `using`. */
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  /**
+   * How it would be computed now: the kernels with what they read, write and run, as text.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   *
+   * console.log(Tensor.ones([8]).add(1).relu().explain());
+   * ```
+   */
+  explain(): string {
+    return explain(this);
   }
 
   /** `Tensor([2, 3], float32, cl)`. */

@@ -1,0 +1,32 @@
+/** What a tensor would take to compute, in words. */
+import { backendOf, dtypes, formatShape, type Node, schedule } from "../backend/mod.ts";
+import type { TensorBase } from "./base.ts";
+
+/** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */
+export function explain(tensor: TensorBase): string {
+  if (tensor.isRealized) return `${tensor} is in memory: nothing to compute\n`;
+  const plan = schedule([tensor.node]);
+  const launches = backendOf(tensor.device).prepare(plan.kernels.map((k) => k.kernel));
+  const lines = [
+    `${tensor} takes ${launches.length} kernel${
+      launches.length === 1 ? "" : "s"
+    } on ${tensor.device}`,
+  ];
+  plan.kernels.forEach(({ inputs, outputs }, k) => {
+    const launch = launches[k]!;
+    lines.push(
+      "",
+      `${k + 1}. ${launch.name}: ${launch.bytes} bytes`,
+      `   reads  ${inputs.map(describe).join(", ") || "nothing"}`,
+      `   writes ${outputs.map(describe).join(", ")}`,
+      launch.source,
+    );
+  });
+  const kept = plan.kept.reduce((sum, node) => sum + node.size * dtypes[node.dtype].bytes, 0);
+  lines.push("", `${kept} bytes stay`);
+  return lines.join("\n") + "\n";
+}
+
+function describe(node: Node): string {
+  return `${node.dtype} ${formatShape(node.shape)}`;
+}
