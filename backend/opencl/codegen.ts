@@ -14,6 +14,7 @@ import {
 } from "../graph/emit.ts";
 import { extent, type LoopKernel } from "../graph/kernel.ts";
 import { emitContraction, emitGeneralContraction } from "./contraction.ts";
+import { canVectorize, emitVectorMap, emitVectorRows, worthVectors } from "./vector.ts";
 import { combineText, openclDialect, prefersText } from "./dialect.ts";
 
 /** A kernel's text and how it is launched. */
@@ -43,6 +44,21 @@ export function generate(kernel: LoopKernel, target: Target): Generated {
   const emitter = new Emitter(kernel, dialect);
   if (kernel.contraction) return contraction(emitter, dialect, target);
   if (target.isGpu && reducesInGroups(kernel)) return group(emitter, dialect);
+  const lastOuter = kernel.outer[kernel.outer.length - 1],
+    lastInner = kernel.inner[kernel.inner.length - 1];
+  if (!target.isGpu && lastInner !== undefined && canVectorize(kernel, lastInner)) {
+    const range = ndRange(emitter, target, [1]);
+    emitVectorRows(emitter, dialect);
+    return finish(emitter, range);
+  }
+  const isMap = kernel.inner.length === 0 && kernel.reductions.length === 0;
+  const wide = !target.isGpu && isMap && lastOuter !== undefined && worthVectors(kernel) &&
+    canVectorize(kernel, lastOuter);
+  if (wide) {
+    const range = ndRange(emitter, target, [64], 16);
+    emitVectorMap(emitter, lastOuter);
+    return finish(emitter, range);
+  }
   const range = ndRange(emitter, target, localSize(kernel, target));
   emitRow(emitter, dialect);
   return finish(emitter, range);
@@ -54,19 +70,20 @@ export interface Range {
   readonly local: readonly number[];
 }
 
-/** Maps the outer loops to work-items, the last one to neighbours. */
-function ndRange(emitter: Emitter, target: Target, local: readonly number[]): Range {
+/** Maps the outer loops to work-items, the last one to neighbours; `lanes` of it make one item. */
+function ndRange(emitter: Emitter, target: Target, local: readonly number[], lanes = 1): Range {
   const { outer, sizes } = emitter.kernel;
   if (outer.length === 0) return { global: [1], local: [1] };
   // A GPU's second and third dimensions are too short for any shape: everything goes on the first.
   const flat = outer.length === 1 || target.isGpu;
   const lead = flat ? outer : outer.slice(0, -1);
+  const scaled = lanes === 1 ? "" : ` * ${lanes}`;
   if (!flat) {
     const last = outer[outer.length - 1]!;
-    emitter.line(`const int i${last} = get_global_id(0);`);
+    emitter.line(`const int i${last} = get_global_id(0)${scaled};`);
   }
   const total = extent(emitter.kernel, lead);
-  decompose(emitter, lead, `get_global_id(${flat ? 0 : 1})`);
+  decompose(emitter, lead, flat ? `get_global_id(0)${scaled}` : "get_global_id(1)");
   const guards = flat ? [] : [outer[outer.length - 1]!];
   const tests = guards.map((s) => `i${s} >= ${emitter.size(s)}`);
   tests.push(
@@ -75,7 +92,8 @@ function ndRange(emitter: Emitter, target: Target, local: readonly number[]): Ra
       : `row >= ${emitter.index(total)}`,
   );
   emitter.line(`if (${tests.join(" || ")}) return;`);
-  const counts = flat ? [total] : [sizes[outer[outer.length - 1]!]!, total];
+  const items = (n: number): number => Math.ceil(n / lanes);
+  const counts = flat ? [items(total)] : [items(sizes[outer[outer.length - 1]!]!), total];
   const groups = counts.map((_, k) => local[k] ?? 1);
   return { global: counts.map((n, k) => Math.ceil(n / groups[k]!) * groups[k]!), local: groups };
 }

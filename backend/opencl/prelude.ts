@@ -39,6 +39,8 @@ const helpers: Readonly<Record<string, string>> = {
   ...unsigned,
   ...floating("float"),
   ...floating("double"),
+  lanes16:
+    "inline int16 lanes16() { return (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }",
   sum_float16:
     "inline float sum_float16(float16 v) { float8 a = v.lo + v.hi; float4 b = a.lo + a.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
   // Round to nearest, ties to even; a NaN stays one.
