@@ -114,7 +114,8 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /**
    * Basic indexing, one entry an axis: a number picks (and drops the axis), [start, stop, step?]
-   * slices, null keeps all. Negative positions count from the end, steps may be negative.
+   * slices, null keeps all. Negative positions count from the end, steps may be negative. Behind the
+   * last axis there are axes of size 1.
    *
    * @throws {RangeError} When a picked position is out of range, or a step is 0.
    *

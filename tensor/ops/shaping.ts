@@ -76,9 +76,9 @@ export type Range = number | readonly [number | null, (number | null)?, number?]
 /** Picks and slices, NumPy's basic indexing. */
 export function slice(x: Tensor, ranges: readonly Range[]): Tensor {
   if (ranges.length > x.ndim) {
-    throw new ShapeError(
-      `Cannot slice a tensor of shape ${formatShape(x.shape)} with ${ranges.length} ranges`,
-    );
+    // As in Julia, there are axes of size 1 behind the last one.
+    const shape = [...x.shape, ...new Array<number>(ranges.length - x.ndim).fill(1)];
+    return slice(reshape(x, shape), ranges);
   }
   const starts: number[] = [], steps: number[] = [], lengths: number[] = [], kept: number[] = [];
   x.shape.forEach((n, axis) => {
