@@ -6,7 +6,7 @@ import { InterruptedError, interruptSignal } from "../../backend/lifecycle/inter
 import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
 import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
 import { TransferEngine } from "../../backend/opencl/transfers.ts";
-import { Buffer } from "../../ffi/mod.ts";
+import { Buffer, type Event } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";
 
 const SHORT = 700, LONG = 60_000;
@@ -19,6 +19,13 @@ const busy = busyDevice(handle);
 
 function ready(): void {
   console.log("ready");
+}
+
+/** Tells how far a command is when netcl's listener has run: ours comes after it. */
+function tellStatus(event: Event, ...endings: string[]): void {
+  for (const ending of endings) {
+    addEventListener(ending, () => console.log(event.status), { once: true });
+  }
 }
 
 function nap(milliseconds: number): Promise<void> {
@@ -42,30 +49,30 @@ function listenMyself(): Promise<void> {
 
 const cases: Record<string, () => unknown> = {
   end() {
-    busy(SHORT);
+    tellStatus(busy(SHORT), "unload");
     ready();
   },
 
   exit() {
-    busy(SHORT);
+    tellStatus(busy(SHORT), "unload");
     ready();
     Deno.exit(3);
   },
 
   throw() {
-    busy(SHORT);
+    tellStatus(busy(SHORT), "error", "unhandledrejection");
     ready();
     throw new Error("boom");
   },
 
   "throw-long"() {
-    busy(LONG);
+    tellStatus(busy(LONG), "error", "unhandledrejection");
     ready();
     throw new Error("boom");
   },
 
   async "throw-later"() {
-    busy(SHORT);
+    tellStatus(busy(SHORT), "error");
     ready();
     setTimeout(() => {
       throw new Error("boom");

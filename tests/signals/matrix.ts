@@ -41,12 +41,12 @@ const AFTER_WORK = [100, 8000] as const;
 
 export const states: readonly State[] = [
   { name: "idle", title: "idle", graceMs: GRACE },
-  { name: "short", title: "awaiting a short kernel", lasting: 800, graceMs: AMPLE },
+  { name: "short", title: "awaiting a short kernel", lasting: 1200, graceMs: AMPLE },
   { name: "long", title: "awaiting a long kernel", graceMs: GRACE },
   {
     name: "blocked-short",
     title: "blocked in finishSync, short kernel",
-    lasting: 800,
+    lasting: 1200,
     graceMs: AMPLE,
   },
   { name: "blocked", title: "blocked in finishSync, long kernel", graceMs: GRACE },

@@ -1,0 +1,97 @@
+/**
+ * The same from a terminal's side: ^C typed at a pseudo-terminal (by `script` of util-linux), and
+ * `nohup` itself.
+ */
+import { assertEquals, assertMatch } from "@std/assert";
+import { hasOpenCL } from "../opencl.ts";
+
+const ignore = Deno.build.os !== "linux" || !hasOpenCL || !await works("script", "--version");
+const program = new URL("program.ts", import.meta.url).href;
+const CTRL_C = new Uint8Array([3]);
+
+async function works(command: string, ...args: string[]): Promise<boolean> {
+  try {
+    const { success } = await new Deno.Command(command, { args, stdout: "null" }).output();
+    return success;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+interface Typed {
+  readonly code: number;
+  /** What stood on the terminal. */
+  readonly screen: string;
+  /** Milliseconds from the last key to the end. */
+  readonly ms: number;
+}
+
+/** Runs a command line at a terminal and types ^C so many milliseconds after it is ready. */
+async function typeAt(command: string, graceMs: number, ...times: number[]): Promise<Typed> {
+  const child = new Deno.Command("script", {
+    args: ["--quiet", "--return", "--flush", "--command", command, "/dev/null"],
+    env: { NETCL_SIGINT_GRACE_MS: String(graceMs), NO_COLOR: "1" },
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const keys = child.stdin.getWriter();
+  const timers: ReturnType<typeof setTimeout>[] = [];
+  let screen = "", last = 0;
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    screen += text;
+    if (!screen.includes("ready") || timers.length > 0) continue;
+    for (const atMs of times) {
+      timers.push(setTimeout(() => {
+        last = performance.now();
+        void keys.write(CTRL_C);
+      }, atMs));
+    }
+  }
+  const { code } = await child.status;
+  timers.forEach(clearTimeout);
+  await keys.close().catch(() => "closed by the end of the program");
+  return { code, screen, ms: performance.now() - last };
+}
+
+const deno = `${Deno.execPath()} run --quiet --no-check -A ${program}`;
+
+Deno.test({
+  name: "^C at a terminal lets the program save",
+  ignore,
+  async fn() {
+    const { code, screen } = await typeAt(`${deno} short 800`, 10_000, 100);
+    assertEquals(code, 130);
+    assertMatch(screen, /ready[\s\S]*saved/);
+  },
+});
+
+Deno.test({
+  name: "a second ^C at a terminal ends the program at once, also while it is blocked",
+  ignore,
+  async fn() {
+    const { code, ms } = await typeAt(`${deno} blocked 60000`, 10_000, 100, 300);
+    assertEquals(code, 130);
+    assertEquals(ms < 1500, true, `took ${ms} ms`);
+  },
+});
+
+Deno.test({
+  name: "a program under nohup survives the end of its terminal",
+  ignore,
+  async fn() {
+    const child = new Deno.Command("nohup", {
+      args: [Deno.execPath(), "run", "--quiet", "--no-check", "-A", program, "long", "500"],
+      stdin: "null",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    let out = "";
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+      if (out === "") child.kill("SIGHUP");
+      out += text;
+    }
+    assertEquals([(await child.status).code, out], [0, "ready\ndone\n"]);
+  },
+});
