@@ -12,9 +12,11 @@ import {
   openLibrary,
   platforms,
   Program,
+  readEnvironment,
 } from "../ffi/mod.ts";
 
-const device = platforms()[0]!.devices()[0]!;
+const [platform = 0, index = 0] = (readEnvironment("NETCL_DEVICE") ?? "").match(/\d+/g) ?? [];
+const device = platforms()[Number(platform)]!.devices()[Number(index)]!;
 const context = new Context(device);
 const queue = new CommandQueue(context);
 const program = new Program(

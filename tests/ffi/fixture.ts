@@ -26,10 +26,17 @@ kernel void spin(global float* y, int n) {
   y[0] = v;
 }`;
 
-export const device: Device = hasOpenCL ? platforms()[0]!.devices()[0]! : never();
+export const device: Device = hasOpenCL ? chosenDevice() : never();
 export const context: Context = hasOpenCL ? new Context(device) : never();
 export const queue: CommandQueue = hasOpenCL ? new CommandQueue(context) : never();
 export const program: Program = hasOpenCL ? new Program(context, source).build() : never();
+
+/** The first device, or the one that NETCL_DEVICE names as `cl:PLATFORM:DEVICE`. */
+function chosenDevice(): Device {
+  const [, platform = 0, index = 0] =
+    /^cl:(\d+):(\d+)$/.exec(readEnvironment("NETCL_DEVICE") ?? "") ?? [];
+  return platforms()[Number(platform)]!.devices()[Number(index)]!;
+}
 
 /** Stands where there is no OpenCL: tests that would touch it are left out. */
 function never<T>(): T {
