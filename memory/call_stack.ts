@@ -12,7 +12,7 @@ const packageRoot = new URL("../", import.meta.url).href;
 const layers = ["memory/", "backend/", "tensor/", "ffi/", "mod.ts"].map((path) =>
   packageRoot + path
 );
-const DEPTH = 24;
+const DEPTH = 20;
 
 /** The calls that led here, innermost first. */
 export function captureStack(): string {

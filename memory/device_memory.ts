@@ -1,8 +1,10 @@
 import { readEnvironment } from "../ffi/environment.ts";
 import type { Buffer, CommandQueue } from "../ffi/mod.ts";
 import { formatBytes, parseBytes } from "./bytes.ts";
+import { driverFreeBytes } from "./driver_free_bytes.ts";
 import { fragmentation, OutOfMemoryError, type Rung } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
+import { StatisticsScope } from "./statistics_scope.ts";
 import { copyStats, type PoolStats } from "./stats.ts";
 
 /** The statistics of one device, with the names that PyTorch gives them. */
@@ -17,6 +19,8 @@ export interface DeviceMemoryStats extends PoolStats {
   readonly limitBytes: number;
   /** The device's memory as the driver reports it; a hint, `Infinity` where it says nothing. */
   readonly totalBytes: number;
+  /** What the driver says is free, for all programs together; a hint, `null` where it says nothing. */
+  readonly driverFreeBytes: number | null;
 }
 
 /** What a device's memory belongs to. */
@@ -205,6 +209,11 @@ export class DeviceMemory<B = Buffer> {
     return rungs;
   }
 
+  /** Counts what happens from now on, apart from all other counters; scopes may be nested. */
+  scope(): StatisticsScope {
+    return new StatisticsScope(this.pool);
+  }
+
   /** Registers something that can give memory back when it is short. */
   addReclaimer(reclaimer: Reclaimer): Disposable {
     this.#reclaimers.add(reclaimer);
@@ -229,6 +238,7 @@ export class DeviceMemory<B = Buffer> {
       fragmentation: fragmentation(stats.bytesCached, this.pool.largestFreeBytes),
       limitBytes: this.pool.limitBytes,
       totalBytes: this.totalBytes,
+      driverFreeBytes: this.queue === null ? null : driverFreeBytes(this.queue.device),
     };
   }
 

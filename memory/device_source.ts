@@ -67,16 +67,19 @@ export class DeviceSource implements MemorySource<Buffer> {
       buffer = new Buffer(this.#context, nbytes, { flags: flags ?? this.#flags });
       this.#faultIn?.migrate([buffer], { contentUndefined: true }).release();
       return buffer;
-    } catch (cause) {
+    } catch (error) {
       buffer?.release();
-      if (!isOutOfMemory(cause)) throw cause;
-      throw new NoMemoryError(`${this.name} has no ${formatBytes(nbytes)}`, { cause });
+      throw asMemoryError(error, this.name, nbytes);
     }
   }
 
   /** Makes a sub-buffer. */
   slice(parent: Buffer, offset: number, nbytes: number): Buffer {
-    return parent.subBuffer(offset, nbytes);
+    try {
+      return parent.subBuffer(offset, nbytes);
+    } catch (error) {
+      throw asMemoryError(error, this.name, nbytes);
+    }
   }
 
   /** Releases the buffer; the driver keeps its memory until the commands that use it are done. */
@@ -85,10 +88,13 @@ export class DeviceSource implements MemorySource<Buffer> {
   }
 }
 
-/** Whether an error says that memory is short; the codes differ by driver and moment. */
-export function isOutOfMemory(error: unknown): boolean {
-  return error instanceof OpenCLError &&
+/** The error that a source throws: what says that memory is short becomes a `NoMemoryError`. */
+export function asMemoryError(error: unknown, name: string, nbytes: number): unknown {
+  // The codes differ by driver and moment.
+  const isShortage = error instanceof OpenCLError &&
     (error.outOfMemory || error.code === INVALID_BUFFER_SIZE);
+  if (!isShortage) return error;
+  return new NoMemoryError(`${name} has no ${formatBytes(nbytes)}`, { cause: error });
 }
 
 /** The source that a pool means: itself, or device memory for a queue or a context. */

@@ -7,6 +7,7 @@ import { largestByOrigin } from "./live_allocations.ts";
 import { Recorder, type RecorderOptions } from "./recorder.ts";
 import { deviceMemoryOf, registeredMemories, watchRegistrations } from "./registry.ts";
 import { reportPage } from "./report.ts";
+import type { StatisticsScope } from "./statistics_scope.ts";
 
 /** The recordings that run, oldest first. */
 const recordings: Recording[] = [];
@@ -38,6 +39,22 @@ export interface MemoryFacade {
   resetPeakStats(device?: object): void;
   /** Sets everything that only grows back to zero. */
   resetAccumulatedStats(device?: object): void;
+  /**
+   * Counts what happens from now on, apart from all other counters. Scopes may be nested.
+   *
+   * @example
+   * ```ts
+   * import { DeviceMemory, HostPool, memory, registerDeviceMemory } from "@netcl/netcl/memory";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const device = {}, cpu = new DeviceMemory(new HostPool(), { name: "cpu" });
+   * registerDeviceMemory(device, cpu);
+   * using scope = memory.scope(device);
+   * cpu.allocate(1000).release();
+   * assertEquals([scope.numAllocs, scope.requested.peak], [1, 1000]);
+   * ```
+   */
+  scope(device?: object): StatisticsScope;
   /** Gives all cached memory back to the driver; returns its bytes. */
   emptyCache(device?: object): number;
   /** Sets the most bytes that may be held from the driver; `null` is the default. */
@@ -75,6 +92,10 @@ export const memory: MemoryFacade = {
 
   resetAccumulatedStats(device) {
     deviceMemoryOf(device).resetAccumulatedStats();
+  },
+
+  scope(device) {
+    return deviceMemoryOf(device).scope();
   },
 
   emptyCache(device) {

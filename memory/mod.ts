@@ -86,6 +86,7 @@ export {
 } from "./simulated_source.ts";
 export { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
 export { HostBuffer, HostSource, type MemorySource, NoMemoryError } from "./source.ts";
+export { StatisticsScope } from "./statistics_scope.ts";
 export { type SvmHandle, SvmPool } from "./svm_pool.ts";
 export { Gauge, type GaugeValues, PoolCounters, type PoolStats } from "./stats.ts";
 export { Storage, type Transport } from "./storage.ts";

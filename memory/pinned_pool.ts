@@ -1,12 +1,12 @@
 import { Buffer, type CommandQueue, type MappedRegion, MemFlags } from "../ffi/mod.ts";
 import { BucketPool } from "./bucket_pool.ts";
-import { formatBytes, GiB, KiB, MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
-import { isOutOfMemory } from "./device_source.ts";
+import { GiB, KiB, MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
+import { asMemoryError } from "./device_source.ts";
 import type { FenceQueue } from "./fences.ts";
 import type { Block, PooledHandle } from "./handle.ts";
 import { detachableView } from "./host_view.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
-import { type MemorySource, NoMemoryError } from "./source.ts";
+import type { MemorySource } from "./source.ts";
 import { ViewHandle, type ViewSource } from "./view_handle.ts";
 
 /** A block of page-locked host memory. */
@@ -40,10 +40,9 @@ class PinnedSource implements MemorySource<Buffer>, ViewSource {
       buffer = new Buffer(this.queue.context, nbytes, { flags: flags | MemFlags.ALLOC_HOST_PTR });
       this.#regions.set(buffer, this.queue.map(buffer));
       return buffer;
-    } catch (cause) {
+    } catch (error) {
       buffer?.release();
-      if (!isOutOfMemory(cause)) throw cause;
-      throw new NoMemoryError(`${this.name} has no ${formatBytes(nbytes)}`, { cause });
+      throw asMemoryError(error, this.name, nbytes);
     }
   }
 

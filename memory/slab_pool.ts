@@ -6,7 +6,7 @@ import type { FenceEvent, FenceQueue } from "./fences.ts";
 import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
 import { type Chunk, HELD, Region, Span } from "./region.ts";
-import type { MemorySource } from "./source.ts";
+import { type MemorySource, NoMemoryError } from "./source.ts";
 
 /** Blocks are multiples of this (or of the device's alignment, where that is larger). */
 const GRANULARITY = 256;
@@ -129,7 +129,14 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     const arena = flags === undefined ? this.#common : this.#arenaOf(flags);
     const owner = this.#ownerOf(queue);
     const chunk = this.#find(arena.region, size, owner) ?? this.#grow(arena, size, owner);
-    return chunk === null ? null : this.#sliceOf(chunk);
+    if (chunk === null) return null;
+    try {
+      return this.#sliceOf(chunk);
+    } catch (error) {
+      arena.region.free(chunk, owner);
+      if (error instanceof NoMemoryError) return null;
+      throw error;
+    }
   }
 
   #find(region: Region, size: number, owner: number): Chunk | null {

@@ -6,14 +6,13 @@ import {
   OpenCLUnavailableError,
   SvmBuffer,
 } from "../ffi/mod.ts";
-import { formatBytes } from "./bytes.ts";
-import { DeviceSource, isOutOfMemory } from "./device_source.ts";
+import { asMemoryError, DeviceSource } from "./device_source.ts";
 import type { FenceQueue } from "./fences.ts";
 import type { Block, PooledHandle } from "./handle.ts";
 import { detachableView } from "./host_view.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
 import { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
-import { type MemorySource, NoMemoryError } from "./source.ts";
+import type { MemorySource } from "./source.ts";
 import { ViewHandle, type ViewSource } from "./view_handle.ts";
 
 // CL_DEVICE_SVM_FINE_GRAIN_BUFFER
@@ -53,10 +52,9 @@ class SvmSource implements MemorySource<Buffer>, ViewSource {
       const buffer = new Buffer(context, nbytes, options);
       this.#memory.set(buffer, memory);
       return buffer;
-    } catch (cause) {
+    } catch (error) {
       memory?.release();
-      if (!isOutOfMemory(cause)) throw cause;
-      throw new NoMemoryError(`${this.name} has no ${formatBytes(nbytes)}`, { cause });
+      throw asMemoryError(error, this.name, nbytes);
     }
   }
 
