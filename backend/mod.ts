@@ -44,6 +44,16 @@ export {
   sizeOf,
   stridesOf,
 } from "./graph/shape.ts";
+export {
+  configureSignals,
+  InterruptedError,
+  interruptSignal,
+  rearm,
+  shutdown,
+  type SignalOptions,
+  startWatchdog,
+} from "./lifecycle/mod.ts";
 export { profiler, type ProfilerCounters } from "./profiler.ts";
 export { isEager, realize, withBlock } from "./realize.ts";
 export { record, type RecordedLaunch, type Recording } from "./recording.ts";
+export * from "./workers.ts";
