@@ -54,6 +54,8 @@ export class Adam extends Optimizer<AdamOptions> {
   readonly #corrections = new WeakMap<Tensor, Tensor>();
 
   /**
+   * Makes the optimizer.
+   *
    * @param parameters What is learned, or groups of it with options of their own.
    * @param options Learning rate, decay rates.
    * @throws {RangeError} When a beta is not in [0, 1).
@@ -70,6 +72,7 @@ export class Adam extends Optimizer<AdamOptions> {
     }
   }
 
+  /** Both moments, and the largest second one for amsgrad. */
   protected override initialState(
     parameter: Tensor,
     { options }: ParameterGroup<AdamOptions>,
@@ -78,6 +81,7 @@ export class Adam extends Optimizer<AdamOptions> {
     return options.amsgrad ? { ...moments, max_exp_avg_sq: zerosFor(parameter) } : moments;
   }
 
+  /** The moments are corrected by the number of steps. */
   protected override counts(): boolean {
     return true;
   }
@@ -89,6 +93,7 @@ export class Adam extends Optimizer<AdamOptions> {
     return { gradient: gradient.add(parameter.mul(weightDecay)), parameter };
   }
 
+  /** Steps along the mean gradient, divided by the root of its mean square. */
   protected override update(u: Update<AdamOptions>, assign: Assign): void {
     const { state, group: { options: { beta1, beta2, eps } } } = u;
     const { gradient, parameter } = this.decay(u);
@@ -99,7 +104,7 @@ export class Adam extends Optimizer<AdamOptions> {
     const spread = this.#largest(square, u, assign);
     const corrections = this.#correctionsOf(u);
     const root = spread.mul(corrections.slice(1)).sqrt().add(eps);
-    const step = mean.mul(u.lr.mul(corrections.slice(0))).div(root);
+    const step = mean.mul(corrections.slice(0)).div(root);
     assign(u.parameter, parameter.sub(step));
   }
 
@@ -111,15 +116,16 @@ export class Adam extends Optimizer<AdamOptions> {
   }
 
   /**
-   * `1 / (1 - beta ** step)` of both betas. In memory, computed once for all parameters; by expm1,
-   * because `1 - 0.999 ** 1` has lost half its digits in float32.
+   * `1 / (1 - beta ** step)` of both betas, the first times the learning rate. Held in memory, computed
+   * once for all parameters; by expm1, because `1 - 0.999 ** 1` has lost half its digits in float32.
    */
-  #correctionsOf({ step, group: { options: { beta1, beta2 } } }: Update<AdamOptions>): Tensor {
+  #correctionsOf({ step, lr, group: { options: { beta1, beta2 } } }: Update<AdamOptions>): Tensor {
     const known = this.#corrections.get(step);
     if (known) return known;
     const first = step.indexLike([2]).eq(0);
     const rates = first.where(Math.log(beta1), Math.log(beta2));
-    const made = step.mul(rates).expm1().neg().reciprocal().contiguous();
+    const unbiased = step.mul(rates).expm1().neg().reciprocal();
+    const made = unbiased.mul(first.where(lr, 1)).contiguous();
     this.#corrections.set(step, made);
     return made;
   }
@@ -131,6 +137,8 @@ export class Adam extends Optimizer<AdamOptions> {
  */
 export class AdamW extends Adam {
   /**
+   * Makes the optimizer.
+   *
    * @param parameters What is learned, or groups of it with options of their own.
    * @param options Those of {@linkcode Adam}; `weightDecay` is 0.01 by default.
    */
@@ -141,6 +149,7 @@ export class AdamW extends Adam {
     super(parameters, { weightDecay: 0.01, ...options });
   }
 
+  /** The gradient and the parameter with the decay in them: here in the parameter. */
   protected override decay(u: Update<AdamOptions>): { gradient: Tensor; parameter: Tensor } {
     const { gradient, parameter, lr, group: { options: { weightDecay } } } = u;
     if (weightDecay === 0) return { gradient, parameter };

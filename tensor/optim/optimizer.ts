@@ -52,6 +52,8 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   readonly #entries: readonly Entry<Options>[];
 
   /**
+   * Makes the optimizer.
+   *
    * @param parameters What is learned, or groups of it with options of their own.
    * @param options Every option, for the groups that do not say otherwise.
    * @throws {TypeError} When there is nothing to learn, or a parameter is no leaf that requires a

@@ -23,6 +23,8 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
   readonly #lr: DeviceScalar;
 
   /**
+   * Makes the group.
+   *
    * @param parameters What is learned.
    * @param options Every option.
    */

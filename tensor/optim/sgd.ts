@@ -33,6 +33,8 @@ export interface SGDOptions extends OptimizerOptions {
  */
 export class SGD extends Optimizer<SGDOptions> {
   /**
+   * Makes the optimizer.
+   *
    * @param parameters What is learned, or groups of it with options of their own.
    * @param options Learning rate, momentum, decay.
    * @throws {RangeError} When nesterov is asked for without momentum, or with dampening.
@@ -55,6 +57,7 @@ export class SGD extends Optimizer<SGDOptions> {
     }
   }
 
+  /** The momentum, where there is one. */
   protected override initialState(
     parameter: Tensor,
     { options }: ParameterGroup<SGDOptions>,
@@ -62,10 +65,12 @@ export class SGD extends Optimizer<SGDOptions> {
     return options.momentum === 0 ? {} : { momentum_buffer: zerosFor(parameter) };
   }
 
+  /** The first gradient is not damped. */
   protected override counts({ options }: ParameterGroup<SGDOptions>): boolean {
     return options.momentum !== 0 && options.dampening !== 0;
   }
 
+  /** Steps along the gradient, or along the momentum. */
   protected override update(u: Update<SGDOptions>, assign: Assign): void {
     const { parameter, lr, group: { options: { weightDecay, momentum, nesterov } } } = u;
     const decayed = weightDecay === 0 ? u.gradient : u.gradient.add(parameter.mul(weightDecay));

@@ -1,0 +1,97 @@
+/** Keeping gradients small, on the device: nothing waits for their size. */
+import type { DeviceHandle } from "../../backend/mod.ts";
+import { computeWithNext } from "../base.ts";
+import { noGrad } from "../grad_mode.ts";
+import { Tensor } from "../tensor.ts";
+
+/** Added to the norm before it divides, as in PyTorch. */
+const TINY = 1e-6;
+
+function withGradient(op: string, parameters: readonly Tensor[]): Tensor[] {
+  const list = parameters.filter(({ grad }) => grad !== null);
+  if (list.length > 0) return list;
+  throw new Error(`Cannot ${op}: no parameter has a gradient; call backward() first`);
+}
+
+function replaceGradient(parameter: Tensor, change: (gradient: Tensor) => Tensor): void {
+  const former = parameter.grad!;
+  parameter.grad = change(former);
+  former.dispose();
+}
+
+/**
+ * Scales all gradients by one number, so that together they are no longer than `maxNorm`; shorter ones
+ * stay.
+ *
+ * @param parameters Whose gradients.
+ * @param maxNorm The most that their norm may be.
+ * @param options `normType`: 2 (default), another order, or Infinity for the largest element.
+ * @returns The norm before, a scalar on the first parameter's device, computed with the next step.
+ * @throws {Error} When there is no gradient.
+ *
+ * @example
+ * ```ts
+ * import { optim, Tensor } from "@netcl/netcl";
+ * import { assertAlmostEquals } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([3, 4], { requiresGrad: true });
+ * x.mul(x).sum().mul(0.5).backward();
+ * assertAlmostEquals(await optim.clipGradNorm([x], 1).item(), 5, 1e-5);
+ * assertAlmostEquals((await x.grad!.toHost())[0] as number, 0.6, 1e-5);
+ * ```
+ */
+export function clipGradNorm(
+  parameters: readonly Tensor[],
+  maxNorm: number,
+  options: { normType?: number } = {},
+): Tensor {
+  if (!(maxNorm > 0)) {
+    throw new RangeError(`Cannot clip gradients to a norm of ${maxNorm}: pass a positive number`);
+  }
+  const list = withGradient("clip gradients", parameters);
+  return noGrad(() => {
+    const norm = normOf(list.map(({ grad }) => grad!), options.normType ?? 2);
+    const factor = norm.add(TINY).reciprocal().mul(maxNorm).clamp(undefined, 1).contiguous();
+    const factors = new Map<DeviceHandle, Tensor>();
+    for (const parameter of list) {
+      const { device } = parameter;
+      if (!factors.has(device)) factors.set(device, factor.to(device));
+      replaceGradient(parameter, (gradient) => gradient.mul(factors.get(device)!));
+    }
+    computeWithNext(norm);
+    return norm;
+  });
+}
+
+function normOf(gradients: readonly Tensor[], order: number): Tensor {
+  const { device } = gradients[0]!;
+  const parts = gradients.map((gradient) => {
+    const wide = gradient.cast("float32");
+    return (order === Infinity ? wide.abs().max() : powerSum(wide, order)).to(device);
+  });
+  const joined = Tensor.stack(parts);
+  if (order === Infinity) return joined.max();
+  return order === 2 ? joined.sum().sqrt() : joined.sum().pow(1 / order);
+}
+
+function powerSum(x: Tensor, order: number): Tensor {
+  return (order === 2 ? x.square() : x.abs().pow(order)).sum();
+}
+
+/**
+ * Cuts every element of the gradients to `[-limit, limit]`.
+ *
+ * @param parameters Whose gradients.
+ * @param limit The largest absolute value.
+ * @throws {Error} When there is no gradient.
+ */
+export function clipGradValue(parameters: readonly Tensor[], limit: number): void {
+  if (!(limit > 0)) {
+    throw new RangeError(`Cannot clip gradients to ${limit}: pass a positive number`);
+  }
+  noGrad(() => {
+    for (const parameter of withGradient("clip gradients", parameters)) {
+      replaceGradient(parameter, (gradient) => gradient.clamp(-limit, limit));
+    }
+  });
+}
