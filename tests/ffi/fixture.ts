@@ -9,6 +9,7 @@ import {
   liveObjects,
   platforms,
   Program,
+  readEnvironment,
 } from "../../ffi/mod.ts";
 import { hasOpenCL } from "../opencl.ts";
 
