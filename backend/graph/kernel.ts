@@ -201,8 +201,7 @@ function dependsOnForms(
  */
 export function collapse(kernel: LoopKernel): LoopKernel {
   const forms = allForms(kernel);
-  const drop = new Set<number>();
-  const merged = new Map<number, number>(); // symbol -> its new size
+  const drop = new Set([...kernel.outer, ...kernel.inner].filter((s) => kernel.sizes[s] === 1));
   const sizes = kernel.sizes.slice();
   const groups = kernel.contraction
     ? [kernel.contraction.batch, kernel.contraction.m, kernel.contraction.n, kernel.contraction.k]
@@ -210,16 +209,12 @@ export function collapse(kernel: LoopKernel): LoopKernel {
   const result = groups.map((group) => {
     const kept: number[] = [];
     for (const s of group) {
-      if (sizes[s] === 1) {
-        drop.add(s);
-        continue;
-      }
+      if (sizes[s] === 1) continue;
       const previous = kept[kept.length - 1];
       if (previous !== undefined && canMerge(forms, previous, s, sizes)) {
         kept.pop();
         drop.add(previous);
         sizes[s] = sizes[s]! * sizes[previous]!;
-        merged.set(s, sizes[s]!);
       }
       kept.push(s);
     }
