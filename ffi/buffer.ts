@@ -18,9 +18,9 @@ export interface BufferOptions {
   /** A combination of {@linkcode MemFlags}; by default kernels may read and write it. */
   readonly flags?: bigint;
   /**
-   * The first bytes of it, copied by the driver. With `MemFlags.USE_HOST_PTR` the array itself becomes the
-   * buffer's memory and is kept alive with it: wait for the work that uses the buffer before you
-   * release it.
+   * The first bytes of it, copied by the driver. With `MemFlags.USE_HOST_PTR` the array itself
+   * becomes the buffer's memory and is kept alive with it: wait for the work that uses the buffer
+   * before you release it.
    */
   readonly data?: ArrayBufferView;
   /** Makes a part of that buffer, which shares its memory and keeps it alive. */
@@ -61,8 +61,8 @@ export class Buffer extends OpenCLObject<"Mem"> {
    *
    * @param context The context that it belongs to.
    * @param nbytes Its size in bytes; OpenCL has no buffer of 0 bytes.
-   * @throws {OpenCLError} If the size is out of range or the flags contradict each other. Many drivers
-   *   find out only at the first use that memory is short.
+   * @throws {OpenCLError} If the size is out of range or the flags contradict each other. Many
+   *   drivers find out only at the first use that memory is short.
    */
   constructor(context: Context, nbytes: number, options: BufferOptions = {}) {
     super("Buffer", createBuffer(context, nbytes, options), releasers.memory);

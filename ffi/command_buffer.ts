@@ -38,8 +38,8 @@ const errorCode = new Int32Array(1);
 const syncPointOut = new Uint32Array(1);
 
 /**
- * Commands that are recorded once and enqueued many times, which costs the host one call. A kernel's arguments are
- * those at the time of recording.
+ * Commands that are recorded once and enqueued many times, which costs the host one call. A
+ * kernel's arguments are those at the time of recording.
  */
 export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   /** The queue that it was recorded for. */
@@ -68,6 +68,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   run(kernel: Kernel, options: Recorded<LaunchOptions>): SyncPoint {
     const { global, local, offset, args, wait } = options;
     if (args !== undefined) kernel.setArgs(args);
+    else kernel.checkArgs();
     checkDimensions(kernel, { ...options, wait: [] });
     const status = this.#functions.clCommandNDRangeKernelKHR(
       this.unsafeHandle,
@@ -189,7 +190,9 @@ function syncPoint(status: number, call: string): SyncPoint {
   return syncPointOut[0]!;
 }
 
-/** Version 0.9.5 put a properties list after the queue of every recording function but the launch. */
+/**
+ * Version 0.9.5 put a properties list after the queue of every recording function but the launch.
+ */
 function bindFunctions(queue: CommandQueue): Functions {
   const version = extensionVersion(queue.device, extension);
   return bindCommandBufferFunctions(

@@ -48,8 +48,8 @@ const localOut = new BigUint64Array(3);
 const offsetOut = new BigUint64Array(3);
 
 /**
- * A queue of commands for one device. Commands run in the order of the calls, unless it was made with
- * `outOfOrder`.
+ * A queue of commands for one device. Commands run in the order of the calls, unless it was made
+ * with `outOfOrder`.
  *
  * @example
  * ```ts
@@ -74,8 +74,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   /** Whether commands may overtake each other. */
   readonly outOfOrder: boolean;
   readonly #transfers: TransferList;
-  // The wait that runs now, and the one after it that later callers share: a queue never occupies more
-  // than one thread.
+  // The wait that runs now, and the one after it that later callers share: a queue never occupies
+  // more than one thread.
   #finishing: Promise<void> | null = null;
   #finishingNext: Promise<void> | null = null;
 
@@ -97,7 +97,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /**
-   * Copies an array into a buffer. Unless it is lent, the array may be changed as soon as this returns.
+   * Copies an array into a buffer. Unless it is lent, the array may be changed as soon as this
+   * returns.
    *
    * @throws {TypeError} If the array's memory may move or is gone.
    */
@@ -121,8 +122,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /**
-   * Copies a buffer into an array, as many bytes as the array has. Unless it is lent, the array changes when
-   * the event, or the queue, was waited for.
+   * Copies a buffer into an array, as many bytes as the array has. Unless it is lent, the array
+   * changes when the event, or the queue, was waited for.
    *
    * @throws {TypeError} If the array's memory may move or is gone.
    */
@@ -270,6 +271,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   run(kernel: Kernel, options: LaunchOptions): Event {
     const { global, local, args, offset, wait } = options;
     if (args !== undefined) kernel.setArgs(args);
+    else kernel.checkArgs();
     checkDimensions(kernel, options);
     const status = cl.clEnqueueNDRangeKernel(
       this.unsafeHandle,
@@ -286,7 +288,10 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     return takeEvent(status, "clEnqueueNDRangeKernel", this);
   }
 
-  /** Launches a kernel whose arguments are set, without an event and without making any object. */
+  /**
+   * Launches a kernel whose arguments are set, without an event and without making any object. The
+   * memory that the arguments refer to must be live.
+   */
   enqueueKernel(
     kernel: Kernel,
     workDim: number,
@@ -359,8 +364,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /**
-   * Moves buffers to this queue's device, or to the host. With `contentUndefined` it only makes sure that the memory
-   * is there.
+   * Moves buffers to this queue's device, or to the host. With `contentUndefined` it only makes
+   * sure that the memory is there.
    */
   migrate(
     buffers: readonly Buffer[],
@@ -405,7 +410,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     return underPolicy(this.#finishShared());
   }
 
-  // A wait that has begun may not cover what was enqueued since, so a second caller gets the next one.
+  // A wait that has begun may not cover what was enqueued since, so a second caller gets the next
+  // one.
   #finishShared(): Promise<void> {
     if (this.#finishing === null) return this.#beginFinish();
     return this.#finishingNext ??= this.#finishing.then(

@@ -37,8 +37,8 @@ const affinities: { readonly [name in AffinityName]: bigint } = {
 };
 
 /**
- * A device of a platform. There is one object a device: they can be compared with `===`. Every getter asks the
- * driver; {@linkcode Device.query} reaches every property of cl.h by name.
+ * A device of a platform. There is one object a device: they can be compared with `===`. Every
+ * getter asks the driver; {@linkcode Device.query} reaches every property of cl.h by name.
  */
 export class Device {
   static readonly #known = new Map<bigint, Device>();

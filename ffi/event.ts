@@ -39,8 +39,8 @@ const commandNames: ReadonlyMap<number, string> = new Map(
 const stamp = new BigUint64Array(1);
 
 /**
- * The state of one command. It need not be released at once: what is forgotten is released when it is
- * collected.
+ * The state of one command. It need not be released at once: what is forgotten is released when it
+ * is collected.
  */
 export class Event extends OpenCLObject<"Event"> {
   readonly #queue: Flushable | null;

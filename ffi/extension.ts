@@ -19,8 +19,8 @@ export function extensionVersion(device: Device, extension: string): [number, nu
 }
 
 /**
- * Binds functions of an extension. A table entry is the C declaration: the types of the parameters in
- * their order, and the result.
+ * Binds functions of an extension. A table entry is the C declaration: the types of the parameters
+ * in their order, and the result.
  *
  * @param extension The extension's name, which the device must list.
  * @param table The functions, by their C names.

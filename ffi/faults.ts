@@ -1,6 +1,6 @@
 /**
- * Failing on command: any function can be made to return any status, to be late, or to describe another
- * device. For tests, also those of programs that use this library.
+ * Failing on command: any function can be made to return any status, to be late, or to describe
+ * another device. For tests, also those of programs that use this library.
  *
  * @module
  */

@@ -87,8 +87,8 @@ const imageTypes = {
 const errorCode = new Int32Array(1);
 
 /**
- * An image: elements with 1 to 4 channels, which kernels read through a {@linkcode Sampler}. The device must have
- * `IMAGE_SUPPORT`.
+ * An image: elements with 1 to 4 channels, which kernels read through a {@linkcode Sampler}. The
+ * device must have `IMAGE_SUPPORT`.
  */
 export class Image extends OpenCLObject<"Mem"> {
   /** The context that it belongs to. */
@@ -193,7 +193,8 @@ export class Image extends OpenCLObject<"Mem"> {
   /**
    * Fills it with one color.
    *
-   * @param color Four channels: floats, or 32-bit integers for the `SIGNED_INT` and `UNSIGNED_INT` types.
+   * @param color Four channels: floats, or 32-bit integers for the `SIGNED_INT` and `UNSIGNED_INT`
+   *   types.
    */
   fill(
     queue: CommandQueue,

@@ -18,8 +18,8 @@ import { SvmBuffer } from "./svm.ts";
 import type { Handle } from "./symbols/types.ts";
 
 /**
- * A kernel's argument: memory or what holds a buffer, local memory in bytes, the bytes of a scalar, vector or
- * struct, or a number that is converted by the declared type.
+ * A kernel's argument: memory or what holds a buffer, local memory in bytes, the bytes of a scalar,
+ * vector or struct, or a number that is converted by the declared type.
  */
 export type KernelArg =
   | Buffer
@@ -52,6 +52,8 @@ export class Kernel extends OpenCLObject<"Kernel"> {
   /** How many arguments it declares. */
   readonly numArgs: number;
   readonly #encoders: (ArgumentEncoder | undefined)[] = [];
+  // OpenCL does not retain what an argument refers to, so the collector must not release it.
+  readonly #referred: OpenCLObject<string>[] = [];
 
   /** Takes over one reference to a kernel. Programs make kernels. */
   constructor(handle: Handle<"Kernel">) {
@@ -70,6 +72,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     handleOut[0] = buffer.unsafeHandle;
     const status = cl.clSetKernelArg(this.unsafeHandle, index, 8n, handleOut);
     if (status < 0) throw this.#argumentError(status, index);
+    this.#referred[index] = buffer;
   }
 
   /** Sets an argument to the bytes of an array: a scalar, a vector or a struct. */
@@ -91,6 +94,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     handleOut[0] = object.unsafeHandle;
     const status = cl.clSetKernelArg(this.unsafeHandle, index, 8n, handleOut);
     if (status < 0) throw this.#argumentError(status, index);
+    this.#referred[index] = object;
   }
 
   /** Sets an argument to shared virtual memory, from an offset in bytes on. */
@@ -100,12 +104,14 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     if (status < 0) {
       throw new OpenCLError(status, "clSetKernelArgSVMPointer", this.#argumentName(index));
     }
+    this.#referred[index] = memory;
   }
 
   /**
    * Sets a scalar argument to a number, converted to the declared type.
    *
-   * @throws {TypeError} If the type is not known (the program is a binary without argument info) or not a scalar.
+   * @throws {TypeError} If the type is not known (the program is a binary without argument info) or
+   *   not a scalar.
    */
   setNumber(index: number, value: number | bigint): void {
     const encoder = this.#encoders[index] ??= encoderOf(this.argument(index), index, this.name);
@@ -131,6 +137,16 @@ export class Kernel extends OpenCLObject<"Kernel"> {
       );
     }
     for (let index = 0; index < args.length; index++) this.setArg(index, args[index]!);
+  }
+
+  /**
+   * Refuses to launch with memory that was released: the driver would follow a dangling handle.
+   * `CommandQueue.enqueueKernel` leaves this to its caller.
+   *
+   * @throws {DisposedError} If an argument was released since it was set.
+   */
+  checkArgs(): void {
+    for (const object of this.#referred) void object?.unsafeHandle;
   }
 
   /** What is declared about an argument; programs built by this library keep it. */
@@ -177,7 +193,9 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     const errorCode = new Int32Array(1);
     const handle = cl.clCloneKernel(this.unsafeHandle, errorCode);
     check(errorCode[0]!, "clCloneKernel");
-    return new Kernel(handle);
+    const copy = new Kernel(handle);
+    Object.assign(copy.#referred, this.#referred);
+    return copy;
   }
 
   #info<K extends "string" | "u32">(kind: K, parameter: number): PropertyTypes[K] {

@@ -1,6 +1,6 @@
 /**
- * Finds libOpenCL and opens it at the first call. It is never closed: drivers run threads of their own, and a
- * call after closing is a crash.
+ * Finds libOpenCL and opens it at the first call. It is never closed: drivers run threads of their
+ * own, and a call after closing is a crash.
  *
  * @module
  */
@@ -16,7 +16,10 @@ const sonames: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
 };
 const unixSonames = ["libOpenCL.so.1", "libOpenCL.so"];
 
-/** Folders to try where `--allow-ffi` names files: a flag with a bare soname means a file in the working folder. */
+/**
+ * Folders to try where `--allow-ffi` names files: a flag with a bare soname means a file in the
+ * working folder.
+ */
 const unixFolders = [
   `/usr/lib/${Deno.build.arch}-linux-gnu`,
   `/lib/${Deno.build.arch}-linux-gnu`,
@@ -57,7 +60,8 @@ export function openLibrary(): OpenCLSymbols {
   for (const path of candidates) {
     const symbols = tryOpen(path, failures);
     if (symbols === null) continue;
-    setDefaultVariable("POCL_AFFINITY", "1"); // unpinned workers may share a core, at half the speed
+    // Workers that are not pinned may share a core, at half the speed.
+    setDefaultVariable("POCL_AFFINITY", "1");
     primeSignals();
     libraryPath = path;
     return cl = symbols;

@@ -13,8 +13,9 @@ import { OpenCLObject, releasers } from "./object.ts";
 import { memoryView } from "./memory_view.ts";
 
 /**
- * A mapped region: `bytes` is the buffer's memory itself, where host and device share it, and else a copy
- * that is written back at `unmap()`. The memory stays valid until then, also when the buffer is released.
+ * A mapped region: `bytes` is the buffer's memory itself, where host and device share it, and else
+ * a copy that is written back at `unmap()`. The memory stays valid until then, also when the buffer
+ * is released.
  */
 export class MappedRegion extends OpenCLObject<"Mem"> {
   /** Completes when the region may be touched; released by `unmap()`. */

@@ -4,7 +4,8 @@
  * @module
  */
 
-// Whoever holds only the view must not lose the memory below it: the owner lives as long as the view.
+// Whoever holds only the view must not lose the memory below it: the owner lives as long as the
+// view.
 const owners = new WeakMap<ArrayBuffer, object>();
 
 /**

@@ -1,6 +1,7 @@
 /**
- * OpenCL for Deno: the whole of libOpenCL as TypeScript, typed and owned. One class per OpenCL object; a status
- * is an exception; nothing is loaded before the first call. It imports nothing but itself.
+ * OpenCL for Deno: the whole of libOpenCL as TypeScript, typed and owned. One class per OpenCL
+ * object; a status is an exception; nothing is loaded before the first call. It imports nothing but
+ * itself.
  *
  * @example Add two vectors
  * ```ts

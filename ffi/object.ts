@@ -49,7 +49,9 @@ export function liveObjects(): Record<ObjectKind, number> {
   return { ...live };
 }
 
-/** How many objects of each kind the garbage collector had to release, because the program did not. */
+/**
+ * How many objects of each kind the garbage collector had to release, because the program did not.
+ */
 export function leakedObjects(): Record<ObjectKind, number> {
   return { ...leaked };
 }
@@ -150,7 +152,9 @@ export const releasers = {
   event: releaser("clReleaseEvent", (h: Handle<"Event">) => cl.clReleaseEvent(h)),
 } as const satisfies Record<string, Releaser>;
 
-/** Makes an owner for each handle. If one cannot be made, none is, and all handles are given back. */
+/**
+ * Makes an owner for each handle. If one cannot be made, none is, and all handles are given back.
+ */
 export function ownAll<T extends Disposable>(
   handles: BigUint64Array,
   releaser: Releaser,

@@ -70,8 +70,8 @@ export class Program extends OpenCLObject<"Program"> {
   }
 
   /**
-   * A program from what {@linkcode Program.binary} returned, on the same device and driver. It must be built
-   * as well, which is quick.
+   * A program from what {@linkcode Program.binary} returned, on the same device and driver. It must
+   * be built as well, which is quick.
    *
    * @throws {OpenCLError} `CL_INVALID_BINARY` if the driver refuses it.
    */

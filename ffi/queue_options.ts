@@ -12,7 +12,9 @@ import type { CopyOptions } from "./transfers.ts";
 export interface QueueOptions {
   /** Whether events carry time stamps. */
   readonly profiling?: boolean;
-  /** Whether commands may overtake each other; order then comes from wait lists and barriers only. */
+  /**
+   * Whether commands may overtake each other; order then comes from wait lists and barriers only.
+   */
   readonly outOfOrder?: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Which queues live: whoever ends the process has to finish all of them, also those that a user made
- * by hand.
+ * Which queues live: whoever ends the process has to finish all of them, also those that a user
+ * made by hand.
  *
  * @module
  */

@@ -5,7 +5,8 @@
  * listener added after that never runs: the first Ctrl+C kills the process. Deno installs its own
  * handlers for the three at the first listener of any kind, and LLVM chains to those that it found.
  * So one listener added and removed beforehand keeps every later one working. The same step would
- * end `nohup`, which ignores a signal by disposition: such a signal gets a listener that does nothing.
+ * end `nohup`, which ignores a signal by disposition: such a signal gets a listener that does
+ * nothing.
  *
  * @module
  */

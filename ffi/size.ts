@@ -1,5 +1,6 @@
 /**
- * Numbers on their way to C's size_t. C would take -1 as a huge size and 1.5 as 1, so both are refused here.
+ * Numbers on their way to C's size_t. C would take -1 as a huge size and 1.5 as 1, so both are
+ * refused here.
  *
  * @module
  */

@@ -28,8 +28,8 @@ export interface SvmOptions {
 }
 
 /**
- * Shared virtual memory. What a device offers is in `device.query("SVM_CAPABILITIES")`. Coarse-grained memory
- * must be mapped while the host touches it.
+ * Shared virtual memory. What a device offers is in `device.query("SVM_CAPABILITIES")`.
+ * Coarse-grained memory must be mapped while the host touches it.
  */
 export class SvmBuffer extends OpenCLObject<"Svm"> {
   /** The context that it belongs to. */

@@ -9,14 +9,15 @@ import { cl } from "./library.ts";
 import type { Handle } from "./symbols/types.ts";
 
 /**
- * What a layer above adds to every wait, so that Ctrl+C can end one. Without a policy a synchronous wait
- * blocks in the driver, where no signal handler of JavaScript runs.
+ * What a layer above adds to every wait, so that Ctrl+C can end one. Without a policy a synchronous
+ * wait blocks in the driver, where no signal handler of JavaScript runs.
  */
 export interface WaitPolicy {
   /**
-   * Called before every synchronous wait: finishSync, waitSync, blocking transfers and maps. Returns when
-   * `isDone()` is true (it asks the driver, about 0.1 us; nap between two calls), or throws to give
-   * the wait up: the command then goes on, and its memory stays held until it is done.
+   * Called before every synchronous wait: finishSync, waitSync, blocking transfers and maps.
+   * Returns when `isDone()` is true (it asks the driver, about 0.1 us; nap between two calls), or
+   * throws to give the wait up: the command then goes on, and its memory stays held until it is
+   * done.
    */
   waitSync(isDone: () => boolean): void;
   /** Wraps what every asynchronous wait returns, so that it can be rejected early. */
@@ -68,8 +69,8 @@ function checkWait(status: number, event: Handle<"Event">): void {
   throw new OpenCLError(own < 0 ? own : status, "clWaitForEvents");
 }
 
-// Deno runs nonblocking calls on 32 threads. Above this many waits, further ones poll, so that no wait
-// ever stands behind one that depends on it.
+// Deno runs nonblocking calls on 32 threads. Above this many waits, further ones poll, so that no
+// wait ever stands behind one that depends on it.
 const maxWaitingThreads = 16;
 let waitingThreads = 0;
 

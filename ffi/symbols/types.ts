@@ -7,8 +7,8 @@
 
 /**
  * A raw OpenCL handle: the object's address as a bigint, because that is what the engine passes to
- * C without a detour (6 ns a call; a pointer object must first be made, a number takes 90 ns). `Kind` keeps a
- * context from being passed where a memory object is due.
+ * C without a detour (6 ns a call; a pointer object must first be made, a number takes 90 ns).
+ * `Kind` keeps a context from being passed where a memory object is due.
  */
 export type Handle<Kind extends string = string> = bigint & { readonly kind: Kind };
 

@@ -1,5 +1,6 @@
 /**
- * cl_intel_unified_shared_memory: addresses instead of memory objects, placed on the host, on a device, or on both.
+ * cl_intel_unified_shared_memory: addresses instead of memory objects, placed on the host, on a
+ * device, or on both.
  *
  * @module
  */

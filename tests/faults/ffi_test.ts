@@ -1,7 +1,7 @@
 /**
- * The fault matrix of ffi/: each C function that it calls is made to fail, at each of its calls within a
- * scenario. The error must name code and call, nothing may be left behind, and the scenario must
- * succeed afterwards.
+ * The fault matrix of ffi/: each C function that it calls is made to fail, at each of its calls
+ * within a scenario. The error must name code and call, nothing may be left behind, and the
+ * scenario must succeed afterwards.
  */
 import { assert, assertEquals, assertInstanceOf } from "@std/assert";
 import {

@@ -1,4 +1,6 @@
-/** Programs in a process of their own: what happens once in a process's life can be tested again. */
+/**
+ * Programs in a process of their own: what happens once in a process's life can be tested again.
+ */
 
 const config = new URL("../../deno.json", import.meta.url).pathname;
 

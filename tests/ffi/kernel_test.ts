@@ -1,5 +1,14 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { Buffer, Kernel, OpenCLError, Program } from "../../ffi/mod.ts";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import {
+  Buffer,
+  DisposedError,
+  Kernel,
+  leakedObjects,
+  OpenCLError,
+  Program,
+} from "../../ffi/mod.ts";
 import { context, program, queue, testOpenCL } from "./fixture.ts";
 
 const types = [
@@ -118,4 +127,27 @@ testOpenCL("clone keeps the arguments that are set", async () => {
   const out = new Int32Array(1);
   await queue.read(buffer, out).wait();
   assertEquals(out[0], 5);
+});
+
+testOpenCL("a launch with memory that was released since it was set is refused", () => {
+  const buffer = new Buffer(context, 4);
+  using kernel = program.kernel("put");
+  kernel.setArgs([buffer, 5]);
+  buffer.release();
+  assertThrows(() => queue.run(kernel, { global: [1] }), DisposedError, "Buffer");
+});
+
+testOpenCL("a kernel keeps what its arguments refer to from the collector", async () => {
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc") as () => void;
+  using kernel = program.kernel("put");
+  const before = leakedObjects().Buffer;
+  (() => kernel.setArgs([new Buffer(context, 4), 5]))();
+  for (let turn = 0; turn < 5; turn++) {
+    gc();
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  assertEquals(leakedObjects().Buffer, before);
+  queue.run(kernel, { global: [1] }).release();
+  await queue.finish();
 });

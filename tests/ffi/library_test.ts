@@ -59,7 +59,8 @@ const program = `
 import { Context, platforms, Program } from "@netcl/netcl/ffi";
 using context = new Context(platforms()[0].devices()[0]);
 using program = new Program(context, "kernel void f(global int* x) { x[0] = 1; }").build();
-using again = Program.fromBinary(context, context.devices[0], program.binary(context.devices[0])).build();
+const binary = program.binary(context.devices[0]);
+using again = Program.fromBinary(context, context.devices[0], binary).build();
 console.log(again.kernelNames.join());
 `;
 

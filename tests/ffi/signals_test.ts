@@ -4,7 +4,9 @@ import { hasOpenCL } from "./fixture.ts";
 
 const ignore = !hasOpenCL || Deno.build.os === "windows";
 
-/** Runs a child under a shell line, sends it signals as it names them, and returns what it printed. */
+/**
+ * Runs a child under a shell line, sends it signals as it names them, and returns what it printed.
+ */
 async function converse(
   shell: string,
   source: string,

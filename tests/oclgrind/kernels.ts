@@ -1,6 +1,6 @@
 /**
- * Kernels with one fault each, and one without: they show that oclgrind sees faults, before it is believed
- * that other kernels have none. Run with the name of a kernel.
+ * Kernels with one fault each, and one without: they show that oclgrind sees faults, before it is
+ * believed that other kernels have none. Run with the name of a kernel.
  */
 import { Buffer, CommandQueue, Context, platforms, Program } from "../../ffi/mod.ts";
 

@@ -1,7 +1,8 @@
 /**
- * Runs a Deno program on oclgrind, an OpenCL device that watches every access: accesses out of bounds, races
- * between work-items, reads of uninitialised memory. OpenCL C 1.2 and no half arithmetic; a thousand times slower than a device, so small shapes only. Its calls succeed all the
- * same, so what it finds is in its log.
+ * Runs a Deno program on oclgrind, an OpenCL device that watches every access: accesses out of
+ * bounds, races between work-items, reads of uninitialised memory. OpenCL C 1.2 and no half
+ * arithmetic; a thousand times slower than a device, so small shapes only. Its calls succeed all
+ * the same, so what it finds is in its log.
  */
 
 /** Where Debian's package puts the driver. The `oclgrind` wrapper has no effect on Deno. */

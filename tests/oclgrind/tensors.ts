@@ -1,6 +1,7 @@
 /**
- * The kernels that netcl generates, on shapes that are small and not round, with buffers of exactly the right
- * size wherever the inputs come from here. For `check.ts`; on a device it only shows that it runs.
+ * The kernels that netcl generates, on shapes that are small and not round, with buffers of exactly
+ * the right size wherever the inputs come from here. For `check.ts`; on a device it only shows that
+ * it runs.
  */
 import { Buffer, device, manualSeed, nn, optim, Tensor } from "../../mod.ts";
 
