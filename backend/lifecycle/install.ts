@@ -5,6 +5,7 @@ import { isMainThread } from "node:worker_threads";
 import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
 import { drainSync } from "./draining.ts";
 import { countUnhandled, InterruptedError, interruptible } from "./interruption.ts";
+import { restoreHandlers } from "./native_handlers.ts";
 import { checkSignalOptions, graceMs } from "./options.ts";
 import { dieBy, listenForSignals, stopListening } from "./signals.ts";
 import { waitSync } from "./waits.ts";
@@ -24,6 +25,7 @@ export function installLifecycle(): void {
   addEventListener("error", onError);
   addEventListener("unhandledrejection", onRejection);
   if (!ownsSignals) return;
+  restoreHandlers();
   setWaitPolicy({ waitSync, wait: interruptible });
   listenForSignals();
 }

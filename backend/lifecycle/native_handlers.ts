@@ -5,12 +5,13 @@
  * inside a foreign call. Linux only: the layout of `struct sigaction` differs elsewhere, and
  * there a blocked wait is simply not interrupted by the first Ctrl+C.
  */
+import type { GuardedSignal } from "../../ffi/mod.ts";
 import { libc } from "./libc.ts";
 
 /** The signals that ask a program to end. */
 export type EndingSignal = "SIGINT" | "SIGTERM";
 
-const numbers: Record<EndingSignal, number> = { SIGINT: 2, SIGTERM: 15 };
+const numbers: Record<GuardedSignal, number> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
 const SIGWINCH = 28;
 const STRUCT_BYTES = 152;
 const FLAGS_OFFSET = 136;
@@ -45,9 +46,19 @@ function readHandler(): Handler | null {
   return { plain, armed };
 }
 
+/**
+ * Puts Deno's handlers back in front of the driver's. LLVM's delete the temporary files of a program
+ * that PoCL is building, also when the program goes on, as it does under `nohup` (where the loader
+ * of `ffi/` keeps a listener for what was ignored).
+ */
+export function restoreHandlers(): void {
+  handler ??= readHandler();
+  if (handler === null) return;
+  for (const number of Object.values(numbers)) libc()?.sigaction(number, handler.plain, null);
+}
+
 /** Lets the next `signal`, which must have a listener, reset its disposition. */
 export function arm(signal: EndingSignal): void {
-  handler ??= readHandler();
   if (handler) libc()?.sigaction(numbers[signal], handler.armed, null);
 }
 

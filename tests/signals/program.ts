@@ -64,7 +64,8 @@ const states: Record<string, () => unknown> = {
   },
 
   async building() {
-    const source = Array.from({ length: ms }, (_, i) => kernelSource(`${i}_${Deno.pid}`)).join("");
+    const unique = crypto.randomUUID().replaceAll("-", ""); // not in the driver's cache
+    const source = Array.from({ length: ms }, (_, i) => kernelSource(`${unique}_${i}`)).join("");
     ready();
     new Program(handle.context!, source).build();
     busy(1);
