@@ -20,6 +20,8 @@ export class InterruptedError extends Error {
   override readonly name: string = "InterruptedError";
 
   /**
+   * Made by netcl when a signal comes.
+   *
    * @param message What interrupted.
    * @param options The cause: an error of the device while its queues were finished.
    */
