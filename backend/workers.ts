@@ -79,7 +79,7 @@ const loans = new WeakMap<Context, Set<SharedArrayBuffer>>();
  * @throws {TypeError} For the built-in backend, which has no handles.
  *
  * @example Lending a buffer to a worker
- * ```ts no-eval
+ * ```ts ignore
  * import { manager, snapshotHandles } from "@netcl/netcl/backend";
  * import { Buffer } from "@netcl/netcl/ffi";
  *

@@ -51,10 +51,11 @@ let controller = new AbortController();
  * and do not keep a copy of it across a `rearm()`.
  *
  * @example Stopping a download when the user presses Ctrl+C
- * ```ts no-eval
+ * ```ts
  * import { interruptSignal } from "@netcl/netcl/backend";
  *
- * await fetch("https://example.com/weights", { signal: interruptSignal });
+ * const response = await fetch("data:,weights", { signal: interruptSignal });
+ * console.assert(await response.text() === "weights");
  * ```
  */
 export let interruptSignal: AbortSignal = controller.signal;

@@ -121,7 +121,7 @@ export function configureSignals(options: SignalOptions): void {
  * @throws {Error} While the first Ctrl+C still waits for the queues.
  *
  * @example Asking before ending
- * ```ts no-eval
+ * ```ts
  * import { InterruptedError, rearm } from "@netcl/netcl/backend";
  *
  * try {

@@ -47,7 +47,7 @@ let shared: Int32Array | null = null;
  *   `configureSignals`), or when a watchdog runs already.
  *
  * @example
- * ```ts no-eval
+ * ```ts
  * import { startWatchdog } from "@netcl/netcl/backend";
  *
  * using watchdog = await startWatchdog();
