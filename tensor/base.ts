@@ -41,7 +41,7 @@ const abandoned = new FinalizationRegistry<Held>((held) => {
 let made = 0;
 let assignmentObserver: ((tensor: Tensor) => void) | null = null;
 
-/** Roots of `backward` that no schedule has computed yet. */
+/** Roots of `backward`, and state such as running means, that no schedule has computed yet. */
 const awaited = new Set<Tensor>();
 
 /**
@@ -52,14 +52,14 @@ export function computeWithNext(tensor: Tensor): void {
   awaited.add(tensor);
 }
 
-function takeAwaited(device: DeviceHandle): Node[] {
-  const nodes: Node[] = [];
+function takeAwaited(device: DeviceHandle): Tensor[] {
+  const tensors: Tensor[] = [];
   for (const tensor of awaited) {
     if (tensor.device !== device && !tensor.disposed) continue;
     awaited.delete(tensor);
-    if (!tensor.disposed && !tensor.isRealized) nodes.push(tensor.node);
+    if (!tensor.disposed && !tensor.isRealized) tensors.push(tensor);
   }
-  return nodes;
+  return tensors;
 }
 
 /** Tells `observer` of every `assign` while `fn` runs. */
@@ -228,11 +228,12 @@ export abstract class TensorBase implements Disposable {
     }
   }
 
+  /** What waits for the next schedule may need what this one computes on the way, and drops. */
   #computeCompanions(): void {
-    const companions = this.takeCompanions();
-    if (companions.length === 0) return;
-    awaited.delete(this.#self());
-    realize(this.engine, [this.node, ...companions]);
+    const nodes = this.takeCompanions();
+    if (this.isRealized) return;
+    for (const other of takeAwaited(this.device)) nodes.push(other.node, ...other.takeCompanions());
+    if (nodes.length > 0) realize(this.engine, [this.node, ...nodes]);
   }
 
   #bytes(): Uint8Array<ArrayBuffer> {
@@ -416,7 +417,7 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   for (const [device, group] of byDevice) {
     const nodes = group.flatMap((tensor) => [tensor.node, ...tensor.takeCompanions()]);
     if (nodes.every((node) => node.storage)) continue;
-    nodes.push(...takeAwaited(device));
+    nodes.push(...takeAwaited(device).map((tensor) => tensor.node));
     try {
       realize(backendOf(device), nodes);
     } catch (error) {
