@@ -35,7 +35,7 @@ export {
   type ViewOp,
 } from "./graph/node.ts";
 export { accepts, primitives } from "./graph/primitives.ts";
-export { GoneError, schedule } from "./graph/schedule.ts";
+export { type Companion, GoneError, schedule } from "./graph/schedule.ts";
 export {
   broadcastShapes,
   formatShape,

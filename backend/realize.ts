@@ -5,7 +5,13 @@ import { dtypes } from "./graph/dtype.ts";
 import { activeRecording } from "./recording.ts";
 import { readSwitch } from "./switches.ts";
 import type { Node, Storage as AnyStorage } from "./graph/node.ts";
-import { type Schedule, schedule } from "./graph/schedule.ts";
+import {
+  type Companion,
+  type Schedule,
+  schedule,
+  type Template,
+  type TemplateCache,
+} from "./graph/schedule.ts";
 
 let eager: boolean | undefined;
 
@@ -14,9 +20,64 @@ export function isEager(): boolean {
   return eager ??= readSwitch("NETCL_EAGER") ?? false;
 }
 
-/** Computes the nodes and stores their values. */
-export function realize(backend: Backend, nodes: readonly Node[]): void {
-  const plan = schedule(nodes);
+/** Plans and built launches of graphs that were run, by backend; the latest are kept. */
+class Remembered implements TemplateCache {
+  static readonly #of = new WeakMap<Backend, Remembered>();
+  static readonly MOST = 512;
+  readonly #templates = new Map<string, Template>();
+  readonly launches = new WeakMap<Template, Launch[]>();
+
+  static of(backend: Backend): Remembered {
+    let remembered = this.#of.get(backend);
+    if (!remembered) this.#of.set(backend, remembered = new Remembered());
+    return remembered;
+  }
+
+  get(signature: string): Template | undefined {
+    const template = this.#templates.get(signature);
+    if (!template) return undefined;
+    this.#templates.delete(signature);
+    this.#templates.set(signature, template);
+    return template;
+  }
+
+  set(signature: string, template: Template): void {
+    this.#templates.set(signature, template);
+    if (this.#templates.size <= Remembered.MOST) return;
+    for (const oldest of this.#templates.keys()) {
+      this.#templates.delete(oldest);
+      return;
+    }
+  }
+}
+
+type Plan = ReturnType<typeof schedule>;
+
+/** The schedule of nodes; a recording needs kernels of its own, since it changes their parameters. */
+function planFor(
+  backend: Backend,
+  nodes: readonly Node[],
+  companions?: readonly Companion[],
+): Plan {
+  return schedule(nodes, activeRecording() ? null : Remembered.of(backend), companions);
+}
+
+function launchesOf(backend: Backend, plan: Plan): readonly Launch[] {
+  const prepare = (): Launch[] => backend.prepare(plan.kernels.map((k) => k.kernel));
+  if (!plan.template) return prepare();
+  const { launches } = Remembered.of(backend);
+  let known = launches.get(plan.template);
+  if (!known) launches.set(plan.template, known = prepare());
+  return known;
+}
+
+/** Computes the nodes, and companions that belong to them, and stores their values. */
+export function realize(
+  backend: Backend,
+  nodes: readonly Node[],
+  companions?: readonly Companion[],
+): void {
+  const plan = planFor(backend, nodes, companions);
   finish(backend, plan, run(backend, plan));
 }
 
@@ -31,7 +92,7 @@ export function withBlock<T>(backend: Backend, node: Node, use: (block: Block) =
     );
   }
   if (node.storage) return use(node.storage.handle);
-  const plan = schedule([node]);
+  const plan = planFor(backend, [node]);
   const blocks = run(backend, plan);
   const { of } = plan.results.find((r) => r.node === node)!;
   const block = blocks.get(of);
@@ -80,8 +141,8 @@ function releasing<T>(block: Block, use: (block: Block) => T): T {
 }
 
 /** Enqueues a schedule; the returned blocks are those of the kept nodes. */
-function run(backend: Backend, plan: Schedule): Map<Node, Block> {
-  const launches = backend.prepare(plan.kernels.map((k) => k.kernel));
+function run(backend: Backend, plan: Plan): Map<Node, Block> {
+  const launches = launchesOf(backend, plan);
   const blocks = new Map<Node, Block>();
   try {
     enqueue(backend, plan, launches, blocks);
@@ -106,9 +167,12 @@ function enqueue(
     if (node.storage) return node.storage.handle;
     const block = allocate(backend, node);
     blocks.set(node, block);
+    if (node.op.kind === "data") backend.write(block, node.op.bytes);
     return block;
   };
-  for (const node of plan.kept) if (node.size === 0) blockOf(node);
+  // A recording reads host data once: it needs a place that stays.
+  if (activeRecording()) keepData(backend, plan);
+  for (const node of plan.kept) if (node.size === 0 || node.op.kind === "data") blockOf(node);
   plan.kernels.forEach(({ inputs, outputs }, k) => {
     const reads = inputs.map(blockOf), writes = outputs.map(blockOf);
     launches[k]!.run(reads, writes);
@@ -118,6 +182,17 @@ function enqueue(
       blocks.delete(node);
     }
   });
+}
+
+function keepData(backend: Backend, plan: Schedule): void {
+  for (const { inputs } of plan.kernels) {
+    for (const node of inputs) {
+      if (node.op.kind !== "data") continue;
+      const block = allocate(backend, node);
+      backend.write(block, node.op.bytes);
+      node.store(new Storage(backend.memory, block));
+    }
+  }
 }
 
 function allocate(backend: Backend, node: Node): Block {

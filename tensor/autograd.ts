@@ -1,6 +1,6 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
 import { formatShape, sameShape } from "../backend/mod.ts";
-import { computeWithNext } from "./base.ts";
+import { computeWithGradients } from "./base.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, noGrad } from "./grad_mode.ts";
 import type { Tensor } from "./tensor.ts";
@@ -121,9 +121,10 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     leaves.push(tensor);
   });
   if (root.isRealized) return;
-  computeWithNext(root);
-  root.companions = () =>
-    leaves.map((leaf) => leaf.grad).filter((g) => g !== null && !g.disposed).map((g) => g!.node);
+  // A root that is read before the step computes the gradients too, so that its work is done once.
+  const gradients = leaves.map((leaf) => leaf.grad!);
+  root.setCompanions(() => gradients.filter((g) => !g.disposed).map((g) => g.node));
+  computeWithGradients(root);
 }
 
 /**

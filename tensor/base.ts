@@ -5,6 +5,7 @@
 import {
   type Backend,
   backendOf,
+  type Companion,
   type DeviceHandle,
   type DType,
   dtypes,
@@ -41,25 +42,44 @@ const abandoned = new FinalizationRegistry<Held>((held) => {
 let made = 0;
 let assignmentObserver: ((tensor: Tensor) => void) | null = null;
 
-/** Roots of `backward`, and state such as running means, that no schedule has computed yet. */
+/** State such as running means, assigned but not computed yet. */
 const awaited = new Set<Tensor>();
 
-/**
- * Has a tensor computed by the next schedule of its device: a loss belongs to the step that its
- * gradients make, and parameters change in it.
- */
+/** Has a tensor computed by the next schedule of its device. */
 export function computeWithNext(tensor: Tensor): void {
   awaited.add(tensor);
 }
 
-function takeAwaited(device: DeviceHandle): Tensor[] {
-  const tensors: Tensor[] = [];
+function takeAwaited(device: DeviceHandle): Node[] {
+  const nodes: Node[] = [];
   for (const tensor of awaited) {
     if (tensor.device !== device && !tensor.disposed) continue;
     awaited.delete(tensor);
-    if (!tensor.disposed && !tensor.isRealized) tensors.push(tensor);
+    if (!tensor.disposed && !tensor.isRealized) nodes.push(tensor.node);
   }
-  return tensors;
+  return nodes;
+}
+
+/** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
+const roots = new Set<WeakRef<Tensor>>();
+
+/**
+ * Has a tensor computed by the schedule that uses its gradients: a loss belongs to the step that
+ * they make, and parameters change in it.
+ */
+export function computeWithGradients(root: Tensor): void {
+  roots.add(new WeakRef(root));
+}
+
+/** The roots of a device, with the gradients that they belong to. */
+function rootsOn(device: DeviceHandle): Companion[] {
+  const companions: Companion[] = [];
+  for (const reference of roots) {
+    const root = reference.deref();
+    if (!root || root.disposed || root.isRealized) roots.delete(reference);
+    else if (root.device === device) companions.push({ root: root.node, with: root.companions() });
+  }
+  return companions;
 }
 
 /** Tells `observer` of every `assign` while `fn` runs. */
@@ -155,7 +175,7 @@ export abstract class TensorBase implements Disposable {
 
   /** True when the value is in memory; false while it is only a promise. */
   get isRealized(): boolean {
-    return !this.#disposed && this.#node.storage !== null;
+    return !this.#disposed && this.#node.isLeaf;
   }
 
   /** The computation that made it, for `backward`; null for leaves. */
@@ -208,15 +228,13 @@ export abstract class TensorBase implements Disposable {
     return this;
   }
 
-  /** What is computed together with this tensor the next time: the gradients of its backward. */
-  takeCompanions(): Node[] {
-    const companions = this.isRealized ? [] : this.#companions?.() ?? [];
-    this.#companions = null;
-    return companions;
+  /** The gradients that are computed together with this root of `backward`. */
+  companions(): Node[] {
+    return this.#companions?.() ?? [];
   }
 
-  /** Says what to compute together with this tensor. */
-  set companions(nodes: () => Node[]) {
+  /** Says which gradients belong to this root. */
+  setCompanions(nodes: () => Node[]): void {
     this.#companions = nodes;
   }
 
@@ -228,12 +246,11 @@ export abstract class TensorBase implements Disposable {
     }
   }
 
-  /** What waits for the next schedule may need what this one computes on the way, and drops. */
+  /** What waits for a schedule may need what this one computes on the way, and drops. */
   #computeCompanions(): void {
-    const nodes = this.takeCompanions();
     if (this.isRealized) return;
-    for (const other of takeAwaited(this.device)) nodes.push(other.node, ...other.takeCompanions());
-    if (nodes.length > 0) realize(this.engine, [this.node, ...nodes]);
+    const nodes = [...this.companions(), ...takeAwaited(this.device)];
+    if (nodes.length > 0) realize(this.engine, [this.node, ...nodes], rootsOn(this.device));
   }
 
   #bytes(): Uint8Array<ArrayBuffer> {
@@ -251,6 +268,7 @@ export abstract class TensorBase implements Disposable {
   async toHost(): Promise<TypedArray> {
     const bytes = this.#bytes();
     const node = this.node;
+    if (node.op.kind === "data") return hostView(node.op.bytes.slice(), this.dtype);
     await this.#guard(() => {
       this.#computeCompanions();
       return withBlock(this.engine, node, (block) => this.engine.read(block, bytes));
@@ -262,6 +280,7 @@ export abstract class TensorBase implements Disposable {
   toHostSync(): TypedArray {
     const bytes = this.#bytes();
     const node = this.node;
+    if (node.op.kind === "data") return hostView(node.op.bytes.slice(), this.dtype);
     this.#guard(() => {
       this.#computeCompanions();
       withBlock(this.engine, node, (block) => this.engine.readSync(block, bytes));
@@ -415,11 +434,11 @@ export function realizeAll(tensors: readonly Tensor[]): void {
     else byDevice.set(tensor.device, [tensor]);
   }
   for (const [device, group] of byDevice) {
-    const nodes = group.flatMap((tensor) => [tensor.node, ...tensor.takeCompanions()]);
-    if (nodes.every((node) => node.storage)) continue;
-    nodes.push(...takeAwaited(device).map((tensor) => tensor.node));
+    const open = group.filter((tensor) => !tensor.node.storage);
+    if (open.length === 0) continue;
+    const nodes = open.flatMap((tensor) => [tensor.node, ...tensor.companions()]);
     try {
-      realize(backendOf(device), nodes);
+      realize(backendOf(device), [...nodes, ...takeAwaited(device)], rootsOn(device));
     } catch (error) {
       if (!(error instanceof GoneError)) throw error;
       throw new DisposedError(

@@ -112,6 +112,9 @@ function firstLeaf(data: HostData): string {
   return typeof item;
 }
 
+/** Data of so few bytes stays on the host until a kernel reads it: it costs no device memory. */
+const MOST_ON_HOST = 4096;
+
 /** Copies host data to the device. */
 export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   const device = deviceOf(options);
@@ -120,6 +123,9 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   requireSupport(device, dtype);
   const { values, shape } = flatten(data, options.shape);
   const bytes = encode(values, dtype);
+  if (bytes.byteLength <= MOST_ON_HOST) {
+    return made(new Node({ kind: "data", bytes }, [], shape, dtype), { ...options, device });
+  }
   const engine = backendOf(device);
   const block = engine.memory.allocate(bytes.byteLength);
   try {

@@ -209,7 +209,7 @@ class Builder {
 
   /** Reads the node from memory; it gets a kernel of its own unless it is there already. */
   #load(info: NodeInfo, requests: readonly Request[]): void {
-    if (!info.node.storage) info.materialized = true;
+    if (!info.node.isLeaf) info.materialized = true;
     const strides = stridesOf(info.node.shape);
     for (const { access, slot } of requests) {
       this.#fillWithLoad(info, linearize(access.coords, strides), access.guards, slot);
@@ -220,7 +220,7 @@ class Builder {
 
   #process(info: NodeInfo, requests: readonly Request[]): void {
     const { node } = info;
-    if (node.storage) return this.#load(info, requests);
+    if (node.isLeaf) return this.#load(info, requests);
     if (node.size === 0) return this.#fillEmpty(info, requests);
     switch (node.op.kind) {
       case "constant":
@@ -394,7 +394,7 @@ class Builder {
     const mapped = viewAccess(op, shape, input.node.shape, access, this.#sizes);
     if (mapped === null) {
       // The input's elements lie in memory in the order of this node's: read them there.
-      if (!input.node.storage) input.materialized = true;
+      if (!input.node.isLeaf) input.materialized = true;
       return this.#fillWithLoad(
         input,
         linearize(access.coords, stridesOf(shape)),
@@ -554,19 +554,19 @@ class Builder {
       const { node } = info;
       const op = node.op;
       const padded = op.kind === "pad";
-      if (node.storage || info.materialized || !isView(op) || padded) break;
+      if (node.isLeaf || info.materialized || !isView(op) || padded) break;
       const input = inputInfo(info, 0);
       const mapped = viewAccess(op, node.shape, input.node.shape, access, this.#sizes);
       if (mapped === null) {
         this.#account(info);
-        if (!input.node.storage) input.materialized = true;
+        if (!input.node.isLeaf) input.materialized = true;
         return this.#makeLoad(input, linearize(access.coords, stridesOf(node.shape)), []);
       }
       if ("factor" in mapped) throw this.#split(mapped);
       this.#account(info);
       [info, access] = [input, mapped];
     }
-    if (!info.node.storage) info.materialized = true;
+    if (!info.node.isLeaf) info.materialized = true;
     return this.#makeLoad(info, linearize(access.coords, stridesOf(info.node.shape)), []);
   }
 
@@ -685,6 +685,7 @@ export function costOf(node: Node): number {
     case "random":
       return 6;
     case "buffer":
+    case "data":
     case "constant":
     case "iota":
       return 0;

@@ -38,6 +38,8 @@ export type ViewOp =
 /** What a node does with its inputs. */
 export type Op =
   | { readonly kind: "buffer" }
+  /** A few bytes that are on the host: they travel with the kernels that read them. */
+  | { readonly kind: "data"; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly kind: "constant"; readonly value: number }
   /** 0, 1, 2, ... in row-major order. */
   | { readonly kind: "iota" }
@@ -123,6 +125,11 @@ export class Node {
     const node = new Node({ kind: "buffer" }, [], shape, dtype);
     node.storage = storage;
     return node;
+  }
+
+  /** True when nothing has to be computed: the value is in memory, on the device or on the host. */
+  get isLeaf(): boolean {
+    return this.storage !== null || this.op.kind === "data";
   }
 
   /** How many tensors and pending nodes may still ask for this value. */

@@ -45,6 +45,7 @@ function describe({ op }: Node): string {
     case "fold":
       return `fold ${op.stride}|${op.dilation}`;
     case "buffer":
+    case "data":
     case "iota":
     case "cast":
     case "reshape":

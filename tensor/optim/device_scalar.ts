@@ -30,7 +30,7 @@ export class DeviceScalar {
   /** Its tensor of shape [] on a device. */
   on(device: DeviceHandle): Tensor {
     let copy = this.#copies.get(device);
-    if (!copy) this.#copies.set(device, copy = Tensor.fromHost(this.#value, { device }));
+    if (!copy) this.#copies.set(device, copy = Tensor.fromHost(this.#value, { device }).realize());
     return copy;
   }
 
