@@ -21,10 +21,11 @@ function ready(): void {
   console.log("ready");
 }
 
-/** Tells how far a command is when netcl's listener has run: ours comes after it. */
+/** Tells whether a command is done when netcl's listener has run: ours comes after it. */
 function tellStatus(event: Event, ...endings: string[]): void {
   for (const ending of endings) {
-    addEventListener(ending, () => console.log(event.status), { once: true });
+    const tell = () => console.log(event.status === "complete" ? "finished" : "unfinished");
+    addEventListener(ending, tell, { once: true });
   }
 }
 
