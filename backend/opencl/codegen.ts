@@ -133,11 +133,14 @@ function walksColumns(kernel: LoopKernel, last: number): boolean {
   return steps(last) > steps(innermost);
 }
 
-function reducesInGroups(kernel: LoopKernel): boolean {
-  if (kernel.inner.length === 0 || kernel.chunk) return false;
-  const last = kernel.outer[kernel.outer.length - 1];
+/** True when the rows of a kernel are long and contiguous: a GPU gives each a work-group. */
+export function reducesInGroups(kernel: LoopKernel): boolean {
+  if (kernel.inner.length === 0) return false;
+  const rows = kernel.outer.filter((s) => s !== kernel.chunk?.part);
+  const last = rows[rows.length - 1];
   if (last !== undefined && walksColumns(kernel, last)) return false;
-  return extent(kernel, kernel.inner) >= 64;
+  return extent(kernel, kernel.inner) >= 64 &&
+    (!kernel.chunk || kernel.inner[0] === kernel.chunk.symbol);
 }
 
 /** One work-group a row: its items walk the row together and join their results in local memory. */
@@ -146,14 +149,14 @@ function group(emitter: Emitter, dialect: Dialect): Generated {
   const rows = extent(kernel, kernel.outer);
   emitter.line("const int lid = get_local_id(0);");
   if (kernel.outer.length > 0) decompose(emitter, kernel.outer, "get_group_id(0)");
-  const length = emitter.index(extent(kernel, kernel.inner));
+  const [start, end] = groupBounds(emitter);
   const done = new Set<number>();
   const declareRow = (ids: readonly number[]): void => {
     emitter.declare(ids.filter((id) => !done.has(id)));
     for (const id of ids) done.add(id);
   };
   const loop = (body: () => void): void => {
-    emitter.open(`for (int t = lid; t < ${length}; t += ${GROUP}) {`);
+    emitter.open(`for (int t = ${start}lid; t < ${end}; t += ${GROUP}) {`);
     decomposeInner(emitter);
     body();
     emitter.close();
@@ -189,6 +192,18 @@ function group(emitter: Emitter, dialect: Dialect): Generated {
     });
   }
   return finish(emitter, { global: [rows * GROUP], local: [GROUP] });
+}
+
+/** Which of a row's elements a group walks: all, or the part that a split gave it. */
+function groupBounds(emitter: Emitter): [start: string, end: string] {
+  const { kernel } = emitter;
+  const { chunk } = kernel;
+  const length = extent(kernel, kernel.inner);
+  if (!chunk) return ["", emitter.index(length)];
+  const share = emitter.index(chunk.length * (length / kernel.sizes[chunk.symbol]!));
+  emitter.line(`const int first = i${chunk.part} * ${share};`);
+  emitter.line(`const int behind = min(first + ${share}, ${emitter.index(length)});`);
+  return ["first + ", "behind"];
 }
 
 function decomposeInner(emitter: Emitter): void {

@@ -287,10 +287,27 @@ function tiles(emitter: Emitter, c: Contraction): Range {
   emitter.line(
     `for (int r = 0; r < ${t.tm}; ++r) for (int q = 0; q < ${t.tn}; ++q) acc_[r][q] = 0;`,
   );
+  const sides: readonly Side[] = [
+    { load: c.a, symbols: c.m, tile: "as", next: "na", origin: "row0", size: sizeM, extent: t.bm },
+    {
+      load: c.b,
+      symbols: c.n,
+      tile: "bs",
+      next: "nb",
+      origin: "column0",
+      size: sizeN,
+      extent: t.bn,
+    },
+  ];
+  // The next tile is on its way from global memory while this one is multiplied.
+  for (const side of sides) {
+    emitter.line(`float ${side.next}[${side.extent * t.bk / threads}];`);
+    fetchTile(emitter, c, side, "0", sizeK, t.bk, threads);
+  }
   emitter.open(`for (int k0 = 0; k0 < ${sizeK}; k0 += ${t.bk}) {`);
-  fillTile(emitter, c, c.a, c.m, "as", "row0", sizeM, sizeK, t.bm, t.bk, threads);
-  fillTile(emitter, c, c.b, c.n, "bs", "column0", sizeN, sizeK, t.bn, t.bk, threads);
+  for (const side of sides) putTile(emitter, c, side, t.bk, threads);
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
+  for (const side of sides) fetchTile(emitter, c, side, `k0 + ${t.bk}`, sizeK, t.bk, threads);
   emitter.line("#pragma unroll");
   emitter.open(`for (int kk = 0; kk < ${t.bk}; ++kk) {`);
   emitter.line(`float x[${t.tm}], y[${t.tn}];`);
@@ -333,33 +350,58 @@ function pieceAt(thread: string, index: string, threads: number, count: number):
   return `${index} / 4 * ${threads * 4} + ${thread} * 4 + ${index} % 4`;
 }
 
-/** The group copies a tile of an operand to local memory, neighbours along what lies contiguous. */
-function fillTile(
+/** One operand of a tiled contraction. */
+interface Side {
+  readonly load: Load;
+  readonly symbols: readonly number[];
+  /** Its tile in local memory, and what each work-item holds of the next one. */
+  readonly tile: string;
+  readonly next: string;
+  readonly origin: string;
+  readonly size: string;
+  readonly extent: number;
+}
+
+/** The element of a tile that a work-item copies in turn `u`: neighbours along what lies contiguous. */
+function tileElement(c: Contraction, { load, extent }: Side, bk: number, threads: number): string {
+  const alongK = coefficient(load.form, last(c.k)) === 1;
+  const e = `(lid + u * ${threads})`;
+  const [at, kk] = alongK
+    ? [`${e} / ${bk}`, `${e} % ${bk}`]
+    : [`${e} % ${extent}`, `${e} / ${extent}`];
+  return `const int at = ${at}, kk = ${kk};`;
+}
+
+/** Reads the tile that begins at `origin` into registers. */
+function fetchTile(
   emitter: Emitter,
   c: Contraction,
-  load: Load,
-  symbols: readonly number[],
-  tile: string,
+  side: Side,
   origin: string,
-  size: string,
   sizeK: string,
-  extentOf: number,
   bk: number,
   threads: number,
 ): void {
-  const alongK = coefficient(load.form, last(c.k)) === 1;
+  const { load, symbols, next, size } = side;
   emitter.line("#pragma unroll");
-  emitter.open(`for (int e = lid; e < ${extentOf * bk}; e += ${threads}) {`);
-  const [at, kk] = alongK ? [`e / ${bk}`, `e % ${bk}`] : [`e % ${extentOf}`, `e / ${extentOf}`];
-  emitter.line(`const int at = ${at}, kk = ${kk};`);
-  emitter.line(`const int p = ${origin} + at, k = k0 + kk;`);
-  emitter.line("float v = 0;");
+  emitter.open(`for (int u = 0; u < ${side.extent * bk / threads}; ++u) {`);
+  emitter.line(tileElement(c, side, bk, threads));
+  emitter.line(`const int p = ${side.origin} + at, k = ${origin} + kk;`);
+  emitter.line(`${next}[u] = 0;`);
   emitter.open(`if (p < ${size} && k < ${sizeK}) {`);
   decomposeInto(emitter, symbols, "p", "i");
   decomposeInto(emitter, c.k, "k", "i");
-  emitter.line(`v = ${loadText(`a${load.input}`, load.dtype, emitter.form(load.form))};`);
+  emitter.line(`${next}[u] = ${loadText(`a${load.input}`, load.dtype, emitter.form(load.form))};`);
   emitter.close();
-  emitter.line(`${tile}[kk][at] = v;`);
+  emitter.close();
+}
+
+/** Writes the registers to local memory. */
+function putTile(emitter: Emitter, c: Contraction, side: Side, bk: number, threads: number): void {
+  emitter.line("#pragma unroll");
+  emitter.open(`for (int u = 0; u < ${side.extent * bk / threads}; ++u) {`);
+  emitter.line(tileElement(c, side, bk, threads));
+  emitter.line(`${side.tile}[kk][at] = ${side.next}[u];`);
   emitter.close();
 }
 

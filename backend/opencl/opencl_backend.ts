@@ -10,7 +10,7 @@ import { extent, type Kernel, type LoopKernel } from "../graph/kernel.ts";
 import { canSplit, splitReduction } from "../graph/split.ts";
 import { indexError } from "../index_error.ts";
 import { BinaryCache } from "./binary_cache.ts";
-import { generate, type Generated, type Target } from "./codegen.ts";
+import { generate, type Generated, reducesInGroups, type Target } from "./codegen.ts";
 import { KernelLaunch, type LaunchContext } from "./launch.ts";
 import { Programs } from "./programs.ts";
 import { generateSpecial } from "./special.ts";
@@ -58,7 +58,10 @@ export class OpenCLBackend implements Backend {
     this.#transfers = new TransferEngine(this.#queue);
     this.#launchContext = {
       queue: this.#queue,
-      errors: () => this.#errorBuffer(),
+      errors: () => {
+        this.#mayHaveErrors = true;
+        return this.#errorBuffer();
+      },
       afterLaunch: () => this.#transfers.afterLaunch(),
     };
   }
@@ -130,14 +133,14 @@ export class OpenCLBackend implements Backend {
     if (kernel.inner.length === 0 || !canSplit(kernel)) return 1;
     const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
     const units = this.#clDevice.maxComputeUnits;
-    const wanted = this.#target.isGpu ? units * 256 : units * 4;
-    const shortest = this.#target.isGpu ? 64 : 4096;
+    const inGroups = this.#target.isGpu && reducesInGroups(kernel);
+    const wanted = !this.#target.isGpu ? units * 4 : inGroups ? units * 2 : units * 256;
+    const shortest = !this.#target.isGpu || inGroups ? 4096 : 64;
     if (rows >= wanted || rows * length < 65536) return 1;
     return Math.min(Math.ceil(wanted / rows), Math.floor(length / shortest));
   }
 
   #launch(step: Step): Launch {
-    if (step.generated.checksIndices) this.#mayHaveErrors = true;
     const kernel = this.#programs.kernel(step.generated.source);
     return new KernelLaunch(this.#launchContext, kernel, step.generated, step.bytes);
   }
