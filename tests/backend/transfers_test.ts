@@ -140,7 +140,7 @@ testOpenCL("an overlapped copy does not wait for the compute queue", () => {
 });
 
 testOpenCL("the host runs as many launches ahead as it may, and no more", () => {
-  const busy = busyDevice(manager.default("cl"));
+  using busy = busyDevice(manager.default("cl"));
   withEngine({ maxLaunchesAhead: 64 }, (engine) => {
     using slow = busy(400);
     for (let i = 0; i < 64; i++) engine.afterLaunch();

@@ -10,22 +10,28 @@ const source = `kernel void spin(global float* y, int n) {
   y[0] = v;
 }`;
 
-/** Returns a function that enqueues about so many milliseconds of work. */
-export function busyDevice({ context, queue }: DeviceHandle): (ms: number) => Event {
-  const kernel = new Program(context!, source).build().kernel("spin");
+/** Enqueues about so many milliseconds of work. */
+export type Busy = ((ms: number) => Event) & Disposable;
+
+/** Makes a device's queue busy for given times. */
+export function busyDevice({ context, queue }: DeviceHandle): Busy {
+  const program = new Program(context!, source).build();
+  const kernel = program.kernel("spin");
   const y = new Buffer(context!, 4);
-  queue!.fill(y, new Float32Array(1));
+  queue!.fill(y, new Float32Array(1)).release();
   const launch = (n: number) =>
     queue!.run(kernel, { global: [1], local: [1], args: [y, new Int32Array([n])] });
-  launch(1);
-  queue!.finishSync();
-  // Many short runs: on a busy machine one of them at least is not disturbed.
-  const runs = Array.from({ length: 12 }, () => {
+  const timed = (n: number) => {
     const start = performance.now();
-    launch(30);
-    queue!.finishSync();
-    return (performance.now() - start) / 30;
+    using event = launch(n);
+    event.waitSync();
+    return performance.now() - start;
+  };
+  timed(1);
+  // Many short runs: on a busy machine one of them at least is not disturbed.
+  const unit = Math.min(...Array.from({ length: 12 }, () => timed(30) / 30));
+  const busy = (ms: number) => launch(Math.max(1, Math.round(ms / unit)));
+  return Object.assign(busy, {
+    [Symbol.dispose]: () => [kernel, program, y].forEach((object) => object.release()),
   });
-  const unit = Math.min(...runs);
-  return (ms) => launch(Math.max(1, Math.round(ms / unit)));
 }
