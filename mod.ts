@@ -7,11 +7,7 @@
 export * from "./ffi/mod.ts";
 export * from "./memory/mod.ts";
 export {
-  type Backend,
   type BackendName,
-  backendOf,
-  type Block,
-  type Capabilities,
   configureSignals,
   device,
   type DeviceDescription,
@@ -20,9 +16,9 @@ export {
   type DType,
   InterruptedError,
   interruptSignal,
-  type Launch,
   manager,
   Node,
+  type NodeStorage,
   type Op,
   profiler,
   type ProfilerCounters,
@@ -33,6 +29,7 @@ export {
   shutdown,
   type SignalOptions,
   startWatchdog,
+  type Token,
   type TypedArray,
   type ViewOp,
   withDevice,

@@ -1,12 +1,18 @@
 /**
- * Devices and the two engines that compute on them: OpenCL, and a built-in one that needs no driver;
- * the device stack, and what happens at Ctrl+C and at the end of the program. It knows `memory/` and
- * `ffi/`, and nothing of tensors.
+ * Devices: finding and choosing them, the device stack, what happens at Ctrl+C and at the end of the
+ * program, profiling, and lending a device's objects to workers. Two engines compute behind them:
+ * OpenCL, and a built-in one that needs no driver. This layer knows `memory/` and `ffi/`, and nothing
+ * of tensors.
+ *
+ * @example The devices of this machine
+ * ```ts
+ * import { manager } from "@netcl/netcl/backend";
+ *
+ * for (const handle of manager.list()) console.log(`${handle}`);
+ * ```
  *
  * @module
  */
-export type { Backend, Block, Capabilities, Launch } from "./backend.ts";
-export { backendOf } from "./backends.ts";
 export { device, withDevice } from "./device_stack.ts";
 export {
   type BackendName,
@@ -16,34 +22,17 @@ export {
   type DeviceType,
   manager,
 } from "./devices.ts";
-export {
-  type DType,
-  type DTypeInfo,
-  type DTypeKind,
-  dtypes,
-  fromBfloat16Bits,
-  isFloat,
-  toBfloat16Bits,
-  type TypedArray,
-} from "./graph/dtype.ts";
+export type { DType, TypedArray } from "./graph/dtype.ts";
 export {
   Node,
   type Op,
   type RandomStream,
   type ReduceFn,
+  type Storage as NodeStorage,
   type Token,
   type ViewOp,
 } from "./graph/node.ts";
-export { accepts, primitives } from "./graph/primitives.ts";
-export { type Companion, GoneError, schedule } from "./graph/schedule.ts";
-export {
-  broadcastShapes,
-  formatShape,
-  sameShape,
-  type Shape,
-  sizeOf,
-  stridesOf,
-} from "./graph/shape.ts";
+export type { Shape } from "./graph/shape.ts";
 export {
   configureSignals,
   InterruptedError,
@@ -54,6 +43,4 @@ export {
   startWatchdog,
 } from "./lifecycle/mod.ts";
 export { profiler, type ProfilerCounters } from "./profiler.ts";
-export { isEager, realize, withBlock } from "./realize.ts";
-export { record, type RecordedLaunch, type Recording } from "./recording.ts";
 export * from "./workers.ts";

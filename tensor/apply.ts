@@ -1,6 +1,6 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
-import { formatShape, isEager, Node, type Op, type Shape } from "../backend/mod.ts";
-import type { DType } from "../backend/mod.ts";
+import { formatShape, isEager, Node, type Op, type Shape } from "../backend/engine.ts";
+import type { DType } from "../backend/engine.ts";
 import type { GradientFn } from "./autograd.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { Tensor } from "./tensor.ts";

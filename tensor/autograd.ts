@@ -1,5 +1,5 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
-import { formatShape, sameShape } from "../backend/mod.ts";
+import { formatShape, sameShape } from "../backend/engine.ts";
 import { computeWithGradients } from "./base.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, noGrad } from "./grad_mode.ts";

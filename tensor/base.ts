@@ -18,7 +18,7 @@ import {
   type Token,
   type TypedArray,
   withBlock,
-} from "../backend/mod.ts";
+} from "../backend/engine.ts";
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
@@ -110,6 +110,8 @@ export abstract class TensorBase implements Disposable {
   grad: Tensor | null = null;
 
   /**
+   * Tensors are made by the static methods of `Tensor`, and by operations.
+   *
    * @param node How the value is made.
    * @param device Where.
    */
@@ -211,8 +213,7 @@ export abstract class TensorBase implements Disposable {
     this.#requiresGrad = value;
   }
 
-  /** The engine of its device. */
-  protected get engine(): Backend {
+  get #engine(): Backend {
     return backendOf(this.device);
   }
 
@@ -250,7 +251,7 @@ export abstract class TensorBase implements Disposable {
   #computeCompanions(): void {
     if (this.isRealized) return;
     const nodes = [...this.companions(), ...takeAwaited(this.device)];
-    if (nodes.length > 0) realize(this.engine, [this.node, ...nodes], rootsOn(this.device));
+    if (nodes.length > 0) realize(this.#engine, [this.node, ...nodes], rootsOn(this.device));
   }
 
   #bytes(): Uint8Array<ArrayBuffer> {
@@ -271,7 +272,7 @@ export abstract class TensorBase implements Disposable {
     if (node.op.kind === "data") return hostView(node.op.bytes.slice(), this.dtype);
     await this.#guard(() => {
       this.#computeCompanions();
-      return withBlock(this.engine, node, (block) => this.engine.read(block, bytes));
+      return withBlock(this.#engine, node, (block) => this.#engine.read(block, bytes));
     });
     return hostView(bytes, this.dtype);
   }
@@ -283,7 +284,7 @@ export abstract class TensorBase implements Disposable {
     if (node.op.kind === "data") return hostView(node.op.bytes.slice(), this.dtype);
     this.#guard(() => {
       this.#computeCompanions();
-      withBlock(this.engine, node, (block) => this.engine.readSync(block, bytes));
+      withBlock(this.#engine, node, (block) => this.#engine.readSync(block, bytes));
     });
     return hostView(bytes, this.dtype);
   }

@@ -9,7 +9,7 @@ import {
   type RecordedLaunch,
   type Recording,
   type Token,
-} from "../backend/mod.ts";
+} from "../backend/engine.ts";
 import { Storage } from "../memory/mod.ts";
 import { observeAssignments, realizeAll } from "./base.ts";
 import { isGradEnabled } from "./grad_mode.ts";

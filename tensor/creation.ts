@@ -12,7 +12,7 @@ import {
   sizeOf,
   toBfloat16Bits,
   type TypedArray,
-} from "../backend/mod.ts";
+} from "../backend/engine.ts";
 import type { Buffer } from "../ffi/mod.ts";
 import { Storage } from "../memory/mod.ts";
 import type { NestedArray } from "./base.ts";

@@ -1,5 +1,5 @@
 /** The elementwise methods of tensors. What they compute, and their gradients, is in `ops/elementwise.ts`. */
-import type { DType } from "../backend/mod.ts";
+import type { DType } from "../backend/engine.ts";
 import { TensorBase } from "./base.ts";
 import {
   binary,

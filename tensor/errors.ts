@@ -2,7 +2,11 @@ export { DisposedError } from "../ffi/mod.ts";
 
 /** Shapes that do not fit: names the operation and both shapes. */
 export class ShapeError extends RangeError {
-  /** @param message What did not fit. */
+  /**
+   * Made by operations.
+   *
+   * @param message What did not fit.
+   */
   constructor(message: string) {
     super(message);
     this.name = "ShapeError";
@@ -11,7 +15,11 @@ export class ShapeError extends RangeError {
 
 /** Element types that an operation does not take: names the operation and the types. */
 export class DTypeError extends TypeError {
-  /** @param message What is not taken, and what to do. */
+  /**
+   * Made by operations.
+   *
+   * @param message What is not taken, and what to do.
+   */
   constructor(message: string) {
     super(message);
     this.name = "DTypeError";

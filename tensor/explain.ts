@@ -1,5 +1,5 @@
 /** What a tensor would take to compute, in words. */
-import { backendOf, dtypes, formatShape, type Node, schedule } from "../backend/mod.ts";
+import { backendOf, dtypes, formatShape, type Node, schedule } from "../backend/engine.ts";
 import type { TensorBase } from "./base.ts";
 
 /** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */

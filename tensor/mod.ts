@@ -5,7 +5,11 @@
  * @module
  */
 export { Tensor } from "./tensor.ts";
-export { realizeAll } from "./base.ts";
+export { realizeAll, TensorBase } from "./base.ts";
+export { ElementwiseMethods } from "./elementwise_methods.ts";
+export { ProductMethods } from "./product_methods.ts";
+export { ReductionMethods } from "./reduction_methods.ts";
+export { ShapeMethods } from "./shape_methods.ts";
 export type { NestedArray } from "./base.ts";
 export type { HostData, TensorOptions } from "./creation.ts";
 export { compile } from "./compile.ts";
@@ -19,7 +23,7 @@ export type { TensorLike } from "./ops/elementwise.ts";
 export type { CrossEntropyOptions } from "./ops/losses.ts";
 export type { ReduceOptions } from "./ops/reductions.ts";
 export type { Range } from "./ops/shaping.ts";
-export type { DType, Shape, TypedArray } from "../backend/mod.ts";
+export type { DType, Shape, TypedArray } from "../backend/engine.ts";
 export * from "./data/mod.ts";
 export * from "./io/mod.ts";
 export * as nn from "./nn/mod.ts";

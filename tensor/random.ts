@@ -1,5 +1,5 @@
 /** Random tensors: counter-based, so the same bits on every device and every evaluation. */
-import { Node, type Shape } from "../backend/mod.ts";
+import { Node, type Shape } from "../backend/engine.ts";
 import { checkedShape, made, type TensorOptions } from "./creation.ts";
 import { nextRandom } from "./random_state.ts";
 import type { Tensor } from "./tensor.ts";

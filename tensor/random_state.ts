@@ -1,5 +1,5 @@
 /** The state behind random tensors: a seed, and how many were drawn since. */
-import type { RandomStream } from "../backend/mod.ts";
+import type { RandomStream } from "../backend/engine.ts";
 
 let seed = (Math.random() * 2 ** 32) | 0;
 let next = 0;

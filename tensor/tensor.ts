@@ -1,5 +1,11 @@
 /** The tensor: everything a user does with numbers goes through it. */
-import { type DeviceHandle, type DType, manager, type Node, type Shape } from "../backend/mod.ts";
+import {
+  type DeviceHandle,
+  type DType,
+  manager,
+  type Node,
+  type Shape,
+} from "../backend/engine.ts";
 import type { Buffer } from "../ffi/mod.ts";
 import { backward, type BackwardOptions } from "./autograd.ts";
 import { fromBuffer, fromHost, full, type HostData, iota, type TensorOptions } from "./creation.ts";

@@ -1,5 +1,5 @@
 /** Tensors on their way between devices. */
-import { backendOf, type DeviceHandle, Node } from "../backend/mod.ts";
+import { backendOf, type DeviceHandle, Node } from "../backend/engine.ts";
 import type { Storage } from "../memory/mod.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { Tensor } from "./tensor.ts";

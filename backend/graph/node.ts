@@ -75,6 +75,7 @@ export type Op =
 
 /** A number that a replayed schedule draws anew: the position in the sequence of random tensors. */
 export interface RandomStream {
+  /** How many random tensors were made before. */
   readonly value: number;
 }
 
@@ -83,6 +84,7 @@ export interface RandomStream {
  * not stored, holds nothing: it leaves, so that the graph behind it can be collected.
  */
 export interface Token {
+  /** The tensor's present node. */
   node: Node | null;
 }
 
@@ -92,8 +94,11 @@ let nextId = 1;
 export class Node {
   /** Grows with creation, so inputs have smaller ids than their users. */
   readonly id: number = nextId++;
+  /** The size of each axis. */
   readonly shape: Shape;
+  /** The element type. */
   readonly dtype: DType;
+  /** The number of elements. */
   readonly size: number;
   /** How the value is made; `buffer` once it has been stored. */
   op: Op;
@@ -110,6 +115,14 @@ export class Node {
   /** True while no schedule has computed it: until then it holds its inputs. */
   #pending: boolean;
 
+  /**
+   * Nodes are made by operations on tensors.
+   *
+   * @param op How the value is made.
+   * @param inputs What it is made from.
+   * @param shape Its shape.
+   * @param dtype Its element type.
+   */
   constructor(op: Op, inputs: readonly Node[], shape: Shape, dtype: DType) {
     this.op = op;
     this.inputs = inputs;

@@ -8,7 +8,6 @@ import {
   emitRow,
   Emitter,
   finishArgs,
-  openLoop,
   type Parameter,
   usesInner,
 } from "../graph/emit.ts";

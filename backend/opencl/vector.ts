@@ -6,7 +6,7 @@
 import { coefficient, type Form } from "../graph/affine.ts";
 import type { DType } from "../graph/dtype.ts";
 import { declareAccumulators, type Dialect, emitAccumulation, Emitter } from "../graph/emit.ts";
-import { type Expr, type LoopKernel, type Reduction } from "../graph/kernel.ts";
+import type { Expr, LoopKernel, Reduction } from "../graph/kernel.ts";
 import { primitive } from "../graph/primitives.ts";
 
 const LANES = 16;

@@ -1,4 +1,4 @@
-import { type DeviceHandle, manager } from "../../backend/mod.ts";
+import { type DeviceHandle, manager } from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
 import type { Dataset, Field } from "./dataset.ts";

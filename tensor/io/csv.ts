@@ -1,4 +1,4 @@
-import type { DType, TypedArray } from "../../backend/mod.ts";
+import type { DType, TypedArray } from "../../backend/engine.ts";
 import { FileFormatError, readingFile, shown } from "./file_format_error.ts";
 import { readMaybeGzipped, type ReadOptions } from "./gzip.ts";
 import type { HostArray } from "./host_array.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DType } from "../../backend/mod.ts";
+import type { DType } from "../../backend/engine.ts";
 import {
   decodeElements,
   elementBytes,

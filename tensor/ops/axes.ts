@@ -1,5 +1,5 @@
 /** Axes as users write them: from the front or, negative, from the back. */
-import { formatShape, type Shape } from "../../backend/mod.ts";
+import { formatShape, type Shape } from "../../backend/engine.ts";
 import { ShapeError } from "../errors.ts";
 
 /** One axis or several; negative ones count from the last. */

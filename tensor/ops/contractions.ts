@@ -1,5 +1,5 @@
 /** Sums of products: matrix multiplication and convolution; pooling stands beside them. */
-import { broadcastShapes, dtypes, formatShape, Node } from "../../backend/mod.ts";
+import { broadcastShapes, dtypes, formatShape, Node } from "../../backend/engine.ts";
 import { result, sameDevice } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { promote } from "../promotion.ts";

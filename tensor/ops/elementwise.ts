@@ -9,7 +9,7 @@ import {
   formatShape,
   Node,
   sameShape,
-} from "../../backend/mod.ts";
+} from "../../backend/engine.ts";
 import { derived, result, sameDevice } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";

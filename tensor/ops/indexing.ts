@@ -1,5 +1,5 @@
 /** Picking elements by indices that are themselves tensors. */
-import { type DType, formatShape, Node, type Shape } from "../../backend/mod.ts";
+import { type DType, formatShape, Node, type Shape } from "../../backend/engine.ts";
 import { derived, result, sameDevice } from "../apply.ts";
 import { ShapeError } from "../errors.ts";
 import { promote, requireInteger } from "../promotion.ts";

@@ -1,5 +1,5 @@
 /** Reductions over axes, each with its gradient. */
-import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/mod.ts";
+import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/engine.ts";
 import { derived, result } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";

@@ -1,7 +1,7 @@
 /** Views: operations that rearrange elements without computing; they cost nothing until they are read. */
-import { type DType, formatShape, type Shape, sizeOf } from "../../backend/mod.ts";
+import { type DType, formatShape, type Shape, sizeOf } from "../../backend/engine.ts";
 import { derived, sameDevice } from "../apply.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
+import { ShapeError } from "../errors.ts";
 import { promote } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, normalizeAxes, normalizeAxis } from "./axes.ts";

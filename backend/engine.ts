@@ -1,0 +1,20 @@
+/**
+ * What the tensor layer needs of the backends, beside what everybody may use (`mod.ts`): the graph,
+ * its schedules, recordings of them.
+ */
+export * from "./mod.ts";
+export type { Backend, Block, Capabilities, Launch } from "./backend.ts";
+export { backendOf } from "./backends.ts";
+export {
+  type DTypeInfo,
+  type DTypeKind,
+  dtypes,
+  fromBfloat16Bits,
+  isFloat,
+  toBfloat16Bits,
+} from "./graph/dtype.ts";
+export { accepts, primitives } from "./graph/primitives.ts";
+export { type Companion, GoneError, schedule } from "./graph/schedule.ts";
+export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
+export { isEager, realize, withBlock } from "./realize.ts";
+export { record, type RecordedLaunch, type Recording } from "./recording.ts";
