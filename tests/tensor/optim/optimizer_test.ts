@@ -1,0 +1,178 @@
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import {
+  loadSafetensors,
+  manager,
+  manualSeed,
+  memory,
+  nn,
+  optim,
+  profiler,
+  saveSafetensors,
+  ShapeError,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+const inputs = Float32Array.from({ length: 60 }, (_, k) => Math.sin(k));
+
+function makeModel(): nn.Module {
+  return new nn.Sequential(new nn.Linear(6, 8), new nn.Tanh(), new nn.Linear(8, 2));
+}
+
+function lossOf(model: nn.Module): Tensor {
+  return model.forward(Tensor.fromHost(inputs, { shape: [10, 6] })).sub(1).square().mean();
+}
+
+function train(model: nn.Module, optimizer: optim.Optimizer, steps: number): number {
+  let last = NaN;
+  for (let step = 0; step < steps; step++) {
+    using loss = lossOf(model);
+    optimizer.zeroGrad();
+    loss.backward();
+    optimizer.step();
+    last = loss.itemSync();
+  }
+  return last;
+}
+
+const makers: Record<string, (parameters: Tensor[]) => optim.Optimizer> = {
+  SGD: (p) => new optim.SGD(p, { lr: 0.05, momentum: 0.9, dampening: 0.1 }),
+  Adam: (p) => new optim.Adam(p, { lr: 0.01, amsgrad: true }),
+  AdamW: (p) => new optim.AdamW(p, { lr: 0.01 }),
+  RMSProp: (p) => new optim.RMSProp(p, { momentum: 0.5, centered: true }),
+};
+
+for (const [name, make] of Object.entries(makers)) {
+  testOnBackends(`${name} goes on from a saved state to the last bit`, (backend) => {
+    return withDevice(backend, async () => {
+      manualSeed(7);
+      const model = makeModel(), optimizer = make(model.parameters());
+      train(model, optimizer, 5);
+      optimizer.lr = 0.003;
+      const path = await Deno.makeTempFile();
+      await saveSafetensors(path, optimizer.stateDict());
+      const weights = model.stateDict();
+      const expected = train(model, optimizer, 5);
+
+      const other = makeModel();
+      other.loadStateDict(weights);
+      const resumed = make(other.parameters());
+      resumed.loadStateDict(await loadSafetensors(path, { device: backend }));
+      await Deno.remove(path);
+      assertEquals(resumed.lr, 0.003);
+      assertEquals(train(other, resumed, 5), expected);
+    });
+  });
+}
+
+testOnBackends("memory does not grow from step to step", (backend) => {
+  withDevice(backend, () => {
+    const dev = manager.default(backend);
+    for (const make of Object.values(makers)) {
+      const model = makeModel(), optimizer = make(model.parameters());
+      train(model, optimizer, 2);
+      const live = memory.stats(dev).currentAllocated;
+      train(model, optimizer, 5);
+      // Less where the collector has found what other tests have left.
+      const after = memory.stats(dev).currentAllocated;
+      assert(after <= live, `${after - live} bytes more`);
+    }
+  });
+});
+
+testOnBackends("Adam takes one kernel a parameter and one for its bias corrections", (backend) => {
+  withDevice(backend, () => {
+    const parameters = [3, 5, 7].map((n) => Tensor.ones([n, n], { requiresGrad: true }));
+    const optimizer = new optim.Adam(parameters);
+    for (const parameter of parameters) parameter.grad = parameter.onesLike().realize();
+    optimizer.step();
+    profiler.reset();
+    optimizer.step();
+    assert(profiler.counters().kernels <= 4, `${profiler.counters().kernels} kernels`);
+  });
+});
+
+testOnBackends("what was computed before a step can be read after it", (backend) => {
+  return withDevice(backend, async () => {
+    const w = Tensor.fromHost([1, 2], { requiresGrad: true });
+    const optimizer = new optim.SGD([w], { lr: 1 });
+    const y = w.mul(10);
+    y.sum().backward();
+    optimizer.step();
+    assertEquals(await y.toArray(), [10, 20]);
+    assertEquals(await w.toArray(), [-9, -8]);
+  });
+});
+
+testOnBackends("parameters without a gradient stay, zeroGrad takes all gradients", (backend) => {
+  return withDevice(backend, async () => {
+    const [a, b] = [1, 2].map((v) => Tensor.full([2], v, { requiresGrad: true }));
+    const optimizer = new optim.Adam([a!, b!], { lr: 0.5 });
+    optimizer.step();
+    a!.sum().backward();
+    optimizer.step();
+    assertEquals(await b!.toArray(), [2, 2]);
+    assertAlmostEquals((await a!.toHost())[0] as number, 0.5, 1e-5);
+    optimizer.zeroGrad();
+    assertEquals(a!.grad, null);
+  });
+});
+
+testOnBackends("half precision parameters learn by moments of single precision", (backend) => {
+  return withDevice(backend, async () => {
+    for (const dtype of ["float16", "bfloat16"] as const) {
+      const w = Tensor.full([4], 1, { dtype, requiresGrad: true });
+      const optimizer = new optim.Adam([w], { lr: 0.25 });
+      w.mul(1e-3).sum().backward();
+      optimizer.step();
+      assertEquals(w.dtype, dtype);
+      assertEquals(await w.toArray(), [0.75, 0.75, 0.75, 0.75]);
+      const { "state.0.exp_avg_sq": square } = optimizer.stateDict();
+      assertEquals(square!.dtype, "float32");
+    }
+  });
+});
+
+testOnBackends("a step can be held back on the device", (backend) => {
+  return withDevice(backend, async () => {
+    const w = Tensor.fromHost([1, 2], { requiresGrad: true });
+    const optimizer = new optim.Adam([w], { lr: 0.5 });
+    w.sum().backward();
+    using yes = Tensor.fromHost(true), no = Tensor.fromHost(false);
+    optimizer.step({ skip: () => yes });
+    assertEquals(await w.toArray(), [1, 2]);
+    assertEquals(await optimizer.stateDict()["state.0.step"]!.item(), 0);
+    optimizer.step({ skip: () => no });
+    assertAlmostEquals((await w.toHost())[0] as number, 0.5, 1e-5);
+    assertEquals(await optimizer.stateDict()["state.0.step"]!.item(), 1);
+  });
+});
+
+testOnBackends("optimizers refuse what they cannot use", (backend) => {
+  withDevice(backend, () => {
+    const w = Tensor.ones([2], { requiresGrad: true });
+    const refused = (
+      fn: () => unknown,
+      text: string,
+      type: new (message: string) => Error = TypeError,
+    ) => assertThrows(fn, type, text);
+    refused(() => new optim.SGD([]), "no parameters");
+    refused(() => new optim.SGD([Tensor.ones([2])]), "require a gradient");
+    refused(() => new optim.SGD([w.mul(2)]), "require a gradient");
+    refused(() => new optim.SGD([w, w]), "twice");
+    refused(() => new optim.SGD([w], { lr: -1 }), "rate of -1", RangeError);
+    refused(() => new optim.SGD([w], { nesterov: true }), "nesterov", RangeError);
+    refused(() => new optim.Adam([w], { beta2: 1 }), "beta of 1", RangeError);
+    refused(() => new optim.Adam([w]).lr = NaN, "rate of NaN", RangeError);
+    refused(() => optim.clipGradNorm([w], 1), "call backward() first", Error);
+    const optimizer = new optim.Adam([w]), state = optimizer.stateDict();
+    const { "state.0.step": _, ...without } = state;
+    refused(() => optimizer.loadStateDict(without), "state.0.step", RangeError);
+    refused(
+      () => optimizer.loadStateDict({ ...state, "state.0.exp_avg": Tensor.ones([3]) }),
+      "state.0.exp_avg is [2] and got [3]",
+      ShapeError,
+    );
+  });
+});

@@ -1,0 +1,98 @@
+// 50 steps of a regression by every optimizer: all parameters stay where PyTorch's are.
+import { assert } from "@std/assert";
+import { optim, Tensor, withDevice } from "../../../mod.ts";
+import { fixture } from "../../fixtures/pytorch.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+interface Setup {
+  make: (weight: Tensor, bias: Tensor) => optim.Optimizer;
+  schedule?: (optimizer: optim.Optimizer) => optim.Scheduler;
+  afterBackward?: (parameters: Tensor[]) => void;
+  biasLearns?: (step: number) => boolean;
+}
+
+const sgd = (lr: number, options: optim.SGDOptions = {}): Setup => ({
+  make: (w, b) => new optim.SGD([w, b], { lr, ...options }),
+});
+const adam = (lr: number, options: optim.AdamOptions = {}): Setup => ({
+  make: (w, b) => new optim.Adam([w, b], { lr, ...options }),
+});
+
+const setups: Record<string, Setup> = {
+  sgd: sgd(0.1),
+  sgd_decay: sgd(0.1, { weightDecay: 0.05 }),
+  sgd_momentum: sgd(0.05, { momentum: 0.9 }),
+  sgd_dampening: sgd(0.1, { momentum: 0.8, dampening: 0.3, weightDecay: 0.01 }),
+  sgd_nesterov: sgd(0.05, { momentum: 0.9, nesterov: true }),
+  adam: adam(0.02),
+  adam_decay: adam(0.02, { beta1: 0.8, beta2: 0.99, eps: 1e-6, weightDecay: 0.1 }),
+  adam_amsgrad: adam(0.05, { amsgrad: true }),
+  adamw: { make: (w, b) => new optim.AdamW([w, b], { lr: 0.02, weightDecay: 0.3 }) },
+  adamw_default: { make: (w, b) => new optim.AdamW([w, b]) },
+  rmsprop: { make: (w, b) => new optim.RMSProp([w, b], { lr: 0.01 }) },
+  rmsprop_centered: {
+    make: (w, b) =>
+      new optim.RMSProp([w, b], {
+        lr: 0.002,
+        alpha: 0.9,
+        momentum: 0.5,
+        centered: true,
+        weightDecay: 0.01,
+      }),
+  },
+  groups: {
+    make: (w, b) =>
+      new optim.Adam([{ parameters: [w] }, { parameters: [b], lr: 0.1, weightDecay: 0.2 }], {
+        lr: 0.01,
+      }),
+  },
+  sometimes: { ...adam(0.05), biasLearns: (step) => step % 3 !== 1 },
+  clip_norm: { ...sgd(0.5), afterBackward: (p) => optim.clipGradNorm(p, 0.1).dispose() },
+  clip_norm_1: {
+    ...sgd(0.5),
+    afterBackward: (p) => optim.clipGradNorm(p, 0.1, { normType: 1 }).dispose(),
+  },
+  clip_norm_inf: {
+    ...sgd(0.5),
+    afterBackward: (p) => optim.clipGradNorm(p, 0.1, { normType: Infinity }).dispose(),
+  },
+  clip_value: { ...sgd(0.5), afterBackward: (p) => optim.clipGradValue(p, 0.05) },
+  scheduled: {
+    make: (w, b) => new optim.AdamW([w, b], { lr: 0.1 }),
+    schedule: (optimizer) => new optim.CosineAnnealingLR(optimizer, { tMax: 50 }),
+  },
+};
+
+async function assertRow(expected: Tensor, step: number, parts: Tensor[]): Promise<void> {
+  const row = await expected.slice(step).toHost();
+  let at = 0;
+  for (const part of parts) {
+    for (const value of await part.toHost()) {
+      const difference = Math.abs(Number(value) - Number(row[at++]));
+      assert(difference < 1e-4, `step ${step}: ${value} is off by ${difference}`);
+    }
+  }
+}
+
+for (const [name, setup] of Object.entries(setups)) {
+  testOnBackends(`${name} stays within 1e-4 of PyTorch over 50 steps`, (backend) => {
+    return withDevice(backend, async () => {
+      const run = await fixture("optimizers", backend);
+      const { x, y } = run as Record<"x" | "y", Tensor>;
+      const [weight, bias] = [run.weight!, run.bias!];
+      weight.requiresGrad = bias.requiresGrad = true;
+      const optimizer = setup.make(weight, bias), scheduler = setup.schedule?.(optimizer);
+      for (let step = 0; step < 50; step++) {
+        const loss = x.matmul(weight.transpose()).add(bias).tanh().sub(y).square().mean();
+        optimizer.zeroGrad();
+        loss.backward();
+        if (setup.biasLearns?.(step) === false) bias.grad = null;
+        setup.afterBackward?.([weight, bias].filter((p) => p.grad));
+        optimizer.step();
+        scheduler?.step();
+        if (step % 10 === 9 || step === 0) await assertRow(run[name]!, step, [weight, bias]);
+      }
+      optimizer.dispose();
+    });
+  });
+}
