@@ -100,7 +100,7 @@ export class Softmax extends Module {
    *
    * @param axis The axis that sums to 1.
    */
-  constructor(readonly axis = -1) {
+  constructor(readonly axis: number = -1) {
     super();
   }
 

@@ -9,7 +9,7 @@ export class Flatten extends Module {
    * @param start The first axis that is joined.
    * @param end The last.
    */
-  constructor(readonly start = 1, readonly end = -1) {
+  constructor(readonly start: number = 1, readonly end: number = -1) {
     super();
   }
 

@@ -1,5 +1,5 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
-import { formatShape, Node } from "../../backend/engine.ts";
+import { formatShape, type Node } from "../../backend/engine.ts";
 import { result, sameDevice } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
