@@ -4,8 +4,7 @@
  */
 import { device } from "../../backend/device_stack.ts";
 import { InterruptedError } from "../../backend/lifecycle/interruption.ts";
-import { TransferEngine } from "../../backend/opencl/transfers.ts";
-import { Buffer, type CommandQueue, Program } from "../../ffi/mod.ts";
+import { type CommandQueue, Program } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";
 
 const [state, duration] = Deno.args;
@@ -56,11 +55,11 @@ const states: Record<string, () => unknown> = {
   },
 
   async reading() {
-    const transfers = new TransferEngine(queue);
-    const buffer = new Buffer(handle.context!, 1024);
+    const { Tensor } = await import("../../tensor/mod.ts");
+    const tensor = Tensor.ones([1024]).realize();
     busy(ms);
     ready();
-    await transfers.read(buffer, 0, new Uint8Array(1024));
+    await tensor.mul(2).toHost();
   },
 
   async building() {
