@@ -1,6 +1,6 @@
 // 50 steps of a regression by every optimizer: all parameters stay where PyTorch's are.
 import { assert } from "@std/assert";
-import { optim, Tensor, withDevice } from "../../../mod.ts";
+import { optim, type Tensor, withDevice } from "../../../mod.ts";
 import { fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
 
