@@ -49,13 +49,15 @@ function pytorchLike(): PoolPair {
   return new PoolPair(small, large);
 }
 
+type SimulatedPool = SlabPool<SimulatedBuffer>;
+
 /** Two pools that count as one. */
 class PoolPair {
   #live = 0;
   #peakLive = 0;
   #peakReserved = 0;
 
-  constructor(readonly small: SlabPool<unknown>, readonly large: SlabPool<unknown>) {}
+  constructor(readonly small: SimulatedPool, readonly large: SimulatedPool) {}
 
   replay(events: readonly ReplayEvent[]): ReplayResult {
     const handles = new Map<string, { nbytes: number; release(): void }>();

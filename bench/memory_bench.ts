@@ -2,7 +2,14 @@
  * What memory/ promises, against what it does: `deno run -A bench/memory_bench.ts` prints every promise
  * with its figure, `deno bench -A bench/memory_bench.ts` the distributions of the times.
  */
-import { Buffer, CommandQueue, Context, isOpenCLAvailable, platforms } from "../ffi/mod.ts";
+import {
+  Buffer,
+  CommandQueue,
+  Context,
+  isOpenCLAvailable,
+  platforms,
+  readEnvironment,
+} from "../ffi/mod.ts";
 import {
   type BufferHandle,
   BufferPool,
@@ -21,8 +28,10 @@ import { transformerEvents } from "./allocator_replay.ts";
 const MiB = 2 ** 20;
 const sizes = [4096, 40_000, MiB, 300, 65_536, 2 * MiB, 12_345, 400_000];
 
+// NETCL_DEVICE=cl:PLATFORM:DEVICE chooses another device than the first.
+const [platform = 0, index = 0] = (readEnvironment("NETCL_DEVICE") ?? "").match(/\d+/g) ?? [];
 const queue = isOpenCLAvailable()
-  ? new CommandQueue(new Context(platforms().flatMap((platform) => platform.devices())[0]!))
+  ? new CommandQueue(new Context(platforms()[Number(platform)]!.devices()[Number(index)]!))
   : null;
 
 /** Allocates and releases in a ring of 32 live blocks of mixed sizes; returns nanoseconds a pair. */

@@ -16,6 +16,10 @@ class BucketBlock<B> implements Block<B> {
 
   constructor(readonly segment: number, readonly bucket: Bucket<B>, readonly buffer: B) {}
 
+  get base(): B {
+    return this.buffer;
+  }
+
   get size(): number {
     return this.bucket.size;
   }

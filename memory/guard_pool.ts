@@ -34,6 +34,11 @@ class GuardedHandle<B> extends WrappedHandle<B> {
     return this.upstream.buffer;
   }
 
+  override get base(): B {
+    if (this.releasedAt !== null) throw new ReferenceError(`Cannot use ${this.story()}`);
+    return this.upstream.base;
+  }
+
   override get state(): "live" | "pooled" | "destroyed" {
     if (this.releasedAt === null || this.upstream.state !== "live") return this.upstream.state;
     return "pooled";

@@ -4,8 +4,10 @@ import type { BufferHandle, HandleState, LiveBlock, Pool } from "./pool.ts";
 
 /** A piece of memory that a pool hands out again and again; its holders come and go. */
 export interface Block<B> {
-  /** The memory object. */
+  /** The memory object of just this piece. */
   readonly buffer: B;
+  /** The memory object that it lies in, at `offset`. */
+  readonly base: B;
   /** Bytes after rounding. */
   readonly size: number;
   /** The piece of memory that it lies in. */
@@ -71,13 +73,23 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
    * @throws {RangeError} When there are no bytes, and nothing that stands for them.
    */
   get buffer(): B {
+    if (this.live && this.block !== null) return this.block.buffer;
+    return this.#withoutBlock();
+  }
+
+  /** The memory object that the block lies in, at `offset`. Throws where `buffer` does. */
+  get base(): B {
+    if (this.live && this.block !== null) return this.block.base;
+    return this.#withoutBlock();
+  }
+
+  #withoutBlock(): B {
     if (!this.live) {
+      const label = this.label ? ` (${this.label})` : "";
       throw new ReferenceError(
-        `Cannot use a block of ${formatBytes(this.nbytes)}` +
-          `${this.label ? ` (${this.label})` : ""} after its release`,
+        `Cannot use a block of ${formatBytes(this.nbytes)}${label} after its release`,
       );
     }
-    if (this.block !== null) return this.block.buffer;
     if (this.#empty !== null) return this.#empty;
     throw new RangeError("An allocation of 0 bytes has no buffer: skip the command");
   }

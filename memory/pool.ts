@@ -21,16 +21,24 @@ export type HandleState = "live" | "pooled" | "destroyed";
 /** A block of memory, lent by a pool until `release()`. */
 export interface BufferHandle<B = Buffer> extends Disposable {
   /**
-   * The memory object; it begins where the block begins.
+   * The memory object; it begins where the block begins. Pools that divide make a sub-buffer when it is
+   * asked for; `base` with `offset` does without.
    *
    * @throws {ReferenceError} After the release, since it may be somebody else's by now.
    */
   readonly buffer: B;
+  /**
+   * The memory object that the block lies in, from byte `offset` on: for commands and kernels that take an
+   * offset. Never calls the driver.
+   *
+   * @throws {ReferenceError} After the release.
+   */
+  readonly base: B;
   /** Bytes, as the caller asked for them. */
   readonly nbytes: number;
   /** Bytes that the pool set aside for them. */
   readonly bucketSize: number;
-  /** Where the block begins in the pool's segment; 0 where it has one of its own. */
+  /** Where the block begins in `base`; 0 where that is all its own. */
   readonly offset: number;
   /** The pool that `release()` gives it back to. */
   readonly pool: Pool<B> | null;

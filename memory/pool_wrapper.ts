@@ -39,6 +39,11 @@ export class WrappedHandle<B> implements BufferHandle<B> {
   }
 
   /** The size that a request is rounded up to. */
+  /** The memory object that the block lies in. */
+  get base(): B {
+    return this.upstream.base;
+  }
+
   /** Bytes that the upstream set aside. */
   get bucketSize(): number {
     return this.upstream.bucketSize;

@@ -53,8 +53,12 @@ export function replay<B>(events: readonly ReplayEvent[], pool: Pool<B>): Replay
     if (action !== "alloc" && action !== "free") continue;
     count++;
     const key = `${device} ${id}`;
-    if (action === "alloc") live.set(key, pool.allocate(nbytes));
-    else {
+    if (action === "alloc") {
+      const handle = pool.allocate(nbytes);
+      // A pool that divides makes a sub-buffer at this first look.
+      if (nbytes > 0) void handle.buffer;
+      live.set(key, handle);
+    } else {
       const handle = live.get(key);
       if (handle === undefined) {
         throw new RangeError(`Cannot replay: allocation ${key.trim()} is released but not live`);

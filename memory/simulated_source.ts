@@ -30,6 +30,8 @@ export interface SimulatedSourceOptions {
   readonly alignment?: number;
   /** The most that one piece may have. Default: all. */
   readonly maxAllocationBytes?: number;
+  /** Whether parts of a piece may overlap. Default: true. */
+  readonly slicesMayOverlap?: boolean;
 }
 
 /**
@@ -43,6 +45,8 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
   readonly alignment: number;
   /** The most that one piece may have. */
   readonly maxAllocationBytes: number;
+  /** Whether parts of a piece may overlap. */
+  readonly slicesMayOverlap: boolean;
   /** Nothing stands for zero bytes. */
   readonly empty = null;
   /** Bytes of the device; may be changed at any time. */
@@ -63,6 +67,7 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
   constructor(options: SimulatedSourceOptions = {}) {
     this.totalBytes = options.totalBytes ?? Infinity;
     this.alignment = options.alignment ?? 128;
+    this.slicesMayOverlap = options.slicesMayOverlap ?? true;
     this.maxAllocationBytes = options.maxAllocationBytes ?? Number.MAX_SAFE_INTEGER;
   }
 

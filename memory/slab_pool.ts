@@ -3,17 +3,18 @@ import { type BlockRequest, PoolBase } from "./base_pool.ts";
 import { MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
 import { sourceOf } from "./device_source.ts";
 import type { FenceEvent, FenceQueue } from "./fences.ts";
-import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
+import { type Block, describeHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
-import { type Chunk, HELD, Region, Span } from "./region.ts";
-import { type MemorySource, NoMemoryError } from "./source.ts";
+import { type Chunk, HELD, Region } from "./region.ts";
+import { Segment, type Slice } from "./segment.ts";
+import type { MemorySource } from "./source.ts";
 
 /** Blocks are multiples of this (or of the device's alignment, where that is larger). */
 const GRANULARITY = 256;
 /** Segments for one large request are multiples of this, so that they serve similar ones later. */
 const LARGE_GRANULARITY = 2 * MiB;
-/** Cached sub-buffer objects a segment; a workload whose shapes never settle would pile them up. */
-const MAX_SLICES = 4096;
+/** Places that a segment remembers, with their sub-buffers, beside those in use. */
+const MAX_IDLE_SLICES = 256;
 
 // Owners of free chunks. In a pool with a home queue, chunks that nobody in particular has used are its.
 const ANYONE = 0;
@@ -39,35 +40,6 @@ export interface SlabPoolOptions {
   readonly subBuffers?: boolean;
 }
 
-/** A place in a segment with its sub-buffer, which is kept for the next holder of just that place. */
-class Slice<B> implements Block<B> {
-  destroyed = false;
-  holder: PooledHandle<B> | null = null;
-  sibling: Slice<B> | undefined = undefined;
-  chunk: Chunk;
-
-  readonly segment: number;
-  readonly offset: number;
-  readonly size: number;
-
-  constructor(readonly buffer: B, chunk: Chunk) {
-    this.chunk = chunk;
-    this.segment = chunk.span.id;
-    this.offset = chunk.offset;
-    this.size = chunk.size;
-  }
-}
-
-class Segment<B> extends Span {
-  /** Slices by offset; those of different sizes at one offset are linked. */
-  slices = new Map<number, Slice<B>>();
-  numSlices = 0;
-
-  constructor(id: number, size: number, readonly buffer: B) {
-    super(id, size);
-  }
-}
-
 /** Segments of one kind of memory. */
 interface Arena {
   readonly flags: bigint | undefined;
@@ -75,9 +47,11 @@ interface Arena {
 }
 
 /**
- * The default pool: large segments from the driver, divided into blocks that are handed out as
- * sub-buffers. Best fit, split on allocation, coalesced on release; once a workload has found its
- * shape, the driver is called no more.
+ * The default pool: large segments from the driver, divided into blocks. Best fit, split on allocation,
+ * coalesced on release; once a workload has found its shape, the driver is called no more.
+ *
+ * A block's `buffer` is a sub-buffer, made when somebody asks for it and kept for the next holder of that
+ * place. Who passes its `base` and `offset` to kernels and commands needs none.
  *
  * Blocks of different queues are kept apart. When memory is short, a queue takes over the others' free
  * blocks and waits for them on the device.
@@ -129,14 +103,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     const arena = flags === undefined ? this.#common : this.#arenaOf(flags);
     const owner = this.#ownerOf(queue);
     const chunk = this.#find(arena.region, size, owner) ?? this.#grow(arena, size, owner);
-    if (chunk === null) return null;
-    try {
-      return this.#sliceOf(chunk);
-    } catch (error) {
-      arena.region.free(chunk, owner);
-      if (error instanceof NoMemoryError) return null;
-      throw error;
-    }
+    return chunk === null ? null : this.#sliceOf(chunk);
   }
 
   #find(region: Region, size: number, owner: number): Chunk | null {
@@ -239,7 +206,8 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
       const buffer = this.reserve(id, nbytes, arena.flags);
       if (buffer === null) continue;
       this.#nextSegment++;
-      arena.region.add(new Segment(id, nbytes, buffer), owner);
+      const cutOut = (slice: Slice<B>) => this.#cutOut(slice);
+      arena.region.add(new Segment(id, nbytes, buffer, cutOut), owner);
       return arena.region.allocate(size, owner);
     }
     return null;
@@ -259,46 +227,31 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
 
   #sliceOf(chunk: Chunk): Slice<B> {
     const segment = chunk.span as Segment<B>;
-    const first = segment.slices.get(chunk.offset);
-    for (let slice = first; slice !== undefined; slice = slice.sibling) {
-      if (slice.size === chunk.size) {
-        slice.chunk = chunk;
-        return slice;
-      }
-    }
-    return this.#addSlice(segment, chunk);
+    return segment.sliceOf(chunk) ?? this.#addSlice(segment, chunk);
   }
 
   #addSlice(segment: Segment<B>, chunk: Chunk): Slice<B> {
-    if (segment.numSlices >= MAX_SLICES) this.#dropIdleSlices(segment);
-    const whole = chunk.size === segment.size;
-    const buffer = whole
-      ? segment.buffer
-      : this.source.slice!(segment.buffer, chunk.offset, chunk.size);
-    if (!whole) this.counters.slices++;
-    const slice = new Slice<B>(buffer, chunk);
-    slice.sibling = segment.slices.get(chunk.offset);
-    segment.slices.set(chunk.offset, slice);
-    segment.numSlices++;
-    return slice;
-  }
-
-  #dropIdleSlices(segment: Segment<B>): void {
-    const slices = [...allSlices(segment)];
-    segment.slices.clear();
-    segment.numSlices = 0;
-    for (const slice of slices) {
-      if (slice.chunk.owner === HELD && slice.chunk.size === slice.size) {
-        slice.sibling = undefined;
-        segment.slices.set(slice.offset, slice);
-        segment.numSlices++;
-      } else this.#destroySlice(segment, slice);
+    if (segment.slices.length - segment.live >= MAX_IDLE_SLICES) {
+      for (const slice of segment.evict()) this.#join(slice);
     }
+    return segment.addSlice(chunk);
   }
 
-  #destroySlice(segment: Segment<B>, slice: Slice<B>): void {
-    slice.destroyed = true;
-    if (slice.buffer !== segment.buffer) this.source.destroy(slice.buffer);
+  /** Makes a slice's sub-buffer. */
+  #cutOut(slice: Slice<B>): B {
+    const { home, offset, size } = slice;
+    if (size === home.size) return home.buffer;
+    if (!this.source.slicesMayOverlap) {
+      for (const other of home.slices) if (other.overlaps(slice)) this.#join(other);
+    }
+    this.counters.slices++;
+    return this.source.slice!(home.buffer, offset, size);
+  }
+
+  /** Lets a slice's sub-buffer go. */
+  #join(slice: Slice<B>): void {
+    if (slice.cut !== null && slice.cut !== slice.base) this.source.destroy(slice.cut);
+    slice.cut = null;
   }
 
   /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
@@ -324,7 +277,8 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
   }
 
   #destroySegment(segment: Segment<B>): void {
-    for (const slice of allSlices(segment)) this.#destroySlice(segment, slice);
+    for (const slice of segment.slices) this.#join(slice);
+    segment.destroyed = true;
     this.unreserve(segment.id, segment.buffer, segment.size);
   }
 
@@ -350,18 +304,10 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     if (chunk.owner !== HELD) {
       return { offset, nbytes, state: chunk.owner === 0 ? "free" : "fenced" };
     }
-    const holder = [...slicesAt(segment, offset)].find((slice) => slice.holder !== null)?.holder;
+    const holder = segment.heldAt(offset)?.holder;
     if (!holder) return { offset, nbytes, state: "fenced" };
     return { offset, nbytes, state: "live", allocation: describeHandle(holder) };
   }
-}
-
-function* slicesAt<B>(segment: Segment<B>, offset: number): Generator<Slice<B>> {
-  for (let s = segment.slices.get(offset); s !== undefined; s = s.sibling) yield s;
-}
-
-function* allSlices<B>(segment: Segment<B>): Generator<Slice<B>> {
-  for (const offset of segment.slices.keys()) yield* slicesAt(segment, offset);
 }
 
 /** Two sizes a doubling: coarse enough that whole buffers find new users when shapes vary. */

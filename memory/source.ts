@@ -24,6 +24,11 @@ export interface MemorySource<B> {
   create(nbytes: number, flags: bigint | undefined): B;
   /** Part of a piece, as an object of its own; absent where a piece cannot be divided. */
   slice?(parent: B, offset: number, nbytes: number): B;
+  /**
+   * Whether parts of a piece may overlap, as long as only one of them is used at a time. NVIDIA's driver
+   * (580.159) crashes when overlapping sub-buffers are released in another order than last in, first out.
+   */
+  readonly slicesMayOverlap?: boolean;
   /** Gives back what `create` or `slice` made. */
   destroy(buffer: B): void;
 }
@@ -72,6 +77,9 @@ export class HostSource implements MemorySource<HostBuffer> {
       throw new NoMemoryError(`The host has no ${formatBytes(nbytes)}`, { cause });
     }
   }
+
+  /** Views of an ArrayBuffer may overlap. */
+  readonly slicesMayOverlap = true;
 
   /** A view of part of a piece. */
   slice(parent: HostBuffer, offset: number, nbytes: number): HostBuffer {

@@ -33,13 +33,17 @@ class SvmSource implements MemorySource<Buffer>, ViewSource {
   readonly name: string;
   readonly alignment: number;
   readonly maxAllocationBytes: number;
+  readonly slicesMayOverlap: boolean;
   readonly empty = null;
   readonly #memory = new Map<Buffer, SvmBuffer>();
 
   constructor(readonly home: CommandQueue) {
-    const { name, alignment, maxAllocationBytes } = new DeviceSource(home.context);
+    const { name, alignment, maxAllocationBytes, slicesMayOverlap } = new DeviceSource(
+      home.context,
+    );
     this.name = `shared memory of ${name}`;
     this.alignment = alignment;
+    this.slicesMayOverlap = slicesMayOverlap;
     this.maxAllocationBytes = maxAllocationBytes;
   }
 

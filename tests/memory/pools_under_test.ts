@@ -2,7 +2,7 @@
  * Every kind of pool, on every kind of memory that the machine has: what the conformance suite runs over. A
  * new pool is one more line here.
  */
-import { CommandQueue, Context, isOpenCLAvailable, platforms } from "../../ffi/mod.ts";
+import { CommandQueue, Context } from "../../ffi/mod.ts";
 import {
   BufferPool,
   FaultPool,
@@ -16,6 +16,8 @@ import {
   SlabPool,
   SvmPool,
 } from "../../memory/mod.ts";
+
+import { device, hasOpenCL } from "../ffi/fixture.ts";
 
 /** A pool and what is particular about it. */
 export interface PoolUnderTest {
@@ -32,9 +34,7 @@ export interface PoolUnderTest {
 const simulated = () => new SimulatedSource({ alignment: 512 });
 
 /** The queue that the OpenCL pools are made for; opened once, for all tests. */
-export const queue = isOpenCLAvailable()
-  ? new CommandQueue(new Context(platforms().flatMap((platform) => platform.devices())[0]!))
-  : null;
+export const queue = hasOpenCL ? new CommandQueue(new Context(device)) : null;
 
 /** The pools. */
 export const poolsUnderTest: PoolUnderTest[] = [

@@ -1,5 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
-import { HostPool, replay, type ReplayEvent, SimulatedSource, SlabPool } from "../../memory/mod.ts";
+import {
+  type BufferHandle,
+  HostPool,
+  replay,
+  type ReplayEvent,
+  type SimulatedBuffer,
+  SimulatedSource,
+  SlabPool,
+} from "../../memory/mod.ts";
 import { randomNumbers, sequenceLengths, transformerTrace } from "./transformer_trace.ts";
 
 const MiB = 2 ** 20;
@@ -27,11 +35,13 @@ for (const lengths of Object.keys(sequenceLengths)) {
 Deno.test("SlabPool asks the driver for nothing in a steady training step, not even for sub-buffers", () => {
   const { events, stepEnds } = transformerTrace(8, () => 256);
   const pool = simulated();
-  const live = new Map<number, Disposable>();
+  const live = new Map<number, BufferHandle<SimulatedBuffer>>();
   const counts: number[][] = [];
   events.forEach(([sign, id, nbytes], i) => {
-    if (sign > 0) live.set(id, pool.allocate(nbytes));
-    else live.get(id)![Symbol.dispose]();
+    if (sign > 0) {
+      live.set(id, pool.allocate(nbytes));
+      assert(!live.get(id)!.buffer.released);
+    } else live.get(id)![Symbol.dispose]();
     if (stepEnds.includes(i + 1)) counts.push([pool.stats.nativeAllocs, pool.stats.slices]);
   });
   assertEquals(counts.slice(2), counts.slice(2).map(() => counts[2]!));
@@ -94,10 +104,48 @@ Deno.test("SlabPool keeps its sub-buffer objects within bounds when sizes never 
   const pool = new SlabPool(source);
   const kept = pool.allocate(4096);
   const random = randomNumbers(3);
-  for (let i = 0; i < 20_000; i++) pool.allocate(1 + Math.floor(random() * 8 * MiB)).release();
-  assert(source.liveBuffers <= 4200, `${source.liveBuffers} objects`);
+  for (let i = 0; i < 20_000; i++) {
+    using handle = pool.allocate(1 + Math.floor(random() * 8 * MiB));
+    assert(!handle.buffer.released);
+  }
+  assert(source.liveBuffers <= 256 + 2, `${source.liveBuffers} objects`);
   assertEquals(kept.state, "live");
   assert(!kept.buffer.released, "what is held is never dropped");
+  pool.destroy();
+  assertEquals(source.liveBuffers, 0);
+});
+
+Deno.test("SlabPool never lets two sub-buffers overlap where the driver cannot bear it", () => {
+  class Watched extends SimulatedSource {
+    readonly parts = new Set<SimulatedBuffer>();
+
+    override slice(parent: SimulatedBuffer, offset: number, nbytes: number): SimulatedBuffer {
+      const made = super.slice(parent, offset, nbytes);
+      for (const { address, nbytes: size } of this.parts) {
+        assert(made.address + nbytes <= address || address + size <= made.address, "no overlap");
+      }
+      this.parts.add(made);
+      return made;
+    }
+
+    override destroy(buffer: SimulatedBuffer): void {
+      super.destroy(buffer);
+      this.parts.delete(buffer);
+    }
+  }
+  const source = new Watched({ slicesMayOverlap: false });
+  const pool = new SlabPool(source);
+  const random = randomNumbers(13);
+  const live: BufferHandle<SimulatedBuffer>[] = [];
+  for (let i = 0; i < 5000; i++) {
+    if (live.length > 40 && random() < 0.55) {
+      live.splice(Math.floor(random() * live.length), 1)[0]!.release();
+    } else {
+      live.push(pool.allocate(1 + Math.floor(2 ** (21 * random()))));
+      assert(!live.at(-1)!.buffer.released);
+    }
+  }
+  for (const handle of live) assert(!handle.buffer.released, "what is held stays");
   pool.destroy();
   assertEquals(source.liveBuffers, 0);
 });
