@@ -50,7 +50,8 @@ async function train(model: nn.Module, data: Data, options: Options): Promise<nu
   const { epochs, batchSize, lr, seed } = options;
   const optimizer = new optim.Adam(model.parameters(), { lr });
   const loader = new DataLoader(data.train, { batchSize, shuffle: true, seed });
-  const steps = epochs * loader.length;
+  // Large steps first; the small last ones settle what those have found.
+  const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: epochs * loader.length });
   const progress = new Progress(epochs, loader.length);
   const losses: number[] = [];
   try {
@@ -59,12 +60,11 @@ async function train(model: nn.Module, data: Data, options: Options): Promise<nu
       model.train();
       for await (const [images, labels] of loader) {
         using x = images!, y = labels!;
-        // A cosine from lr down to 0 settles what the large first steps found.
-        optimizer.lr = lr * (1 + Math.cos(Math.PI * losses.length / steps)) / 2;
         using loss = model.forward(x).crossEntropy(y);
         optimizer.zeroGrad();
         loss.backward();
         optimizer.step();
+        schedule.step();
         losses.push(await loss.item());
         progress.step(losses.at(-1)!, y.size);
       }
