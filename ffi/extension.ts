@@ -10,6 +10,17 @@ import type { Calls, FunctionTable, FunctionType } from "./symbols/types.ts";
 
 const encoder = new TextEncoder();
 
+/** A function of any signature. */
+// deno-lint-ignore no-explicit-any -- the tables know the signatures
+export type AnyCall = (...args: any[]) => unknown;
+
+let intercept: ((name: string, type: FunctionType, call: AnyCall) => AnyCall) | null = null;
+
+/** Lets every call of an extension's function go through another one: see `withFaults`. */
+export function setExtensionInterceptor(next: typeof intercept): void {
+  intercept = next;
+}
+
 /** The version of an extension, as in `[0, 9, 0]`; all zeros where the driver does not tell. */
 export function extensionVersion(device: Device, extension: string): [number, number, number] {
   const listed = device.versionNumbers[0] >= 3 ? device.query("EXTENSIONS_WITH_VERSION") : [];
@@ -53,7 +64,7 @@ export function bindExtension<const T extends FunctionTable>(
   return Object.fromEntries(entries) as Calls<T>;
 }
 
-function bind(device: Device, key: string, type: FunctionType): unknown {
+function bind(device: Device, key: string, type: FunctionType): AnyCall {
   const name = type.name ?? key;
   const platform = device.platform.unsafeHandle;
   const address = cl.clGetExtensionFunctionAddressForPlatform(
@@ -69,5 +80,7 @@ function bind(device: Device, key: string, type: FunctionType): unknown {
   const { parameters, result, nonblocking = false } = type;
   const definition: Deno.ForeignFunction = { parameters: [...parameters], result, nonblocking };
   const fn = new Deno.UnsafeFnPointer(pointer as Deno.PointerObject<typeof definition>, definition);
-  return fn.call.bind(fn);
+  const call: AnyCall = fn.call.bind(fn);
+  return (...args: unknown[]) =>
+    intercept === null ? call(...args) : intercept(name, type, call)(...args);
 }

@@ -5,6 +5,7 @@
  * @module
  */
 import { Status } from "./constants.ts";
+import { type AnyCall, setExtensionInterceptor } from "./extension.ts";
 import { cl, replaceSymbols } from "./library.ts";
 import { type FunctionName, functions, type OpenCLSymbols } from "./symbols.ts";
 import type { FunctionType } from "./symbols/types.ts";
@@ -12,10 +13,19 @@ import type { FunctionType } from "./symbols/types.ts";
 /** The C name of a function; its nonblocking twin fails with it. */
 export type FaultyFunction = Exclude<FunctionName, `${string}Async`>;
 
+/** The C name of an extension's function. */
+export type FaultyExtensionFunction = `cl${string}${
+  | "KHR"
+  | "EXT"
+  | "INTEL"
+  | "NV"
+  | "AMD"
+  | "ARM"}`;
+
 /** What goes wrong. */
 export interface Fault {
   /** The function, as in `"clEnqueueNDRangeKernel"`. */
-  readonly call: FaultyFunction;
+  readonly call: FaultyFunction | FaultyExtensionFunction;
   /** Which of its calls, counted from 1; every one where it is left out. */
   readonly nth?: number;
   /** The status that is returned; the driver is not called then. */
@@ -34,9 +44,6 @@ interface ActiveFault extends Fault {
   /** How often it took effect. */
   hits: number;
 }
-
-// deno-lint-ignore no-explicit-any -- wraps functions of every signature
-type AnyCall = (...args: any[]) => unknown;
 
 /** Faults that are in force, by `withFaults` call. */
 const active = new Set<readonly ActiveFault[]>();
@@ -109,15 +116,12 @@ function requireHits(mine: readonly ActiveFault[]): void {
 
 /** Builds the table anew from the genuine one, so that concurrent users do not undo each other. */
 function install(): void {
+  setExtensionInterceptor(active.size === 0 ? null : wrapAll);
   genuine ??= genuineSymbols();
   if (active.size === 0) return void replaceSymbols(genuine);
-  const table: Record<string, unknown> = { ...genuine };
-  for (const fault of [...active].flat()) {
-    for (const name of [fault.call, `${fault.call}Async`]) {
-      if (name in table) table[name] = wrap(name as FunctionName, table[name] as AnyCall, fault);
-    }
-  }
-  replaceSymbols(table as unknown as OpenCLSymbols);
+  const entries = (Object.keys(genuine) as FunctionName[])
+    .map((name) => [name, wrapAll(name, functions[name], genuine![name] as AnyCall)]);
+  replaceSymbols(Object.fromEntries(entries) as OpenCLSymbols);
 }
 
 function genuineSymbols(): OpenCLSymbols {
@@ -125,26 +129,36 @@ function genuineSymbols(): OpenCLSymbols {
   return cl;
 }
 
-function wrap(name: FunctionName, call: AnyCall, fault: ActiveFault): AnyCall {
-  const { parameters, nonblocking }: FunctionType = functions[name];
+/** The call with every fault that is in force for it. */
+function wrapAll(name: string, type: FunctionType, call: AnyCall): AnyCall {
+  const cName = type.name ?? name;
+  return [...active].flat().filter((fault) => fault.call === cName)
+    .reduce((inner, fault) => wrap(name, type, inner, fault), call);
+}
+
+function wrap(name: string, type: FunctionType, call: AnyCall, fault: ActiveFault): AnyCall {
   return (...args) => {
-    if (fault.parameter !== undefined && args[parameters.length - 4] !== fault.parameter) {
-      return call(...args);
-    }
+    const parameter = args[type.parameters.length - 4];
+    if (fault.parameter !== undefined && parameter !== fault.parameter) return call(...args);
     fault.calls++;
     if (fault.nth !== undefined && fault.nth !== fault.calls) return call(...args);
     fault.hits++;
-    const outcome = (): unknown => misbehave(name, call, fault, args);
-    if (nonblocking) return nap(fault.delayMs ?? 0).then(outcome);
+    const outcome = (): unknown => misbehave(name, type, call, fault, args);
+    if (type.nonblocking) return nap(fault.delayMs ?? 0).then(outcome);
     napSync(fault.delayMs ?? 0);
     return outcome();
   };
 }
 
-function misbehave(name: FunctionName, call: AnyCall, fault: Fault, args: unknown[]): unknown {
+function misbehave(
+  name: string,
+  { result }: FunctionType,
+  call: AnyCall,
+  fault: Fault,
+  args: unknown[],
+): unknown {
   if (fault.value !== undefined) return answer(fault.value, args);
   if (fault.status === undefined) return call(...args);
-  const { result }: FunctionType = functions[name];
   if (result === "i32") return fault.status;
   if (result !== "void" && !silent.has(name)) (args.at(-1) as Int32Array)[0] = fault.status;
   return 0n;

@@ -104,4 +104,9 @@ export { bindExtension, extensionVersion } from "./extension.ts";
 export { CommandBuffer, type Recorded, type SyncPoint } from "./command_buffer.ts";
 export { commandBufferFunctions } from "./symbols/command_buffer.ts";
 export { unifiedSharedMemoryFunctions } from "./symbols/unified_shared_memory.ts";
-export { type Fault, type FaultyFunction, withFaults } from "./faults.ts";
+export {
+  type Fault,
+  type FaultyExtensionFunction,
+  type FaultyFunction,
+  withFaults,
+} from "./faults.ts";

@@ -6,8 +6,10 @@
 import { assert, assertEquals, assertInstanceOf } from "@std/assert";
 import {
   Buffer,
+  CommandBuffer,
   CommandQueue,
   Context,
+  type Fault,
   type FaultyFunction,
   Image,
   OpenCLError,
@@ -19,8 +21,9 @@ import {
   UserEvent,
   withFaults,
 } from "../../ffi/mod.ts";
-import { CommandBuffer } from "../../ffi/mod.ts";
 import { context, device, hasOpenCL, leftBehind, program, queue } from "../ffi/fixture.ts";
+
+const hasCommandBuffers = hasOpenCL && device.extensions.includes("cl_khr_command_buffer");
 
 type Scenario = () => unknown | Promise<unknown>;
 
@@ -241,8 +244,34 @@ const svmScenarios: typeof scenarios = {
   },
 };
 
+const recording = () => {
+  using x = new Buffer(context, 64), y = new Buffer(context, 64);
+  using kernel = program.kernel("put");
+  using commands = new CommandBuffer(queue);
+  commands.fill(x, pixel);
+  commands.run(kernel, { global: [16], args: [x, 1] });
+  commands.barrier();
+  commands.copy(x, y);
+  commands.finalize();
+  assertEquals(commands.state, "executable");
+  using event = commands.enqueue();
+  event.waitSync();
+};
+
+const commandBufferCalls = [
+  "clCreateCommandBufferKHR",
+  "clReleaseCommandBufferKHR",
+  "clFinalizeCommandBufferKHR",
+  "clEnqueueCommandBufferKHR",
+  "clGetCommandBufferInfoKHR",
+  "clCommandBarrierWithWaitListKHR",
+  "clCommandCopyBufferKHR",
+  "clCommandFillBufferKHR",
+  "clCommandNDRangeKernelKHR",
+] as const;
+
 /** Runs a scenario with its n-th call failing; false if there is no n-th call. */
-async function failsAt(call: FaultyFunction, nth: number, scenario: Scenario): Promise<boolean> {
+async function failsAt(call: Fault["call"], nth: number, scenario: Scenario): Promise<boolean> {
   const code = -5;
   let error: unknown;
   try {
@@ -264,8 +293,8 @@ async function failsAt(call: FaultyFunction, nth: number, scenario: Scenario): P
   return true;
 }
 
-function matrix(title: string, table: typeof scenarios, ignore: boolean): void {
-  for (const [call, scenario] of Object.entries(table) as [FaultyFunction, Scenario][]) {
+function matrix(title: string, table: Record<string, Scenario>, ignore: boolean): void {
+  for (const [call, scenario] of Object.entries(table) as [Fault["call"], Scenario][]) {
     Deno.test({
       name: `${title}: ${call} fails`,
       ignore,
@@ -295,6 +324,11 @@ const groups = [
 ] as const;
 
 for (const [title, table, ignore] of groups) matrix(title, table, ignore);
+matrix(
+  "command buffers",
+  Object.fromEntries(commandBufferCalls.map((call) => [call, recording])),
+  !hasCommandBuffers,
+);
 
 /** Called, but not to be made to fail with an error of its own. */
 const exempt: { readonly [name: string]: string } = {
@@ -320,7 +354,7 @@ Deno.test("the fault matrix has every function that ffi/ calls", () => {
 
 Deno.test({
   name: "extensions: clGetExtensionFunctionAddressForPlatform finds nothing",
-  ignore: !hasOpenCL || !device.extensions.includes("cl_khr_command_buffer"),
+  ignore: !hasCommandBuffers,
   async fn() {
     const call = "clGetExtensionFunctionAddressForPlatform";
     const left = await leftBehind(() => {

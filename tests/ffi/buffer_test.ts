@@ -14,7 +14,7 @@ testOpenCL("Buffer takes its first content from an array", async () => {
   assertThrows(() => new Buffer(context, 9, { data: new Uint8Array(8) }), RangeError, "8 bytes");
 });
 
-testOpenCL("Buffer can live in an array of JavaScript", async () => {
+testOpenCL("Buffer can live in an array of JavaScript", () => {
   const data = new Int32Array(new SharedArrayBuffer(4096));
   using buffer = new Buffer(context, 4096, { data, flags: MemFlags.USE_HOST_PTR });
   assert(buffer.usesHostMemory);

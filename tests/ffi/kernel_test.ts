@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 import {
   Buffer,
   DisposedError,
-  Kernel,
+  type Kernel,
   leakedObjects,
   OpenCLError,
   Program,

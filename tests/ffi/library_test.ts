@@ -6,7 +6,7 @@ import {
   platforms,
   withFaults,
 } from "../../ffi/mod.ts";
-import { runChild } from "./child.ts";
+import { denoArgs, runChild } from "./child.ts";
 import { hasOpenCL, testOpenCL } from "./fixture.ts";
 
 const report = `
@@ -92,5 +92,52 @@ Deno.test({
       runChild(source, silent),
     ]);
     assertEquals(runs.map(({ out }) => out), ["1", "0", "prompt"]);
+  },
+});
+
+const hasScript = await (async () => {
+  try {
+    return (await new Deno.Command("script", { args: ["--version"] }).output()).success;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+})();
+
+/** Runs a child on a terminal of its own, and answers its question. */
+async function answered(answer: string): Promise<string> {
+  const args = [Deno.execPath(), ...denoArgs(report, ["--allow-import"])].filter((arg) =>
+    arg !== "--no-prompt"
+  );
+  const line = args.map((arg) => `'${arg}'`).join(" ");
+  const child = new Deno.Command("script", {
+    args: ["-qec", line, "/dev/null"],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  // Deno drops what was typed before it asked, so the answer is given until it is taken.
+  const typing = setInterval(() => void writer.write(new TextEncoder().encode(answer)), 100);
+  let out = "", ended = false;
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    out += text;
+    if (ended || !/Granted|Denied/.test(out)) continue;
+    ended = true;
+    clearInterval(typing);
+    await writer.close(); // until then script does not end
+  }
+  clearInterval(typing);
+  await child.status;
+  return out;
+}
+
+Deno.test({
+  name: "on a terminal the permission is asked for, and the answer counts",
+  ignore: !hasOpenCL || !hasScript || Deno.build.os !== "linux",
+  async fn() {
+    const [yes, no] = await Promise.all([answered("y\n"), answered("n\n")]);
+    assert(/\ntrue\r/.test(yes), yes);
+    assert(no.includes("run with --allow-ffi"), no);
   },
 });
