@@ -1,5 +1,6 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
 import { formatShape, sameShape } from "../backend/engine.ts";
+import { withoutAutocast } from "./amp/autocast.ts";
 import { computeWithGradients } from "./base.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, noGrad } from "./grad_mode.ts";
@@ -84,7 +85,8 @@ function walk(
     gradients.set(tensor, known ? known.add(gradient) : gradient);
   };
   const mode = options.createGraph ? enableGrad : noGrad;
-  mode(() => {
+  const run = (fn: () => void): void => withoutAutocast(() => mode(fn));
+  run(() => {
     roots.forEach((root, k) => join(root, seeds[k]!));
     for (const tensor of recorded(roots)) {
       const gradient = gradients.get(tensor);

@@ -28,3 +28,4 @@ export * from "./data/mod.ts";
 export * from "./io/mod.ts";
 export * as nn from "./nn/mod.ts";
 export * as optim from "./optim/mod.ts";
+export * as amp from "./amp/mod.ts";

@@ -1,5 +1,5 @@
 /** Initial values of weights. Drawn from the seeded generator: the same bits on every device. */
-import { formatShape, type Shape } from "../../backend/mod.ts";
+import { formatShape, type Shape } from "../../backend/engine.ts";
 import type { TensorOptions } from "../creation.ts";
 import { ShapeError } from "../errors.ts";
 import { Tensor } from "../tensor.ts";

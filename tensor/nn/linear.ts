@@ -1,4 +1,4 @@
-import { formatShape } from "../../backend/mod.ts";
+import { formatShape } from "../../backend/engine.ts";
 import { ShapeError } from "../errors.ts";
 import type { Tensor } from "../tensor.ts";
 import { kaimingUniform, uniform } from "./init.ts";
@@ -53,6 +53,6 @@ export class Linear extends Module {
       );
     }
     const product = x.matmul(this.weight.transpose());
-    return this.bias ? product.add(this.bias) : product;
+    return this.bias ? product.add(this.bias.cast(product.dtype)) : product;
   }
 }

@@ -1,5 +1,6 @@
 /** Losses: how far an output is from what it should be. */
-import { dtypes, formatShape, sameShape } from "../../backend/mod.ts";
+import { dtypes, formatShape, sameShape } from "../../backend/engine.ts";
+import { widened } from "../amp/autocast.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import type { CrossEntropyOptions } from "../ops/losses.ts";
 import type { Tensor } from "../tensor.ts";
@@ -24,7 +25,8 @@ export interface HuberOptions extends LossOptions {
   delta?: number;
 }
 
-function check(name: string, input: Tensor, target: Tensor): void {
+/** The operands of a loss, checked; in single precision under autocast. */
+function operands(name: string, input: Tensor, target: Tensor): [Tensor, Tensor] {
   if (!sameShape(input.shape, target.shape)) {
     throw new ShapeError(
       `Cannot compute ${name} of an input of shape ${formatShape(input.shape)} and a target of ${
@@ -37,6 +39,7 @@ function check(name: string, input: Tensor, target: Tensor): void {
       `Cannot compute ${name} of ${input.dtype}: cast the input with .cast("float32")`,
     );
   }
+  return [widened(input), widened(target)];
 }
 
 function reduced(losses: Tensor, { reduction = "mean" }: LossOptions): Tensor {
@@ -64,8 +67,8 @@ export function crossEntropy(
  * @throws {ShapeError} When the shapes differ.
  */
 export function mse(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
-  check("mse", input, target);
-  return reduced(input.sub(target).square(), options);
+  const [x, y] = operands("mse", input, target);
+  return reduced(x.sub(y).square(), options);
 }
 
 /**
@@ -74,8 +77,8 @@ export function mse(input: Tensor, target: Tensor, options: LossOptions = {}): T
  * @throws {ShapeError} When the shapes differ.
  */
 export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
-  check("l1", input, target);
-  return reduced(input.sub(target).abs(), options);
+  const [x, y] = operands("l1", input, target);
+  return reduced(x.sub(y).abs(), options);
 }
 
 /**
@@ -84,9 +87,9 @@ export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Te
  * @throws {ShapeError} When the shapes differ.
  */
 export function huber(input: Tensor, target: Tensor, options: HuberOptions = {}): Tensor {
-  check("huber", input, target);
+  const [x, y] = operands("huber", input, target);
   const { delta = 1 } = options;
-  const distance = input.sub(target), size = distance.abs();
+  const distance = x.sub(y), size = distance.abs();
   const line = size.sub(delta / 2).mul(delta);
   return reduced(size.lt(delta).where(distance.square().mul(0.5), line), options);
 }
@@ -99,12 +102,12 @@ export function huber(input: Tensor, target: Tensor, options: HuberOptions = {})
  * @throws {ShapeError} When the shapes differ.
  */
 export function bceWithLogits(logits: Tensor, target: Tensor, options: BCEOptions = {}): Tensor {
-  check("bceWithLogits", logits, target);
-  const truth = target.cast(logits.dtype);
+  const [x, y] = operands("bceWithLogits", logits, target);
+  const truth = y.cast(x.dtype);
   const { positiveWeight } = options;
-  if (!positiveWeight) return reduced(logits.softplus().sub(logits.mul(truth)), options);
+  if (!positiveWeight) return reduced(x.softplus().sub(x.mul(truth)), options);
   const weight = truth.mul(positiveWeight.sub(1)).add(1);
-  const losses = truth.neg().add(1).mul(logits).add(weight.mul(logits.neg().softplus()));
+  const losses = truth.neg().add(1).mul(x).add(weight.mul(x.neg().softplus()));
   return reduced(losses, options);
 }
 

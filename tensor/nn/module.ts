@@ -1,5 +1,5 @@
 /** The base of everything that has parameters. */
-import { type DeviceHandle, type DType, dtypes, formatShape } from "../../backend/mod.ts";
+import { type DeviceHandle, type DType, dtypes, formatShape } from "../../backend/engine.ts";
 import { realizeAll } from "../base.ts";
 import { ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";

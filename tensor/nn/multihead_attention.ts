@@ -1,4 +1,4 @@
-import { formatShape } from "../../backend/mod.ts";
+import { formatShape } from "../../backend/engine.ts";
 import { ShapeError } from "../errors.ts";
 import { Tensor } from "../tensor.ts";
 import { dropout } from "./dropout.ts";
@@ -159,7 +159,8 @@ export class MultiheadAttention
   #linear(x: Tensor, first: number, count: number): Tensor {
     const rows = [first * this.#features, (first + count) * this.#features] as const;
     const product = x.matmul(this.inProjWeight.slice(rows).transpose());
-    return this.inProjBias ? product.add(this.inProjBias.slice(rows)) : product;
+    if (!this.inProjBias) return product;
+    return product.add(this.inProjBias.slice(rows).cast(product.dtype));
   }
 
   #masked(scores: Tensor, { mask, keyPaddingMask, isCausal }: AttentionOptions): Tensor {

@@ -1,5 +1,6 @@
 /** Normalization: mean 0 and variance 1, over the batch or over the features. */
-import { formatShape, sameShape, type Shape } from "../../backend/mod.ts";
+import { formatShape, sameShape, type Shape } from "../../backend/engine.ts";
+import { atLeastSingle } from "../amp/autocast.ts";
 import { result } from "../apply.ts";
 import { computeWithNext } from "../base.ts";
 import { ShapeError } from "../errors.ts";
@@ -112,6 +113,10 @@ export abstract class BatchNorm extends Module {
    */
   forward(x: Tensor): Tensor {
     this.#check(x);
+    return this.#normalize(atLeastSingle(x)).cast(x.dtype);
+  }
+
+  #normalize(x: Tensor): Tensor {
     const perChannel = x.shape.map((n, axis) => axis === 1 ? n : 1);
     const { runningMean, runningVar } = this;
     let out: Tensor;
@@ -248,8 +253,9 @@ export class LayerNorm extends Module {
         }`,
       );
     }
-    const { value } = standardize(x, this.#shape.map((_, k) => first + k), this.#eps);
+    const axes = this.#shape.map((_, k) => first + k);
+    const { value } = standardize(atLeastSingle(x), axes, this.#eps);
     const scaled = this.weight ? value.mul(this.weight) : value;
-    return this.bias ? scaled.add(this.bias) : scaled;
+    return (this.bias ? scaled.add(this.bias) : scaled).cast(x.dtype);
   }
 }

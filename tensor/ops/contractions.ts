@@ -1,5 +1,6 @@
 /** Sums of products: matrix multiplication and convolution; pooling stands beside them. */
 import { broadcastShapes, dtypes, formatShape, Node } from "../../backend/engine.ts";
+import { narrowed } from "../amp/autocast.ts";
 import { result, sameDevice } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { promote } from "../promotion.ts";
@@ -47,8 +48,9 @@ export function matmul(a: Tensor, b: Tensor): Tensor {
   if (a.dtype === "bool" || b.dtype === "bool" || dtypes[a.dtype].kind !== dtypes[b.dtype].kind) {
     throw new DTypeError(`Cannot matmul ${a.dtype} and ${b.dtype}: cast both to one type`);
   }
-  const dtype = promote(a.dtype, b.dtype);
-  const [x, y] = [a.cast(dtype), b.cast(dtype)];
+  const [left, right] = narrowed(a, b);
+  const dtype = promote(left.dtype, right.dtype);
+  const [x, y] = [left.cast(dtype), right.cast(dtype)];
   if (a.ndim === 1) return matmul(x.unsqueeze(0), y).squeeze(-1 - Number(b.ndim > 1));
   if (b.ndim === 1) return matmul(x, y.unsqueeze(1)).squeeze(-1);
   if (x.shape[x.ndim - 1] !== y.shape[y.ndim - 2]) {
@@ -58,9 +60,8 @@ export function matmul(a: Tensor, b: Tensor): Tensor {
   if (y.ndim === 2) return contract(x, y, 0, x.ndim - 1, 1);
   const batch = broadcastShapes(x.shape.slice(0, -2), y.shape.slice(0, -2));
   if (!batch) throw fail("the leading axes do not broadcast");
-  const left = x.expand([...batch, ...x.shape.slice(-2)]);
-  const right = y.expand([...batch, ...y.shape.slice(-2)]);
-  return contract(left, right, batch.length, 1, 1);
+  const [p, q] = [x, y].map((t) => t.expand([...batch, ...t.shape.slice(-2)]));
+  return contract(p!, q!, batch.length, 1, 1);
 }
 
 /** Options of `conv2d`. */
@@ -93,10 +94,11 @@ export function conv2d(x: Tensor, weight: Tensor, options: Conv2dOptions = {}): 
     groups: options.groups ?? 1,
   };
   checkConv(x, weight, geometry);
-  const dtype = promote(x.dtype, weight.dtype);
-  const out = convolve(x.cast(dtype), weight.cast(dtype), geometry);
+  const [image, kernel] = narrowed(x, weight);
+  const dtype = promote(image.dtype, kernel.dtype);
+  const out = convolve(image.cast(dtype), kernel.cast(dtype), geometry);
   const { bias } = options;
-  return bias ? out.add(bias.reshape([1, bias.size, 1, 1])) : out;
+  return bias ? out.add(bias.cast(dtype).reshape([1, bias.size, 1, 1])) : out;
 }
 
 function checkConv(

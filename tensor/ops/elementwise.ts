@@ -10,6 +10,7 @@ import {
   Node,
   sameShape,
 } from "../../backend/engine.ts";
+import { widened, widenedType } from "../amp/autocast.ts";
 import { derived, result, sameDevice } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
@@ -27,6 +28,8 @@ interface Unary {
   readonly integers?: boolean;
   /** The result is a truth value. */
   readonly bool?: boolean;
+  /** Leaves the range of half precision easily: autocast computes it in float32. */
+  readonly wide?: boolean;
   /** The gradient of `x`, given that of `y = f(x)`; absent where it is zero everywhere. */
   readonly gradient?: (g: Tensor, x: Tensor, y: Tensor) => Tensor;
 }
@@ -38,24 +41,24 @@ export const unaries: Readonly<Record<string, Unary>> = {
   neg: { integers: true, gradient: (g) => g.neg() },
   abs: { integers: true, gradient: (g, x) => g.mul(x.sign()) },
   sign: { integers: true },
-  exp: { gradient: (g, _, y) => g.mul(y) },
-  exp2: { gradient: (g, _, y) => g.mul(y).mul(Math.LN2) },
-  expm1: { gradient: (g, _, y) => g.mul(y.add(1)) },
-  log: { gradient: (g, x) => g.div(x) },
-  log2: { gradient: (g, x) => g.div(x.mul(Math.LN2)) },
-  log10: { gradient: (g, x) => g.div(x.mul(Math.LN10)) },
-  log1p: { gradient: (g, x) => g.div(x.add(1)) },
+  exp: { wide: true, gradient: (g, _, y) => g.mul(y) },
+  exp2: { wide: true, gradient: (g, _, y) => g.mul(y).mul(Math.LN2) },
+  expm1: { wide: true, gradient: (g, _, y) => g.mul(y.add(1)) },
+  log: { wide: true, gradient: (g, x) => g.div(x) },
+  log2: { wide: true, gradient: (g, x) => g.div(x.mul(Math.LN2)) },
+  log10: { wide: true, gradient: (g, x) => g.div(x.mul(Math.LN10)) },
+  log1p: { wide: true, gradient: (g, x) => g.div(x.add(1)) },
   sqrt: { gradient: (g, _, y) => g.mul(0.5).div(y) },
-  rsqrt: { gradient: (g, x, y) => g.mul(y).mul(-0.5).div(x) },
-  reciprocal: { gradient: (g, _, y) => g.neg().mul(y).mul(y) },
+  rsqrt: { wide: true, gradient: (g, x, y) => g.mul(y).mul(-0.5).div(x) },
+  reciprocal: { wide: true, gradient: (g, _, y) => g.neg().mul(y).mul(y) },
   sin: { gradient: (g, x) => g.mul(x.cos()) },
   cos: { gradient: (g, x) => g.mul(x.sin()).neg() },
-  tan: { gradient: (g, _, y) => g.mul(y.mul(y).add(1)) },
+  tan: { wide: true, gradient: (g, _, y) => g.mul(y.mul(y).add(1)) },
   asin: { gradient: (g, x) => g.mul(x.mul(x).neg().add(1).rsqrt()) },
   acos: { gradient: (g, x) => g.mul(x.mul(x).neg().add(1).rsqrt()).neg() },
   atan: { gradient: (g, x) => g.div(x.mul(x).add(1)) },
-  sinh: { gradient: (g, x) => g.mul(x.cosh()) },
-  cosh: { gradient: (g, x) => g.mul(x.sinh()) },
+  sinh: { wide: true, gradient: (g, x) => g.mul(x.cosh()) },
+  cosh: { wide: true, gradient: (g, x) => g.mul(x.sinh()) },
   tanh: { gradient: (g, _, y) => g.mul(y.mul(y).neg().add(1)) },
   asinh: { gradient: (g, x) => g.mul(x.mul(x).add(1).rsqrt()) },
   acosh: { gradient: (g, x) => g.mul(x.mul(x).sub(1).rsqrt()) },
@@ -78,7 +81,8 @@ export function unary(name: string, x: Tensor): Tensor {
       `Cannot take ${name} of bool: cast it with .cast("int32"), or use logicalNot`,
     );
   }
-  const input = entry.integers || dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const number = entry.integers || dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const input = entry.wide ? widened(number) : number;
   const fn = entry.primitive ?? name;
   const dtype = entry.bool ? "bool" : input.dtype;
   const { gradient } = entry;
@@ -101,6 +105,8 @@ interface Binary {
   readonly floats?: boolean;
   /** Truth values are taken. */
   readonly bools?: boolean;
+  /** Leaves the range of half precision easily: autocast computes it in float32. */
+  readonly wide?: boolean;
   /** The gradients of both operands; absent where they are zero. */
   readonly gradient?: (g: Tensor, a: TensorLike, b: TensorLike, y: Tensor) => [
     () => Tensor,
@@ -128,6 +134,7 @@ export const binaries: Readonly<Record<string, Binary>> = {
     gradient: (g, _, b, y) => [() => g.div(b), () => g.neg().mul(y).div(b)],
   },
   pow: {
+    wide: true,
     gradient: (g, a, b, y) => [
       () => g.mul(b).mul(power(a, isTensor(b) ? b.sub(1) : b - 1, g)),
       () => {
@@ -244,6 +251,7 @@ export function binary(name: string, a: Tensor, b: TensorLike): Tensor {
   const shape = broadcast(name, a, b);
   let common = promoteOperands(operandOf(a), operandOf(b));
   if (entry.floats && dtypes[common].kind !== "float") common = "float32";
+  if (entry.wide) common = widenedType(common);
   if (common === "bool" && !entry.bools) {
     throw new DTypeError(`Cannot ${name} bool and bool: cast one with .cast("int32")`);
   }

@@ -1,5 +1,6 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
 import { formatShape, type Node } from "../../backend/engine.ts";
+import { widened } from "../amp/autocast.ts";
 import { result, sameDevice } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
@@ -26,7 +27,7 @@ export function crossEntropy(
   options: CrossEntropyOptions = {},
 ): Tensor {
   const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
-  const { scores, targets, shape } = inRows(logits, labels);
+  const { scores, targets, shape } = inRows(widened(logits), labels);
   const [rows, classes] = scores.shape as [number, number];
   const weights = ignoreIndex === undefined ? null : targets.ne(ignoreIndex).cast(scores.dtype);
   const safe = ignoreIndex === undefined ? targets : targets.ne(ignoreIndex).where(targets, 0);

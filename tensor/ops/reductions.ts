@@ -1,5 +1,6 @@
 /** Reductions over axes, each with its gradient. */
 import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/engine.ts";
+import { widened } from "../amp/autocast.ts";
 import { derived, result } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
@@ -26,10 +27,15 @@ function finishShape(
   return options?.keepDims ? out.reshape(keptShape(x.shape, axes)) : out;
 }
 
+/** What sums and products add up in: integers and truth values in int64. */
+function summable(x: Tensor): Tensor {
+  return dtypes[x.dtype].kind === "float" ? widened(x) : x.cast("int64");
+}
+
 /** The sum; of integers and truth values in int64, as in PyTorch. */
 export function sum(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   const list = normalizeAxes("sum", axes, x.shape);
-  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("int64");
+  const input = summable(x);
   if (list.length === 0) return input;
   const kept = keptShape(x.shape, list), shape = x.shape;
   const out = result("sum", [input], reduceNode("sum", input, list, input.dtype), (g) => [
@@ -54,7 +60,7 @@ function requireFloat(op: string, x: Tensor): void {
 /** The product. */
 export function prod(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   const list = normalizeAxes("prod", axes, x.shape);
-  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("int64");
+  const input = summable(x);
   if (list.length === 0) return input;
   const kept = keptShape(x.shape, list);
   const out = result("prod", [input], reduceNode("prod", input, list, input.dtype), (g) => [
@@ -142,8 +148,8 @@ export function variance(
 export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   requireFloat("logSumExp", x);
   const list = normalizeAxes("logSumExp", axes, x.shape);
-  const shift = shiftOf(x, list);
-  const out = x.sub(shift).exp().sum(list, { keepDims: true }).log().add(shift);
+  const input = widened(x), shift = shiftOf(input, list);
+  const out = input.sub(shift).exp().sum(list, { keepDims: true }).log().add(shift);
   return options?.keepDims ? out : out.reshape(x.shape.filter((_, axis) => !list.includes(axis)));
 }
 
@@ -159,14 +165,15 @@ function shiftOf(x: Tensor, axes: readonly number[]): Tensor {
 export function softmax(x: Tensor, axis = -1): Tensor {
   requireFloat("softmax", x);
   const at = x.ndim === 0 ? [] : [normalizeAxis("softmax", axis, x.shape)];
+  const input = widened(x);
   const node = noGrad(() => {
-    const detached = x.detach();
+    const detached = input.detach();
     const e = detached.sub(detached.max(at, { keepDims: true })).exp();
     return e.div(e.sum(at, { keepDims: true })).node;
   });
   return result(
     "softmax",
-    [x],
+    [input],
     node,
     (g, y) => [y.mul(g.sub(g.mul(y).sum(at, { keepDims: true })))],
   );
@@ -176,12 +183,13 @@ export function softmax(x: Tensor, axis = -1): Tensor {
 export function logSoftmax(x: Tensor, axis = -1): Tensor {
   requireFloat("logSoftmax", x);
   const at = x.ndim === 0 ? [] : [normalizeAxis("logSoftmax", axis, x.shape)];
+  const input = widened(x);
   const node = noGrad(() => {
-    const detached = x.detach();
+    const detached = input.detach();
     const shifted = detached.sub(detached.max(at, { keepDims: true }));
     return shifted.sub(shifted.exp().sum(at, { keepDims: true }).log()).node;
   });
-  return result("logSoftmax", [x], node, (g, y) => [
+  return result("logSoftmax", [input], node, (g, y) => [
     g.sub(y.exp().mul(g.sum(at, { keepDims: true }))),
   ]);
 }
@@ -189,7 +197,7 @@ export function logSoftmax(x: Tensor, axis = -1): Tensor {
 /** Running sums along an axis. */
 export function cumsum(x: Tensor, axis: number): Tensor {
   const at = normalizeAxis("cumsum", axis, x.shape);
-  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("int64");
+  const input = summable(x);
   const last = input.ndim - 1;
   const moved = at === last ? input : input.transpose(at, last);
   const out = derived("cumsum", moved, { kind: "scan" }, moved.shape, moved.dtype, (g) => [

@@ -1,5 +1,5 @@
 /** Keeping gradients small, on the device: nothing waits for their size. */
-import type { DeviceHandle } from "../../backend/mod.ts";
+import type { DeviceHandle } from "../../backend/engine.ts";
 import { computeWithNext } from "../base.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";

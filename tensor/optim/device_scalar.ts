@@ -1,5 +1,5 @@
 /** A number that kernels read from memory, so that changing it changes no kernel. */
-import type { DeviceHandle } from "../../backend/mod.ts";
+import type { DeviceHandle } from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */

@@ -1,5 +1,6 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
-import { type DeviceHandle, dtypes, formatShape, sameShape } from "../../backend/mod.ts";
+import { type DeviceHandle, formatShape, sameShape } from "../../backend/engine.ts";
+import { atLeastSingle } from "../amp/autocast.ts";
 import { realizeAll } from "../base.ts";
 import { ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
@@ -128,7 +129,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     noGrad(() => {
       const steps = countOn(active.filter((e) => this.counts(e.group)), assign);
       for (const { parameter, group, state, counter } of active) {
-        const gradient = wide(parameter.grad!), step = steps.get(counter) ?? counter.count;
+        const gradient = atLeastSingle(parameter.grad!), step = steps.get(counter) ?? counter.count;
         const lr = group.rateOn(parameter.device);
         this.update({ parameter, gradient, state, step, group, lr }, assign);
       }
@@ -217,14 +218,9 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   }
 }
 
-/** Zeros to remember a moment of a parameter in. */
+/** Zeros to remember a moment of a parameter in; half precision would be too coarse. */
 export function zerosFor(parameter: Tensor): Tensor {
-  return wide(parameter.zerosLike());
-}
-
-/** Half precision is too coarse for moments and small steps. */
-function wide(tensor: Tensor): Tensor {
-  return dtypes[tensor.dtype].bytes < 4 ? tensor.cast("float32") : tensor;
+  return atLeastSingle(parameter.zerosLike());
 }
 
 /** Counts the step that is being made; the new counts by their counters. */

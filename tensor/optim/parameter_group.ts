@@ -1,4 +1,4 @@
-import type { DeviceHandle } from "../../backend/mod.ts";
+import type { DeviceHandle } from "../../backend/engine.ts";
 import type { Tensor } from "../tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
 

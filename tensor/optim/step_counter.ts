@@ -1,4 +1,4 @@
-import type { DeviceHandle } from "../../backend/mod.ts";
+import type { DeviceHandle } from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 
 /**
