@@ -37,7 +37,8 @@ const GRACE = 700; // for work that lasts
 const AMPLE = 10_000; // for work that passes: the window must not be what ends it
 const AT_ONCE = [0, 1500] as const;
 const AFTER_GRACE = [GRACE - 50, GRACE + 1500] as const;
-const AFTER_WORK = [50, 15_000] as const;
+const AFTER_KERNEL = [100, 15_000] as const;
+const AFTER_WORK = [0, 15_000] as const;
 
 export const states: readonly State[] = [
   { name: "idle", title: "idle", graceMs: GRACE },
@@ -54,8 +55,8 @@ export const states: readonly State[] = [
   {
     name: "building",
     title: "building a program",
-    lasting: 300, // kernels: half a second on PoCL, six on NVIDIA's driver
-    passing: 100,
+    lasting: 1000, // programs: each takes a quarter of a second on PoCL, two on NVIDIA's driver
+    passing: 2,
     graceMs: AMPLE,
   },
   { name: "worker", title: "awaiting a worker", graceMs: GRACE },
@@ -88,16 +89,16 @@ export const contract: Record<string, Record<"once" | "term", Expected>> = {
     term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
   },
   short: {
-    once: { ending: "exit 130", within: AFTER_WORK, said: "saved" },
-    term: { ending: "SIGTERM", within: AFTER_WORK, said: "" },
+    once: { ending: "exit 130", within: AFTER_KERNEL, said: "saved" },
+    term: { ending: "SIGTERM", within: AFTER_KERNEL, said: "" },
   },
   long: {
     once: { ending: "exit 130", within: AFTER_GRACE, said: "" },
     term: { ending: "SIGTERM", within: AFTER_GRACE, said: "" },
   },
   "blocked-short": {
-    once: { ending: "exit 130", within: AFTER_WORK, said: "saved" },
-    term: { ending: "SIGTERM", within: AFTER_WORK, said: "" },
+    once: { ending: "exit 130", within: AFTER_KERNEL, said: "saved" },
+    term: { ending: "SIGTERM", within: AFTER_KERNEL, said: "" },
   },
   blocked: {
     once: { ending: "exit 130", within: AFTER_GRACE, said: "" },
@@ -162,7 +163,7 @@ export function faults(
 export function cellText({ ending, within, said }: Expected): string {
   const when = within === AFTER_GRACE
     ? "after the grace window"
-    : within === AFTER_WORK
+    : within === AFTER_WORK || within === AFTER_KERNEL
     ? "when the work is done"
     : ending === "exit 0"
     ? "as if nothing had come"

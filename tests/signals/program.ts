@@ -62,14 +62,16 @@ const states: Record<string, () => unknown> = {
     await tensor.mul(2).toHost();
   },
 
+  /** `ms` is the number of programs. */
   async building() {
-    const unique = crypto.randomUUID().replaceAll("-", ""); // not in the driver's cache
-    const source = Array.from({ length: ms }, (_, i) => kernelSource(`${unique}_${i}`)).join("");
     ready();
-    new Program(handle.context!, source).build();
-    busy(1);
-    await queue.finish();
-    await nap(500); // SIGTERM ends the program meanwhile
+    for (let n = 0; n < ms; n++) {
+      const unique = crypto.randomUUID().replaceAll("-", ""); // not in the driver's cache
+      const kernels = Array.from({ length: 100 }, (_, i) => kernelSource(`${unique}_${i}`));
+      new Program(handle.context!, kernels.join("")).build().release();
+      busy(1);
+      await queue.finish();
+    }
   },
 
   async worker() {
