@@ -11,6 +11,7 @@ import type {
   PoolObserver,
   SegmentSnapshot,
 } from "./pool.ts";
+import { type Parked, ParkedBlocks } from "./parked_blocks.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
 import { PoolCounters, type PoolStats } from "./stats.ts";
 
@@ -22,15 +23,6 @@ export interface BlockRequest {
   readonly flags: bigint | undefined;
   /** The queue that will use it, `undefined` where nobody says. */
   readonly queue: FenceQueue | undefined;
-}
-
-/** A released block that the work of more queues than its own uses. */
-interface Parked<B> {
-  readonly block: Block<B>;
-  readonly queue: FenceQueue | undefined;
-  readonly fence: FenceEvent | null;
-  /** Markers of the other queues. */
-  readonly events: readonly FenceEvent[];
 }
 
 /**
@@ -48,7 +40,7 @@ export abstract class PoolBase<B> implements Pool<B> {
   protected readonly counters: PoolCounters = new PoolCounters();
   #observers: PoolObserver[] | null = null;
   #newest: PooledHandle<B> | null = null;
-  #parked: Parked<B>[] = [];
+  readonly #parked: ParkedBlocks<B> = new ParkedBlocks();
   #serial = 0;
   #refusal: unknown = undefined;
 
@@ -102,7 +94,7 @@ export abstract class PoolBase<B> implements Pool<B> {
       checkByteCount(nbytes, "allocate");
       return this.#lend(null, 0, queue, options?.label);
     }
-    if (this.#parked.length > 0) this.#collectParked();
+    if (this.#parked.count > 0) this.#giveBack(this.#parked.takeDone());
     const counters = this.counters;
     const nativeBefore = counters.nativeAllocs;
     const request = { nbytes, flags: options?.flags, queue };
@@ -164,7 +156,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     if (queue?.released || users?.some((user) => user.released)) return this.abandon(block);
     const fence = this.fenceOn(queue);
     if (users === null) return this.give(block, queue, fence);
-    this.#parked.push({ block, queue, fence, events: users.map(markerOf) });
+    this.#parked.add({ block, queue, fence, events: users.map(markerOf) });
   }
 
   /** What others have to wait for before they use what `queue` used; `null` on the home queue. */
@@ -189,32 +181,17 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.counters.allocated.subtract(block.size);
   }
 
-  /** Takes back the parked blocks whose other users are done; asks, but does not wait. */
-  #collectParked(): void {
-    this.#parked = this.#parked.filter(({ block, queue, fence, events }) => {
-      if (events.some((event) => event.status !== "complete")) return true;
-      for (const event of events) event.release();
-      this.give(block, queue, fence);
-      return false;
-    });
-  }
-
-  /** Waits, on the host, until the longest-parked block is free. */
-  #waitForOldest(): number {
-    const oldest = this.#parked.shift();
-    if (oldest === undefined) return 0;
-    const { block, queue, fence, events } = oldest;
-    waitFor(undefined, events);
-    for (const event of events) event.release();
-    this.give(block, queue, fence);
-    return block.size;
+  /** Takes parked blocks back whose other users are done; returns their bytes. */
+  #giveBack(parked: readonly Parked<B>[]): number {
+    for (const { block, queue, fence } of parked) this.give(block, queue, fence);
+    return parked.reduce((bytes, { block }) => bytes + block.size, 0);
   }
 
   /** Lets `taker` wait, on the device, for the users of all parked blocks, and gives these to it. */
   #adoptParked(taker: FenceQueue | undefined): number {
     if (taker === undefined) return 0;
     let bytes = 0;
-    for (const { block, queue, fence, events } of this.#parked.splice(0)) {
+    for (const { block, queue, fence, events } of this.#parked.takeAll()) {
       this.order(taker, queue, fence === null ? events : [...events, fence]);
       for (const event of events) event.release();
       fence?.release();
@@ -265,7 +242,7 @@ export abstract class PoolBase<B> implements Pool<B> {
   #ladder(request: BlockRequest): [string, () => number][] {
     return [
       ["blocks of other queues", () => this.#adoptParked(request.queue) + this.adopt(request)],
-      ["wait for the oldest work", () => this.#waitForOldest()],
+      ["wait for the oldest work", () => this.#giveBack(this.#parked.awaitOldest())],
       ["cached segments", () => this.#trimFor(request.nbytes)],
     ];
   }
@@ -334,7 +311,7 @@ export abstract class PoolBase<B> implements Pool<B> {
 
   /** Gives all cached memory back to the driver. */
   clear(): void {
-    while (this.#waitForOldest() > 0);
+    while (this.#giveBack(this.#parked.awaitOldest()) > 0);
     this.trim();
   }
 
