@@ -33,6 +33,9 @@ export interface ExistingProgram {
 const encoder = new TextEncoder();
 const cString = (value: string): Uint8Array<ArrayBuffer> => encoder.encode(value + "\0");
 const errorCode = new Int32Array(1);
+const argInfo = "-cl-kernel-arg-info";
+// Of the info of such a kernel NVIDIA's compiler makes PTX that its own assembler refuses (580.159).
+const kernelWithoutArguments = /\bkernel\s+void\s+\w+\s*\(\s*(?:void\s*)?\)/;
 const buildFailures: readonly number[] = [
   Status.CL_BUILD_PROGRAM_FAILURE,
   Status.CL_COMPILE_PROGRAM_FAILURE,
@@ -152,14 +155,14 @@ export class Program extends OpenCLObject<"Program"> {
    * @throws {KernelBuildError} With the compiler's log and the source lines that it names.
    */
   build(options = ""): this {
-    const text = cString(withArgInfo(options));
+    const text = cString(withArgInfo(options, this.#source));
     this.#check(cl.clBuildProgram(this.unsafeHandle, 0, null, text, 0n, 0n), "clBuildProgram");
     return this;
   }
 
   /** The same without blocking the event loop. */
   async buildAsync(options = ""): Promise<this> {
-    const text = cString(withArgInfo(options));
+    const text = cString(withArgInfo(options, this.#source));
     const handle = this.unsafeHandle;
     check(cl.clRetainProgram(handle), "clRetainProgram"); // its owner may release it meanwhile
     try {
@@ -183,7 +186,7 @@ export class Program extends OpenCLObject<"Program"> {
       this.unsafeHandle,
       0,
       null,
-      cString(withArgInfo(options)),
+      cString(withArgInfo(options, this.#source)),
       count,
       count ? new BigUint64Array(headers.map(({ program }) => program.unsafeHandle)) : null,
       count ? new BigUint64Array(names.map((name) => addressOf(name, this.context))) : null,
@@ -307,8 +310,9 @@ function checkBuild(status: number, call: string, source: string, log: string): 
 }
 
 /** The types of arguments are what plain numbers are converted by. */
-function withArgInfo(options: string): string {
-  return options.includes("-cl-kernel-arg-info") ? options : `${options} -cl-kernel-arg-info`;
+function withArgInfo(options: string, source: string): string {
+  const skip = options.includes(argInfo) || kernelWithoutArguments.test(source);
+  return skip ? options : `${options} ${argInfo}`;
 }
 
 function deviceList(devices: readonly Device[]): BigUint64Array {

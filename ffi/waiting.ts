@@ -60,13 +60,13 @@ export function waitForEventSync(event: Handle<"Event">): void {
   checkWait(cl.clWaitForEvents(1, waitList), event);
 }
 
+/** NVIDIA's clWaitForEvents succeeds for a failed command, others' fail with a code of the wait. */
 function checkWait(status: number, event: Handle<"Event">): void {
-  if (status >= 0) return;
-  // The code of the command that failed says more than that one of the list failed.
-  const own = status === Status.CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
-    ? executionStatus(event)
-    : status;
-  throw new OpenCLError(own < 0 ? own : status, "clWaitForEvents");
+  if (status < 0 && status !== Status.CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
+    throw new OpenCLError(status, "clWaitForEvents");
+  }
+  const own = executionStatus(event);
+  if (own < 0 || status < 0) throw new OpenCLError(own < 0 ? own : status, "clWaitForEvents");
 }
 
 // Deno runs nonblocking calls on 32 threads. Above this many waits, further ones poll, so that no

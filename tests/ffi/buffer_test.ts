@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer, MemFlags, OpenCLError } from "../../ffi/mod.ts";
-import { context, device, queue, testOpenCL } from "./fixture.ts";
+import { context, device, hasOpenCL, queue, testOpenCL } from "./fixture.ts";
 
 testOpenCL("Buffer takes its first content from an array", async () => {
   using buffer = new Buffer(context, 8, {
@@ -32,19 +32,26 @@ testOpenCL("Buffer says what is wrong with a size", () => {
     "clCreateBuffer",
   ]);
   assert(error.message.includes("a buffer of 0 bytes"), error.message);
-  const tooLarge = () => new Buffer(context, 2 * device.maxMemAllocSize);
-  assertEquals(assertThrows(tooLarge, OpenCLError).codeName, "CL_INVALID_BUFFER_SIZE");
   for (const nbytes of [-1, 1.5, NaN, 2 ** 60]) {
     assertThrows(() => new Buffer(context, nbytes), RangeError, String(nbytes));
   }
 });
 
-testOpenCL("a misaligned or overlong part of a buffer is refused", () => {
+Deno.test({
+  name: "a buffer that is too large, and a part that is misaligned, have codes of their own",
+  // NVIDIA accepts both, and fails at the first use.
+  ignore: !hasOpenCL || device.platform.name.includes("NVIDIA"),
+  fn() {
+    const tooLarge = () => new Buffer(context, 2 * device.maxMemAllocSize);
+    assertEquals(assertThrows(tooLarge, OpenCLError).codeName, "CL_INVALID_BUFFER_SIZE");
+    using buffer = new Buffer(context, 1 << 16);
+    const misaligned = () => buffer.subBuffer(1, 16);
+    assertEquals(assertThrows(misaligned, OpenCLError).codeName, "CL_MISALIGNED_SUB_BUFFER_OFFSET");
+  },
+});
+
+testOpenCL("an overlong part of a buffer is refused", () => {
   using buffer = new Buffer(context, 1 << 16);
-  assertEquals(
-    assertThrows(() => buffer.subBuffer(1, 16), OpenCLError).codeName,
-    "CL_MISALIGNED_SUB_BUFFER_OFFSET",
-  );
   const error = assertThrows(() => buffer.subBuffer(1 << 15, 1 << 16), OpenCLError);
   assert(error.message.includes("65536 bytes from offset 32768"), error.message);
 });

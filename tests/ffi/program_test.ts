@@ -60,10 +60,10 @@ testOpenCL("programs are compiled with headers and linked", async () => {
   using header = new Program(context, "#define VALUE 6\nint helper(int x);");
   using main = new Program(
     context,
-    '#include "values.h"\nkernel void one(global int* y) { y[0] = helper(VALUE); }',
+    '#include "netcl_test.h"\nkernel void one(global int* y) { y[0] = helper(VALUE); }',
   );
   using helper = new Program(context, "int helper(int x) { return 10 * x; }");
-  main.compile("", [{ name: "values.h", program: header }]);
+  main.compile("", [{ name: "netcl_test.h", program: header }]);
   helper.compile();
   using linked = Program.link(context, [main, helper]);
   assertEquals(await resultOf(linked), 60);
