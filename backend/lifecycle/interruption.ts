@@ -33,13 +33,11 @@ export class InterruptedError extends Error {
 type Phase = "calm" | "draining" | "interrupted";
 
 let phase: Phase = "calm";
-let begun = 0;
-/** Calls that wait now: each of them is told of an interrupt. */
-let waiting = 0;
+/** Tells the calls that wait now, one each. */
+const waiters = new Set<() => void>();
 let told = false;
 let noticed = false;
 const insideListener: AsyncLocalStorage<true> = new AsyncLocalStorage();
-let drained = Promise.withResolvers<void>();
 let error: InterruptedError = new InterruptedError();
 let receivers = 0;
 let unhandled = 0;
@@ -69,7 +67,6 @@ export function isCalm(): boolean {
 export function beginInterruption(): boolean {
   if (phase !== "calm") return false;
   phase = "draining";
-  begun++;
   return true;
 }
 
@@ -82,10 +79,12 @@ export function completeInterruption(cause?: unknown): void {
   if (phase !== "draining") return;
   phase = "interrupted";
   error = cause === undefined ? error : new InterruptedError(error.message, { cause });
-  receivers = waiting;
-  told = noticed = waiting > 0;
-  drained.resolve();
+  const waiting = [...waiters];
+  waiters.clear();
+  receivers = waiting.length;
+  told = noticed = receivers > 0;
   insideListener.run(true, () => controller.abort(error));
+  for (const tell of waiting) tell();
 }
 
 /** Back to calm, with a fresh {@linkcode interruptSignal}. */
@@ -94,7 +93,6 @@ export function resetInterruption(): void {
     throw new Error("Cannot rearm while the first Ctrl+C is still waiting for the queues");
   }
   phase = "calm";
-  drained = Promise.withResolvers();
   error = new InterruptedError();
   receivers = unhandled = 0;
   told = noticed = false;
@@ -132,27 +130,33 @@ export function deliver(): InterruptedError {
 }
 
 /**
- * A wait for the device that Ctrl+C ends. It rejects only after the queues are done, so what a
- * rejected read was given to write into is no longer written to.
+ * A wait that Ctrl+C ends: it rejects when the queues are done, so what a rejected read was given to
+ * write into is no longer written to. netcl's own waits are such; wrap others, such as a download, to
+ * be told while they last.
  *
- * @param wait Settles with the device.
+ * @param wait What is waited for. It goes on by itself when the result rejects early.
+ * @returns Settles as `wait` does, or rejects with an {@linkcode InterruptedError}.
+ *
+ * @example
+ * ```ts
+ * import { interruptible } from "@netcl/netcl/backend";
+ *
+ * const response = await interruptible(fetch("data:,weights"));
+ * console.assert(await response.text() === "weights");
+ * ```
  */
-export async function interruptible<T>(wait: Promise<T>): Promise<T> {
-  const before = begun;
-  waiting++;
-  try {
-    if (phase === "draining" || isUndelivered()) {
-      // What is enqueued by now is not waited for: it may take for ever.
-      await Promise.race([wait, drained.promise]);
-    } else {
-      const value = await wait;
-      if (begun === before) return value;
-    }
-    await drained.promise;
-  } finally {
-    waiting--;
-  }
-  throw deliver();
+export function interruptible<T>(wait: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const tell = () => reject(deliver());
+    wait.then((value) => {
+      // What is done while the queues are finished is not told: the interrupt is.
+      if (phase !== "draining" && waiters.delete(tell)) resolve(value);
+    }, (error) => {
+      if (waiters.delete(tell)) reject(error);
+    });
+    if (isUndelivered()) tell();
+    else waiters.add(tell);
+  });
 }
 
 /** Counts an interrupt that no user code caught; true when none of its receivers did. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-export { InterruptedError, interruptSignal } from "./interruption.ts";
+export { InterruptedError, interruptible, interruptSignal } from "./interruption.ts";
 export type { SignalOptions } from "./options.ts";
 export { shutdown } from "./shutdown.ts";
 export { configureSignals, rearm } from "./signals.ts";

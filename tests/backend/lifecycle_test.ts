@@ -77,6 +77,16 @@ calmly("every wait rejects, also one begun while the queues are finished", async
   assertEquals(results.map(({ status }) => status), ["rejected", "rejected", "rejected"]);
 });
 
+calmly("a wait that is not for a device is told as well, and goes on by itself", async () => {
+  const download = Promise.withResolvers<string>();
+  const wait = interruptible(download.promise);
+  beginInterruption();
+  completeInterruption();
+  await assertRejects(() => wait, InterruptedError);
+  download.reject(new Error("broken off")); // tells nobody, and is no unhandled rejection
+  await assertRejects(() => download.promise, Error, "broken off");
+});
+
 calmly("an interrupt that nobody waited for is told once, to the next call", async () => {
   beginInterruption();
   completeInterruption();
@@ -88,7 +98,7 @@ calmly("an interrupt that nobody waited for is told once, to the next call", asy
 });
 
 calmly("after a wait was told, the next calls work: programs save", async () => {
-  const wait = interruptible(new Promise((resolve) => setTimeout(resolve, 1)));
+  const wait = interruptible(new Promise<void>(() => {}));
   beginInterruption();
   completeInterruption();
   throwIfInterrupted(); // the wait will be told
