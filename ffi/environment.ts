@@ -61,6 +61,16 @@ export const environmentVariables = {
     default: "netcl in the user's cache folder",
     description: "Where compiled kernels are kept",
   },
+  NETCL_SIGNALS: {
+    values: "0, 1",
+    default: "1",
+    description: "Whether netcl finishes its queues at Ctrl+C and SIGTERM",
+  },
+  NETCL_SIGINT_GRACE_MS: {
+    values: "milliseconds",
+    default: "3000",
+    description: "How long the queues may take to finish before the program ends without them",
+  },
   NETCL_DEBUG: {
     values: "0, 1",
     default: "0",

@@ -31,3 +31,20 @@ Deno.test("every variable of the table is described", () => {
     assert(variable.values && variable.default && variable.description, name);
   }
 });
+
+/** The NETCL_ names in the sources below a folder, apart from the table itself. */
+function namesIn(folder: URL): string[] {
+  return [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) => {
+    if (isDirectory) return namesIn(new URL(`${name}/`, folder));
+    if (!name.endsWith(".ts") || name === "environment.ts") return [];
+    const text = Deno.readTextFileSync(new URL(name, folder));
+    return [...text.matchAll(/"(NETCL_[A-Z0-9_]+)"/g)].map(([, variable]) => variable!);
+  });
+}
+
+Deno.test("the table has the variables that the code reads, and no others", () => {
+  const root = new URL("../../", import.meta.url);
+  const read = ["ffi/", "memory/", "backend/", "tensor/"]
+    .flatMap((folder) => namesIn(new URL(folder, root)));
+  assertEquals([...new Set(read)].sort(), Object.keys(environmentVariables).sort());
+});
