@@ -9,7 +9,7 @@ import { check } from "./errors.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
-import { toSize } from "./size.ts";
+import { checkRange, toSize } from "./size.ts";
 import type { Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
 
@@ -101,7 +101,11 @@ export class Buffer extends OpenCLObject<"Mem"> {
 
 function createBuffer(context: Context, nbytes: number, options: BufferOptions): Handle<"Mem"> {
   const size = toSize(nbytes, "a buffer's size in bytes");
-  if (options.parent) return createSubBuffer(options.parent, size, options);
+  if (options.parent) {
+    // NVIDIA's driver makes parts that end beyond the buffer.
+    checkRange(options.offset ?? 0, nbytes, options.parent.nbytes, "a buffer");
+    return createSubBuffer(options.parent, size, options);
+  }
   const handle = cl.clCreateBuffer(
     context.unsafeHandle,
     bufferFlags(options),
