@@ -3,12 +3,15 @@
  *
  *     deno run -A tests/oclgrind/check.ts [program.ts ...]
  *
- * First it proves that faults are seen, by kernels that have one each. Where oclgrind is not
- * installed it says so and succeeds, unless CI=true.
+ * Without a name it runs those that use netcl's generated kernels. First it proves that faults are
+ * seen, by kernels that have one each. Where oclgrind is not installed it says so and succeeds,
+ * unless CI=true.
  */
 import { hasOclgrind, type Run, runOnOclgrind } from "./oclgrind.ts";
 
-const kernels = new URL("kernels.ts", import.meta.url).pathname;
+const beside = (file: string): string => new URL(file, import.meta.url).pathname;
+const kernels = beside("kernels.ts");
+const programs = Deno.args.length > 0 ? Deno.args : [beside("tensors.ts")];
 
 /** What must be reported of which kernel. */
 const faults: { readonly [kernel: string]: RegExp | null } = {
@@ -69,5 +72,5 @@ console.log(
     : problems.join("\n"),
 );
 let clean = problems.length === 0;
-for (const program of Deno.args) clean = await checkProgram(program) && clean;
+for (const program of programs) clean = await checkProgram(program) && clean;
 Deno.exit(clean ? 0 : 1);
