@@ -57,6 +57,7 @@ const states: Record<string, () => unknown> = {
   async reading() {
     const { Tensor } = await import("../../tensor/mod.ts");
     const tensor = Tensor.ones([1024]).realize();
+    await tensor.mul(2).toHost(); // builds the kernel
     busy(ms);
     ready();
     await tensor.mul(2).toHost();
