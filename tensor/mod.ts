@@ -26,6 +26,9 @@ export type { Range } from "./ops/shaping.ts";
 export type { DType, Shape, TypedArray } from "../backend/engine.ts";
 export * from "./data/mod.ts";
 export * from "./io/mod.ts";
+/** Layers, models, losses and initial values. */
 export * as nn from "./nn/mod.ts";
+/** Optimizers, schedules of their learning rates, clipping. */
 export * as optim from "./optim/mod.ts";
+/** Mixed precision. */
 export * as amp from "./amp/mod.ts";

@@ -118,7 +118,7 @@ export class GradScaler implements Disposable {
     noGrad(() => {
       const flags = learned.map((parameter) => this.#divide(parameter));
       const overflow = flags.length > 0
-        ? Tensor.stack(flags).any()
+        ? flags.reduce((a, b) => a.logicalOr(b))
         : Tensor.fromHost(false, { device: this.#scale.device });
       this.#overflows.set(optimizer, overflow.contiguous());
     });

@@ -1,5 +1,6 @@
 /**
- * Mixed precision: less memory and time by half precision where it does no harm.
+ * Mixed precision: less memory and time by half precision where it does no harm. `autocast` says where,
+ * `GradScaler` keeps the gradients of float16 in its range; bfloat16 needs no scaler.
  *
  * @module
  */

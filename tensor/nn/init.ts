@@ -69,6 +69,15 @@ function kaimingDeviation(shape: Shape, options: KaimingOptions): number {
 /**
  * Uniform, so that the variance stays through layers of the given activation (K. He et al., Delving
  * Deep into Rectifiers, 2015).
+ *
+ * @example Another beginning for a layer
+ * ```ts
+ * import { nn } from "@netcl/netcl";
+ *
+ * const layer = new nn.Conv2d(3, 8, 3);
+ * layer.weight.assign(nn.init.kaimingUniform(layer.weight.shape, { nonlinearity: "relu" }));
+ * layer.bias?.assign(layer.bias.zerosLike());
+ * ```
  */
 export function kaimingUniform(shape: Shape, options: KaimingOptions = {}): Tensor {
   const bound = Math.sqrt(3) * kaimingDeviation(shape, options);

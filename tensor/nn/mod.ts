@@ -1,7 +1,27 @@
 /**
- * Layers, models and losses. Names of parameters, layouts and initial values are PyTorch's.
+ * Layers, models and losses. Names of parameters, layouts and initial values are PyTorch's, so that a
+ * safetensors file written there loads here.
  *
- * Imports the public Tensor API.
+ * @example A model, its state, and its use
+ * ```ts
+ * import { nn, noGrad, saveSafetensors, Tensor } from "@netcl/netcl";
+ *
+ * const model = new nn.Sequential(
+ *   new nn.Conv2d(1, 8, 3, { padding: 1 }),
+ *   new nn.BatchNorm2d(8),
+ *   new nn.ReLU(),
+ *   new nn.MaxPool2d(2),
+ *   new nn.Flatten(),
+ *   new nn.Linear(8 * 14 * 14, 10),
+ * );
+ * const path = await Deno.makeTempFile({ suffix: ".safetensors" });
+ * await saveSafetensors(path, model.stateDict());
+ * await Deno.remove(path);
+ *
+ * model.eval();
+ * const digits = noGrad(() => model.forward(Tensor.rand([5, 1, 28, 28])).argmax(1));
+ * console.assert((await digits.toHost()).length === 5);
+ * ```
  *
  * @module
  */

@@ -2,7 +2,7 @@
 import type { DeviceHandle } from "../../backend/engine.ts";
 import { computeWithNext } from "../base.ts";
 import { noGrad } from "../grad_mode.ts";
-import { Tensor } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
 
 /** Added to the norm before it divides, as in PyTorch. */
 const TINY = 1e-6;
@@ -69,9 +69,9 @@ function normOf(gradients: readonly Tensor[], order: number): Tensor {
     const wide = gradient.cast("float32");
     return (order === Infinity ? wide.abs().max() : powerSum(wide, order)).to(device);
   });
-  const joined = Tensor.stack(parts);
-  if (order === Infinity) return joined.max();
-  return order === 2 ? joined.sum().sqrt() : joined.sum().pow(1 / order);
+  if (order === Infinity) return parts.reduce((a, b) => a.maximum(b));
+  const total = parts.reduce((a, b) => a.add(b));
+  return order === 2 ? total.sqrt() : total.pow(1 / order);
 }
 
 function powerSum(x: Tensor, order: number): Tensor {

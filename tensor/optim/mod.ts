@@ -2,7 +2,24 @@
  * Optimizers: how parameters change by their gradients. Names and defaults are PyTorch's, and so are
  * the trajectories.
  *
- * Imports the public Tensor API.
+ * @example A training loop
+ * ```ts
+ * import { nn, optim, Tensor } from "@netcl/netcl";
+ *
+ * const model = new nn.Linear(3, 1);
+ * const optimizer = new optim.AdamW(model.parameters(), { lr: 0.05 });
+ * const scheduler = new optim.CosineAnnealingLR(optimizer, { tMax: 10 });
+ * for (let epoch = 0; epoch < 10; epoch++) {
+ *   using x = Tensor.rand([16, 3]), y = x.sum(1, { keepDims: true });
+ *   using loss = nn.mse(model.forward(x), y);
+ *   optimizer.zeroGrad();
+ *   loss.backward();
+ *   optim.clipGradNorm(model.parameters(), 1);
+ *   optimizer.step();
+ *   scheduler.step();
+ * }
+ * console.assert(optimizer.lr < 1e-9);
+ * ```
  *
  * @module
  */

@@ -167,8 +167,9 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       }
       state[`state.${k}.step`] = entry.counter.count.slice(0).realize();
     });
-    this.groups.forEach(({ lr, parameters }, k) => {
-      state[`param_groups.${k}.lr`] = Tensor.fromHost(lr, { device: parameters[0]!.device });
+    const { device } = this.#entries[0]!.parameter;
+    this.groups.forEach(({ lr }, k) => {
+      state[`param_groups.${k}.lr`] = Tensor.fromHost(lr, { device });
     });
     return state;
   }
@@ -183,6 +184,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     const own = this.stateDict();
     checkState(this.constructor.name, own, state);
     const counters = new Map<string, StepCounter>();
+    const former = new Set(this.#entries.map((entry) => entry.counter));
     const loaded: Tensor[] = [];
     this.#entries.forEach((entry, k) => {
       const { device } = entry.parameter;
@@ -200,7 +202,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     this.groups.forEach((group, k) => {
       group.lr = shortest(state[`param_groups.${k}.lr`]!.itemSync());
     });
-    for (const tensor of Object.values(own)) tensor.dispose();
+    for (const tensor of [...Object.values(own), ...former]) tensor.dispose();
   }
 
   /** Gives the memory of the state back; the parameters stay. */
@@ -241,11 +243,7 @@ function groupsOf<Options extends OptimizerOptions>(
   parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
   options: Required<Options>,
 ): ParameterGroup<Options>[] {
-  const first = parameters[0];
-  if (first === undefined) {
-    throw new TypeError("Cannot make an optimizer of no parameters: pass model.parameters()");
-  }
-  if (first instanceof Tensor) {
+  if (parameters[0] instanceof Tensor) {
     return [new ParameterGroup<Options>(parameters as readonly Tensor[], options)];
   }
   return (parameters as readonly GroupOptions<Options>[]).map(({ parameters: own, ...others }) =>
@@ -254,6 +252,9 @@ function groupsOf<Options extends OptimizerOptions>(
 }
 
 function checkParameters(parameters: readonly Tensor[]): void {
+  if (parameters.length === 0) {
+    throw new TypeError("Cannot make an optimizer of no parameters: pass model.parameters()");
+  }
   const seen = new Set<Tensor>();
   for (const parameter of parameters) {
     if (!parameter.requiresGrad || parameter.edge) {
