@@ -239,6 +239,7 @@ export function fromBuffer(
   const engine = backendOf(device);
   const borrowed: Block = {
     buffer,
+    base: buffer,
     nbytes,
     offset: 0,
     bucketSize: nbytes,

@@ -20,6 +20,8 @@ import { combineText, openclDialect, prefersText } from "./dialect.ts";
 export interface Generated {
   /** The parameter list and body: equal texts are one kernel. */
   readonly source: string;
+  /** The element types of the buffers, inputs before outputs. */
+  readonly buffers: readonly DType[];
   /** Scalar arguments, behind the buffers. */
   readonly parameters: readonly Parameter[];
   readonly global: readonly number[];
@@ -260,21 +262,44 @@ function contraction(emitter: Emitter, dialect: Dialect, target: Target): Genera
   return finish(emitter, range);
 }
 
-function storageType(dtype: DType): string {
-  return dtypes[dtype].clStorage;
-}
-
-function finish(emitter: Emitter, range: Range): Generated {
-  const { kernel, parameters } = emitter;
-  const checksIndices = kernel.dynamic.length > 0;
+/**
+ * The parameter list and body of a kernel: buffers with the element where each begins (blocks are
+ * parts of larger buffers), the error buffer, scalars.
+ */
+export function kernelText(
+  inputs: readonly DType[],
+  outputs: readonly DType[],
+  checksIndices: boolean,
+  parameters: readonly Parameter[],
+  body: string,
+): string {
+  const buffers = [
+    ...inputs.map((dtype, k) => [`global const ${dtypes[dtype].clStorage}*`, `a${k}`] as const),
+    ...outputs.map((dtype, k) => [`global ${dtypes[dtype].clStorage}*`, `o${k}`] as const),
+  ];
   const args = [
-    ...kernel.inputs.map((dtype, k) => `global const ${storageType(dtype)}* a${k}`),
-    ...kernel.outputs.map((o, k) => `global ${storageType(o.dtype)}* o${k}`),
+    ...buffers.map(([type, name]) => `${type} b${name}`),
     ...(checksIndices ? ["global volatile int* errors"] : []),
+    ...buffers.map(([, name]) => `const int s${name}`),
     ...parameters.map((p, k) =>
       p.kind === "constant" ? `const ${dtypes[p.dtype].clCompute} p${k}` : `const int p${k}`
     ),
   ];
-  const source = `(${args.join(", ")}) {\n${emitter.lines.join("\n")}\n}`;
-  return { source, parameters, global: range.global, local: range.local, checksIndices };
+  const starts = buffers.map(([type, name]) => `  ${type} ${name} = b${name} + s${name};\n`);
+  return `(${args.join(", ")}) {\n${starts.join("")}${body}\n}`;
+}
+
+function finish(emitter: Emitter, range: Range): Generated {
+  const { kernel, parameters } = emitter;
+  const outputs = kernel.outputs.map((o) => o.dtype);
+  const checksIndices = kernel.dynamic.length > 0;
+  const body = emitter.lines.join("\n");
+  return {
+    source: kernelText(kernel.inputs, outputs, checksIndices, parameters, body),
+    buffers: [...kernel.inputs, ...outputs],
+    parameters,
+    global: range.global,
+    local: range.local,
+    checksIndices,
+  };
 }

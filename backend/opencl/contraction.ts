@@ -120,8 +120,8 @@ function rows(
   const { sizes } = emitter.kernel;
   const [scalar, vector] = swapped ? [c.b, c.a] : [c.a, c.b];
   const tn = largest(sizes[column]!, [32, 16, 8, 4]);
-  const tm = largest(sizes[row]!, [8, 4, 2, 1]);
   const width = Math.min(tn, 16), vectors = tn / width;
+  const tm = largest(sizes[row]!, vectors > 1 ? [8, 4, 2, 1] : [16, 8, 4, 2, 1]);
   const V = `float${width}`;
   const others = declareOthers(emitter, row, column);
   declareStart(emitter, "row", 1, tm, row);

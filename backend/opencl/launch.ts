@@ -2,7 +2,7 @@
 import type { Buffer, CommandQueue, Kernel } from "../../ffi/mod.ts";
 import type { Block, Launch } from "../backend.ts";
 import { countLaunch } from "../counters.ts";
-import type { DType } from "../graph/dtype.ts";
+import { type DType, dtypes } from "../graph/dtype.ts";
 import type { Parameter } from "../graph/emit.ts";
 import { activeTrace, type Trace } from "../trace.ts";
 import type { Generated } from "./codegen.ts";
@@ -59,6 +59,7 @@ export class KernelLaunch implements Launch {
   readonly #context: LaunchContext;
   readonly #kernel: Kernel;
   readonly #generated: Generated;
+  readonly #elementBytes: readonly number[];
   readonly #global: BigUint64Array<ArrayBuffer>;
   readonly #local: BigUint64Array<ArrayBuffer>;
 
@@ -66,6 +67,7 @@ export class KernelLaunch implements Launch {
     this.#context = context;
     this.#kernel = kernel;
     this.#generated = generated;
+    this.#elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
     this.bytes = bytes;
     this.source = `kernel void ${kernel.name}${generated.source}`;
     this.name = kernel.name;
@@ -75,10 +77,15 @@ export class KernelLaunch implements Launch {
 
   run(inputs: readonly Block[], outputs: readonly Block[]): void {
     const kernel = this.#kernel;
+    const count = inputs.length;
     let at = 0;
-    for (const block of inputs) kernel.setBuffer(at++, block.buffer);
-    for (const block of outputs) kernel.setBuffer(at++, block.buffer);
+    for (const block of inputs) kernel.setBuffer(at++, block.base);
+    for (const block of outputs) kernel.setBuffer(at++, block.base);
     if (this.#generated.checksIndices) kernel.setBuffer(at++, this.#context.errors());
+    this.#elementBytes.forEach((bytes, k) => {
+      asInt[0] = (k < count ? inputs[k]! : outputs[k - count]!).offset / bytes;
+      kernel.setBytes(at++, asInt);
+    });
     for (const p of this.#generated.parameters) kernel.setBytes(at++, encodeParameter(p));
     const trace = activeTrace();
     if (trace) this.#enqueueTraced(trace);

@@ -1,6 +1,6 @@
 /** The backend that runs on any OpenCL device. */
 import { Buffer, type CommandQueue, type Context, type Device } from "../../ffi/mod.ts";
-import { DeviceMemory, registerDeviceMemory, SlabPool } from "../../memory/mod.ts";
+import { createPool, DeviceMemory, registerDeviceMemory } from "../../memory/mod.ts";
 import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
 import { countTransfer } from "../counters.ts";
 import type { DeviceHandle } from "../device_handle.ts";
@@ -48,7 +48,7 @@ export class OpenCLBackend implements Backend {
     const isGpu = device.deviceType === "gpu" || device.deviceType === "accel";
     this.#target = { isGpu };
     this.capabilities = capabilitiesOf(this.#clDevice, device);
-    this.memory = new DeviceMemory(new SlabPool(this.#queue), {
+    this.memory = new DeviceMemory(createPool(this.#queue), {
       name: device.deviceName,
       totalBytes: this.#clDevice.globalMemSize,
       queue: this.#queue,
@@ -68,12 +68,12 @@ export class OpenCLBackend implements Backend {
 
   write(block: Block, data: Uint8Array, offset = 0): void {
     if (data.byteLength === 0) return;
-    this.#transfers.write(block.buffer, offset, data);
+    this.#transfers.write(block.base, block.offset + offset, data);
     countTransfer(data.byteLength);
   }
 
   async read(block: Block, into: Uint8Array, offset = 0): Promise<void> {
-    if (into.byteLength > 0) await this.#transfers.read(block.buffer, offset, into);
+    if (into.byteLength > 0) await this.#transfers.read(block.base, block.offset + offset, into);
     countTransfer(into.byteLength);
     if (!this.#mayHaveErrors) return;
     const found = new Int32Array(4);
@@ -82,7 +82,7 @@ export class OpenCLBackend implements Backend {
   }
 
   readSync(block: Block, into: Uint8Array, offset = 0): void {
-    if (into.byteLength > 0) this.#transfers.readSync(block.buffer, offset, into);
+    if (into.byteLength > 0) this.#transfers.readSync(block.base, block.offset + offset, into);
     countTransfer(into.byteLength);
     if (!this.#mayHaveErrors) return;
     const found = new Int32Array(4);
@@ -92,7 +92,8 @@ export class OpenCLBackend implements Backend {
 
   copy(source: Block, destination: Block, nbytes: number): void {
     if (nbytes === 0) return;
-    this.#queue.copy(source.buffer, destination.buffer, { nbytes }).release();
+    const options = { nbytes, sourceOffset: source.offset, destinationOffset: destination.offset };
+    this.#queue.copy(source.base, destination.base, options).release();
     countTransfer(2 * nbytes);
   }
 

@@ -3,7 +3,7 @@ import { dtypes } from "../graph/dtype.ts";
 import { opCode, type Parameter } from "../graph/emit.ts";
 import type { SpecialKernel } from "../graph/kernel.ts";
 import { stridesOf } from "../graph/shape.ts";
-import type { Generated } from "./codegen.ts";
+import { type Generated, kernelText } from "./codegen.ts";
 import { loadText, storeText } from "./dialect.ts";
 
 /** Collects scalar parameters under their position. */
@@ -20,16 +20,13 @@ export function generateSpecial(kernel: SpecialKernel): Generated {
   const p = new Parameters();
   const { body, rows } = bodyOf(kernel, p);
   const checksIndices = kernel.op === "scatter";
-  const args = [
-    ...kernel.inputs.map((dtype, k) => `global const ${dtypes[dtype].clStorage}* a${k}`),
-    `global ${dtypes[kernel.output.dtype].clStorage}* o0`,
-    ...(checksIndices ? ["global volatile int* errors"] : []),
-    ...p.list.map((_, k) => `const int p${k}`),
-  ];
+  const outputs = [kernel.output.dtype];
+  const text = `  const int row = get_global_id(0);\n${body}`;
   const count = Math.max(rows, 1);
   const local = 16;
   return {
-    source: `(${args.join(", ")}) {\n  const int row = get_global_id(0);\n${body}\n}`,
+    source: kernelText(kernel.inputs, outputs, checksIndices, p.list, text),
+    buffers: [...kernel.inputs, ...outputs],
     parameters: p.list,
     global: [Math.ceil(count / local) * local],
     local: [local],
