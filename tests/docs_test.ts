@@ -30,7 +30,8 @@ Deno.test("the README's environment variables are those of the code", () => {
     variable.default,
     variable.description,
   ]);
-  assertEquals(table("Environment variables"), expected);
+  const rows = expected.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  assertEquals(table("Environment variables"), expected, `The table should be:\n${rows}\n`);
 });
 
 Deno.test("the package that is published holds what users need and nothing else", async () => {
