@@ -161,11 +161,12 @@ function enqueue(
 ): void {
   const kept = new Set(plan.kept);
   const dying = lastReads(plan, kept);
+  let label = "data";
   const blockOf = (node: Node): Block => {
     const own = blocks.get(node);
     if (own) return own;
     if (node.storage) return node.storage.handle;
-    const block = allocate(backend, node);
+    const block = allocate(backend, node, label);
     blocks.set(node, block);
     if (node.op.kind === "data") backend.write(block, node.op.bytes);
     return block;
@@ -173,7 +174,8 @@ function enqueue(
   // A recording reads host data once: it needs a place that stays.
   if (activeRecording()) keepData(backend, plan);
   for (const node of plan.kept) if (node.size === 0 || node.op.kind === "data") blockOf(node);
-  plan.kernels.forEach(({ inputs, outputs }, k) => {
+  plan.kernels.forEach(({ kernel, inputs, outputs }, k) => {
+    label = kernel.label;
     const reads = inputs.map(blockOf), writes = outputs.map(blockOf);
     launches[k]!.run(reads, writes);
     activeRecording()?.add(launches[k]!, inputs, reads, writes);
@@ -188,15 +190,15 @@ function keepData(backend: Backend, plan: Schedule): void {
   for (const { inputs } of plan.kernels) {
     for (const node of inputs) {
       if (node.op.kind !== "data") continue;
-      const block = allocate(backend, node);
+      const block = allocate(backend, node, "data");
       backend.write(block, node.op.bytes);
       node.store(new Storage(backend.memory, block));
     }
   }
 }
 
-function allocate(backend: Backend, node: Node): Block {
-  return backend.memory.allocate(node.size * dtypes[node.dtype].bytes);
+function allocate(backend: Backend, node: Node, label: string): Block {
+  return backend.memory.allocate(node.size * dtypes[node.dtype].bytes, { label });
 }
 
 /** For each kernel the interior results that nobody reads after it. */

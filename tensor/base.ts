@@ -35,8 +35,8 @@ interface Held extends Token {
 
 /** A net under tensors that nobody disposed; `dispose` and `using` are the way to go. */
 const abandoned = new FinalizationRegistry<Held>((held) => {
-  held.node?.drop();
-  held.former?.drop();
+  held.node?.drop(true);
+  held.former?.drop(true);
 });
 
 let made = 0;

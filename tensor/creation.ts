@@ -124,7 +124,8 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   const { values, shape } = flatten(data, options.shape);
   const bytes = encode(values, dtype);
   if (bytes.byteLength <= MOST_ON_HOST) {
-    return made(new Node({ kind: "data", bytes }, [], shape, dtype), { ...options, device });
+    const kept = bytes.slice(); // the caller may change its array
+    return made(new Node({ kind: "data", bytes: kept }, [], shape, dtype), { ...options, device });
   }
   const engine = backendOf(device);
   const block = engine.memory.allocate(bytes.byteLength);
@@ -192,23 +193,26 @@ function flattenNested(data: NestedArray): { values: Values; shape: number[] } {
   return { values, shape };
 }
 
-/** The bytes of values in an element type. */
+/** The bytes of values in an element type: those of the array itself, where it has that type. */
 export function encode(values: Values, dtype: DType): Uint8Array<ArrayBuffer> {
   const { view, bytes } = dtypes[dtype];
+  if (isEncoded(values, dtype)) {
+    return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  }
   const out = new Uint8Array(values.length * bytes);
   const target = view(out.buffer, 0, values.length);
   if (target instanceof BigInt64Array) {
     for (let k = 0; k < values.length; k++) target[k] = BigInt(values[k]!);
-  } else if (sameKind(values, target) && dtype !== "bool") {
-    (target as Float32Array).set(values as Float32Array);
   } else {
     for (let k = 0; k < values.length; k++) target[k] = convert(Number(values[k]), dtype);
   }
   return out;
 }
 
-function sameKind(values: Values, target: TypedArray): boolean {
-  return ArrayBuffer.isView(values) && values.constructor === target.constructor;
+/** True when a typed array holds just the bytes that the type wants. */
+function isEncoded(values: Values, dtype: DType): values is Float32Array<ArrayBuffer> {
+  return ArrayBuffer.isView(values) && dtype !== "bool" && dtype !== "bfloat16" &&
+    values.constructor === dtypes[dtype].view(new ArrayBuffer(0), 0, 0).constructor;
 }
 
 function convert(value: number, dtype: DType): number {

@@ -155,12 +155,17 @@ export class Node {
     this.#holders++;
   }
 
-  /** Takes back one `hold`; the last one frees the stored value and lets go of the inputs. */
-  drop(): void {
+  /**
+   * Takes back one `hold`; the last one frees the stored value and lets go of the inputs.
+   *
+   * @param isLeak The garbage collector found the holder: what it frees counts as a leak.
+   */
+  drop(isLeak = false): void {
     const stack: Node[] = [this];
     for (let node = stack.pop(); node; node = stack.pop()) {
       if (--node.#holders > 0) continue;
-      node.storage?.release();
+      if (isLeak) node.storage?.reclaim();
+      else node.storage?.release();
       node.storage = null;
       if (node.#pending) {
         node.#pending = false;
