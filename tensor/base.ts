@@ -254,39 +254,60 @@ export abstract class TensorBase implements Disposable {
     if (nodes.length > 0) realize(this.#engine, [this.node, ...nodes], rootsOn(this.device));
   }
 
-  #bytes(): Uint8Array<ArrayBuffer> {
-    return new Uint8Array(this.size * dtypes[this.dtype].bytes);
+  /** Memory for the elements: the caller's, where it has the size and the type. */
+  #bytes(into: TypedArray | undefined): Uint8Array<ArrayBuffer> {
+    const { bytes, view } = dtypes[this.dtype];
+    if (into === undefined) return new Uint8Array(this.size * bytes);
+    const type = view(new ArrayBuffer(0), 0, 0).constructor;
+    if (into.constructor !== type || into.length !== this.size || this.dtype === "bfloat16") {
+      throw new TypeError(
+        `Cannot read ${this} into a ${into.constructor.name} of ${into.length}: ` +
+          (this.dtype === "bfloat16"
+            ? "bfloat16 is converted and needs an array of its own"
+            : `pass a ${type.name} of ${this.size}`),
+      );
+    }
+    return new Uint8Array(into.buffer, into.byteOffset, into.byteLength);
   }
 
   /**
    * The elements, row-major, in a new typed array: Float32Array for float32 and bfloat16,
    * Float16Array, Float64Array, Int32Array, BigInt64Array for int64, Uint8Array for uint8 and bool.
    *
+   * @param into An array of that kind to read into instead: a new one costs more than the transfer
+   * when it is large.
    * @throws {DisposedError} When it, or what it is computed from, was disposed.
    * @throws {RangeError} When an index that was used on the way is out of range.
    * @throws {InterruptedError} When Ctrl+C arrives while it waits.
+   * @throws {TypeError} When `into` has another type or size.
    */
-  async toHost(): Promise<TypedArray> {
-    const bytes = this.#bytes();
+  async toHost(into?: TypedArray): Promise<TypedArray> {
+    const bytes = this.#bytes(into);
     const node = this.node;
-    if (node.op.kind === "data") return hostView(node.op.bytes.slice(), this.dtype);
+    if (node.op.kind === "data") {
+      bytes.set(node.op.bytes);
+      return into ?? hostView(bytes, this.dtype);
+    }
     await this.#guard(() => {
       this.#computeCompanions();
       return withBlock(this.#engine, node, (block) => this.#engine.read(block, bytes));
     });
-    return hostView(bytes, this.dtype);
+    return into ?? hostView(bytes, this.dtype);
   }
 
   /** The same, blocking the event loop. */
-  toHostSync(): TypedArray {
-    const bytes = this.#bytes();
+  toHostSync(into?: TypedArray): TypedArray {
+    const bytes = this.#bytes(into);
     const node = this.node;
-    if (node.op.kind === "data") return hostView(node.op.bytes.slice(), this.dtype);
+    if (node.op.kind === "data") {
+      bytes.set(node.op.bytes);
+      return into ?? hostView(bytes, this.dtype);
+    }
     this.#guard(() => {
       this.#computeCompanions();
       withBlock(this.#engine, node, (block) => this.#engine.readSync(block, bytes));
     });
-    return hostView(bytes, this.dtype);
+    return into ?? hostView(bytes, this.dtype);
   }
 
   #onlyElement(): void {
