@@ -2,7 +2,7 @@
 import { type DeviceHandle, formatShape, sameShape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
 import { realizeAll } from "../base.ts";
-import { ShapeError } from "../errors.ts";
+import { DisposedError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
 import { type GroupOptions, type OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
@@ -116,9 +116,19 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
    * Changes every parameter that has a gradient, and computes all that this takes.
    *
    * @param options Whether to hold the step back, which the device decides.
+   * @throws {DisposedError} When a parameter was disposed, or moved to another device.
    * @throws {OutOfMemoryError} When the new values do not fit.
    */
   step(options: StepOptions = {}): void {
+    const gone = this.#entries.find(({ parameter }) => parameter.disposed)?.parameter;
+    if (gone) {
+      throw new DisposedError(
+        `Cannot optimize the parameter of shape ${
+          formatShape(gone.shape)
+        }: it was disposed; make ` +
+          `the optimizer after the model's to() or cast()`,
+      );
+    }
     const active = this.#entries.filter(({ parameter }) => parameter.grad !== null);
     this.#separateCounters(new Set(active));
     const next = new Map<Tensor, Tensor>();

@@ -1,5 +1,6 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
+  DisposedError,
   loadSafetensors,
   manager,
   manualSeed,
@@ -146,6 +147,14 @@ testOnBackends("a step can be held back on the device", (backend) => {
     optimizer.step({ skip: () => no });
     assertAlmostEquals((await w.toHost())[0] as number, 0.5, 1e-5);
     assertEquals(await optimizer.stateDict()["state.0.step"]!.item(), 1);
+  });
+});
+
+testOnBackends("an optimizer of a model that was moved says so", (backend) => {
+  withDevice(backend, () => {
+    const model = new nn.Linear(2, 2), optimizer = new optim.SGD(model.parameters());
+    model.cast("float16");
+    assertThrows(() => optimizer.step(), DisposedError, "after the model's to() or cast()");
   });
 });
 
