@@ -2,7 +2,7 @@
  * For tests that need an OpenCL device: where there is none they are left out, counted, and said to
  * be left out by `deno task test`. With CI=true a machine without OpenCL fails there.
  */
-import { manager } from "../backend/mod.ts";
+import { backendOf, manager } from "../backend/engine.ts";
 import { isOpenCLAvailable } from "../ffi/mod.ts";
 
 /** Whether this machine has an OpenCL platform. */
@@ -11,6 +11,7 @@ export const hasOpenCL: boolean = isOpenCLAvailable();
 // The library, the queue and the signal listeners stay open for the life of the process: opened
 // inside a test they would count as leaks of that test.
 if (hasOpenCL) void manager.default("cl").queue;
+backendOf(manager.default("cpu"));
 
 /** The two backends, for tests that hold on both: give each one's test `ignoreOn(backend)`. */
 export const backends = ["cpu", "cl"] as const;
