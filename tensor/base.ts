@@ -395,6 +395,18 @@ export abstract class TensorBase implements Disposable {
     former.drop();
   }
 
+  /** Takes the last `assign` back, where its value could not be computed. */
+  restoreFormer(): void {
+    const { former } = this.#held;
+    if (!former) return;
+    const abandoned = this.#node;
+    abandoned.token = abandoned.owner = null;
+    former.token = former.owner = this.#held;
+    this.#node = this.#held.node = former;
+    this.#held.former = null;
+    abandoned.drop();
+  }
+
   /** Gives back the value that `assign` replaced, which is otherwise kept until the next one. */
   dropFormer(): void {
     this.#held.former?.drop();

@@ -2,6 +2,7 @@
  * The built-in backend: no driver, no native code. It runs the kernels that OpenCL would run, written
  * out as JavaScript over typed arrays, one after another, as they are launched.
  */
+import { setImmediate } from "node:timers";
 import { DeviceMemory, type HostBuffer, HostPool, registerDeviceMemory } from "../../memory/mod.ts";
 import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
 import { countBuild, countLaunch, countTransfer } from "../counters.ts";
@@ -13,11 +14,15 @@ import {
   toBfloat16Bits,
   type TypedArray,
 } from "../graph/dtype.ts";
+import { installLifecycle } from "../lifecycle/install.ts";
+import { interruptible } from "../lifecycle/interruption.ts";
 import { opName, type Parameter } from "../graph/emit.ts";
 import type { Kernel } from "../graph/kernel.ts";
 import { indexError } from "../index_error.ts";
 import { type GeneratedScript, generateScript, generateSpecialScript } from "./codegen.ts";
 import * as scalar from "./scalar.ts";
+
+const TURN_MS = 10;
 
 type Compiled = (
   inputs: readonly TypedArray[],
@@ -37,11 +42,13 @@ export class CPUBackend implements Backend {
   readonly memory: DeviceMemory<HostBuffer>;
   readonly #compiled = new Map<string, Compiled>();
   #error: RangeError | null = null;
+  #turned = 0;
 
   constructor(device: DeviceHandle) {
     this.device = device;
     this.memory = new DeviceMemory(new HostPool(), { name: device.deviceName });
     registerDeviceMemory(device, this.memory);
+    installLifecycle();
   }
 
   write(block: Block, data: Uint8Array, offset = 0): void {
@@ -49,9 +56,20 @@ export class CPUBackend implements Backend {
     countTransfer(data.byteLength);
   }
 
-  // deno-lint-ignore require-await -- the interface is asynchronous, this device is not
   async read(block: Block, into: Uint8Array, offset = 0): Promise<void> {
+    await interruptible(this.#turn());
     this.readSync(block, into, offset);
+  }
+
+  /** Nothing waits here: without a turn of the event loop no signal and no timer would be heard. */
+  #turn(): Promise<void> {
+    if (performance.now() - this.#turned < TURN_MS) return Promise.resolve();
+    return new Promise((resolve) =>
+      setImmediate(() => {
+        this.#turned = performance.now();
+        resolve();
+      })
+    );
   }
 
   readSync(block: Block, into: Uint8Array, offset = 0): void {

@@ -145,7 +145,13 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       }
       for (const [target, value] of next) target.assign(value);
     });
-    realizeAll([...next.keys()]);
+    try {
+      realizeAll([...next.keys()]);
+    } catch (error) {
+      // An error or Ctrl+C that cuts a step short leaves every parameter as it was.
+      for (const target of next.keys()) target.restoreFormer();
+      throw error;
+    }
     // What was computed from the former parameters may still be read; nobody reads former state.
     for (const { parameter } of active) next.delete(parameter);
     for (const target of next.keys()) target.dropFormer();

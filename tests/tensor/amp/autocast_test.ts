@@ -96,7 +96,7 @@ testOnBackends(
       for (const dtype of halves) {
         const near = await amp.autocast(dtype, gradients);
         // 16 roundings of the last bit.
-      const tolerance = 16 * 2 ** (dtype === "float16" ? -11 : -8);
+        const tolerance = 16 * 2 ** (dtype === "float16" ? -11 : -8);
         near.forEach((gradient, k) => {
           // What comes before a normalization has no gradient of its bias but noise.
           if (k === 1) return;

@@ -1,5 +1,6 @@
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { manager, optim, Tensor, withDevice } from "../../../mod.ts";
+import "../../opencl.ts";
 import expected from "../../fixtures/pytorch/schedules.json" with { type: "json" };
 
 const cpu = manager.default("cpu");
