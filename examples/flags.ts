@@ -1,0 +1,131 @@
+import { parseArgs } from "node:util";
+
+/** A mistake on the command line, for people to read. */
+export class UsageError extends Error {
+  override name = "UsageError";
+}
+
+/** What a flag takes. */
+export interface Flag {
+  /** The name of the value in the help text. */
+  readonly value: string;
+  readonly default: string;
+  readonly help: string;
+  /** What the value must be, in words, and how it is told. */
+  readonly takes: string;
+  readonly accepts: (text: string) => boolean;
+}
+
+/** Flags by their names, without the dashes. */
+export type Flags = Readonly<Record<string, Flag>>;
+
+type Kind = Pick<Flag, "value" | "takes" | "accepts">;
+
+/** One of a few words. */
+export const oneOf = (...names: string[]): Kind => ({
+  value: names.join("|"),
+  takes: names.join(" or "),
+  accepts: (text) => names.includes(text),
+});
+
+/** A number that fits. */
+export const number = (value: string, takes: string, fits: (n: number) => boolean): Kind => ({
+  value,
+  takes,
+  accepts: (text) => text.trim() !== "" && fits(Number(text)),
+});
+
+/** Any text that is not empty. */
+export const anything = (value: string, takes: string): Kind => ({
+  value,
+  takes,
+  accepts: (text) => text !== "",
+});
+
+const isWhole = Number.isSafeInteger;
+
+/** How many. */
+export const count: Kind = number("N", "a whole number above 0", (n) => isWhole(n) && n > 0);
+
+/** Above 0, such as a learning rate. */
+export const positive: Kind = number("X", "a number above 0", (n) => n > 0 && n < Infinity);
+
+/** Where to compute. */
+export const device: Flag = {
+  value: "DEVICE",
+  takes: "auto, gpu, cl, cpu or cl:PLATFORM:DEVICE",
+  accepts: (text) => /^(auto|gpu|cl|cpu|cl:\d+:\d+)$/.test(text),
+  default: "auto",
+  help: "auto, gpu, cl, cpu or cl:PLATFORM:DEVICE",
+};
+
+/** What random numbers begin with. */
+export const seed: Flag = {
+  ...number("N", "a whole number from 0 on", (n) => isWhole(n) && n >= 0),
+  default: "0",
+  help: "the same seed gives the same run",
+};
+
+/**
+ * Reads the command line.
+ *
+ * @returns The text of every flag, or "help" where the user asked for that.
+ * @throws UsageError for an unknown flag or value; it lists the right ones.
+ */
+export function parseFlags<F extends Flags>(
+  args: string[],
+  flags: F,
+): { [name in keyof F]: string } | "help" {
+  const names = Object.keys(flags);
+  const { values, positionals } = parseArgs({
+    args,
+    strict: false,
+    allowPositionals: true,
+    options: {
+      help: { type: "boolean", short: "h" },
+      ...Object.fromEntries(names.map((name) => [name, { type: "string" } as const])),
+    },
+  });
+  if (values.help) return "help";
+  const listed = [...names, "help"].map((name) => `--${name}`).join(", ");
+  const unknown = Object.keys(values).find((name) => !Object.hasOwn(flags, name));
+  if (unknown !== undefined) {
+    throw new UsageError(`Unknown flag ${dashed(unknown)}: the flags are ${listed}`);
+  }
+  if (positionals.length > 0) {
+    throw new UsageError(`"${positionals[0]}" belongs to no flag: the flags are ${listed}`);
+  }
+  const texts = names.map((name) => [name, checked(name, flags[name]!, values[name])]);
+  return Object.fromEntries(texts);
+}
+
+function checked(name: string, flag: Flag, text: unknown): string {
+  if (text === undefined) return flag.default;
+  if (typeof text === "string" && flag.accepts(text)) return text;
+  const got = typeof text === "string" ? `"${text}"` : "nothing";
+  throw new UsageError(`--${name} takes ${flag.takes}: got ${got}`);
+}
+
+function dashed(name: string): string {
+  return name.length === 1 ? `-${name}` : `--${name}`;
+}
+
+/**
+ * What --help prints.
+ *
+ * @param about What the program does.
+ * @param file The program, as seen from the package.
+ */
+export function helpOf(about: string, file: string, flags: Flags): string {
+  const lines = Object.entries(flags).map(([name, flag]) =>
+    `  ${`--${name} ${flag.value}`.padEnd(32)} ${flag.help} (${flag.default})`
+  );
+  return [
+    about,
+    "",
+    `  deno run -A ${file} [flags]`,
+    "",
+    ...lines,
+    `  ${"--help".padEnd(32)} this text`,
+  ].join("\n");
+}
