@@ -7,20 +7,19 @@
 import {
   DataLoader,
   type Dataset,
-  type DeviceHandle,
   InterruptedError,
   manager,
   manualSeed,
   nn,
   noGrad,
-  OpenCLUnavailableError,
   optim,
   saveSafetensors,
   withDevice,
 } from "@netcl/netcl";
+import { pickDevice, reportUsage } from "./run_example.ts";
 import { type Data, datasetPaths, loadDataset } from "./train/datasets.ts";
 import { drawLossCurve } from "./train/loss_curve.ts";
-import { helpText, type Options, parseOptions, UsageError } from "./train/options.ts";
+import { helpText, type Options, parseOptions } from "./train/options.ts";
 import { askFor } from "./train/permissions.ts";
 import { Progress } from "./train/progress.ts";
 
@@ -104,15 +103,6 @@ async function save(model: nn.Module, losses: number[], data: Data, options: Opt
   console.log(`loss curve:  ${out}/loss.svg (its numbers: ${out}/loss.json)`);
 }
 
-function pickDevice(selector: string): DeviceHandle {
-  try {
-    return manager.default(selector);
-  } catch (error) {
-    const isWish = error instanceof OpenCLUnavailableError || error instanceof RangeError;
-    throw isWish ? new UsageError(error.message) : error;
-  }
-}
-
 async function main(options: Options): Promise<void> {
   await askFor(
     ...[...datasetPaths(options), options.out].map((path) => ({ name: "read", path } as const)),
@@ -134,12 +124,8 @@ async function main(options: Options): Promise<void> {
   });
 }
 
-try {
+await reportUsage(async () => {
   const options = parseOptions(Deno.args);
   if (options === "help") console.log(helpText());
   else await main(options);
-} catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  console.error(error.message);
-  Deno.exitCode = 2;
-}
+});

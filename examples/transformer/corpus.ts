@@ -1,0 +1,41 @@
+import { Tensor } from "@netcl/netcl";
+
+/** A text as a model sees it: numbers, one a character. */
+export class Corpus {
+  /** The characters by number, in the order of their code points. */
+  readonly characters: readonly string[];
+  /** (length): the text itself, int32. */
+  readonly ids: Tensor;
+
+  constructor(text: string) {
+    this.characters = [...new Set(text)].sort();
+    this.ids = Tensor.fromHost(this.encode(text)).realize();
+  }
+
+  /** How many characters the text has. */
+  get length(): number {
+    return this.ids.size;
+  }
+
+  /**
+   * The numbers of a text.
+   *
+   * @throws RangeError for a character that is not in the text that was learned.
+   */
+  encode(text: string): Int32Array<ArrayBuffer> {
+    return Int32Array.from(text, (character) => {
+      const id = this.characters.indexOf(character);
+      if (id >= 0) return id;
+      throw new RangeError(
+        `Cannot encode ${JSON.stringify(character)}: the text that was learned does not have it`,
+      );
+    });
+  }
+
+  /** Passages from anywhere in the text, (count, length). */
+  draw(count: number, length: number): Tensor {
+    const starts = Tensor.randint(0, this.length - length + 1, [count, 1], { dtype: "int32" });
+    const places = starts.add(Tensor.arange(0, length, 1, { dtype: "int32" }));
+    return this.ids.indexSelect(0, places);
+  }
+}

@@ -1,0 +1,86 @@
+import { nn, Tensor } from "@netcl/netcl";
+
+/** How large a model is. */
+export interface Size {
+  /** How many different characters there are. */
+  readonly characters: number;
+  /** How far back it sees, in characters. */
+  readonly context: number;
+  /** The length of the vector of a position. */
+  readonly width: number;
+  readonly heads: number;
+  readonly layers: number;
+  /** How likely a feature is dropped while it learns. */
+  readonly dropout: number;
+}
+
+/** Positions look at earlier ones, then each thinks by itself; both add to what there is. */
+class Block extends nn.Module {
+  readonly norm1: nn.LayerNorm;
+  readonly attention: nn.MultiheadAttention;
+  readonly dropout: nn.Dropout;
+  readonly norm2: nn.LayerNorm;
+  readonly mlp: nn.Sequential;
+
+  constructor({ width, heads, dropout }: Size) {
+    super();
+    this.norm1 = new nn.LayerNorm(width);
+    this.attention = new nn.MultiheadAttention(width, heads, { batchFirst: true });
+    this.dropout = new nn.Dropout(dropout);
+    this.norm2 = new nn.LayerNorm(width);
+    this.mlp = new nn.Sequential(
+      new nn.Linear(width, 4 * width),
+      new nn.GELU(),
+      new nn.Linear(4 * width, width),
+      new nn.Dropout(dropout),
+    );
+  }
+
+  forward(x: Tensor): Tensor {
+    const seen = this.norm1.forward(x);
+    const attended = this.attention.forward(seen, seen, seen, { isCausal: true });
+    const y = x.add(this.dropout.forward(attended));
+    return y.add(this.mlp.forward(this.norm2.forward(y)));
+  }
+}
+
+/** Small at first, so that neither characters nor places drown what is learned of the other. */
+function smallEmbedding(count: number, width: number): nn.Embedding {
+  const embedding = new nn.Embedding(count, width);
+  embedding.weight = nn.parameter(nn.init.normal([count, width], 0, 0.02));
+  return embedding;
+}
+
+/**
+ * A decoder-only transformer: ids of characters (N, L) give, at every position, the logits of the
+ * character that comes next, (N, L, characters).
+ */
+export class Transformer extends nn.Module {
+  readonly size: Size;
+  readonly characters: nn.Embedding;
+  readonly positions: nn.Embedding;
+  readonly dropout: nn.Dropout;
+  readonly blocks: Block[];
+  readonly norm: nn.LayerNorm;
+  readonly head: nn.Linear;
+
+  constructor(size: Size) {
+    super();
+    const { characters, context, width, layers, dropout } = size;
+    this.size = size;
+    this.characters = smallEmbedding(characters, width);
+    this.positions = smallEmbedding(context, width);
+    this.dropout = new nn.Dropout(dropout);
+    this.blocks = Array.from({ length: layers }, () => new Block(size));
+    this.norm = new nn.LayerNorm(width);
+    this.head = new nn.Linear(width, characters);
+  }
+
+  forward(ids: Tensor): Tensor {
+    const places = Tensor.arange(0, ids.shape[1], 1, { dtype: "int32" });
+    let x = this.characters.forward(ids).add(this.positions.forward(places));
+    x = this.dropout.forward(x);
+    for (const block of this.blocks) x = block.forward(x);
+    return this.head.forward(this.norm.forward(x));
+  }
+}
