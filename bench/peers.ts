@@ -1,0 +1,123 @@
+/** The programs that are measured, as child processes that answer requests. */
+import type { PeerName, Work } from "./works.ts";
+
+const here = (path: string) => new URL(`./peers/${path}`, import.meta.url).pathname;
+const threads = String(navigator.hardwareConcurrency);
+const oneThread = { OMP_NUM_THREADS: "1" };
+
+/** How a peer is started. */
+interface Recipe {
+  /** Tried in turn; the first that answers is it. */
+  readonly commands: (device: string) => readonly (readonly string[])[];
+  /** Environments to measure it in; the best counts. By default one, with all threads. */
+  readonly settings?: readonly Record<string, string>[];
+}
+
+const python = (file: string, ...args: string[]) =>
+  ["python3", "/usr/bin/python3"].map((command) => [command, here(file), ...args]);
+
+/** Without this package's configuration, so that what peers import stays out of its lock file. */
+const deno = (file: string) => [
+  [Deno.execPath(), "run", "-A", "--no-check", "--no-config", "--no-lock", here(file)],
+];
+
+const recipes: Record<PeerName | "netcl", Recipe> = {
+  netcl: { commands: (device) => [[Deno.execPath(), "run", "-A", here("netcl.ts"), device]] },
+  numpy: { commands: () => python("numpy_peer.py") },
+  torch: {
+    commands: (device) => python("torch_peer.py", device),
+    // Which is best depends on the work, and on what else the machine does.
+    settings: [{}, { OMP_WAIT_POLICY: "PASSIVE" }, oneThread],
+  },
+  onednn: { commands: () => [["sh", here("compiled.sh"), here("onednn.c"), "-ldnnl"]] },
+  machine: { commands: () => [["sh", here("compiled.sh"), here("machine.c")]] },
+  tfjs: { commands: () => deno("tfjs.ts") },
+  "jax-js": { commands: () => deno("jax.ts") },
+};
+
+/** The names of all peers. */
+export const peerNames = Object.keys(recipes).filter((name) => name !== "netcl") as PeerName[];
+
+/** What a peer says of a work: seconds or a count, or why it has none. */
+export interface Answer {
+  readonly work: string;
+  readonly value?: number;
+  readonly unit?: "s" | "count";
+  readonly error?: string;
+}
+
+async function* lines(stream: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string> {
+  let rest = "";
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    const parts = (rest + text).split("\n");
+    rest = parts.pop()!;
+    yield* parts.filter((line) => line.startsWith("{"));
+  }
+}
+
+/** A running peer. */
+export class Peer {
+  readonly #child: Deno.ChildProcess;
+  readonly #answers: AsyncGenerator<string>;
+  readonly #requests: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
+  readonly #complaints: Promise<string>;
+  /** What it calls itself, with its version. */
+  title = "";
+
+  constructor(command: readonly string[], env: Record<string, string>) {
+    const [program, ...args] = command;
+    this.#child = new Deno.Command(program!, {
+      args,
+      env: { OMP_NUM_THREADS: threads, OPENBLAS_NUM_THREADS: threads, ...env },
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    this.#answers = lines(this.#child.stdout);
+    this.#requests = this.#child.stdin.getWriter();
+    this.#complaints = new Response(this.#child.stderr).text();
+  }
+
+  /** Waits until it is loaded; throws what it said where it does not load. */
+  async ready(): Promise<this> {
+    this.title = (await this.#next() as { peer: string }).peer;
+    return this;
+  }
+
+  /** Measures a work. */
+  async measure(work: Work, samples: number, milliseconds: number): Promise<Answer> {
+    const request = [work.kind, work.size, samples, milliseconds, work.variant ?? ""].join(" ");
+    await this.#requests.write(new TextEncoder().encode(request.trim() + "\n"));
+    return await this.#next() as Answer;
+  }
+
+  async #next(): Promise<unknown> {
+    const { value, done } = await this.#answers.next();
+    if (!done) return JSON.parse(value);
+    throw new Error((await this.#complaints).trim().split("\n").at(-1) || "it ended early");
+  }
+
+  /** Ends it. */
+  async close(): Promise<void> {
+    await this.#requests.close();
+    await this.#child.status;
+  }
+}
+
+/**
+ * Starts a peer in each of its settings.
+ *
+ * @throws {Error} Where it is not installed or does not load; the message says why.
+ */
+export async function start(name: PeerName | "netcl", device: string): Promise<Peer[]> {
+  const { commands, settings = [{}] } = recipes[name];
+  let problem: unknown;
+  for (const command of commands(device)) {
+    try {
+      return await Promise.all(settings.map((env) => new Peer(command, env).ready()));
+    } catch (error) {
+      problem = error;
+    }
+  }
+  throw problem;
+}

@@ -1,0 +1,162 @@
+/** netcl itself, asked as its peers are: `deno run -A bench/peers/netcl.ts [DEVICE]`. */
+import {
+  Buffer,
+  compile,
+  device,
+  getPinnedPool,
+  manager,
+  nn,
+  noGrad,
+  optim,
+  profiler,
+  Tensor,
+} from "@netcl/netcl";
+import { type Countable, type Maker, type Runnable, serve } from "./serve.ts";
+
+const handle = manager.default(Deno.args[0] ?? "cl");
+const batches = 16;
+
+function sync(): void {
+  handle.queue?.finishSync();
+}
+
+function random(...shape: number[]): Tensor {
+  return noGrad(() => Tensor.rand(shape).sub(0.5).realize());
+}
+
+/** A function of random tensors, computed anew with every call. */
+function expression(shapes: number[][], fn: (...inputs: Tensor[]) => Tensor): Runnable {
+  const inputs = shapes.map((shape) => random(...shape));
+  const run = () => noGrad(() => fn(...inputs).realize().dispose());
+  return { run, sync, close: () => inputs.forEach((input) => input.dispose()) };
+}
+
+function convolutionBackward(batch: number): Runnable {
+  const x = random(batch, 16, 28, 28), w = random(32, 16, 3, 3);
+  x.requiresGrad = w.requiresGrad = true;
+  const gradient = Tensor.ones([batch, 32, 28, 28]).realize();
+  const run = () => {
+    using y = x.conv2d(w, { padding: 1 });
+    y.backward(gradient);
+    for (const input of [x, w]) {
+      input.grad!.realize();
+      input.grad!.dispose();
+      input.grad = null;
+    }
+  };
+  return { run, sync };
+}
+
+function mlp(): nn.Module {
+  return new nn.Sequential(
+    new nn.Linear(784, 256),
+    new nn.ReLU(),
+    new nn.Linear(256, 128),
+    new nn.ReLU(),
+    new nn.Linear(128, 10),
+  );
+}
+
+function cnn(): nn.Module {
+  return new nn.Sequential(
+    new nn.Conv2d(1, 16, 3, { padding: 1 }),
+    new nn.ReLU(),
+    new nn.Conv2d(16, 32, 3, { padding: 1 }),
+    new nn.ReLU(),
+    new nn.MaxPool2d(2),
+    new nn.Flatten(),
+    new nn.Linear(32 * 14 * 14, 10),
+  );
+}
+
+/** A training step with Adam; every call takes the next of a few batches. */
+function training(model: nn.Module, shape: number[], variant: string | undefined): Runnable {
+  const optimizer = new optim.Adam(model.parameters(), { lr: 1e-3 });
+  const step = (x: Tensor, y: Tensor): Tensor => {
+    const loss = model.forward(x).crossEntropy(y);
+    optimizer.zeroGrad();
+    loss.backward();
+    optimizer.step();
+    return loss;
+  };
+  const inputs = Array.from({ length: batches }, () => random(...shape));
+  const labels = inputs.map((_, batch) =>
+    Tensor.fromHost(Int32Array.from({ length: shape[0]! }, (_, i) => (7 * i + 3 * batch) % 10))
+  );
+  const call = variant === "compiled" ? compile(step) : step;
+  let made = 0;
+  const run = () => {
+    const batch = made++ % batches;
+    call(inputs[batch]!, labels[batch]!).realize().dispose();
+  };
+  return { run, sync, close: () => [...inputs, ...labels].forEach((tensor) => tensor.dispose()) };
+}
+
+/** A counter over one step, after enough of them for everything to be made. */
+function counted(counter: "kernels" | "nativeAllocs"): Maker {
+  return (size, variant): Countable => {
+    const { run, close } = training(mlp(), [size, 784], variant);
+    for (let step = 0; step < 20; step++) run();
+    const count = () => {
+      profiler.reset();
+      run();
+      sync();
+      return profiler.counters()[counter];
+    };
+    return { count, close: close! };
+  };
+}
+
+function adds(times: number): Runnable {
+  const y = random(64);
+  const run = () =>
+    noGrad(() => {
+      let x = y.add(y).realize();
+      for (let i = 1; i < times; i++) {
+        const next = x.add(y).realize();
+        x.dispose();
+        x = next;
+      }
+      x.dispose();
+    });
+  return { run, sync };
+}
+
+/** From pinned memory that holds the bytes already. */
+function upload(mebibytes: number): Runnable {
+  const { queue } = handle;
+  if (queue === null) throw new Error("not offered");
+  const source = getPinnedPool(queue).allocate(mebibytes * 2 ** 20);
+  const target = new Buffer(queue.context, source.nbytes);
+  const run = () => queue.write(target, source.view, { blocking: true }).release();
+  return { run, close: () => [source, target].forEach((owner) => owner[Symbol.dispose]()) };
+}
+
+using _active = device(handle);
+await serve(`netcl on ${handle.deviceName}`, {
+  matmul: (n) => expression([[n, n], [n, n]], (a, b) => a!.matmul(b!)),
+  chain: (n) =>
+    expression(
+      Array(5).fill([n]),
+      (a, b, c, d, e) => a!.mul(b!).add(c!).relu().mul(d!).sub(e!),
+    ),
+  gelu: (n) => expression([[n]], (x) => x!.gelu()),
+  sum: (n) => expression([[n]], (x) => x!.sum()),
+  softmax: (n) => expression([[n, n]], (x) => x!.softmax(1)),
+  layernorm: (n) => {
+    const layer = new nn.LayerNorm(n);
+    return expression([[n, n]], (x) => layer.forward(x!));
+  },
+  conv2d: (batch) =>
+    expression(
+      [[batch, 16, 28, 28], [32, 16, 3, 3]],
+      (x, w) => x!.conv2d(w!, { padding: 1 }),
+    ),
+  "conv2d-backward": convolutionBackward,
+  mlp: (batch, variant) => training(mlp(), [batch, 784], variant),
+  cnn: (batch, variant) => training(cnn(), [batch, 1, 28, 28], variant),
+  "mlp-kernels": counted("kernels"),
+  "mlp-allocations": counted("nativeAllocs"),
+  adds,
+  upload,
+});

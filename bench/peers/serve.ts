@@ -1,0 +1,89 @@
+/**
+ * What a peer in TypeScript does: it reads requests, `KIND SIZE SAMPLES MILLISECONDS [VARIANT]` a
+ * line, and answers each with a line of JSON, {work, value, unit}: the median seconds of a call, or a
+ * count. It keeps what the last request needed, for the next round asks for the same.
+ */
+import { createInterface } from "node:readline";
+import process from "node:process";
+
+/** A work, ready to run. */
+export interface Runnable {
+  readonly run: () => unknown;
+  /** Waits for what was run. */
+  readonly sync?: () => unknown;
+  readonly close?: () => void;
+}
+
+/** A work that is counted instead of timed. */
+export interface Countable {
+  readonly count: () => number;
+  readonly close?: () => void;
+}
+
+/** Makes a work of a size ready. */
+export type Maker = (
+  size: number,
+  variant: string | undefined,
+) => Runnable | Countable | Promise<Runnable | Countable>;
+
+async function repeat({ run, sync }: Runnable, calls: number): Promise<number> {
+  const began = performance.now();
+  for (let call = 0; call < calls; call++) {
+    const pending = run();
+    if (pending instanceof Promise) await pending;
+  }
+  await sync?.();
+  return (performance.now() - began) / calls;
+}
+
+/** The median seconds of a call over samples that each last at least so long. */
+async function time(work: Runnable, samples: number, milliseconds: number): Promise<number> {
+  const warm = performance.now() + 10 * milliseconds;
+  let best = Infinity;
+  do best = Math.min(best, await repeat(work, 1)); while (performance.now() < warm);
+  const calls = Math.max(1, Math.min(100_000, Math.ceil(milliseconds / best)));
+  const times: number[] = [];
+  while (times.length < samples) times.push(await repeat(work, calls));
+  return times.sort((a, b) => a - b)[samples >> 1]! / 1e3;
+}
+
+function print(answer: Record<string, unknown>): void {
+  console.log(JSON.stringify(answer));
+}
+
+/** Answers requests until there are no more. */
+export async function serve(peer: string, makers: Record<string, Maker>): Promise<never> {
+  print({ peer });
+  let ready = ["", { run: () => {} }] as [key: string, work: Runnable | Countable];
+  for await (const line of createInterface({ input: process.stdin })) {
+    const [kind, size, samples, milliseconds, variant] = line.split(" ");
+    const make = makers[kind!];
+    const key = `${kind} ${size} ${variant}`;
+    try {
+      if (make === undefined) throw new Error("not offered");
+      if (ready[0] !== key) {
+        ready[1].close?.();
+        ready = ["", { run: () => {} }];
+        ready = [key, await make(Number(size), variant)];
+      }
+      const work = ready[1];
+      if ("count" in work) print({ work: key, value: work.count(), unit: "count" });
+      else {
+        const value = await time(work, Number(samples), Number(milliseconds));
+        print({ work: key, value, unit: "s" });
+      }
+    } catch (error) {
+      print({ work: key, error: error instanceof Error ? error.message : String(error) });
+    }
+  }
+  Deno.exit(0); // some peers keep workers, which would keep the process
+}
+
+/** Numbers in [-0.5, 0.5), the same for a seed. */
+export function randomNumbers(count: number, seed = 1): Float32Array<ArrayBuffer> {
+  let state = seed >>> 0;
+  return Float32Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32 - 0.5;
+  });
+}

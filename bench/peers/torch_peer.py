@@ -1,0 +1,136 @@
+"""PyTorch, eager: `torch_peer.py gpu` takes the CUDA device, anything else the processor."""
+
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+from serve import serve
+from torch import nn
+
+gpu = sys.argv[1:] == ["gpu"]
+device = "cuda" if gpu else "cpu"
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+torch.backends.cuda.matmul.allow_tf32 = False  # float32 is what netcl computes
+
+
+def uniform(*shape):
+    return torch.rand(*shape, device=device) - 0.5
+
+
+def without_grad(run):
+    def wrapped():
+        with torch.no_grad():
+            return run()
+
+    return wrapped
+
+
+def matmul(n):
+    a, b, out = uniform(n, n), uniform(n, n), uniform(n, n)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def chain(n):
+    a, b, c, d, e = (uniform(n) for _ in range(5))
+    return without_grad(lambda: torch.relu(a * b + c) * d - e)
+
+
+def gelu(n):
+    x = uniform(n)
+    return lambda: F.gelu(x, approximate="tanh")
+
+
+def total(n):
+    x = uniform(n)
+    return lambda: x.sum()
+
+
+def softmax(n):
+    x = uniform(n, n)
+    return lambda: F.softmax(x, 1)
+
+
+def layernorm(n):
+    x, gain, bias = uniform(n, n), uniform(n), uniform(n)
+    return lambda: F.layer_norm(x, (n,), gain, bias)
+
+
+def conv2d(batch):
+    x, w = uniform(batch, 16, 28, 28), uniform(32, 16, 3, 3)
+    return without_grad(lambda: F.conv2d(x, w, padding=1))
+
+
+def conv2d_backward(batch):
+    x = uniform(batch, 16, 28, 28).requires_grad_()
+    w = uniform(32, 16, 3, 3).requires_grad_()
+    y = F.conv2d(x, w, padding=1)
+    ones = torch.ones_like(y)
+    return lambda: torch.autograd.grad(y, (x, w), ones, retain_graph=True)
+
+
+def training(model, *shape):
+    model.to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, foreach=True)
+    inputs = uniform(16, *shape)
+    labels = torch.randint(0, 10, (16, shape[0]), device=device)
+    made = [0]
+
+    def run():
+        batch = made[0] % 16
+        made[0] += 1
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(model(inputs[batch]), labels[batch]).backward()
+        optimizer.step()
+
+    return run
+
+
+def mlp(batch):
+    layers = nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)
+    return training(nn.Sequential(*layers), batch, 784)
+
+
+def cnn(batch):
+    features = nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU()
+    head = nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 14 * 14, 10)
+    return training(nn.Sequential(*features, *head), batch, 1, 28, 28)
+
+
+def adds(times):
+    y = uniform(64)
+
+    def run():
+        x = y
+        for _ in range(times):
+            x = x + y
+        return x
+
+    return without_grad(run)
+
+
+def upload(mebibytes):
+    source = torch.empty(mebibytes << 18).fill_(1)
+    source = source.pin_memory() if gpu else source
+    target = torch.empty_like(source, device=device)
+    return lambda: target.copy_(source, non_blocking=True)
+
+
+serve(
+    f"PyTorch {torch.__version__} on {torch.cuda.get_device_name() if gpu else 'the processor'}",
+    {
+        "matmul": matmul,
+        "chain": chain,
+        "gelu": gelu,
+        "sum": total,
+        "softmax": softmax,
+        "layernorm": layernorm,
+        "conv2d": conv2d,
+        "conv2d-backward": conv2d_backward,
+        "mlp": mlp,
+        "cnn": cnn,
+        "adds": adds,
+        "upload": upload,
+    },
+    torch.cuda.synchronize if gpu else lambda: None,
+)

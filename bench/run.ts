@@ -1,0 +1,130 @@
+/**
+ * `deno task bench`: netcl beside its peers, in turn and in the same run. Prints a table of medians,
+ * the ratios to the peers and whether the targets are met; peers that are not installed are left out
+ * and named. What a shared machine does besides shows in the load that is printed.
+ */
+import { parseArgs } from "node:util";
+import { type Peer, peerNames, start } from "./peers.ts";
+import { judgeAll, type Row, table } from "./report.ts";
+import { type DeviceClass, nameOf, type PeerName, type Work, works } from "./works.ts";
+
+const help = `deno task bench [options]
+  --only A,B     works whose names begin with one of these, such as matmul,"mlp 64"
+  --peers A,B    these peers only (${peerNames.join(", ")})
+  --device D     cl (the default), cpu (the built-in backend) or gpu
+  --json FILE    writes what was measured
+  --quick        fewer and shorter samples`;
+
+type Who = PeerName | "netcl";
+
+interface Options {
+  readonly only: readonly string[];
+  readonly peers: readonly PeerName[];
+  readonly device: DeviceClass;
+  readonly json: string | undefined;
+  readonly quick: boolean;
+}
+
+function parseOptions(args: string[]): Options | null {
+  const string = { type: "string" } as const, boolean = { type: "boolean" } as const;
+  const options = { only: string, peers: string, device: string, json: string };
+  const { values } = parseArgs({ args, options: { ...options, quick: boolean, help: boolean } });
+  if (values.help === true) return null;
+  const { only, peers, device = "cl", json, quick = false } = values;
+  if (device !== "cl" && device !== "cpu" && device !== "gpu") {
+    throw new TypeError(`Cannot measure on --device ${device}: write cl, cpu or gpu`);
+  }
+  const wanted = peers?.split(",") ?? peerNames;
+  const unknown = wanted.find((name) => !peerNames.includes(name as PeerName));
+  if (unknown !== undefined) {
+    throw new TypeError(`Cannot ask peer "${unknown}": there are ${peerNames.join(", ")}`);
+  }
+  return { only: only?.split(",") ?? [""], peers: wanted as PeerName[], device, json, quick };
+}
+
+/** Starts netcl and the peers that there are; says which are left out. */
+async function startAll({ peers, device }: Options): Promise<Map<Who, Peer[]>> {
+  const running = new Map<Who, Peer[]>([["netcl", await start("netcl", device)]]);
+  // On a GPU only those that compute there are comparable.
+  for (const name of device === "gpu" ? peers.filter((peer) => peer === "torch") : peers) {
+    try {
+      running.set(name, await start(name, device));
+    } catch (error) {
+      console.log(`left out: ${name}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  for (const [name, [peer]] of running) console.log(`${name}: ${peer!.title}`);
+  return running;
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1]!;
+}
+
+/** One work, in rounds that begin with another peer each. */
+async function measure(work: Work, running: Map<Who, Peer[]>, quick: boolean): Promise<Row> {
+  const [rounds, samples, milliseconds] = quick ? [3, 3, 3] : [5, 7, 8];
+  let lanes = [...running].flatMap(([who, peers]) => peers.map((peer) => ({ who, peer })))
+    .map((lane) => ({ ...lane, times: [] as number[] }));
+  const measured = [...lanes];
+  for (let round = 0; round < rounds; round++) {
+    for (const lane of [...lanes.slice(round), ...lanes.slice(0, round)]) {
+      const { value, error } = await lane.peer.measure(work, samples, milliseconds);
+      if (value !== undefined) lane.times.push(value);
+      else lanes = lanes.filter((other) => other !== lane);
+      if (error !== undefined && error !== "not offered") {
+        console.log(`${lane.who} fails at ${nameOf(work)}: ${error}`);
+      }
+    }
+  }
+  const values: Row["values"] = {};
+  for (const { who, times } of measured) {
+    if (times.length > 0) values[who] = Math.min(values[who] ?? Infinity, median(times));
+  }
+  return { work, values };
+}
+
+function load(): string {
+  const [one, five] = Deno.loadavg();
+  return `load ${one!.toFixed(1)} (1 min), ${five!.toFixed(1)} (5 min) on ` +
+    `${navigator.hardwareConcurrency} cores`;
+}
+
+async function run(options: Options): Promise<void> {
+  const { only, device, json, quick } = options;
+  const before = load();
+  const chosen = works.filter((work) =>
+    (work.devices ?? [device]).includes(device) &&
+    only.some((prefix) => nameOf(work).startsWith(prefix))
+  );
+  const running = await startAll(options);
+  console.log(`at the start: ${before}\n`);
+  const rows: Row[] = [];
+  for (const work of chosen) {
+    rows.push(await measure(work, running, quick));
+    console.error(`${rows.length}/${chosen.length} ${nameOf(work)}`);
+  }
+  const peers = [...running.keys()].filter((who) => who !== "netcl");
+  console.log(table(rows, peers, device));
+  console.log(`\nat the end: ${load()}`);
+  if (json !== undefined) {
+    const titles = Object.fromEntries([...running].map(([who, [peer]]) => [who, peer!.title]));
+    const results = rows.map((row) => ({
+      work: nameOf(row.work),
+      unit: row.work.unit,
+      figures: Object.fromEntries(
+        Object.entries(row.values).map(([who, value]) => [who, row.work.figure(value)]),
+      ),
+      verdicts: judgeAll(row, device),
+    }));
+    const record = { date: new Date().toISOString(), device, quick, before, titles, results };
+    await Deno.writeTextFile(json, JSON.stringify(record, null, 2));
+  }
+  await Promise.all([...running.values()].flat().map((peer) => peer.close()));
+}
+
+if (import.meta.main) {
+  const options = parseOptions(Deno.args);
+  if (options === null) console.log(help);
+  else await run(options);
+}
