@@ -56,6 +56,11 @@ export const environmentVariables = {
     default: "0",
     description: "Whether every operation runs at once, by itself",
   },
+  NETCL_CPU: {
+    values: "fast, reference",
+    default: "fast",
+    description: "How the built-in CPU backend computes: at best speed, or plainly",
+  },
   NETCL_CACHE_DIR: {
     values: "a folder, or off",
     default: "netcl in the user's cache folder",

@@ -3,6 +3,7 @@ import { accumulatorType, emitRow, Emitter, openLoop, type Parameter } from "../
 import { opCode } from "../graph/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../graph/kernel.ts";
 import { stridesOf } from "../graph/shape.ts";
+import { emitContraction } from "./contraction.ts";
 import { literal, loadText, scriptDialect, storeText } from "./dialect.ts";
 
 /** A kernel's body: buffers are `a0...` and `o0...`, scalars `p0...`. */
@@ -15,20 +16,12 @@ export interface GeneratedScript {
 export function generateScript(kernel: LoopKernel): GeneratedScript {
   const dialect = scriptDialect((r) => accumulatorType(kernel, r));
   const emitter = new Emitter(kernel, dialect);
-  for (const s of kernel.outer) openLoop(emitter, dialect, s);
-  if (kernel.contraction) {
-    const c = kernel.contraction;
-    emitter.line(`let acc = ${literal(0, c.dtype)};`);
-    for (const s of c.k) openLoop(emitter, dialect, s);
-    const a = loadText(`a${c.a.input}`, c.a.dtype, emitter.form(c.a.form));
-    const b = loadText(`a${c.b.input}`, c.b.dtype, emitter.form(c.b.form));
-    const product = dialect.primitive("mul", [a, b], c.dtype, c.dtype);
-    emitter.line(`acc = ${dialect.primitive("add", ["acc", product], c.dtype, c.dtype)};`);
-    for (const _ of c.k) emitter.close();
-    emitter.declare(emitter.needs(kernel.outputs.map((o) => o.expr)).row);
-    kernel.outputs.forEach((_, o) => emitter.store(o));
-  } else emitRow(emitter, dialect);
-  for (const _ of kernel.outer) emitter.close();
+  if (kernel.contraction) emitContraction(emitter, dialect);
+  else {
+    for (const s of kernel.outer) openLoop(emitter, dialect, s);
+    emitRow(emitter, dialect);
+    for (const _ of kernel.outer) emitter.close();
+  }
   return { body: emitter.lines.join("\n"), parameters: emitter.parameters };
 }
 

@@ -1,6 +1,7 @@
 /**
- * The built-in backend: no driver, no native code. It runs the kernels that OpenCL would run, written
- * out as JavaScript over typed arrays, one after another, as they are launched.
+ * The built-in backend: it needs no driver. It runs the kernels that OpenCL would run, written out as
+ * JavaScript over typed arrays, one after another, as they are launched; what multiplies large
+ * matrices is its engine's choice.
  */
 import { setImmediate } from "node:timers";
 import { DeviceMemory, type HostBuffer, HostPool, registerDeviceMemory } from "../../memory/mod.ts";
@@ -20,6 +21,10 @@ import { opName, type Parameter } from "../graph/emit.ts";
 import type { Kernel } from "../graph/kernel.ts";
 import { indexError } from "../index_error.ts";
 import { type GeneratedScript, generateScript, generateSpecialScript } from "./codegen.ts";
+import { chooseEngine, type Engine } from "./engine.ts";
+import { type GemmHost, gemmRunner } from "./gemm_runner.ts";
+import { referenceRunner } from "./reference.ts";
+import type { Runner } from "./runner.ts";
 import * as scalar from "./scalar.ts";
 
 const TURN_MS = 10;
@@ -30,7 +35,7 @@ type Compiled = (
   parameters: readonly (number | bigint)[],
 ) => void;
 
-/** Runs kernels as generated JavaScript. */
+/** Runs kernels on the host. */
 export class CPUBackend implements Backend {
   readonly name = "cpu";
   readonly device: DeviceHandle;
@@ -40,12 +45,15 @@ export class CPUBackend implements Backend {
     unifiedMemory: true,
   };
   readonly memory: DeviceMemory<HostBuffer>;
+  /** What computes: chosen by NETCL_CPU and by what the system has. */
+  readonly engine: Engine;
   readonly #compiled = new Map<string, Compiled>();
   #error: RangeError | null = null;
   #turned = 0;
 
-  constructor(device: DeviceHandle) {
+  constructor(device: DeviceHandle, engine: Engine = chooseEngine()) {
     this.device = device;
+    this.engine = engine;
     this.memory = new DeviceMemory(new HostPool(), { name: device.deviceName });
     registerDeviceMemory(device, this.memory);
     installLifecycle();
@@ -90,39 +98,73 @@ export class CPUBackend implements Backend {
   }
 
   #launch(kernel: Kernel): Launch {
-    const special = kernel.kind === "special";
-    const script = special ? generateSpecialScript(kernel) : generateScript(kernel);
-    const compiled = this.#compile(script, kernel.inputs.length);
-    const outputs = special ? [kernel.output] : kernel.outputs;
+    const runner = this.#runner(kernel);
+    const outputs = kernel.kind === "special" ? [kernel.output] : kernel.outputs;
     const bytes = outputs.reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
     return {
       name: kernel.label,
-      source: script.body,
+      source: runner.source,
       bytes,
       run: (reads, writes) => {
-        compiled(
+        runner.run(
           reads.map((block, k) => viewOf(block, kernel.inputs[k]!)),
           writes.map((block, k) => viewOf(block, outputs[k]!.dtype)),
-          script.parameters.map(parameterValue),
         );
         countLaunch(bytes);
       },
     };
   }
 
+  #runner(kernel: Kernel): Runner {
+    const { isReference, gemm } = this.engine;
+    if (isReference) {
+      return referenceRunner(kernel, (value, size, op) => this.#checkedIndex(value, size, op));
+    }
+    const fast = gemm && kernel.kind === "loop" && gemmRunner(kernel, gemm, this.#host);
+    return fast || this.#script(kernel);
+  }
+
+  readonly #host: GemmHost = {
+    compile: (kernel) => this.#script(kernel),
+    withScratch: (dtype, size, use) => {
+      const nbytes = size * dtypes[dtype].bytes;
+      const block = this.memory.allocate(nbytes, { label: "matmul scratch" });
+      try {
+        use(viewOf(block, dtype));
+      } finally {
+        block.release();
+      }
+    },
+  };
+
+  #script(kernel: Kernel): Runner {
+    const script = kernel.kind === "special"
+      ? generateSpecialScript(kernel)
+      : generateScript(kernel);
+    const compiled = this.#compile(script, kernel.inputs.length);
+    return {
+      source: script.body,
+      run: (inputs, outputs) => compiled(inputs, outputs, script.parameters.map(parameterValue)),
+    };
+  }
+
   #compile(script: GeneratedScript, inputs: number): Compiled {
     const known = this.#compiled.get(script.body);
     if (known) return known;
-    const compiled = compile(script, inputs, this.#checkedIndex);
+    const compiled = compile(
+      script,
+      inputs,
+      (value, size, op) => this.#checkedIndex(value, size, opName(op)),
+    );
     countBuild();
     this.#compiled.set(script.body, compiled);
     return compiled;
   }
 
   /** An index out of range is remembered, and thrown at the next read, as on a device. */
-  readonly #checkedIndex = (value: number, size: number, op: number): number => {
+  readonly #checkedIndex = (value: number, size: number, op: string): number => {
     if (value >= 0 && value < size) return value;
-    this.#error ??= indexError(opName(op), value, size);
+    this.#error ??= indexError(op, value, size);
     return 0;
   };
 
