@@ -58,7 +58,7 @@ export async function serve(peer: string, makers: Record<string, Maker>): Promis
   for await (const line of createInterface({ input: process.stdin })) {
     const [kind, size, samples, milliseconds, variant] = line.split(" ");
     const make = makers[kind!];
-    const key = `${kind} ${size} ${variant}`;
+    const key = [kind, size, variant].join(" ").trim();
     try {
       if (make === undefined) throw new Error("not offered");
       if (ready[0] !== key) {
