@@ -15,6 +15,7 @@ export {
   DeviceManager,
   type DType,
   InterruptedError,
+  interruptible,
   interruptSignal,
   manager,
   Node,

@@ -36,6 +36,7 @@ export type { Shape } from "./graph/shape.ts";
 export {
   configureSignals,
   InterruptedError,
+  interruptible,
   interruptSignal,
   rearm,
   shutdown,

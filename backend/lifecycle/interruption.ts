@@ -136,6 +136,14 @@ export function deliver(): InterruptedError {
  *
  * @param wait What is waited for. It goes on by itself when the result rejects early.
  * @returns Settles as `wait` does, or rejects with an {@linkcode InterruptedError}.
+ *
+ * @example A download that Ctrl+C ends
+ * ```ts
+ * import { interruptible } from "@netcl/netcl/backend";
+ *
+ * const response = await interruptible(fetch("data:,weights"));
+ * console.assert(await response.text() === "weights");
+ * ```
  */
 export function interruptible<T>(wait: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {

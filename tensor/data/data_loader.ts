@@ -1,4 +1,9 @@
-import { type DeviceHandle, manager } from "../../backend/engine.ts";
+import {
+  type DeviceHandle,
+  interruptible,
+  interruptSignal,
+  manager,
+} from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
 import type { Dataset, Field } from "./dataset.ts";
@@ -27,7 +32,8 @@ export interface DataLoaderOptions {
  * begins. The next batches are read ahead while the present one is worked on.
  *
  * The tensors belong to the caller, who may `dispose()` them. A pass that ends early gives back
- * what it had read ahead.
+ * what it had read ahead. Ctrl+C ends the wait for a batch with an `InterruptedError`, however
+ * long the dataset takes.
  *
  * @example One pass
  * ```ts
@@ -97,9 +103,15 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
       }
     };
     try {
-      for (readAhead(); ahead.length > 0; readAhead()) yield await ahead.shift()!;
+      for (readAhead(); ahead.length > 0; readAhead()) {
+        const batch = await interruptible(ahead[0]!);
+        ahead.shift(); // not before: a batch that arrives after Ctrl+C is given back too
+        yield batch;
+      }
     } finally {
-      await disposeAll(ahead);
+      // Ctrl+C waits for no dataset: what still arrives is given back by itself.
+      const givenBack = disposeAll(ahead);
+      if (!interruptSignal.aborted) await interruptible(givenBack);
     }
   }
 

@@ -1,11 +1,17 @@
 import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { manager, withDevice } from "../../../backend/mod.ts";
+import {
+  beginInterruption,
+  completeInterruption,
+  resetInterruption,
+} from "../../../backend/lifecycle/interruption.ts";
+import { InterruptedError, manager, withDevice } from "../../../backend/mod.ts";
 import { memory } from "../../../memory/mod.ts";
 import {
   DataLoader,
   type DataLoaderOptions,
   type Dataset,
+  type Field,
   TensorDataset,
 } from "../../../tensor/data/mod.ts";
 import { manualSeed, type Tensor } from "../../../tensor/mod.ts";
@@ -154,6 +160,87 @@ Deno.test("a sample that cannot be read is an error in its turn", async () => {
       "no disk",
     ));
   assertEquals(seen, [0, 1, 2, 3]);
+});
+
+/** A dataset that answers when it is told to, and the answers that it owes. */
+function slow(length: number): { dataset: Dataset; owed: PromiseWithResolvers<Field[]>[] } {
+  const owed: PromiseWithResolvers<Field[]>[] = [];
+  const get = (): Promise<Field[]> => {
+    owed.push(Promise.withResolvers());
+    return owed.at(-1)!.promise;
+  };
+  return { dataset: { length, get }, owed };
+}
+
+function interrupt(): void {
+  beginInterruption();
+  completeInterruption();
+}
+
+testOnBackends("Ctrl+C ends the wait for a dataset, and what arrives later is given back", async (
+  backend,
+) => {
+  const device = manager.default(backend);
+  const { dataset, owed } = slow(4);
+  const sample = [{ data: new Float32Array(1000), shape: [1000] }];
+  await withDevice(device, async () => {
+    await pass(new DataLoader(numbers(4)));
+    const before = memory.stats(device).currentAllocated;
+    const iterator = new DataLoader(dataset, { prefetch: 3 })[Symbol.asyncIterator]();
+    const wait = iterator.next();
+    assertEquals(owed.length, 4);
+    try {
+      interrupt();
+      await assertRejects(() => wait, InterruptedError);
+      assertEquals(await iterator.next(), { done: true, value: undefined });
+    } finally {
+      resetInterruption();
+    }
+    owed.slice(1).forEach(({ resolve }) => resolve(sample));
+    owed[0]!.reject(new Error("broken off")); // tells nobody, and is no unhandled rejection
+    await new Promise((resolve) => setTimeout(resolve));
+    assertEquals(memory.stats(device).currentAllocated, before);
+  });
+});
+
+Deno.test("a pass that Ctrl+C ends elsewhere does not wait for the dataset either", async () => {
+  const { dataset, owed } = slow(3);
+  await withDevice("cpu", async () => {
+    const iterator = new DataLoader(dataset)[Symbol.asyncIterator]();
+    const first = iterator.next();
+    owed[0]!.resolve([{ data: Int32Array.of(1), shape: [] }]);
+    (await first).value!.forEach((tensor) => tensor.dispose());
+    try {
+      interrupt();
+      assertEquals(await iterator.return!(), { done: true, value: undefined });
+    } finally {
+      resetInterruption();
+    }
+  });
+});
+
+Deno.test("a program that waits for a dataset ends at Ctrl+C", async () => {
+  const code = `
+    import { DataLoader, InterruptedError, Tensor, withDevice } from "${
+    import.meta.resolve("../../../mod.ts")
+  }";
+    const get = () => new Promise(() => setTimeout(() => {}, 60_000));
+    await withDevice("cpu", async () => {
+      Tensor.ones([1]).realize(); // from the first use of a device on, netcl listens for signals
+      const iterator = new DataLoader({ length: 9, get })[Symbol.asyncIterator]();
+      const wait = iterator.next();
+      console.log("waiting");
+      await wait.catch((error) => console.log(error instanceof InterruptedError));
+    });
+    Deno.exit(7);`;
+  const args = ["eval", "--quiet", code];
+  const child = new Deno.Command(Deno.execPath(), { args, stdout: "piped" }).spawn();
+  let out = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    out += text;
+    if (out === "waiting\n") child.kill("SIGINT");
+  }
+  assertEquals([out, (await child.status).code], ["waiting\ntrue\n", 7]);
 });
 
 Deno.test("collate makes the fields of a batch", async () => {
