@@ -44,13 +44,6 @@ class Block extends nn.Module {
   }
 }
 
-/** Small at first, so that neither characters nor places drown what is learned of the other. */
-function smallEmbedding(count: number, width: number): nn.Embedding {
-  const embedding = new nn.Embedding(count, width);
-  embedding.weight = nn.parameter(nn.init.normal([count, width], 0, 0.02));
-  return embedding;
-}
-
 /**
  * A decoder-only transformer: ids of characters (N, L) give, at every position, the logits of the
  * character that comes next, (N, L, characters).
@@ -68,8 +61,8 @@ export class Transformer extends nn.Module {
     super();
     const { characters, context, width, layers, dropout } = size;
     this.size = size;
-    this.characters = smallEmbedding(characters, width);
-    this.positions = smallEmbedding(context, width);
+    this.characters = new nn.Embedding(characters, width);
+    this.positions = new nn.Embedding(context, width);
     this.dropout = new nn.Dropout(dropout);
     this.blocks = Array.from({ length: layers }, () => new Block(size));
     this.norm = new nn.LayerNorm(width);
