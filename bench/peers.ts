@@ -29,7 +29,10 @@ const recipes: Record<PeerName | "netcl", Recipe> = {
     // Which is best depends on the work, and on what else the machine does.
     settings: [{}, { OMP_WAIT_POLICY: "PASSIVE" }, oneThread],
   },
-  onednn: { commands: () => [["sh", here("compiled.sh"), here("onednn.c"), "-ldnnl"]] },
+  onednn: {
+    commands: () => [["sh", here("compiled.sh"), here("onednn.c"), "-ldnnl"]],
+    settings: [{}, { OMP_WAIT_POLICY: "PASSIVE" }],
+  },
   machine: { commands: () => [["sh", here("compiled.sh"), here("machine.c")]] },
   tfjs: { commands: () => deno("tfjs.ts") },
   "jax-js": { commands: () => deno("jax.ts") },
@@ -68,7 +71,7 @@ export class Peer {
     const [program, ...args] = command;
     this.#child = new Deno.Command(program!, {
       args,
-      env: { OMP_NUM_THREADS: threads, OPENBLAS_NUM_THREADS: threads, ...env },
+      env: { NO_COLOR: "1", OMP_NUM_THREADS: threads, OPENBLAS_NUM_THREADS: threads, ...env },
       stdin: "piped",
       stdout: "piped",
       stderr: "piped",
@@ -84,17 +87,23 @@ export class Peer {
     return this;
   }
 
-  /** Measures a work. */
+  /** Measures a work; a peer that has ended answers with an error. */
   async measure(work: Work, samples: number, milliseconds: number): Promise<Answer> {
     const request = [work.kind, work.size, samples, milliseconds, work.variant ?? ""].join(" ");
-    await this.#requests.write(new TextEncoder().encode(request.trim() + "\n"));
-    return await this.#next() as Answer;
+    try {
+      await this.#requests.write(new TextEncoder().encode(request.trim() + "\n"));
+      return await this.#next() as Answer;
+    } catch (error) {
+      return { work: work.kind, error: error instanceof Error ? error.message : String(error) };
+    }
   }
 
   async #next(): Promise<unknown> {
     const { value, done } = await this.#answers.next();
     if (!done) return JSON.parse(value);
-    throw new Error((await this.#complaints).trim().split("\n").at(-1) || "it ended early");
+    const complaints = (await this.#complaints).trim().split("\n");
+    const telling = complaints.find((line) => /error:/i.test(line)) ?? complaints.at(-1);
+    throw new Error(telling || "it ended early");
   }
 
   /** Ends it. */

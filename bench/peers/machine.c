@@ -23,8 +23,9 @@ static void multiply(void) {
   {
     vector a = {1.f}, b = {.5f}, r[CHAINS];
     for (int i = 0; i < CHAINS; i++) r[i] = a + (float)i;
+    const long passes = count / omp_get_num_threads();
     // Not to be folded: each pass must wait for the last.
-    for (long k = 0; k < count / omp_get_num_threads(); k++) {
+    for (long k = 0; k < passes; k++) {
       __asm__ volatile("" : "+m"(sink));
       for (int i = 0; i < CHAINS; i++) r[i] = r[i] * b + a;
     }
