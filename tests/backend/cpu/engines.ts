@@ -1,0 +1,94 @@
+/** The engines of the CPU backend side by side, on the same graphs. */
+import { assertEquals } from "@std/assert";
+import { withBlock } from "../../../backend/realize.ts";
+import { systemBLAS } from "../../../backend/cpu/blas.ts";
+import { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
+import {
+  type Engine,
+  engineWith,
+  referenceEngine,
+  scriptEngine,
+} from "../../../backend/cpu/engine.ts";
+import type { Gemm, Matrix } from "../../../backend/cpu/gemm.ts";
+import { DeviceHandle } from "../../../backend/device_handle.ts";
+import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dtype.ts";
+import type { Tensor } from "../../../mod.ts";
+import "../../opencl.ts";
+
+/** A backend that computes in one way, whatever the system has. */
+export function backendWith(engine: Engine): CPUBackend {
+  return new CPUBackend(DeviceHandle.forCPU(), engine);
+}
+
+/** The plain evaluator. */
+export const reference = backendWith(referenceEngine);
+
+const blas = systemBLAS();
+
+/** The BLAS of this machine, or null. */
+export const blasBackend = blas && backendWith(engineWith(blas));
+
+/** Products by plain loops, however small: they show that the matrices were found where they are. */
+const loops: Gemm = {
+  name: "loops",
+  types: new Set(["float32", "float64"]),
+  least: 1,
+  multiply({ m, n, k, a, b, c }) {
+    const at = ({ isTransposed, offset, leading }: Matrix, i: number, j: number): number =>
+      offset + (isTransposed ? j * leading + i : i * leading + j);
+    for (let i = 0; i < m; i++) {
+      for (let j = 0; j < n; j++) {
+        let sum = 0;
+        for (let l = 0; l < k; l++) {
+          sum += Number(a.data[at(a, i, l)]) * Number(b.data[at(b, l, j)]);
+        }
+        c.data[at(c, i, j)] = sum;
+      }
+    }
+  },
+};
+
+/** What is held against the reference, by name. */
+export const fast: readonly CPUBackend[] = [
+  backendWith(scriptEngine),
+  backendWith(engineWith(loops)),
+  ...(blasBackend ? [blasBackend] : []),
+];
+
+/** The elements of a tensor that is not in memory yet, as one backend computes them. */
+export function compute(backend: CPUBackend, tensor: Tensor): (number | bigint)[] {
+  return withBlock(backend, tensor.node, (block) => {
+    const { view, bytes } = dtypes[tensor.dtype];
+    const raw = new Uint8Array(tensor.size * bytes);
+    backend.readSync(block, raw);
+    const elements = [...view(raw.buffer, 0, tensor.size) as Iterable<number | bigint>];
+    return tensor.dtype === "bfloat16"
+      ? elements.map((e) => fromBfloat16Bits(Number(e)))
+      : elements;
+  });
+}
+
+const precision: Partial<Record<DType, number>> = {
+  float32: 2e-6,
+  float64: 1e-13,
+  float16: 2e-3,
+  bfloat16: 1e-2,
+};
+
+/** Fails where an engine differs from the reference by more than the order of a sum explains. */
+export function assertAgree(make: () => Tensor): void {
+  using expected = make();
+  const wanted = compute(reference, expected);
+  for (const backend of fast) {
+    using tensor = make();
+    const found = compute(backend, tensor);
+    assertEquals(found.length, wanted.length);
+    const scale = Math.max(1, ...wanted.map((e) => Math.abs(Number(e))).filter(Number.isFinite));
+    const slack = scale * (precision[tensor.dtype] ?? 0);
+    found.forEach((value, k) => {
+      const same = Object.is(value, wanted[k]) || value === wanted[k] ||
+        Math.abs(Number(value) - Number(wanted[k])) <= slack;
+      assertEquals(same ? wanted[k] : value, wanted[k], `${backend.engine.name}: element ${k}`);
+    });
+  }
+}

@@ -1,0 +1,172 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import fc from "fast-check";
+import { chooseEngine } from "../../../backend/cpu/engine.ts";
+import { applyPrimitive } from "../../../backend/cpu/reference_primitives.ts";
+import { accepts, primitives, renderJS } from "../../../backend/graph/primitives.ts";
+import * as scalar from "../../../backend/cpu/scalar.ts";
+import { type DType, nn, Tensor, withDevice } from "../../../mod.ts";
+import { assertAgree, compute, reference } from "./engines.ts";
+
+const dtypes = ["float32", "float64", "bfloat16", "int32", "int64", "uint8", "bool"] as const;
+const numbers = [0, -0, 1, -1, 2, 3, -7, 0.5, -2.5, 100, 1e10, NaN, Infinity, -Infinity];
+const whole = numbers.filter(Number.isInteger);
+
+/** The operands that a type has, from few numbers. */
+function operandsOf(dtype: DType): (number | bigint)[] {
+  if (dtype === "float64" || dtype === "float32" || dtype === "bfloat16") return numbers;
+  if (dtype === "int64") return whole.map(BigInt);
+  if (dtype === "bool") return [0, 1];
+  return whole.map((n) => dtype === "uint8" ? n & 255 : n | 0);
+}
+
+Deno.test("every scalar function of the reference agrees with its generated text", () => {
+  const names = Object.keys(scalar).join();
+  for (const [name, { arity, result }] of Object.entries(primitives)) {
+    for (const dtype of dtypes.filter((d) => accepts(name, d))) {
+      const type = result === "bool" ? "bool" : dtype;
+      const parameters = ["a", "b", "c"].slice(0, arity);
+      const text = renderJS(name, parameters, dtype, type);
+      const generated = new Function(
+        "scalar",
+        `const { ${names} } = scalar;
+        return (${parameters}) => ${text};`,
+      )(scalar) as (...operands: unknown[]) => unknown;
+      for (const a of name === "where" ? [0, 1] : operandsOf(dtype)) {
+        for (const b of operandsOf(dtype)) {
+          const operands = [a, b, operandsOf(dtype)[1]!];
+          const found = applyPrimitive(name, operands, dtype, type);
+          const message = `${name}(${operands}) of ${dtype}`;
+          assertEquals(`${found}`, `${generated(...operands.slice(0, arity))}`, message);
+        }
+      }
+    }
+  }
+});
+
+Deno.test("the reference knows no function that there is not", () => {
+  assertThrows(() => applyPrimitive("nothing", [1], "float32", "float32"), Error, "nothing");
+  assertThrows(() => applyPrimitive("exp", [1n], "int64", "int64"), Error, "int64");
+});
+
+type Step = (t: Tensor, other: Tensor) => Tensor;
+
+/** What may follow each other in a random graph of matrices. */
+const steps: Readonly<Record<string, Step>> = {
+  add: (t, o) => t.add(o),
+  mul: (t, o) => t.mul(o),
+  sub: (t, o) => t.sub(o),
+  maximum: (t, o) => t.maximum(o),
+  neg: (t) => t.neg(),
+  "a third": (t) => t.cast("float32").mul(1 / 3).cast(t.dtype),
+  less: (t, o) => t.lt(o).cast(t.dtype),
+  flip: (t) => t.flip(1),
+  pad: (t) => t.pad([[1, 0], [0, 2]], 3).slice([1, null], [0, t.shape[1]!]),
+  rows: (t) => t.sum(1, { keepDims: true }).add(t).cast(t.dtype),
+  columns: (t) => t.max(0, { keepDims: true }).sub(t),
+  product: (t) => t.prod(1, { keepDims: true }).add(t).cast(t.dtype),
+  place: (t) => t.argmax(1, { keepDims: true }).cast(t.dtype).add(t),
+  total: (t) => t.cumsum(1).cast(t.dtype),
+  sorted: (t) => t.gather(1, t.argsort(1)),
+  scattered: (t) => t.scatterAdd(1, t.argsort(1, true), t),
+  softmax: (t) => t.cast("float32").mul(0.01).softmax(1).cast(t.dtype),
+  matmul: (t) => t.matmul(t.transpose()).matmul(t),
+};
+
+function filled(shape: readonly number[], dtype: DType, seed: number): Tensor {
+  const size = shape.reduce((a, b) => a * b, 1);
+  const values = Float64Array.from({ length: size }, (_, k) => (((k + seed) * 7919) % 23 - 11) / 4);
+  return Tensor.fromHost(values, { shape }).cast(dtype);
+}
+
+Deno.test("on random graphs the fast engines agree with the reference", () => {
+  const graphs = fc.record({
+    shape: fc.tuple(fc.integer({ min: 1, max: 7 }), fc.integer({ min: 1, max: 9 })),
+    dtype: fc.constantFrom<DType>("float32", "float64", "int32", "int64", "uint8"),
+    names: fc.array(fc.constantFrom(...Object.keys(steps)), { minLength: 1, maxLength: 4 }),
+    seed: fc.integer({ min: 0, max: 22 }),
+  });
+  withDevice("cpu", () => {
+    fc.assert(
+      fc.property(graphs, ({ shape, dtype, names, seed }) => {
+        assertAgree(() => {
+          const other = filled(shape, dtype, seed + 5);
+          return names.reduce((t, name) => steps[name]!(t, other), filled(shape, dtype, seed));
+        });
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+Deno.test("kernels that scatter, fold and pool agree with the reference, gradients too", () => {
+  withDevice("cpu", () => {
+    const image = filled([2, 3, 8, 9], "float32", 1).realize();
+    const weight = filled([4, 3, 3, 2], "float32", 2).realize();
+    const gradientOf = (loss: (x: Tensor, w: Tensor) => Tensor, which: 0 | 1): Tensor => {
+      const leaves = [image, weight].map((t) => {
+        const leaf = t.detach();
+        leaf.requiresGrad = true;
+        return leaf;
+      }) as [Tensor, Tensor];
+      loss(...leaves).backward();
+      return leaves[which].grad!;
+    };
+    const convolve = (x: Tensor, w: Tensor): Tensor => x.conv2d(w, { padding: 1, stride: 2 });
+    assertAgree(() => convolve(image, weight).relu());
+    assertAgree(() => gradientOf((x, w) => convolve(x, w).relu().sum(), 0));
+    assertAgree(() => gradientOf((x, w) => convolve(x, w).relu().sum(), 1));
+    assertAgree(() => new nn.MaxPool2d(2).forward(image));
+    assertAgree(() => gradientOf((x) => new nn.MaxPool2d(2).forward(x).sum(), 0));
+  });
+});
+
+Deno.test("the empty sum is 0, the empty product 1", () => {
+  withDevice("cpu", () => {
+    using sum = Tensor.zeros([2, 0]).sum(1);
+    using product = Tensor.zeros([2, 0]).prod(1);
+    assertEquals(compute(reference, sum), [0, 0]);
+    assertEquals(compute(reference, product), [1, 1]);
+  });
+});
+
+Deno.test("the reference remembers an index out of range for the next read", () => {
+  withDevice("cpu", () => {
+    const indices = Tensor.fromHost(new Int32Array([0, 5])).reshape([1, 2]);
+    using picked = filled([1, 3], "float32", 1).gather(1, indices);
+    assertThrows(() => compute(reference, picked), RangeError, "5");
+    using after = Tensor.ones([2]).add(1);
+    assertEquals(compute(reference, after), [2, 2]);
+  });
+});
+
+Deno.test("nothing is generated for the reference", () => {
+  withDevice("cpu", () => {
+    using t = Tensor.ones([3]).add(1);
+    const generator = globalThis.Function;
+    try {
+      globalThis.Function = class {
+        constructor() {
+          throw new Error("generated");
+        }
+      } as unknown as FunctionConstructor;
+      assertEquals(compute(reference, t), [2, 2, 2]);
+    } finally {
+      globalThis.Function = generator;
+    }
+  });
+});
+
+Deno.test("NETCL_CPU picks the engine, and says what it may hold", () => {
+  const former = Deno.env.get("NETCL_CPU");
+  try {
+    Deno.env.set("NETCL_CPU", "reference");
+    assertEquals(chooseEngine().name, "reference");
+    Deno.env.set("NETCL_CPU", "fast");
+    assertEquals(chooseEngine().isReference, false);
+    Deno.env.set("NETCL_CPU", "quick");
+    assertThrows(chooseEngine, RangeError, 'NETCL_CPU is "quick"');
+  } finally {
+    if (former === undefined) Deno.env.delete("NETCL_CPU");
+    else Deno.env.set("NETCL_CPU", former);
+  }
+});
