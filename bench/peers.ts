@@ -64,6 +64,7 @@ export class Peer {
   readonly #answers: AsyncGenerator<string>;
   readonly #requests: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #complaints: Promise<string>;
+  #ended = false;
   /** What it calls itself, with its version. */
   title = "";
 
@@ -101,6 +102,7 @@ export class Peer {
   async #next(): Promise<unknown> {
     const { value, done } = await this.#answers.next();
     if (!done) return JSON.parse(value);
+    this.#ended = true;
     const complaints = (await this.#complaints).trim().split("\n");
     const telling = complaints.find((line) => /error:/i.test(line)) ?? complaints.at(-1);
     throw new Error(telling || "it ended early");
@@ -108,7 +110,7 @@ export class Peer {
 
   /** Ends it. */
   async close(): Promise<void> {
-    await this.#requests.close();
+    if (!this.#ended) await this.#requests.close();
     await this.#child.status;
   }
 }

@@ -44,16 +44,18 @@ function parseOptions(args: string[]): Options | null {
 
 /** Starts netcl and the peers that there are; says which are left out. */
 async function startAll({ peers, device }: Options): Promise<Map<Who, Peer[]>> {
-  const running = new Map<Who, Peer[]>([["netcl", await start("netcl", device)]]);
+  const running = new Map<Who, Peer[]>();
   // On a GPU only those that compute there are comparable.
-  for (const name of device === "gpu" ? peers.filter((peer) => peer === "torch") : peers) {
+  const comparable = device === "gpu" ? peers.filter((peer) => peer === "torch") : peers;
+  for (const name of ["netcl", ...comparable] as const) {
     try {
       running.set(name, await start(name, device));
+      console.log(`${name}: ${running.get(name)![0]!.title}`);
     } catch (error) {
       console.log(`left out: ${name}: ${error instanceof Error ? error.message : error}`);
+      if (name === "netcl") break;
     }
   }
-  for (const [name, [peer]] of running) console.log(`${name}: ${peer!.title}`);
   return running;
 }
 
@@ -93,7 +95,8 @@ function load(): string {
     `${navigator.hardwareConcurrency} cores`;
 }
 
-async function run(options: Options): Promise<void> {
+/** Measures and prints; gives back the exit code. */
+async function run(options: Options): Promise<number> {
   const { only, device, json, quick } = options;
   const before = load();
   const chosen = works.filter((work) =>
@@ -101,6 +104,7 @@ async function run(options: Options): Promise<void> {
     only.some((prefix) => nameOf(work).startsWith(prefix))
   );
   const running = await startAll(options);
+  if (!running.has("netcl")) return 1;
   console.log(`at the start: ${before}\n`);
   const rows: Row[] = [];
   for (const work of chosen) {
@@ -124,10 +128,11 @@ async function run(options: Options): Promise<void> {
     await Deno.writeTextFile(json, JSON.stringify(record, null, 2));
   }
   await Promise.all([...running.values()].flat().map((peer) => peer.close()));
+  return 0;
 }
 
 if (import.meta.main) {
   const options = parseOptions(Deno.args);
   if (options === null) console.log(help);
-  else await run(options);
+  else Deno.exitCode = await run(options);
 }
