@@ -84,6 +84,8 @@ function reshapeCoords(
   sizes: readonly number[],
 ): Form[] | Split | null {
   const mapped: Form[] = new Array<Form>(inputShape.length).fill(zero);
+  // Nothing is ever read of an empty tensor, and products of 0 would form no groups.
+  if (inputShape.includes(0)) return mapped;
   let i = 0, o = 0;
   while (i < inputShape.length || o < shape.length) {
     const i0 = i, o0 = o;
