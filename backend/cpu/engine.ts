@@ -2,6 +2,7 @@
 import { readEnvironment } from "../../ffi/environment.ts";
 import { systemBLAS } from "./blas.ts";
 import type { Gemm } from "./gemm.ts";
+import { wasmGemm } from "./wasm_gemm.ts";
 
 /** How the built-in backend computes. */
 export interface Engine {
@@ -35,6 +36,5 @@ export function chooseEngine(): Engine {
   if (wanted !== "fast") {
     throw new RangeError(`NETCL_CPU is "${wanted}": write "reference" or "fast"`);
   }
-  const gemm = systemBLAS();
-  return gemm ? engineWith(gemm) : scriptEngine;
+  return engineWith(systemBLAS() ?? wasmGemm());
 }

@@ -10,6 +10,7 @@ import {
   scriptEngine,
 } from "../../../backend/cpu/engine.ts";
 import type { Gemm, Matrix } from "../../../backend/cpu/gemm.ts";
+import { wasmGemm } from "../../../backend/cpu/wasm_gemm.ts";
 import { DeviceHandle } from "../../../backend/device_handle.ts";
 import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dtype.ts";
 import type { Tensor } from "../../../mod.ts";
@@ -27,6 +28,9 @@ const blas = systemBLAS();
 
 /** The BLAS of this machine, or null. */
 export const blasBackend = blas && backendWith(engineWith(blas));
+
+/** Generated WebAssembly. */
+export const wasmBackend = backendWith(engineWith(wasmGemm()));
 
 /** Products by plain loops, however small: they show that the matrices were found where they are. */
 const loops: Gemm = {
@@ -52,6 +56,7 @@ const loops: Gemm = {
 export const fast: readonly CPUBackend[] = [
   backendWith(scriptEngine),
   backendWith(engineWith(loops)),
+  wasmBackend,
   ...(blasBackend ? [blasBackend] : []),
 ];
 
