@@ -64,5 +64,5 @@ static const char *prepare(const char *kind, long size) {
 int main(void) {
   char title[64];
   sprintf(title, "FMA and copy rates, %d threads, %d floats wide", omp_get_max_threads(), WIDTH);
-  return serve(title);
+  return serve(title, 1);
 }

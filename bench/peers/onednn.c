@@ -126,5 +126,5 @@ int main(void) {
     fprintf(stderr, "oneDNN has no engine for this processor\n");
     return 1;
   }
-  return serve(title);
+  return serve(title, 0);
 }

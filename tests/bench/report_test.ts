@@ -25,6 +25,13 @@ Deno.test("A target whose peers did not run is neither met nor missed", () => {
   assertEquals(verdicts({ torch: 3 }, "cl"), [null]);
 });
 
+Deno.test("Who is faster than the machine can be met a busy machine", () => {
+  const limited: Work = { ...work, targets: { cl: [{ of: ["machine"], ratio: 0.88 }] } };
+  const judged = (machine: number) =>
+    judgeAll({ work: limited, values: { netcl: 1, machine } }, "cl").map(({ met }) => met);
+  assertEquals([judged(0.8), judged(0.9), judged(1.5)], [[false], [true], [null]]);
+});
+
 Deno.test("A target may be a figure", () => {
   assertEquals(verdicts({ netcl: 130e-6 }, "gpu"), [true]);
   assertEquals(verdicts({ netcl: 131e-6 }, "gpu"), [false]);
