@@ -9,4 +9,4 @@
 export { type Dataset, type Field, TensorDataset } from "./dataset.ts";
 export { stackSamples } from "./collate.ts";
 export { randomSplit, Subset } from "./random_split.ts";
-export { DataLoader, type DataLoaderOptions } from "./data_loader.ts";
+export { DataLoader, type DataLoaderOptions, type WorkerOptions } from "./data_loader.ts";

@@ -1,0 +1,73 @@
+/**
+ * What runs in a worker of a `DataLoader`: reads the samples that it is asked for. Nobody imports it.
+ *
+ * @module
+ */
+import type { Dataset, Field } from "./dataset.ts";
+
+/** What the loader asks for: the module of the dataset first of all, then samples. */
+export type Request = { readonly module: string } | {
+  readonly id: number;
+  readonly indices: readonly number[];
+};
+
+/** What a worker answers: samples in the order of the request, or why there are none. */
+export interface Answer {
+  /** The number of the request. */
+  readonly id: number;
+  /** Where all went well. */
+  readonly samples?: Field[][];
+  /** What could not be read, in words, where something failed. */
+  readonly what?: string;
+  /** What was thrown. */
+  readonly error?: unknown;
+}
+
+/** The worker's own side, for which the types of the main thread have no name. */
+const host = globalThis as unknown as {
+  onmessage: (event: MessageEvent<Request>) => void;
+  postMessage(answer: Answer, transfer?: Transferable[]): void;
+};
+
+let dataset: Promise<Dataset>;
+
+host.onmessage = ({ data }) => {
+  if (!("module" in data)) return void answer(data.id, data.indices);
+  dataset = load(data.module);
+  dataset.catch(() => {}); // told to whoever asks for samples
+};
+
+async function load(module: string): Promise<Dataset> {
+  const { default: exported } = await import(module);
+  if (typeof exported?.get === "function") return exported;
+  throw new TypeError(`Its default export is no dataset: it has no method "get"`);
+}
+
+async function answer(id: number, indices: readonly number[]): Promise<void> {
+  let what = "the dataset";
+  try {
+    const source = await dataset;
+    const samples: Field[][] = [];
+    for (const index of indices) {
+      what = `sample ${index}`;
+      samples.push((await source.get(index)).map(own));
+    }
+    host.postMessage({ id, samples }, samples.flat().map(({ data }) => data.buffer));
+  } catch (error) {
+    host.postMessage({ id, what, error: cloneable(error) });
+  }
+}
+
+/** A copy that can be given away: an array of a dataset may be a part of all its data. */
+function own(field: Field): Field {
+  return { ...field, data: field.data.slice() };
+}
+
+/** An error as it is, where it can travel; else its text. */
+function cloneable(error: unknown): unknown {
+  try {
+    return structuredClone(error);
+  } catch {
+    return new Error(String(error));
+  }
+}
