@@ -12,7 +12,7 @@ import { WorkerPool } from "./worker_pool.ts";
 
 /**
  * Threads that read samples. What a dataset throws there becomes the cause of an error that names the
- * sample. Without `--allow-read` of the module, Deno asks, or refuses.
+ * sample. To start a worker from a local file Deno wants `--allow-read`; without it the pass fails.
  *
  * @example Images that are decoded in four workers
  * ```ts ignore
