@@ -3,6 +3,12 @@ import type { PeerName, Work } from "./works.ts";
 
 const here = (path: string) => new URL(`./peers/${path}`, import.meta.url).pathname;
 const threads = String(navigator.hardwareConcurrency);
+const environment = {
+  NO_COLOR: "1",
+  OMP_NUM_THREADS: threads,
+  OPENBLAS_NUM_THREADS: threads,
+  PYTHONDONTWRITEBYTECODE: "1",
+};
 const oneThread = { OMP_NUM_THREADS: "1" };
 
 /** How a peer is started. */
@@ -72,7 +78,7 @@ export class Peer {
     const [program, ...args] = command;
     this.#child = new Deno.Command(program!, {
       args,
-      env: { NO_COLOR: "1", OMP_NUM_THREADS: threads, OPENBLAS_NUM_THREADS: threads, ...env },
+      env: { ...environment, ...env },
       stdin: "piped",
       stdout: "piped",
       stderr: "piped",

@@ -37,6 +37,7 @@ export function nameOf({ kind, size, variant }: Work): string {
 
 const of = (ratio: number, ...peers: PeerName[]): Target => ({ of: peers, ratio });
 const twiceTfjs = [of(2, "tfjs")];
+const native = [of(1, "numpy"), of(0.95, "onednn")];
 
 function matmul(size: number, ...cl: Target[]): Work {
   const cpu = size >= 256 ? [...twiceTfjs, of(0.9, "numpy")] : twiceTfjs;
@@ -72,8 +73,10 @@ function count(kind: string, variant: string, atMost: number): Work {
 export const works: readonly Work[] = [
   matmul(64),
   matmul(128),
-  ...[256, 512, 2048].map((n) => matmul(n, of(1, "numpy"), of(0.95, "onednn"))),
-  matmul(1024, of(1, "numpy"), of(0.95, "onednn"), of(0.88, "machine")),
+  matmul(256, ...native),
+  matmul(512, ...native),
+  matmul(1024, ...native, of(0.88, "machine")),
+  matmul(2048, ...native),
   { ...matmul(4096), devices: ["gpu"] },
   streamed("chain", 1e4, 24e4),
   streamed("chain", 1e6, 24e6, of(1.5, "torch"), of(1.5, "jax-js")),
