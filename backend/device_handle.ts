@@ -3,6 +3,7 @@
  */
 import { CommandQueue, Context, type Device, type Platform } from "../ffi/mod.ts";
 import { closeDevice } from "./active_devices.ts";
+import { engineName } from "./cpu/engine.ts";
 import { installLifecycle } from "./lifecycle/install.ts";
 import { revokeAll } from "./workers.ts";
 
@@ -32,8 +33,6 @@ export interface DeviceDescription {
 export class DeviceHandle implements DeviceDescription {
   /** The OpenCL platform, "NVIDIA CUDA"; "netcl" for the built-in backend. */
   readonly platformName: string;
-  /** The device, "NVIDIA H100 80GB HBM3". */
-  readonly deviceName: string;
   /** "cl" for an OpenCL device, "cpu" for the built-in backend. */
   readonly backend: BackendName;
   /** The kind of processor. */
@@ -44,6 +43,7 @@ export class DeviceHandle implements DeviceDescription {
   readonly clDevice: Device | null;
   /** Whether kernels may compute in half precision (cl_khr_fp16). */
   readonly fp16: boolean;
+  readonly #description: DeviceDescription;
   #context: Context | null = null;
   #queue: CommandQueue | null = null;
 
@@ -56,7 +56,7 @@ export class DeviceHandle implements DeviceDescription {
    */
   constructor(description: DeviceDescription, selector: string, clDevice: Device | null) {
     this.platformName = description.platformName;
-    this.deviceName = description.deviceName;
+    this.#description = description;
     this.backend = description.backend;
     this.deviceType = description.deviceType;
     this.selector = selector;
@@ -84,13 +84,26 @@ export class DeviceHandle implements DeviceDescription {
     return new DeviceHandle(
       {
         platformName: "netcl",
-        deviceName: `built-in CPU backend (${cores} core${cores === 1 ? "" : "s"})`,
+        // Asked for when it is read: to know the engine, the system's BLAS is looked for.
+        get deviceName(): string {
+          return `built-in CPU backend (${cores} core${cores === 1 ? "" : "s"}, ${engineName()})`;
+        },
         backend: "cpu",
         deviceType: "cpu",
       },
       "cpu",
       null,
     );
+  }
+
+  /**
+   * The device, "NVIDIA H100 80GB HBM3"; for the built-in backend what multiplies its matrices is
+   * told too: "built-in CPU backend (8 cores, OpenBLAS)".
+   *
+   * @throws {RangeError} When NETCL_CPU holds what it may not.
+   */
+  get deviceName(): string {
+    return this.#description.deviceName;
   }
 
   /**

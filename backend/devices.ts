@@ -120,7 +120,7 @@ export class DeviceManager {
    * import { manager } from "@netcl/netcl/backend";
    *
    * console.log(manager.describeChoice(manager.default("cpu")));
-   * // built-in CPU backend (8 cores): asked for as "cpu"
+   * // built-in CPU backend (8 cores, OpenBLAS): asked for as "cpu"
    * ```
    */
   describeChoice(handle: DeviceHandle = this.active): string {

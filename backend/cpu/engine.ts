@@ -38,3 +38,8 @@ export function chooseEngine(): Engine {
   }
   return engineWith(systemBLAS() ?? wasmGemm());
 }
+
+/** The name of that engine, for descriptions of the device. */
+export function engineName(): string {
+  return chooseEngine().name;
+}
