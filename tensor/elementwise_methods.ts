@@ -156,6 +156,26 @@ export abstract class ElementwiseMethods extends TensorBase {
     return unary("erf", this.#self());
   }
 
+  /** `1 - erf(x)`, exact also where it is small. */
+  erfc(): Tensor {
+    return unary("erfc", this.#self());
+  }
+
+  /** The part behind the point, with the sign of `x`. */
+  frac(): Tensor {
+    return this.sub(this.trunc());
+  }
+
+  /** `this + weight * (end - this)`. */
+  lerp(end: Tensor, weight: TensorLike): Tensor {
+    return this.add(end.sub(this.#self()).mul(weight));
+  }
+
+  /** `log(sigmoid(x))`, without overflow. */
+  logSigmoid(): Tensor {
+    return this.neg().softplus().neg();
+  }
+
   /** `1 / (1 + exp(-x))`. */
   sigmoid(): Tensor {
     return unary("sigmoid", this.#self());
@@ -220,7 +240,7 @@ export abstract class ElementwiseMethods extends TensorBase {
 
   /** `x` where positive, else `alpha * (exp(x) - 1)`. */
   elu(alpha = 1): Tensor {
-    return this.gt(0).where(this.#self(), this.minimum(0).expm1().mul(alpha));
+    return this.gt(0).where(this.#self(), this.clamp(undefined, 0).expm1().mul(alpha));
   }
 
   /**

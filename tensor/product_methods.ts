@@ -49,6 +49,21 @@ export abstract class ProductMethods extends ShapeMethods {
     return contractions.adaptiveAvgPool2d(this.#self(), size);
   }
 
+  /** The largest element of regions that divide images (N, C, H, W) into the given parts. */
+  adaptiveMaxPool2d(size: Axes): Tensor {
+    return contractions.adaptiveMaxPool2d(this.#self(), size);
+  }
+
+  /**
+   * The rows of this table that `indices` name, along new last axes.
+   *
+   * @throws {DTypeError} When the indices are not integers.
+   * @throws {RangeError} At the next read, when one is out of range.
+   */
+  embedding(indices: Tensor): Tensor {
+    return indexing.indexSelect(this.#self(), 0, indices, "embedding");
+  }
+
   /**
    * Rows (or columns, ...) in the order of `indices`, whose shape replaces the axis.
    *

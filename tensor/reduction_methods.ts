@@ -80,7 +80,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
 
   /** The Euclidean norm, `sqrt(sum(x * x))`. */
   norm(axes?: Axes, options?: ReduceOptions): Tensor {
-    return this.square().sum(axes, options).sqrt();
+    return reductions.norm(this.#self(), axes, options);
   }
 
   /** `log(sum(exp(x)))`, without overflow. */

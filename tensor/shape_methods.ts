@@ -136,30 +136,11 @@ export abstract class ShapeMethods extends ReductionMethods {
   /**
    * A copy of this tensor in which `value` (broadcast) stands in the part that `ranges` names.
    *
-   * @param ranges As {@linkcode ShapeMethods.slice} takes them, with positive steps of 1.
+   * @param ranges As {@linkcode ShapeMethods.slice} takes them.
    * @param value What to put there.
    */
   sliceAssign(ranges: readonly Range[], value: Tensor | number): Tensor {
-    const part = this.slice(...ranges);
-    const inside = part.onesLike().cast("bool");
-    const widths = this.shape.map((n, k): [number, number] => {
-      const range = ranges[k] ?? null;
-      if (range === null) return [0, 0];
-      const [start, stop, step = 1] = typeof range === "number" ? [range, null] : range;
-      if (step !== 1) {
-        throw new RangeError(`Cannot assign to a slice with step ${step}: only 1 is taken`);
-      }
-      const from = start == null ? 0 : Math.min(n, Math.max(0, start < 0 ? start + n : start));
-      const given = stop == null ? n : Math.min(n, Math.max(0, stop < 0 ? stop + n : stop));
-      const to = typeof range === "number" ? from + 1 : Math.max(from, given);
-      return [from, n - to];
-    });
-    const kept = this.shape.map((n, k) => n - widths[k]![0] - widths[k]![1]);
-    const values = typeof value === "number"
-      ? part.fullLike(value)
-      : value.cast(this.dtype).expand(part.shape);
-    const place = (t: Tensor): Tensor => t.reshape(kept).pad(widths);
-    return place(inside).where(place(values), this.#self());
+    return shaping.sliceAssign(this.#self(), ranges, value);
   }
 
   /** Parts of `size` along an axis (the last may be shorter), or of the given sizes. */
@@ -183,23 +164,24 @@ export abstract class ShapeMethods extends ReductionMethods {
   diagonal(): Tensor {
     if (this.ndim === 1) {
       const n = this.size;
-      return this.unsqueeze(1).mul(eyeLike(this.#self(), n));
+      return eyeLike(this.#self(), n).ne(0).where(this.unsqueeze(1), this.zerosLike([1]));
     }
     const n = Math.min(...this.shape.slice(-2));
     const square = this.slice(
       ...this.shape.map((_, k): Range => k >= this.ndim - 2 ? [0, n] : null),
     );
-    return square.mul(eyeLike(this.#self(), n)).sum(-1);
+    const kept = eyeLike(square, n).ne(0).where(square, square.zerosLike());
+    return kept.sum(-1).cast(this.dtype);
   }
 
   /** The lower triangle of the last two axes, zeros above the given diagonal. */
   tril(diagonal = 0): Tensor {
-    return this.#triangle(diagonal).where(this.#self(), 0);
+    return this.#triangle(diagonal).where(this.#self(), this.zerosLike());
   }
 
   /** The upper triangle of the last two axes, zeros below the given diagonal. */
   triu(diagonal = 0): Tensor {
-    return this.#triangle(diagonal - 1).where(0, this.#self());
+    return this.#triangle(diagonal - 1).where(this.zerosLike(), this.#self());
   }
 
   #triangle(diagonal: number): Tensor {
@@ -230,6 +212,8 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /** A tensor of the same device full of `value`. */
   abstract fullLike(value: number, shape?: Shape): Tensor;
+  /** A tensor of the same device full of zeros. */
+  abstract zerosLike(shape?: Shape): Tensor;
   /** A tensor of the same device full of ones. */
   abstract onesLike(shape?: Shape): Tensor;
   /** 0, 1, 2, ... on the same device, as int32. */

@@ -43,3 +43,8 @@ export function testOnBackends(
     });
   }
 }
+
+/** Runs a test on the built-in backend only: for what does not depend on a backend's kernels. */
+export function testOnCPU(name: string, fn: (backend: "cpu") => void | Promise<void>): void {
+  Deno.test(`${name} (cpu)`, () => fn("cpu"));
+}

@@ -55,10 +55,11 @@ export const primitives: Readonly<Record<string, Primitive>> = {
   ...unary({
     neg: { cl: "(-$0)", js: "(-$0)" },
     abs: { cl: "fabs($0)", clInt: "($0 < 0 ? -$0 : $0)", js: "Math.abs($0)", jsBig: "bigAbs($0)" },
+    // 0 for NaN, as in PyTorch.
     sign: {
-      cl: "(isnan($0) ? $0 : sign($0))",
+      cl: "($T)(($0 > 0) - ($0 < 0))",
       clInt: "(($0 > 0) - ($0 < 0))",
-      js: "Math.sign($0)",
+      js: "(($0 > 0) - ($0 < 0))",
       jsBig: "bigSign($0)",
     },
     exp: fn("exp"),
@@ -84,6 +85,7 @@ export const primitives: Readonly<Record<string, Primitive>> = {
     acosh: fn("acosh"),
     atanh: fn("atanh"),
     erf: fn("erf", 12, "erf($0)"),
+    erfc: fn("erfc", 12, "erfc($0)"),
     sigmoid: { cl: "(1 / (1 + exp(-$0)))", clInt: null, js: "(1 / (1 + Math.exp(-$0)))", cost: 9 },
     floor: { cl: "floor($0)", clInt: "($0)", js: "Math.floor($0)", jsBig: "($0)" },
     ceil: { cl: "ceil($0)", clInt: "($0)", js: "Math.ceil($0)", jsBig: "($0)" },
@@ -97,7 +99,7 @@ export const primitives: Readonly<Record<string, Primitive>> = {
       jsBig: "0",
       result: "bool",
     },
-    not: { cl: "(!$0)", clInt: "(!$0)", js: "($0 ? 0 : 1)", result: "bool" },
+    not: { cl: "(!$0)", js: "($0 !== 0 ? 0 : 1)", jsBig: "($0 ? 0 : 1)", result: "bool" },
   }),
   ...binary({
     add: { cl: "($0 + $1)", js: "($0 + $1)" },
@@ -155,9 +157,25 @@ export const primitives: Readonly<Record<string, Primitive>> = {
     le: comparison("<="),
     gt: comparison(">"),
     ge: comparison(">="),
-    and: { cl: "($0 && $1)", js: "($0 && $1 ? 1 : 0)", result: "bool" },
-    or: { cl: "($0 || $1)", js: "($0 || $1 ? 1 : 0)", result: "bool" },
-    xor: { cl: "(!$0 != !$1)", js: "(!$0 !== !$1 ? 1 : 0)", result: "bool" },
+    // NaN is true in C and false in JavaScript: it is compared with 0 there.
+    and: {
+      cl: "($0 && $1)",
+      js: "($0 !== 0 && $1 !== 0 ? 1 : 0)",
+      jsBig: "($0 && $1 ? 1 : 0)",
+      result: "bool",
+    },
+    or: {
+      cl: "($0 || $1)",
+      js: "($0 !== 0 || $1 !== 0 ? 1 : 0)",
+      jsBig: "($0 || $1 ? 1 : 0)",
+      result: "bool",
+    },
+    xor: {
+      cl: "(!$0 != !$1)",
+      js: "(($0 !== 0) !== ($1 !== 0) ? 1 : 0)",
+      jsBig: "(!$0 !== !$1 ? 1 : 0)",
+      result: "bool",
+    },
   }),
   // The first operand is a truth value, the others have the type of the result.
   ...table(3, { where: { cl: "($0 ? $1 : $2)", js: "($0 ? $1 : $2)" } }),

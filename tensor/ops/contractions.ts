@@ -205,6 +205,10 @@ export interface PoolOptions {
   stride?: Axes;
   /** Padding around the image. */
   padding?: Axes;
+  /** Steps between the elements of a window. */
+  dilation?: Axes;
+  /** Whether padding counts as zeros in a mean (default), or not at all. */
+  countIncludePad?: boolean;
 }
 
 function poolWindows(
@@ -217,8 +221,12 @@ function poolWindows(
   const size = pair(op, "kernel", kernel, 1);
   const stride = pair(op, "stride", options.stride ?? kernel, 1);
   const padding = pair(op, "padding", options.padding, 0);
-  const fits = (k: 0 | 1): boolean => (x.shape[x.ndim - 2 + k] ?? 0) + 2 * padding[k] >= size[k];
-  if (x.ndim !== 4 || !fits(0) || !fits(1) || [...size, ...stride].some((n) => n < 1)) {
+  const dilation = pair(op, "dilation", options.dilation, 1);
+  const span = (k: 0 | 1): number => (size[k] - 1) * dilation[k] + 1;
+  const fits = (k: 0 | 1): boolean => (x.shape[x.ndim - 2 + k] ?? 0) + 2 * padding[k] >= span(k);
+  if (
+    x.ndim !== 4 || !fits(0) || !fits(1) || [...size, ...stride, ...dilation].some((n) => n < 1)
+  ) {
     throw new ShapeError(
       `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by windows of ${
         formatShape(size)
@@ -226,7 +234,7 @@ function poolWindows(
         `pass [N, C, H, W], not smaller than a window`,
     );
   }
-  return window(padded(x, padding, value), size, stride, [1, 1]);
+  return window(padded(x, padding, value), size, stride, dilation);
 }
 
 /** The largest element of each window; the first of equal ones gets the gradient, as in PyTorch. */
@@ -245,7 +253,43 @@ export function maxPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): T
 
 /** The mean of each window; padding counts as zeros. */
 export function avgPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): Tensor {
-  return poolWindows("avgPool2d", x, kernel, options, 0).mean([4, 5]);
+  const means = poolWindows("avgPool2d", x, kernel, options, 0).mean([4, 5]);
+  if (options.countIncludePad ?? true) return means;
+  // The mean of ones says how much of each window is image.
+  return means.div(
+    poolWindows("avgPool2d", x.detach().onesLike(), kernel, options, 0).mean([4, 5]),
+  );
+}
+
+/** The largest element of regions that divide the image into `size` parts. */
+export function adaptiveMaxPool2d(x: Tensor, size: Axes): Tensor {
+  const parts = pair("adaptiveMaxPool2d", "size", size, 1);
+  if (x.ndim !== 4 || parts.some((n) => n < 1)) {
+    throw new ShapeError(
+      `Cannot adaptiveMaxPool2d a tensor of shape ${formatShape(x.shape)} to ${
+        formatShape(parts)
+      }: ` +
+        `pass [N, C, H, W]`,
+    );
+  }
+  return parts.reduce((image, count, k) => regionMax(image, 2 + k, count), x);
+}
+
+/** The largest element of each of `count` regions along an axis; regions may overlap by one. */
+function regionMax(x: Tensor, axis: number, count: number): Tensor {
+  const n = x.shape[axis]!;
+  const longest = Math.max(
+    ...Array.from(
+      { length: count },
+      (_, r) => Math.ceil((r + 1) * n / count) - Math.floor(r * n / count),
+    ),
+  );
+  const region = x.indexLike([count]).unsqueeze(1);
+  const start = region.mul(n).floorDivide(count);
+  const end = region.add(1).mul(n).add(count - 1).floorDivide(count);
+  // Regions that are shorter see their last element again.
+  const at = start.add(x.indexLike([longest])).minimum(end.sub(1));
+  return x.indexSelect(axis, at).max(axis + 1);
 }
 
 /** The mean over regions that divide the image into `size` parts. */

@@ -40,7 +40,7 @@ const TWO_OVER_SQRT_PI = 2 / Math.sqrt(Math.PI);
 export const unaries: Readonly<Record<string, Unary>> = {
   neg: { integers: true, gradient: (g) => g.neg() },
   abs: { integers: true, gradient: (g, x) => g.mul(x.sign()) },
-  sign: { integers: true },
+  sign: { integers: true, gradient: (g) => g.zerosLike() },
   exp: { wide: true, gradient: (g, _, y) => g.mul(y) },
   exp2: { wide: true, gradient: (g, _, y) => g.mul(y).mul(Math.LN2) },
   expm1: { wide: true, gradient: (g, _, y) => g.mul(y.add(1)) },
@@ -64,11 +64,12 @@ export const unaries: Readonly<Record<string, Unary>> = {
   acosh: { gradient: (g, x) => g.mul(x.mul(x).sub(1).rsqrt()) },
   atanh: { gradient: (g, x) => g.div(x.mul(x).neg().add(1)) },
   erf: { gradient: (g, x) => g.mul(x.mul(x).neg().exp()).mul(TWO_OVER_SQRT_PI) },
+  erfc: { gradient: (g, x) => g.mul(x.mul(x).neg().exp()).mul(-TWO_OVER_SQRT_PI) },
   sigmoid: { gradient: (g, _, y) => g.mul(y).mul(y.neg().add(1)) },
-  floor: { integers: true },
-  ceil: { integers: true },
-  round: { integers: true },
-  trunc: { integers: true },
+  floor: { integers: true, gradient: (g) => g.zerosLike() },
+  ceil: { integers: true, gradient: (g) => g.zerosLike() },
+  round: { integers: true, gradient: (g) => g.zerosLike() },
+  trunc: { integers: true, gradient: (g) => g.zerosLike() },
   isNaN: { primitive: "isnan", integers: true, bool: true },
   isInf: { primitive: "isinf", integers: true, bool: true },
 };
@@ -136,7 +137,13 @@ export const binaries: Readonly<Record<string, Binary>> = {
   pow: {
     wide: true,
     gradient: (g, a, b, y) => [
-      () => g.mul(b).mul(power(a, isTensor(b) ? b.sub(1) : b - 1, g)),
+      // 0 to the power 0 is 1 whatever the base does: no gradient, where 0 * 0 ** -1 would be NaN.
+      () =>
+        isTensor(b)
+          ? g.mul(select(b.eq(0), 0, b.mul(power(a, b.sub(1), g))))
+          : b === 0
+          ? g.zerosLike()
+          : g.mul(b).mul(power(a, b - 1, g)),
       () => {
         const base = isTensor(a) ? a : g.fullLike(a);
         const safe = select(base.eq(0), 1, base);

@@ -144,6 +144,16 @@ export function variance(
   );
 }
 
+/** The Euclidean norm; its gradient at 0 is 0, as in PyTorch. */
+export function norm(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  requireFloat("norm", x);
+  const list = normalizeAxes("norm", axes, x.shape);
+  const squares = x.square().sum(list, { keepDims: true });
+  const isZero = squares.eq(0);
+  const length = isZero.where(0, isZero.where(1, squares).sqrt());
+  return options?.keepDims ? length : length.reshape(x.shape.filter((_, k) => !list.includes(k)));
+}
+
 /** `log(sum(exp(x)))`, without overflow. */
 export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   requireFloat("logSumExp", x);

@@ -80,15 +80,34 @@ export function slice(x: Tensor, ranges: readonly Range[]): Tensor {
     const shape = [...x.shape, ...new Array<number>(ranges.length - x.ndim).fill(1)];
     return slice(reshape(x, shape), ranges);
   }
-  const starts: number[] = [], steps: number[] = [], lengths: number[] = [], kept: number[] = [];
-  x.shape.forEach((n, axis) => {
-    const [start, step, length] = rangeOf(x, ranges[axis] ?? null, n, axis);
-    starts.push(start);
-    steps.push(step);
-    lengths.push(length);
-    if (typeof ranges[axis] !== "number") kept.push(length);
-  });
+  const { starts, steps, lengths } = geometryOf(x, ranges);
+  const kept = lengths.filter((_, axis) => typeof ranges[axis] !== "number");
   return reshape(strided(x, starts, steps, lengths), kept);
+}
+
+/** Where each axis of a slice begins, how it steps, how long it is. */
+function geometryOf(
+  x: Tensor,
+  ranges: readonly Range[],
+): { starts: number[]; steps: number[]; lengths: number[] } {
+  const parts = x.shape.map((n, axis) => rangeOf(x, ranges[axis] ?? null, n, axis));
+  return {
+    starts: parts.map(([start]) => start),
+    steps: parts.map(([, step]) => step),
+    lengths: parts.map(([, , length]) => length),
+  };
+}
+
+/** A copy of `x` in which `value`, broadcast, stands in a slice. */
+export function sliceAssign(x: Tensor, ranges: readonly Range[], value: Tensor | number): Tensor {
+  const part = slice(x, ranges);
+  if (part.size === 0) return x;
+  const { starts, steps, lengths } = geometryOf(x, ranges);
+  const place = (t: Tensor): Tensor => unslice(t.reshape(lengths), starts, steps, x.shape);
+  const values = typeof value === "number"
+    ? part.fullLike(value)
+    : value.cast(x.dtype).expand(part.shape);
+  return place(part.onesLike()).ne(0).where(place(values), x);
 }
 
 function rangeOf(x: Tensor, range: Range, n: number, axis: number): [number, number, number] {

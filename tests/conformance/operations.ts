@@ -1,0 +1,130 @@
+/**
+ * The operations under test: one row each, how it is called with the tensors and the further
+ * arguments of a case, and what is particular about it.
+ */
+import { type DType, Tensor } from "../../mod.ts";
+import { decode } from "./fixture.ts";
+
+/** How an operation is called, and what is particular about it. */
+export interface Operation {
+  readonly call: (tensors: readonly Tensor[], args: readonly unknown[]) => Tensor | Tensor[];
+  /** PyTorch's positions are int64; netcl's are int32. */
+  readonly positions?: boolean;
+  /** The floating types that it is held in; all by default. */
+  readonly floats?: readonly DType[];
+  /** Errors may be this much larger: sums of many terms, cancellation. */
+  readonly slack?: number;
+}
+
+type Method = (...args: unknown[]) => Tensor;
+
+function argument(value: unknown): unknown {
+  return value === null
+    ? undefined
+    : typeof value === "string" && /inf$/.test(value)
+    ? decode(value)
+    : value;
+}
+
+/** Calls the method of the first tensor; the others come in front of the arguments. */
+function method(name: string): Operation["call"] {
+  return ([x, ...others], args) => {
+    const call = (x as unknown as Record<string, Method | undefined>)[name];
+    if (!call) throw new Error(`There is no method ${name}`);
+    return call.call(x, ...others, ...args.map(argument));
+  };
+}
+
+const precise: readonly DType[] = ["float64", "float32"];
+
+const methods =
+  "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan \
+sinh cosh tanh asinh acosh atanh erf erfc sigmoid logSigmoid floor ceil round trunc frac square relu \
+leakyRelu elu gelu silu softplus isNaN isInf isFinite logicalNot clamp \
+add sub mul div pow maximum minimum remainder floorDivide atan2 eq ne lt le gt ge logicalAnd \
+logicalOr logicalXor where maskedFill lerp cast \
+sum mean prod max min any all variance std norm logSumExp softmax logSoftmax cumsum \
+matmul maxPool2d avgPool2d adaptiveAvgPool2d adaptiveMaxPool2d crossEntropy \
+reshape flatten permute transpose expand repeat squeeze unsqueeze flip roll pad tril triu diagonal \
+split embedding"
+    .split(/\s+/);
+
+/** Every operation, by name. */
+export const operations: Readonly<Record<string, Operation>> = {
+  ...Object.fromEntries(methods.map((name) => [name, { call: method(name) }])),
+  slice: { call: ([x], ranges) => x!.slice(...ranges as number[]) },
+  sliceAssign: {
+    call: ([x, value], [ranges, number]) =>
+      x!.sliceAssign(ranges as number[], value ?? (number as number)),
+  },
+  concat: { call: (tensors, [axis]) => Tensor.concat([...tensors], axis as number | undefined) },
+  stack: { call: (tensors, [axis]) => Tensor.stack([...tensors], axis as number | undefined) },
+  conv2d: {
+    call: ([x, weight, bias], [options]) =>
+      x!.conv2d(weight!, { ...options as object, ...(bias ? { bias } : {}) }),
+    slack: 4,
+  },
+  argmax: { call: method("argmax"), positions: true },
+  argmin: { call: method("argmin"), positions: true },
+  indexSelect: {
+    call: ([x, indices], [axis]) => x!.indexSelect(axis as number, indices!),
+  },
+  gather: { call: ([x, indices], [axis]) => x!.gather(axis as number, indices!) },
+  scatterAdd: {
+    call: ([x, indices, source], [axis]) => x!.scatterAdd(axis as number, indices!, source!),
+  },
+  scatter: {
+    call: ([x, indices, source], [axis]) => x!.scatter(axis as number, indices!, source!),
+  },
+  oneHot: { call: method("oneHot"), positions: true },
+  argsort: { call: method("argsort"), positions: true },
+  sort: {
+    call: ([x], [axis, descending]) => {
+      const { values, indices } = x!.sort(axis as number, descending as boolean);
+      return [values, indices];
+    },
+    positions: true,
+  },
+  topk: {
+    call: ([x], [k, axis, largest]) => {
+      const { values, indices } = x!.topk(k as number, axis as number, largest as boolean);
+      return [values, indices];
+    },
+    positions: true,
+  },
+  // 8 bits are lost in subtracting what is almost equal, and in products of many numbers.
+  prod: { call: method("prod"), floats: precise },
+  variance: { call: method("variance"), floats: precise, slack: 4 },
+  std: { call: method("std"), floats: precise, slack: 4 },
+};
+
+/**
+ * The cases that a backend is held to: all of them, or, where each new kernel costs a compiler run,
+ * the first of every operation.
+ */
+export function sampleFor<C extends { readonly op: string }>(
+  backend: "cpu" | "cl",
+  cases: readonly C[],
+): readonly C[] {
+  if (backend === "cpu") return cases;
+  const seen = new Set<string>();
+  return cases.filter(({ op }) => !seen.has(op) && seen.add(op));
+}
+
+/** Cases in which netcl differs from PyTorch by design, or the expected number means nothing. */
+export const apart: ReadonlyMap<string, string> = new Map([
+  ["any (uint8)", "the result is bool, in PyTorch uint8"],
+  ["all (uint8)", "the result is bool, in PyTorch uint8"],
+  ["sort (int64 ascending)", "values stay int64, positions are int32"],
+  ["sort (int64 descending)", "values stay int64, positions are int32"],
+  ["floorDivide (special)", "the quotient of an infinity is one, in PyTorch NaN"],
+  ["atan2 (special)", "the sign of a zero is not held"],
+  ["softplus (edges)", "PyTorch takes x itself from 20 on"],
+  ["cast (gradient)", "written for float32"],
+  ["sliceAssign (nothing)", "needs a second tensor"],
+]);
+
+/** The type that a tensor of PyTorch's has in netcl. */
+export function expectedType(operation: Operation, dtype: DType): DType {
+  return operation.positions && dtype === "int64" ? "int32" : dtype;
+}
