@@ -10,7 +10,7 @@ type Fn<T> = (a: T, b: T) => T;
 const floats: Readonly<Record<string, Fn<number>>> = {
   neg: (a) => -a,
   abs: Math.abs,
-  sign: Math.sign,
+  sign: (a) => Number(a > 0) - Number(a < 0),
   exp: Math.exp,
   exp2: (a) => 2 ** a,
   expm1: Math.expm1,
@@ -34,6 +34,7 @@ const floats: Readonly<Record<string, Fn<number>>> = {
   acosh: Math.acosh,
   atanh: Math.atanh,
   erf: scalar.erf,
+  erfc: scalar.erfc,
   sigmoid: (a) => 1 / (1 + Math.exp(-a)),
   floor: Math.floor,
   ceil: Math.ceil,
@@ -82,17 +83,22 @@ const bigs: Readonly<Record<string, Fn<bigint>>> = {
 const tests: Readonly<Record<string, (a: Value, b: Value) => boolean>> = {
   isnan: (a) => Number.isNaN(a),
   isinf: (a) => a === Infinity || a === -Infinity,
-  not: (a) => !a,
+  not: (a) => !isTrue(a),
   eq: (a, b) => a === b,
   ne: (a, b) => a !== b,
   lt: (a, b) => a < b,
   le: (a, b) => a <= b,
   gt: (a, b) => a > b,
   ge: (a, b) => a >= b,
-  and: (a, b) => Boolean(a) && Boolean(b),
-  or: (a, b) => Boolean(a) || Boolean(b),
-  xor: (a, b) => Boolean(a) !== Boolean(b),
+  and: (a, b) => isTrue(a) && isTrue(b),
+  or: (a, b) => isTrue(a) || isTrue(b),
+  xor: (a, b) => isTrue(a) !== isTrue(b),
 };
+
+/** NaN is true, as in C. */
+function isTrue(value: Value): boolean {
+  return Number.isNaN(value) || Boolean(value);
+}
 
 /** A number brought into the range of its type; fractions of floats are kept. */
 function wrap(value: Value, dtype: DType): Value {

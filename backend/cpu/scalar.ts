@@ -103,22 +103,30 @@ export function toBigInt(x: number): bigint {
 export function erf(x: number): number {
   const a = Math.abs(x);
   if (a !== a) return x;
-  if (a > 6) return x > 0 ? 1 : -1;
-  const scale = 2 / Math.sqrt(Math.PI) * Math.exp(-a * a);
-  let result: number;
-  if (a < 2.5) {
-    let term = a, sum = a;
-    for (let n = 1; term > sum * 1e-17; n++) {
-      term *= 2 * a * a / (2 * n + 1);
-      sum += term;
-    }
-    result = scale * sum;
-  } else {
-    let fraction = 0;
-    for (let k = 60; k > 0; k--) fraction = k / 2 / (a + fraction);
-    result = 1 - scale / 2 / (a + fraction);
-  }
+  const result = a < 2.5 ? erfSeries(a) : 1 - erfcFraction(a);
   return x < 0 ? -result : result;
+}
+
+/** `1 - erf(x)`, also where that is almost nothing. */
+export function erfc(x: number): number {
+  if (x !== x) return x;
+  if (x < 0) return 1 + erf(-x);
+  return x < 1 ? 1 - erfSeries(x) : erfcFraction(x);
+}
+
+function erfSeries(a: number): number {
+  let term = a, sum = a;
+  for (let n = 1; term > sum * 1e-17; n++) {
+    term *= 2 * a * a / (2 * n + 1);
+    sum += term;
+  }
+  return 2 / Math.sqrt(Math.PI) * Math.exp(-a * a) * sum;
+}
+
+function erfcFraction(a: number): number {
+  let fraction = 0;
+  for (let k = a < 2 ? 200 : 60; k > 0; k--) fraction = k / 2 / (a + fraction);
+  return Math.exp(-a * a) / Math.sqrt(Math.PI) / (a + fraction);
 }
 
 const WORD = 2 ** 32;
