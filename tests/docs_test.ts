@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { environmentVariables } from "../ffi/environment.ts";
 import { entryPoints, root } from "./module_graph.ts";
+import { markdownTable } from "./signals/matrix.ts";
 
 const readme = await Deno.readTextFile(new URL("README.md", root));
 
@@ -51,4 +52,11 @@ Deno.test("the package that is published holds what users need and nothing else"
   for (const path of ["LICENSE", "README.md", ...await entryPoints()]) {
     assert(files.includes(path), `${path} is published`);
   }
+});
+
+Deno.test("the README's table of endings is the one that the signal tests hold", () => {
+  const plain = (row: string): string => row.split("|").map((cell) => cell.trim()).join("|");
+  const known = new Set(readme.split("\n").map(plain));
+  const rows = markdownTable().split("\n").filter((row) => !row.includes("---"));
+  assertEquals(rows.filter((row) => !known.has(plain(row))), []);
 });
