@@ -38,7 +38,7 @@ export const environmentVariables = {
   },
   NETCL_MAX_CACHED_GB: {
     values: "a number of GiB",
-    default: "a share of the device's memory",
+    default: "4",
     description: "The most that the persistent pool keeps cached",
   },
   NETCL_MEMORY_LIMIT: {
