@@ -32,7 +32,7 @@ export function result(
 ): Tensor {
   const out = new Tensor(node, inputs[0]!.device);
   if (gradient && isGradEnabled() && inputs.some((t) => t.requiresGrad)) {
-    out.edge = { name, inputs, gradient };
+    out.edge = { name, inputs, gradient, values: inputs.map((input) => input.node) };
   }
   return isEager() ? out.realize() : out;
 }

@@ -1,7 +1,7 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
-import { formatShape, sameShape } from "../backend/engine.ts";
+import { formatShape, type Node, sameShape } from "../backend/engine.ts";
 import { withoutAutocast } from "./amp/autocast.ts";
-import { computeWithGradients } from "./base.ts";
+import { computeWithGradients, guardValues } from "./base.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, noGrad } from "./grad_mode.ts";
 import type { Tensor } from "./tensor.ts";
@@ -15,6 +15,8 @@ export interface Edge {
   readonly name: string;
   /** What it was computed from. */
   readonly inputs: readonly Tensor[];
+  /** The values that the inputs had then. */
+  readonly values?: readonly Node[];
   /** The gradients of the inputs. */
   readonly gradient: GradientFn;
   /** Where it was computed, when anomalies are looked for. */
@@ -72,6 +74,12 @@ function recorded(roots: readonly Tensor[]): Tensor[] {
   return [...seen].sort((a, b) => b.order - a.order);
 }
 
+/** Runs a gradient; reading an input that was assigned since is an error: its value is another. */
+function guardChanged<T>(edge: Edge, fn: () => T): T {
+  const changed = edge.inputs.filter((input, k) => edge.values && !input.holds(edge.values[k]!));
+  return changed.length === 0 ? fn() : guardValues(new Set(changed), edge.name, fn);
+}
+
 /** Walks the graph from the roots; calls `visit` with the finished gradient of every tensor. */
 function walk(
   roots: readonly Tensor[],
@@ -95,7 +103,7 @@ function walk(
       visit(tensor, gradient);
       const edge = tensor.edge;
       if (!edge) continue;
-      const results = edge.gradient(gradient, tensor);
+      const results = guardChanged(edge, () => edge.gradient(gradient, tensor));
       edge.inputs.forEach((input, k) => {
         const result = results[k];
         if (result && input.requiresGrad) join(input, result);

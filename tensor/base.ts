@@ -42,6 +42,29 @@ const abandoned = new FinalizationRegistry<Held>((held) => {
 let made = 0;
 let assignmentObserver: ((tensor: Tensor) => void) | null = null;
 
+/** Tensors that must not be read, because a recorded operation used another value of them. */
+let guarded: { readonly tensors: ReadonlySet<TensorBase>; readonly op: string } | null = null;
+
+/** Runs `fn` while reading any of `tensors` is an error that names the operation. */
+export function guardValues<T>(tensors: ReadonlySet<TensorBase>, op: string, fn: () => T): T {
+  const former = guarded;
+  guarded = { tensors, op };
+  try {
+    return fn();
+  } finally {
+    guarded = former;
+  }
+}
+
+function changedError(tensor: TensorBase, op: string): Error {
+  return new Error(
+    `Cannot go backward through ${op}: its input of shape ${
+      formatShape(tensor.shape)
+    } was assigned ` +
+      `another value since; go backward before assign() or step(), or compute it again`,
+  );
+}
+
 /** State such as running means, assigned but not computed yet. */
 const awaited = new Set<Tensor>();
 
@@ -135,7 +158,13 @@ export abstract class TensorBase implements Disposable {
    */
   get node(): Node {
     if (this.#disposed) throw this.#gone("it");
+    if (guarded?.tensors.has(this)) throw changedError(this, guarded.op);
     return this.#node;
+  }
+
+  /** True while this tensor has the value of that node. */
+  holds(node: Node): boolean {
+    return this.#node === node;
   }
 
   #gone(what: string): DisposedError {
