@@ -74,6 +74,11 @@ function checkWait(status: number, event: Handle<"Event">): void {
 const maxWaitingThreads = 16;
 let waitingThreads = 0;
 
+/** How many threads stand in clWaitForEvents: a wait that was given up goes on there. */
+export function waitsInFlight(): number {
+  return waitingThreads;
+}
+
 /** Waits without blocking the event loop. */
 export function waitForEvent(event: Handle<"Event">): Promise<void> {
   const waiting = completion(event);

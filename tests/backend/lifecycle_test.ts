@@ -25,6 +25,7 @@ import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
 import { waitSync } from "../../backend/lifecycle/waits.ts";
 import { withFaults } from "../../ffi/faults.ts";
 import { liveObjects, OpenCLError, Status, UserEvent } from "../../ffi/mod.ts";
+import { waitsInFlight } from "../../ffi/waiting.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 
 // Outside of the tests: the first queue starts the signal handling, which stays.
@@ -219,7 +220,8 @@ testOpenCL("a device that is lost does not hold the draining up", async () => {
 testOpenCL("waits of queues and events go through the interruption", async () => {
   const event = new UserEvent(queue.context);
   queue.barrier([event]).release();
-  const waits = [queue.finish(), queue.marker().wait()];
+  const marker = queue.marker();
+  const waits = [queue.finish(), marker.wait()];
   beginInterruption();
   event.complete();
   completeInterruption();
@@ -228,8 +230,11 @@ testOpenCL("waits of queues and events go through the interruption", async () =>
       assertInstanceOf((result as PromiseRejectedResult).reason, InterruptedError);
     }
     await queue.finish();
+    // The wait that was given up ends on its own thread, with the event that it kept alive.
+    while (waitsInFlight() > 0) await new Promise((resolve) => setTimeout(resolve, 1));
   } finally {
     resetInterruption();
+    marker.release();
     event.release();
   }
 });
