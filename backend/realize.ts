@@ -159,6 +159,8 @@ function enqueue(
   launches: readonly Launch[],
   blocks: Map<Node, Block>,
 ): void {
+  // A recording reads host data once: it needs a place that stays.
+  if (activeRecording()) keepData(backend, plan);
   const kept = new Set(plan.kept);
   const dying = lastReads(plan, kept);
   let label = "data";
@@ -171,8 +173,6 @@ function enqueue(
     if (node.op.kind === "data") backend.write(block, node.op.bytes);
     return block;
   };
-  // A recording reads host data once: it needs a place that stays.
-  if (activeRecording()) keepData(backend, plan);
   for (const node of plan.kept) if (node.size === 0 || node.op.kind === "data") blockOf(node);
   plan.kernels.forEach(({ kernel, inputs, outputs }, k) => {
     label = kernel.label;
