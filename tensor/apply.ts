@@ -1,7 +1,8 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
 import { formatShape, isEager, Node, type Op, type Shape } from "../backend/engine.ts";
 import type { DType } from "../backend/engine.ts";
-import type { GradientFn } from "./autograd.ts";
+import { callerStack, isAnomalyEnabled } from "./anomaly.ts";
+import type { Edge, GradientFn } from "./autograd.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { Tensor } from "./tensor.ts";
 
@@ -32,9 +33,15 @@ export function result(
 ): Tensor {
   const out = new Tensor(node, inputs[0]!.device);
   if (gradient && isGradEnabled() && inputs.some((t) => t.requiresGrad)) {
-    out.edge = { name, inputs, gradient, values: inputs.map((input) => input.node) };
+    out.edge = edgeOf(name, inputs, gradient);
   }
   return isEager() ? out.realize() : out;
+}
+
+/** How the result of an operation is recorded for `backward`. */
+export function edgeOf(name: string, inputs: readonly Tensor[], gradient: GradientFn): Edge {
+  const edge: Edge = { name, inputs, gradient, values: inputs.map((input) => input.node) };
+  return isAnomalyEnabled() ? { ...edge, stack: callerStack() } : edge;
 }
 
 /** A tensor of one operation on one tensor. */

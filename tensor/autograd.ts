@@ -1,6 +1,7 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
 import { formatShape, type Node, sameShape } from "../backend/engine.ts";
 import { withoutAutocast } from "./amp/autocast.ts";
+import { AnomalyWatch, isAnomalyEnabled } from "./anomaly.ts";
 import { computeWithGradients, guardValues } from "./base.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, noGrad } from "./grad_mode.ts";
@@ -19,7 +20,7 @@ export interface Edge {
   readonly values?: readonly Node[];
   /** The gradients of the inputs. */
   readonly gradient: GradientFn;
-  /** Where it was computed, when anomalies are looked for. */
+  /** Where it was called, when anomalies are looked for. */
   readonly stack?: string;
 }
 
@@ -88,29 +89,44 @@ function walk(
   visit: (tensor: Tensor, gradient: Tensor) => void,
 ): void {
   const gradients = new Map<Tensor, Tensor>();
+  const sums = new Set<Tensor>();
+  const watch = isAnomalyEnabled() ? new AnomalyWatch() : null;
   const join = (tensor: Tensor, gradient: Tensor): void => {
     const known = gradients.get(tensor);
     gradients.set(tensor, known ? known.add(gradient) : gradient);
+    if (known && watch) sums.add(tensor);
   };
   const mode = options.createGraph ? enableGrad : noGrad;
   const run = (fn: () => void): void => withoutAutocast(() => mode(fn));
   run(() => {
     roots.forEach((root, k) => join(root, seeds[k]!));
+    for (const seed of seeds) watch?.addSeed(seed);
     for (const tensor of recorded(roots)) {
       const gradient = gradients.get(tensor);
       if (!gradient) continue;
       gradients.delete(tensor);
+      if (sums.has(tensor)) watch?.addSum(tensor.edge, gradient);
       visit(tensor, gradient);
       const edge = tensor.edge;
       if (!edge) continue;
       const results = guardChanged(edge, () => edge.gradient(gradient, tensor));
+      watch?.addResults(tensor, edge, results);
       edge.inputs.forEach((input, k) => {
         const result = results[k];
         if (result && input.requiresGrad) join(input, result);
       });
       if (!options.retainGraph && !options.createGraph) tensor.edge = spent;
     }
+    if (watch) noGrad(() => watch.check());
   });
+}
+
+function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): void {
+  const mode = createGraph ? enableGrad : noGrad;
+  const { grad } = leaf;
+  const total = grad ? withoutAutocast(() => mode(() => grad.add(gradient))) : gradient;
+  grad?.dispose();
+  leaf.grad = createGraph ? total : total.detach();
 }
 
 /** Adds the gradient of `root` to the `grad` of every leaf that requires one. */
@@ -122,13 +138,14 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     );
   }
   const seed = seedOf(root, gradient);
-  const leaves: Tensor[] = [];
+  const found: [Tensor, Tensor][] = [];
   walk([root], [seed], options, (tensor, g) => {
-    if (tensor.edge) return;
-    const total = tensor.grad ? tensor.grad.add(g) : g;
-    tensor.grad?.dispose();
-    tensor.grad = options.createGraph ? total : total.detach();
-    leaves.push(tensor);
+    if (!tensor.edge) found.push([tensor, g]);
+  });
+  // Only now: a walk that throws leaves everybody's gradient alone.
+  const leaves = found.map(([leaf, g]) => {
+    accumulate(leaf, g, options);
+    return leaf;
   });
   if (root.isRealized) return;
   // A root that is read before the step computes the gradients too, so that its work is done once.

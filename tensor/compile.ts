@@ -11,6 +11,7 @@ import {
   type Token,
 } from "../backend/engine.ts";
 import { Storage } from "../memory/mod.ts";
+import { isAnomalyEnabled } from "./anomaly.ts";
 import { observeAssignments, realizeAll } from "./base.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { drawStream, observeStreams } from "./random_state.ts";
@@ -82,6 +83,8 @@ interface Program {
 export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
   const programs = new Map<string, Program | "warm">();
   const compiled = (...args: A): R => {
+    // A replay has no operations to name.
+    if (isAnomalyEnabled()) return fn(...args);
     const key = keyOf(args);
     const known = programs.get(key);
     if (known === undefined) {

@@ -1,5 +1,6 @@
 /** Tensors on their way between devices. */
 import { backendOf, type DeviceHandle, Node, type NodeStorage } from "../backend/engine.ts";
+import { edgeOf } from "./apply.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { Tensor } from "./tensor.ts";
 
@@ -9,7 +10,7 @@ export function copyTo(tensor: Tensor, device: DeviceHandle): Tensor {
   const copied: NodeStorage = tensor.realize().node.storage!.copyOn(backendOf(device).memory);
   const out = new Tensor(Node.stored(copied, tensor.shape, tensor.dtype), device);
   if (tensor.requiresGrad && isGradEnabled()) {
-    out.edge = { name: "to", inputs: [tensor], gradient: (g) => [copyTo(g, tensor.device)] };
+    out.edge = edgeOf("to", [tensor], (g) => [copyTo(g, tensor.device)]);
   }
   return out;
 }
