@@ -6,6 +6,7 @@ import type { DType } from "./dtype.ts";
 import type { Kernel, LoopKernel, SpecialKernel, SpecialOp } from "./kernel.ts";
 import { costOf, lower, type NodeInfo } from "./lower.ts";
 import type { Node, RandomStream } from "./node.ts";
+import { inGoodOrder } from "./order.ts";
 import { type Shape, sizeOf, stridesOf } from "./shape.ts";
 import { signatureOf } from "./signature.ts";
 import { isView } from "./view.ts";
@@ -160,7 +161,7 @@ function withStreams(
 function plan(order: readonly Node[], wanted: ReadonlySet<Node>): ScheduledKernel[] {
   const infos = analyse(order);
   for (const info of infos) if (wanted.has(info.node)) info.materialized = true;
-  return lowerAll(infos);
+  return inGoodOrder(lowerAll(infos), wanted);
 }
 
 /** The node whose stored bytes a reshape can share. */
@@ -244,7 +245,7 @@ export class GoneError extends Error {
   }
 }
 
-/** From the last node to the first; the kernels run in the opposite order. */
+/** From the last node to the first; the kernels depend on each other in the opposite order. */
 function lowerAll(infos: readonly NodeInfo[]): ScheduledKernel[] {
   const kernels: ScheduledKernel[] = [];
   const produced = new Set<NodeInfo>();

@@ -1,0 +1,31 @@
+/** How much memory a step of a deep model holds at a time. */
+import { assert } from "@std/assert";
+import { manager, manualSeed, memory, optim, Tensor, withDevice } from "../../mod.ts";
+import { testOnBackends } from "../opencl.ts";
+
+const LAYERS = 16, ROWS = 1024, WIDTH = 64;
+
+testOnBackends("a step holds each activation once, and gradients on the way briefly", (backend) => {
+  withDevice(backend, () => {
+    manualSeed(1);
+    const weights = Array.from({ length: LAYERS }, () => {
+      const w = Tensor.randn([WIDTH, WIDTH]).mul(0.1).realize();
+      w.requiresGrad = true;
+      return w;
+    });
+    const x = Tensor.randn([ROWS, WIDTH]).realize();
+    const optimizer = new optim.SGD(weights, { lr: 0.01 });
+    const device = manager.default(backend);
+    const before = memory.stats(device).requestedBytes;
+    memory.resetPeakStats(device);
+    let y = x;
+    for (const w of weights) y = y.matmul(w).tanh();
+    using loss = y.square().mean();
+    loss.backward();
+    optimizer.step();
+    loss.itemSync();
+    const activations = (memory.stats(device).peakRequestedBytes - before) / (ROWS * WIDTH * 4);
+    // 16 layers, two gradients on the way, the new weights.
+    assert(activations < LAYERS + 4, `${activations} activations`);
+  });
+});
