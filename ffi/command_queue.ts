@@ -8,7 +8,7 @@ import { MapFlags, MigrationFlags, QueueProperties } from "./constants.ts";
 import type { Context } from "./context.ts";
 import type { Device } from "./device.ts";
 import { check } from "./errors.ts";
-import { type Event, takeEvent } from "./event.ts";
+import { type Event, takeEvent, UserEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
 import type { Kernel } from "./kernel.ts";
 import { cl } from "./library.ts";
@@ -47,6 +47,9 @@ const globalOut = new BigUint64Array(3);
 const localOut = new BigUint64Array(3);
 const offsetOut = new BigUint64Array(3);
 
+/** The most launches that are held back before the device is told of them. */
+const MAX_HELD = 32;
+
 /**
  * A queue of commands for one device. Commands run in the order of the calls, unless it was made
  * with `outOfOrder`.
@@ -78,6 +81,9 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   // more than one thread.
   #finishing: Promise<void> | null = null;
   #finishingNext: Promise<void> | null = null;
+  // What the launches that are held back wait for.
+  #gate: UserEvent | null = null;
+  #held = 0;
 
   /**
    * Makes a queue.
@@ -94,6 +100,26 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     this.outOfOrder = options.outOfOrder ?? false;
     this.#transfers = new TransferList(!this.outOfOrder);
     registerQueue(this);
+  }
+
+  /** The raw handle. Who asks for it uses the queue: nothing is held back any longer. */
+  override get unsafeHandle(): Handle<"CommandQueue"> {
+    if (this.#gate !== null) this.#open();
+    return super.unsafeHandle;
+  }
+
+  /** Gives the queue back to the driver, which runs what was enqueued. */
+  override release(): void {
+    if (this.#gate !== null) this.#open();
+    super.release();
+  }
+
+  #open(): void {
+    const gate = this.#gate!;
+    this.#gate = null;
+    this.#held = 0;
+    gate.complete();
+    gate.release();
   }
 
   /**
@@ -309,6 +335,34 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       null,
       null,
     );
+    if (status < 0) throw launchError(status, kernel, global, local);
+  }
+
+  /**
+   * The same for one of many tiny launches: the device need not begin with it before there are a few
+   * of them, or before the queue is used in any other way. A driver whose threads sleep wakes them
+   * once for all (on PoCL 3.1 waking costs 4-9 us, enqueuing 1.3 us). In-order queues only.
+   */
+  enqueueKernelHeld(
+    kernel: Kernel,
+    workDim: number,
+    global: BigUint64Array,
+    local: BigUint64Array | null,
+  ): void {
+    const isFirst = this.#gate === null;
+    const wait = isFirst ? [this.#gate = new UserEvent(this.context)] : undefined;
+    const status = cl.clEnqueueNDRangeKernel(
+      super.unsafeHandle,
+      kernel.unsafeHandle,
+      workDim,
+      null,
+      global,
+      local,
+      listEvents(wait),
+      eventList(wait),
+      null,
+    );
+    if (++this.#held === MAX_HELD || status < 0) this.#open();
     if (status < 0) throw launchError(status, kernel, global, local);
   }
 

@@ -1,46 +1,11 @@
 /** A compiled kernel with its sizes: sets the arguments and enqueues it. */
-import type { Buffer, CommandQueue, Kernel } from "../../ffi/mod.ts";
+import type { Buffer, CommandQueue } from "../../ffi/mod.ts";
 import type { Block, Launch } from "../backend.ts";
 import { countLaunch } from "../counters.ts";
-import { type DType, dtypes } from "../graph/dtype.ts";
-import type { Parameter } from "../graph/emit.ts";
+import { dtypes } from "../graph/dtype.ts";
 import { activeTrace, type Trace } from "../trace.ts";
 import type { Generated } from "./codegen.ts";
-
-const scratch = new ArrayBuffer(8);
-const asInt = new Int32Array(scratch, 0, 1);
-const asFloat = new Float32Array(scratch, 0, 1);
-const asDouble = new Float64Array(scratch);
-const asLong = new BigInt64Array(scratch);
-const asByte = new Uint8Array(scratch, 0, 1);
-
-/** The bytes of a constant in the compute type of `dtype`. */
-function encode(value: number, dtype: DType): ArrayBufferView {
-  switch (dtype) {
-    case "float64":
-      asDouble[0] = value;
-      return asDouble;
-    case "int64":
-      asLong[0] = BigInt(Math.trunc(value));
-      return asLong;
-    case "int32":
-      asInt[0] = value;
-      return asInt;
-    case "uint8":
-    case "bool":
-      asByte[0] = value;
-      return asByte;
-    default:
-      asFloat[0] = value;
-      return asFloat;
-  }
-}
-
-function encodeParameter(parameter: Parameter): ArrayBufferView {
-  if (parameter.kind === "constant") return encode(parameter.value, parameter.dtype);
-  asInt[0] = parameter.kind === "index" ? parameter.value : parameter.stream.value;
-  return asInt;
-}
+import type { KernelArguments } from "./kernel_arguments.ts";
 
 /** What a launch needs from its backend. */
 export interface LaunchContext {
@@ -48,8 +13,25 @@ export interface LaunchContext {
   /** The buffer that receives the first index out of range. */
   readonly errors: () => Buffer;
   /** Called after every enqueue, to hold the host back. */
-  readonly afterLaunch: (name: string) => void;
+  readonly afterLaunch: () => void;
+  /** The driver runs kernels on threads of this machine, which sleep while there is nothing to do. */
+  readonly wakesThreads: boolean;
+  /** Tiny launches in a row. */
+  tinyInRow: number;
 }
+
+/** What a launch does, in numbers. */
+export interface Work {
+  /** Bytes that it must move at least. */
+  readonly bytes: number;
+  /** Iterations of all its loops. */
+  readonly iterations: number;
+}
+
+/** A launch of fewer iterations takes a thread less time than it takes to wake one. */
+const TINY = 4096;
+/** So many tiny launches in a row are enough to expect more. */
+const STREAK = 4;
 
 /** One kernel, ready to be enqueued with any buffers. */
 export class KernelLaunch implements Launch {
@@ -57,48 +39,66 @@ export class KernelLaunch implements Launch {
   readonly source: string;
   readonly bytes: number;
   readonly #context: LaunchContext;
-  readonly #kernel: Kernel;
+  readonly #arguments: KernelArguments;
   readonly #generated: Generated;
   readonly #elementBytes: readonly number[];
   readonly #global: BigUint64Array<ArrayBuffer>;
   readonly #local: BigUint64Array<ArrayBuffer>;
+  readonly #isTiny: boolean;
+  readonly #hasStreams: boolean;
 
-  constructor(context: LaunchContext, kernel: Kernel, generated: Generated, bytes: number) {
+  constructor(context: LaunchContext, args: KernelArguments, generated: Generated, work: Work) {
     this.#context = context;
-    this.#kernel = kernel;
+    this.#arguments = args;
     this.#generated = generated;
     this.#elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
-    this.bytes = bytes;
-    this.source = `kernel void ${kernel.name}${generated.source}`;
-    this.name = kernel.name;
+    this.bytes = work.bytes;
+    this.name = args.kernel.name;
+    this.source = `kernel void ${this.name}${generated.source}`;
     this.#global = BigUint64Array.from(generated.global, BigInt);
     this.#local = BigUint64Array.from(generated.local, BigInt);
+    this.#isTiny = context.wakesThreads && work.iterations <= TINY;
+    this.#hasStreams = generated.parameters.some((p) => p.kind === "stream");
   }
 
   run(inputs: readonly Block[], outputs: readonly Block[]): void {
-    const kernel = this.#kernel;
-    const count = inputs.length;
-    let at = 0;
-    for (const block of inputs) kernel.setBuffer(at++, block.base);
-    for (const block of outputs) kernel.setBuffer(at++, block.base);
-    if (this.#generated.checksIndices) kernel.setBuffer(at++, this.#context.errors());
-    this.#elementBytes.forEach((bytes, k) => {
-      asInt[0] = (k < count ? inputs[k]! : outputs[k - count]!).offset / bytes;
-      kernel.setBytes(at++, asInt);
-    });
-    for (const p of this.#generated.parameters) kernel.setBytes(at++, encodeParameter(p));
+    this.#setArguments(inputs, outputs);
     const trace = activeTrace();
     if (trace) this.#enqueueTraced(trace);
-    else this.#context.queue.enqueueKernel(kernel, this.#global.length, this.#global, this.#local);
+    else this.#enqueue();
     countLaunch(this.bytes);
-    this.#context.afterLaunch(this.name);
+    this.#context.afterLaunch();
+  }
+
+  #setArguments(inputs: readonly Block[], outputs: readonly Block[]): void {
+    const args = this.#arguments, bytes = this.#elementBytes;
+    let at = 0;
+    for (const block of inputs) args.setBuffer(at++, block.base);
+    for (const block of outputs) args.setBuffer(at++, block.base);
+    if (this.#generated.checksIndices) args.setBuffer(at++, this.#context.errors());
+    let k = 0;
+    for (const block of inputs) args.setIndex(at++, block.offset / bytes[k++]!);
+    for (const block of outputs) args.setIndex(at++, block.offset / bytes[k++]!);
+    if (args.owner === this && !this.#hasStreams) return;
+    args.owner = null;
+    args.setParameters(at, this.#generated.parameters);
+    args.owner = this;
+  }
+
+  /** One of many tiny launches does not wake the driver's threads by itself. */
+  #enqueue(): void {
+    const context = this.#context, { kernel } = this.#arguments;
+    const dims = this.#global.length;
+    context.tinyInRow = this.#isTiny ? context.tinyInRow + 1 : 0;
+    if (context.tinyInRow <= STREAK) {
+      context.queue.enqueueKernel(kernel, dims, this.#global, this.#local);
+    } else context.queue.enqueueKernelHeld(kernel, dims, this.#global, this.#local);
   }
 
   #enqueueTraced(trace: Trace): void {
-    const { queue } = this.#context;
+    const { queue } = this.#context, { kernel } = this.#arguments;
     const enqueuedAt = performance.now();
-    const dims = this.#global.length;
-    const event = queue.enqueueKernelEvent(this.#kernel, dims, this.#global, this.#local);
+    const event = queue.enqueueKernelEvent(kernel, this.#global.length, this.#global, this.#local);
     trace.host(`enqueue ${this.name}`, enqueuedAt);
     const times = (): { queued: number; start: number; end: number } | null => {
       event.waitSync();

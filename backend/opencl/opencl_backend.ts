@@ -11,7 +11,7 @@ import { canSplit, splitReduction } from "../graph/split.ts";
 import { indexError } from "../index_error.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { generate, type Generated, reducesInGroups, type Target } from "./codegen.ts";
-import { KernelLaunch, type LaunchContext } from "./launch.ts";
+import { KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
 import { Programs } from "./programs.ts";
 import { generateSpecial } from "./special.ts";
 import { TransferEngine } from "./transfers.ts";
@@ -20,7 +20,7 @@ import { TransferEngine } from "./transfers.ts";
 interface Step {
   readonly generated: Generated;
   readonly label: string;
-  readonly bytes: number;
+  readonly work: Work;
 }
 
 /** Runs schedules on an OpenCL device: one in-order compute queue, memory from a pool. */
@@ -63,6 +63,8 @@ export class OpenCLBackend implements Backend {
         return this.#errorBuffer();
       },
       afterLaunch: () => this.#transfers.afterLaunch(),
+      wakesThreads: this.#clDevice.type === "cpu",
+      tinyInRow: 0,
     };
   }
 
@@ -112,7 +114,8 @@ export class OpenCLBackend implements Backend {
   #plan(kernel: Kernel): { steps: Step[]; between: readonly { dtype: DType; size: number }[] } {
     if (kernel.kind === "special") {
       const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
-      const step = { generated: generateSpecial(kernel), label: kernel.label, bytes };
+      const work = { bytes, iterations: Infinity };
+      const step = { generated: generateSpecial(kernel), label: kernel.label, work };
       return { steps: [step], between: [] };
     }
     const parts = this.#partsOf(kernel);
@@ -125,7 +128,10 @@ export class OpenCLBackend implements Backend {
     return {
       generated: generate(kernel, this.#target),
       label: kernel.label,
-      bytes: bytesOf(kernel),
+      work: {
+        bytes: bytesOf(kernel),
+        iterations: extent(kernel, kernel.outer) * extent(kernel, kernel.inner),
+      },
     };
   }
 
@@ -142,8 +148,8 @@ export class OpenCLBackend implements Backend {
   }
 
   #launch(step: Step): Launch {
-    const kernel = this.#programs.kernel(step.generated.source);
-    return new KernelLaunch(this.#launchContext, kernel, step.generated, step.bytes);
+    const args = this.#programs.kernel(step.generated.source);
+    return new KernelLaunch(this.#launchContext, args, step.generated, step.work);
   }
 
   #inTwoSteps(

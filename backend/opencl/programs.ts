@@ -1,7 +1,8 @@
 /** Compiled kernels of one device, by their text; what is missing is built in one program. */
-import { type Context, type Device, type Kernel, Program } from "../../ffi/mod.ts";
+import { type Context, type Device, Program } from "../../ffi/mod.ts";
 import { countBuild, countCacheHit } from "../counters.ts";
 import { hashText } from "../graph/hash.ts";
+import { KernelArguments } from "./kernel_arguments.ts";
 import { preludeFor } from "./prelude.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 
@@ -19,7 +20,7 @@ export class Programs {
   readonly #device: Device;
   readonly #cache: BinaryCache | null;
   readonly #programs: Program[] = [];
-  readonly #kernels = new Map<string, Kernel>();
+  readonly #kernels = new Map<string, KernelArguments>();
 
   constructor(context: Context, device: Device, cache: BinaryCache | null) {
     this.#context = context;
@@ -28,7 +29,7 @@ export class Programs {
   }
 
   /** The compiled kernel of a text that was built before. */
-  kernel(source: string): Kernel {
+  kernel(source: string): KernelArguments {
     const kernel = this.#kernels.get(source);
     if (!kernel) throw new Error("The kernel was not built");
     return kernel;
@@ -44,7 +45,9 @@ export class Programs {
     if (missing.size === 0) return;
     const program = this.#compile(programText(missing));
     this.#programs.push(program);
-    for (const [source, name] of missing) this.#kernels.set(source, program.kernel(name));
+    for (const [source, name] of missing) {
+      this.#kernels.set(source, new KernelArguments(program.kernel(name)));
+    }
   }
 
   #compile(text: string): Program {
@@ -73,7 +76,7 @@ export class Programs {
   }
 
   dispose(): void {
-    for (const kernel of this.#kernels.values()) kernel.release();
+    for (const { kernel } of this.#kernels.values()) kernel.release();
     for (const program of this.#programs) program.release();
     this.#kernels.clear();
     this.#programs.length = 0;

@@ -3,6 +3,7 @@ import {
   Buffer,
   CommandQueue,
   DisposedError,
+  liveObjects,
   liveQueues,
   onQueueCreated,
   OpenCLError,
@@ -212,6 +213,50 @@ testOpenCL("run names the kernel and the sizes when it fails", () => {
   assertThrows(run([4, 4], [2]), RangeError, "the dimensions differ");
   assertThrows(run([-1]), RangeError, "-1");
   assertThrows(() => queue.run(kernel, { global: [1], args: [buffer] }), TypeError, "declares 2");
+});
+
+testOpenCL("launches that are held back come before what is enqueued after them", () => {
+  using held = new CommandQueue(context, device);
+  using buffer = new Buffer(context, 400);
+  using kernel = program.kernel("put");
+  const before = liveObjects();
+  const size = new BigUint64Array([1n]);
+  for (let k = 1; k <= 100; k++) {
+    kernel.setArgs([buffer, new Int32Array([k])]);
+    held.enqueueKernelHeld(kernel, 1, size, null);
+  }
+  const out = new Int32Array(1);
+  held.read(buffer, out, { blocking: true }).release();
+  assertEquals(out[0], 100);
+  kernel.setArgs([buffer, new Int32Array([7])]);
+  held.enqueueKernelHeld(kernel, 1, size, null);
+  held.finishSync();
+  held.read(buffer, out, { blocking: true }).release();
+  assertEquals(out[0], 7);
+  assertEquals(liveObjects(), before);
+});
+
+testOpenCL("a queue that is released runs the launches that it holds back", () => {
+  const held = new CommandQueue(context, device);
+  using buffer = new Buffer(context, 4, { data: new Int32Array([0]) });
+  using kernel = program.kernel("put");
+  kernel.setArgs([buffer, new Int32Array([9])]);
+  held.enqueueKernelHeld(kernel, 1, new BigUint64Array([1n]), null);
+  held.release();
+  const out = new Int32Array(1);
+  for (let k = 0; out[0] === 0 && k < 1e5; k++) {
+    queue.read(buffer, out, { blocking: true }).release();
+  }
+  assertEquals(out[0], 9);
+});
+
+testOpenCL("a launch that is refused leaves no launch held back", () => {
+  using held = new CommandQueue(context, device);
+  using kernel = program.kernel("put");
+  const before = liveObjects();
+  const wrong = () => held.enqueueKernelHeld(kernel, 4, new BigUint64Array(4).fill(1n), null);
+  assertEquals(assertThrows(wrong, OpenCLError).codeName, "CL_INVALID_WORK_DIMENSION");
+  assertEquals(liveObjects(), before);
 });
 
 testOpenCL("enqueueKernel launches what is set, without an event", async () => {
