@@ -263,11 +263,20 @@ class Builder {
   #takesIn(info: NodeInfo, requests: readonly Request[]): boolean {
     if (info === this.#root) return true;
     const all = this.#allAccounted(info);
-    if (info.materialized) return all && this.#storesToo(info, requests);
+    if (info.materialized) return this.#mayStore(info, requests);
     if (this.#isFull()) return false;
     if (!all) return info.weight < CHEAP;
     const repeated = info.node.size * 8 <= this.#iterations() && info.weight >= CHEAP;
     return !repeated || info.reduces;
+  }
+
+  /**
+   * True when this kernel may store the node: nobody evaluates it again, and nothing here reads it
+   * from memory, as the operand of a contraction does.
+   */
+  #mayStore(info: NodeInfo, requests: readonly Request[]): boolean {
+    return this.#allAccounted(info) && !this.#inputIds.has(info) &&
+      this.#storesToo(info, requests);
   }
 
   #isFull(): boolean {
@@ -320,9 +329,7 @@ class Builder {
   #leaf(info: NodeInfo, requests: readonly Request[]): void {
     const { op, shape, dtype } = info.node;
     if (info.materialized && info !== this.#root) {
-      if (!this.#allAccounted(info) || !this.#storesToo(info, requests)) {
-        return this.#load(info, requests);
-      }
+      if (!this.#mayStore(info, requests)) return this.#load(info, requests);
     }
     const strides = stridesOf(shape);
     for (const { access, slot } of requests) {
@@ -442,7 +449,8 @@ class Builder {
   #mayFuseAnchor(info: NodeInfo, requests: readonly Request[]): boolean {
     if (requests.length !== 1 || requests[0]!.access.guards.length > 0) return false;
     if (this.#contraction) return false;
-    return info === this.#root || this.#allAccounted(info) && !this.#isFull();
+    return info === this.#root ||
+      this.#allAccounted(info) && !this.#inputIds.has(info) && !this.#isFull();
   }
 
   /** Where the reduction reads its input, if its loops are (or can become) this kernel's. */

@@ -74,6 +74,9 @@ class Sorter {
       order.push(step.scheduled);
       this.#finish(step);
     }
+    if (order.length < steps.length) {
+      throw new Error("Kernels wait for each other: a fault in fusion");
+    }
     return order;
   }
 
