@@ -4,11 +4,18 @@ import { withoutAutocast } from "./amp/autocast.ts";
 import { AnomalyWatch, isAnomalyEnabled } from "./anomaly.ts";
 import { computeWithGradients, guardValues } from "./base.ts";
 import { ShapeError } from "./errors.ts";
-import { enableGrad, noGrad } from "./grad_mode.ts";
+import { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 import type { Tensor } from "./tensor.ts";
 
-/** The gradient of an operation's inputs, given that of its result; null where none is needed. */
-export type GradientFn = (gradient: Tensor, result: Tensor) => readonly (Tensor | null)[];
+/**
+ * The gradients of an operation's inputs, given that of its result; null where none is needed. An
+ * operation with several results gets the gradients of all, null where a result was not used.
+ */
+export type GradientFn = (
+  gradient: Tensor,
+  result: Tensor,
+  gradients: readonly (Tensor | null)[],
+) => readonly (Tensor | null)[];
 
 /** How a tensor was computed. */
 export interface Edge {
@@ -20,6 +27,8 @@ export interface Edge {
   readonly values?: readonly Node[];
   /** The gradients of the inputs. */
   readonly gradient: GradientFn;
+  /** The orders of its results, where it may have several: they share this edge. */
+  readonly outputs?: readonly number[];
   /** Where it was called, when anomalies are looked for. */
   readonly stack?: string;
 }
@@ -61,18 +70,53 @@ function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
   return gradient;
 }
 
-/** The recorded tensors below the roots, the last made first. */
-function recorded(roots: readonly Tensor[]): Tensor[] {
+/** The recorded tensors below the roots, the last made first; not those below `ends`. */
+function recorded(roots: readonly Tensor[], ends: ReadonlySet<Tensor>): Tensor[] {
   const seen = new Set<Tensor>();
   const stack = roots.filter((t) => t.requiresGrad);
   for (let t = stack.pop(); t; t = stack.pop()) {
     if (seen.has(t)) continue;
     seen.add(t);
+    if (ends.has(t)) continue;
     for (const input of t.edge?.inputs ?? []) {
       if (input.requiresGrad && !seen.has(input)) stack.push(input);
     }
   }
   return [...seen].sort((a, b) => b.order - a.order);
+}
+
+/** Results of one operation on their way to it: it is gone through when the last has arrived. */
+class Meeting {
+  readonly gradients: (Tensor | null)[];
+  readonly results: Tensor[] = [];
+  #open = 0;
+
+  constructor(readonly edge: Edge) {
+    this.gradients = (edge.outputs ?? []).map(() => null);
+  }
+
+  expect(): void {
+    this.#open++;
+  }
+
+  /** Takes the gradient of a result, null where it has none; true when it was the last. */
+  arrive(result: Tensor, gradient: Tensor | null): boolean {
+    this.gradients[this.edge.outputs!.indexOf(result.order)] = gradient;
+    this.results.push(result);
+    return --this.#open === 0 && this.gradients.some((g) => g !== null);
+  }
+}
+
+/** Where the results of operations that have several meet. */
+function meetingsOf(tensors: readonly Tensor[]): ReadonlyMap<Edge, Meeting> {
+  const meetings = new Map<Edge, Meeting>();
+  for (const { edge } of tensors) {
+    if (!edge?.outputs) continue;
+    let meeting = meetings.get(edge);
+    if (!meeting) meetings.set(edge, meeting = new Meeting(edge));
+    meeting.expect();
+  }
+  return meetings;
 }
 
 /** Runs a gradient; reading an input that was assigned since is an error: its value is another. */
@@ -81,44 +125,97 @@ function guardChanged<T>(edge: Edge, fn: () => T): T {
   return changed.length === 0 ? fn() : guardValues(new Set(changed), edge.name, fn);
 }
 
-/** Walks the graph from the roots; calls `visit` with the finished gradient of every tensor. */
-function walk(
-  roots: readonly Tensor[],
-  seeds: readonly Tensor[],
-  options: BackwardOptions,
-  visit: (tensor: Tensor, gradient: Tensor) => void,
-): void {
-  const gradients = new Map<Tensor, Tensor>();
-  const sums = new Set<Tensor>();
-  const watch = isAnomalyEnabled() ? new AnomalyWatch() : null;
-  const join = (tensor: Tensor, gradient: Tensor): void => {
-    const known = gradients.get(tensor);
-    gradients.set(tensor, known ? known.add(gradient) : gradient);
-    if (known && watch) sums.add(tensor);
-  };
+/** What a walk does on its way. */
+interface Walk {
+  readonly options: BackwardOptions;
+  /** Called with the finished gradient of every tensor. */
+  readonly visit: (tensor: Tensor, gradient: Tensor) => void;
+  /** Tensors that it does not go beyond. */
+  readonly ends?: ReadonlySet<Tensor>;
+}
+
+/** Walks the graph from the roots to the leaves. */
+function walk(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Walk): void {
+  const { options, ends = new Set() } = walk;
   const mode = options.createGraph ? enableGrad : noGrad;
-  const run = (fn: () => void): void => withoutAutocast(() => mode(fn));
-  run(() => {
-    roots.forEach((root, k) => join(root, seeds[k]!));
-    for (const seed of seeds) watch?.addSeed(seed);
-    for (const tensor of recorded(roots)) {
-      const gradient = gradients.get(tensor);
-      if (!gradient) continue;
-      gradients.delete(tensor);
-      if (sums.has(tensor)) watch?.addSum(tensor.edge, gradient);
-      visit(tensor, gradient);
-      const edge = tensor.edge;
-      if (!edge) continue;
-      const results = guardChanged(edge, () => edge.gradient(gradient, tensor));
-      watch?.addResults(tensor, edge, results);
-      edge.inputs.forEach((input, k) => {
-        const result = results[k];
-        if (result && input.requiresGrad) join(input, result);
-      });
-      if (!options.retainGraph && !options.createGraph) tensor.edge = spent;
-    }
-    if (watch) noGrad(() => watch.check());
+  withoutAutocast(() => mode(() => new Walker(roots, seeds, { ...walk, ends }).run()));
+}
+
+class Walker {
+  readonly #gradients = new Map<Tensor, Tensor>();
+  /** Tensors whose gradient is a sum, when anomalies are looked for. */
+  readonly #sums = new Set<Tensor>();
+  readonly #watch = isAnomalyEnabled() ? new AnomalyWatch() : null;
+  readonly #order: readonly Tensor[];
+  readonly #meetings: ReadonlyMap<Edge, Meeting>;
+  readonly #walk: Required<Walk>;
+
+  constructor(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Required<Walk>) {
+    this.#walk = walk;
+    roots.forEach((root, k) => this.#join(root, seeds[k]!));
+    for (const seed of seeds) this.#watch?.addSeed(seed);
+    this.#order = recorded(roots, walk.ends);
+    this.#meetings = meetingsOf(this.#order.filter((t) => !walk.ends.has(t)));
+  }
+
+  run(): void {
+    for (const tensor of this.#order) this.#step(tensor);
+    if (this.#watch) noGrad(() => this.#watch!.check());
+  }
+
+  #join(tensor: Tensor, gradient: Tensor): void {
+    const known = this.#gradients.get(tensor);
+    this.#gradients.set(tensor, known ? known.add(gradient) : gradient);
+    if (known && this.#watch) this.#sums.add(tensor);
+  }
+
+  #step(tensor: Tensor): void {
+    const gradient = this.#gradients.get(tensor) ?? null;
+    this.#gradients.delete(tensor);
+    if (gradient && this.#sums.has(tensor)) this.#watch?.addSum(tensor.edge, gradient);
+    if (gradient) this.#walk.visit(tensor, gradient);
+    const { edge } = tensor;
+    if (!edge || this.#walk.ends.has(tensor)) return;
+    const meeting = this.#meetings.get(edge);
+    if (meeting) {
+      if (meeting.arrive(tensor, gradient)) this.#pass(edge, meeting.results, meeting.gradients);
+    } else if (gradient) this.#pass(edge, [tensor], [gradient]);
+  }
+
+  /** Goes through an operation: from its results to its inputs. */
+  #pass(edge: Edge, results: readonly Tensor[], gradients: readonly (Tensor | null)[]): void {
+    const { retainGraph, createGraph } = this.#walk.options;
+    const one = gradients.find((g) => g !== null)!;
+    const found = guardChanged(edge, () => edge.gradient(one, results[0]!, gradients));
+    for (const result of results) this.#watch?.addResults(result, edge, found);
+    edge.inputs.forEach((input, k) => {
+      const gradient = found[k];
+      if (gradient && input.requiresGrad) this.#join(input, gradient);
+    });
+    if (retainGraph || createGraph) return;
+    for (const result of results) result.edge = spent;
+  }
+}
+
+/**
+ * The gradients of `inputs`, from those of results that were computed from them, for `backward` to go
+ * on with; null where there is none. Recorded only where recording is on.
+ */
+export function gradientsBelow(
+  results: readonly Tensor[],
+  gradients: readonly Tensor[],
+  inputs: readonly Tensor[],
+): (Tensor | null)[] {
+  const found = new Map<Tensor, Tensor>();
+  const ends = new Set(inputs);
+  walk(results, gradients, {
+    options: { createGraph: isGradEnabled() },
+    ends,
+    visit: (tensor, gradient) => {
+      if (ends.has(tensor)) found.set(tensor, gradient);
+    },
   });
+  return inputs.map((input) => found.get(input) ?? null);
 }
 
 function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): void {
@@ -139,8 +236,11 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   }
   const seed = seedOf(root, gradient);
   const found: [Tensor, Tensor][] = [];
-  walk([root], [seed], options, (tensor, g) => {
-    if (!tensor.edge) found.push([tensor, g]);
+  walk([root], [seed], {
+    options,
+    visit: (tensor, g) => {
+      if (!tensor.edge) found.push([tensor, g]);
+    },
   });
   // Only now: a walk that throws leaves everybody's gradient alone.
   const leaves = found.map(([leaf, g]) => {
@@ -181,8 +281,11 @@ export function grad(
   const seeds = outputs.map((output, k) => seedOf(output, options.gradients?.[k]));
   const wanted = new Map<Tensor, Tensor>();
   const targets = new Set(inputs);
-  walk(outputs, seeds, { retainGraph: true, ...options }, (tensor, gradient) => {
-    if (targets.has(tensor)) wanted.set(tensor, gradient);
+  walk(outputs, seeds, {
+    options: { retainGraph: true, ...options },
+    visit: (tensor, gradient) => {
+      if (targets.has(tensor)) wanted.set(tensor, gradient);
+    },
   });
   return inputs.map((input) => wanted.get(input) ?? input.zerosLike());
 }

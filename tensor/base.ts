@@ -40,6 +40,12 @@ const abandoned = new FinalizationRegistry<Held>((held) => {
 });
 
 let made = 0;
+
+/** The `order` of the next tensor: those made before have smaller ones. */
+export function nextOrder(): number {
+  return made;
+}
+
 let assignmentObserver: ((tensor: Tensor) => void) | null = null;
 
 /** Tensors that must not be read, because a recorded operation used another value of them. */

@@ -14,6 +14,7 @@ import { Storage } from "../memory/mod.ts";
 import { isAnomalyEnabled } from "./anomaly.ts";
 import { observeAssignments, realizeAll } from "./base.ts";
 import { isGradEnabled } from "./grad_mode.ts";
+import { tensorsIn, withTensors } from "./nested.ts";
 import { drawStream, observeStreams } from "./random_state.ts";
 import { Tensor } from "./tensor.ts";
 
@@ -127,27 +128,6 @@ function identityOf(value: unknown): string {
   let id = identities.get(value);
   if (id === undefined) identities.set(value, id = nextIdentity++);
   return `#${id}`;
-}
-
-/** The tensors in a result: itself, or within arrays and plain objects. */
-function tensorsIn(value: unknown, found: Tensor[] = []): Tensor[] {
-  if (value instanceof Tensor) found.push(value);
-  else if (Array.isArray(value)) { for (const item of value) tensorsIn(item, found); }
-  else if (isPlain(value)) { for (const item of Object.values(value)) tensorsIn(item, found); }
-  return found;
-}
-
-function isPlain(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null &&
-    Object.getPrototypeOf(value) === Object.prototype;
-}
-
-/** A copy of a result with other tensors, in the order of {@linkcode tensorsIn}. */
-function withTensors(value: unknown, next: () => Tensor): unknown {
-  if (value instanceof Tensor) return next();
-  if (Array.isArray(value)) return value.map((item) => withTensors(item, next));
-  if (!isPlain(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([k, item]) => [k, withTensors(item, next)]));
 }
 
 function recordCall<A extends unknown[], R>(

@@ -13,6 +13,7 @@ export { ShapeMethods } from "./shape_methods.ts";
 export type { NestedArray } from "./base.ts";
 export type { HostData, TensorOptions } from "./creation.ts";
 export { AnomalyError, detectAnomaly, isAnomalyEnabled, setDetectAnomaly } from "./anomaly.ts";
+export { checkpoint } from "./checkpoint.ts";
 export { compile } from "./compile.ts";
 export { DisposedError, DTypeError, ShapeError } from "./errors.ts";
 export { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";

@@ -1,6 +1,12 @@
 /** The state behind random tensors: a seed, and how many were drawn since. */
 import type { RandomStream } from "../backend/engine.ts";
 
+/** The key of one random tensor. */
+export interface Draw {
+  readonly seed: number;
+  readonly stream: RandomStream;
+}
+
 let seed = (Math.random() * 2 ** 32) | 0;
 let next = 0;
 let hook: ((stream: { value: number }) => void) | null = null;
@@ -22,7 +28,13 @@ export function manualSeed(value: number): void {
 }
 
 /** The seed and the place of the next random tensor. */
-export function nextRandom(): { seed: number; stream: RandomStream } {
+export function nextRandom(): Draw {
+  const draw = repeated ? repeatedDraw(repeated) : newDraw();
+  for (const draws of noted) draws.push(draw);
+  return draw;
+}
+
+function newDraw(): Draw {
   const stream = { value: drawStream() };
   hook?.(stream);
   return { seed, stream };
@@ -43,5 +55,41 @@ export function observeStreams<T>(observer: (stream: { value: number }) => void,
     return fn();
   } finally {
     hook = former;
+  }
+}
+
+/** The draws of functions that are running, to be repeated later. */
+const noted: Draw[][] = [];
+
+/** Runs `fn` and notes the random numbers that it draws. */
+export function noteDraws<T>(fn: () => T): { value: T; draws: readonly Draw[] } {
+  const draws: Draw[] = [];
+  noted.push(draws);
+  try {
+    return { value: fn(), draws };
+  } finally {
+    noted.splice(noted.indexOf(draws), 1);
+  }
+}
+
+let repeated: { readonly draws: readonly Draw[]; next: number } | null = null;
+
+function repeatedDraw(repetition: { readonly draws: readonly Draw[]; next: number }): Draw {
+  const draw = repetition.draws[repetition.next++];
+  if (draw) return draw;
+  throw new Error(
+    `Cannot repeat the function: it made ${repetition.draws.length} random tensors the first time, ` +
+      `and makes more now; it must do the same again`,
+  );
+}
+
+/** Runs `fn` with the random numbers that were noted; the sequence outside does not move. */
+export function repeatDraws<T>(draws: readonly Draw[], fn: () => T): T {
+  const former = { repeated, seed, next };
+  repeated = { draws, next: 0 };
+  try {
+    return fn();
+  } finally {
+    ({ repeated, seed, next } = former);
   }
 }

@@ -3,6 +3,7 @@ import { formatShape, sameShape, type Shape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
 import { result } from "../apply.ts";
 import { computeWithNext } from "../base.ts";
+import { isRecomputing } from "../checkpoint.ts";
 import { ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
@@ -140,7 +141,7 @@ export abstract class BatchNorm extends Module {
       );
     }
     const { value, moments } = standardize(x, axes, this.#eps);
-    if (this.training) this.#remember(moments, count);
+    if (this.training && !isRecomputing()) this.#remember(moments, count);
     return value;
   }
 
