@@ -14,7 +14,8 @@ export {
   toBfloat16Bits,
 } from "./graph/dtype.ts";
 export { accepts, primitives } from "./graph/primitives.ts";
-export { type Companion, GoneError, schedule } from "./graph/schedule.ts";
+export { GoneError } from "./graph/collect.ts";
+export { type Companion, schedule } from "./graph/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
 export { isEager, realize, withBlock } from "./realize.ts";
 export { record, type RecordedLaunch, type Recording } from "./recording.ts";

@@ -2,16 +2,11 @@
 import { Storage } from "../memory/mod.ts";
 import type { Backend, Block, Launch } from "./backend.ts";
 import { dtypes } from "./graph/dtype.ts";
+import type { Node, Storage as AnyStorage } from "./graph/node.ts";
+import { PlanCache } from "./graph/plan_cache.ts";
+import { type Companion, type Plan, type Schedule, schedule } from "./graph/schedule.ts";
 import { activeRecording } from "./recording.ts";
 import { readSwitch } from "./switches.ts";
-import type { Node, Storage as AnyStorage } from "./graph/node.ts";
-import {
-  type Companion,
-  type Schedule,
-  schedule,
-  type Template,
-  type TemplateCache,
-} from "./graph/schedule.ts";
 
 let eager: boolean | undefined;
 
@@ -20,54 +15,35 @@ export function isEager(): boolean {
   return eager ??= readSwitch("NETCL_EAGER") ?? false;
 }
 
-/** Plans and built launches of graphs that were run, by backend; the latest are kept. */
-class Remembered implements TemplateCache {
-  static readonly #of = new WeakMap<Backend, Remembered>();
-  static readonly MOST = 512;
-  readonly #templates = new Map<string, Template>();
-  readonly launches = new WeakMap<Template, Launch[]>();
-
-  static of(backend: Backend): Remembered {
-    let remembered = this.#of.get(backend);
-    if (!remembered) this.#of.set(backend, remembered = new Remembered());
-    return remembered;
-  }
-
-  get(signature: string): Template | undefined {
-    const template = this.#templates.get(signature);
-    if (!template) return undefined;
-    this.#templates.delete(signature);
-    this.#templates.set(signature, template);
-    return template;
-  }
-
-  set(signature: string, template: Template): void {
-    this.#templates.set(signature, template);
-    if (this.#templates.size <= Remembered.MOST) return;
-    for (const oldest of this.#templates.keys()) {
-      this.#templates.delete(oldest);
-      return;
-    }
-  }
+/** What a backend ran before. */
+interface Remembered {
+  readonly plans: PlanCache;
+  readonly launches: WeakMap<Plan, readonly Launch[]>;
 }
 
-type Plan = ReturnType<typeof schedule>;
+const remembered = new WeakMap<Backend, Remembered>();
+
+function rememberedBy(backend: Backend): Remembered {
+  let known = remembered.get(backend);
+  if (!known) remembered.set(backend, known = { plans: new PlanCache(), launches: new WeakMap() });
+  return known;
+}
 
 /** The schedule of nodes; a recording needs kernels of its own, since it changes their parameters. */
-function planFor(
+function scheduleFor(
   backend: Backend,
   nodes: readonly Node[],
   companions?: readonly Companion[],
-): Plan {
-  return schedule(nodes, activeRecording() ? null : Remembered.of(backend), companions);
+): Schedule {
+  return schedule(nodes, activeRecording() ? null : rememberedBy(backend).plans, companions);
 }
 
-function launchesOf(backend: Backend, plan: Plan): readonly Launch[] {
+function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {
   const prepare = (): Launch[] => backend.prepare(plan.kernels.map((k) => k.kernel));
-  if (!plan.template) return prepare();
-  const { launches } = Remembered.of(backend);
-  let known = launches.get(plan.template);
-  if (!known) launches.set(plan.template, known = prepare());
+  if (plan.remembered === null) return prepare();
+  const { launches } = rememberedBy(backend);
+  let known = launches.get(plan.remembered);
+  if (!known) launches.set(plan.remembered, known = prepare());
   return known;
 }
 
@@ -77,7 +53,7 @@ export function realize(
   nodes: readonly Node[],
   companions?: readonly Companion[],
 ): void {
-  const plan = planFor(backend, nodes, companions);
+  const plan = scheduleFor(backend, nodes, companions);
   finish(backend, plan, run(backend, plan));
 }
 
@@ -92,36 +68,35 @@ export function withBlock<T>(backend: Backend, node: Node, use: (block: Block) =
     );
   }
   if (node.storage) return use(node.storage.handle);
-  const plan = planFor(backend, [node]);
+  const plan = scheduleFor(backend, [node]);
   const blocks = run(backend, plan);
-  const { of } = plan.results.find((r) => r.node === node)!;
-  const block = blocks.get(of);
-  blocks.delete(of);
+  const { at } = plan.results[0]!;
+  const block = blocks[at];
+  blocks[at] = undefined;
   finish(backend, plan, blocks);
-  return block ? releasing(block, use) : use(of.storage!.handle);
+  return block ? releasing(block, use) : use(plan.order[at]!.storage!.handle);
 }
 
+/** The block of each node, by position, while a schedule runs. */
+type Blocks = (Block | undefined)[];
+
 /** Stores the results whose blocks are there, and settles what was computed. */
-function finish(backend: Backend, plan: Schedule, blocks: ReadonlyMap<Node, Block>): void {
-  const storages = new Map<Node, AnyStorage>();
-  for (const { node, of } of plan.results) {
-    if (node.storage) continue;
-    const known = of.storage ?? storages.get(of);
-    const block = blocks.get(of);
-    if (!known && !block) continue;
-    if (node.holders === 0) continue;
+function finish(backend: Backend, { order, kept, results }: Schedule, blocks: Blocks): void {
+  const storages: (AnyStorage | undefined)[] = [];
+  for (const { node, at } of results) {
+    if (node.storage || node.holders === 0) continue;
+    const known = order[at]!.storage ?? storages[at];
+    const block = blocks[at];
     if (known) node.store(known.retain());
-    else {
-      const storage: AnyStorage = new Storage(backend.memory, block!);
-      storages.set(of, storage);
-      node.store(storage);
+    else if (block) {
+      blocks[at] = undefined;
+      node.store(storages[at] = new Storage(backend.memory, block));
     }
   }
   // Everybody who could have asked for the rest is gone.
-  for (const [node, block] of blocks) {
-    if (!storages.has(node)) block.release();
-  }
-  for (const node of plan.computed) node.settle();
+  for (const at of kept) blocks[at]?.release();
+  for (const node of order) if (node.storage === null) node.settle();
+  for (const { node } of results) node.settle();
 }
 
 /** Releases the block once `use` is done, at once or when its promise is settled. */
@@ -141,13 +116,13 @@ function releasing<T>(block: Block, use: (block: Block) => T): T {
 }
 
 /** Enqueues a schedule; the returned blocks are those of the kept nodes. */
-function run(backend: Backend, plan: Plan): Map<Node, Block> {
+function run(backend: Backend, plan: Schedule): Blocks {
   const launches = launchesOf(backend, plan);
-  const blocks = new Map<Node, Block>();
+  const blocks: Blocks = [];
   try {
     enqueue(backend, plan, launches, blocks);
   } catch (error) {
-    for (const block of blocks.values()) block.release();
+    for (const block of blocks) block?.release();
     throw error;
   }
   return blocks;
@@ -157,38 +132,43 @@ function enqueue(
   backend: Backend,
   plan: Schedule,
   launches: readonly Launch[],
-  blocks: Map<Node, Block>,
+  blocks: Blocks,
 ): void {
+  const { order, kernels } = plan;
+  const recording = activeRecording();
   // A recording reads host data once: it needs a place that stays.
-  if (activeRecording()) keepData(backend, plan);
-  const kept = new Set(plan.kept);
-  const dying = lastReads(plan, kept);
+  if (recording) keepData(backend, plan);
   let label = "data";
-  const blockOf = (node: Node): Block => {
-    const own = blocks.get(node);
-    if (own) return own;
-    if (node.storage) return node.storage.handle;
+  const blockAt = (at: number): Block => {
+    const node = order[at]!;
+    const known = blocks[at] ?? node.storage?.handle;
+    if (known) return known;
     const block = allocate(backend, node, label);
-    blocks.set(node, block);
+    blocks[at] = block;
     if (node.op.kind === "data") backend.write(block, node.op.bytes);
     return block;
   };
-  for (const node of plan.kept) if (node.size === 0 || node.op.kind === "data") blockOf(node);
-  plan.kernels.forEach(({ kernel, inputs, outputs }, k) => {
+  for (const at of plan.kept) {
+    const { size, op } = order[at]!;
+    if (size === 0 || op.kind === "data") blockAt(at);
+  }
+  for (let k = 0; k < kernels.length; k++) {
+    const { kernel, inputs, outputs, dying } = kernels[k]!;
     label = kernel.label;
-    const reads = inputs.map(blockOf), writes = outputs.map(blockOf);
+    const reads = inputs.map(blockAt), writes = outputs.map(blockAt);
     launches[k]!.run(reads, writes);
-    activeRecording()?.add(launches[k]!, inputs, reads, writes);
-    for (const node of dying[k]!) {
-      blocks.get(node)!.release();
-      blocks.delete(node);
+    recording?.add(launches[k]!, inputs.map((at) => order[at]!), reads, writes);
+    for (const at of dying) {
+      blocks[at]?.release();
+      blocks[at] = undefined;
     }
-  });
+  }
 }
 
-function keepData(backend: Backend, plan: Schedule): void {
-  for (const { inputs } of plan.kernels) {
-    for (const node of inputs) {
+function keepData(backend: Backend, { order, kernels }: Schedule): void {
+  for (const { inputs } of kernels) {
+    for (const at of inputs) {
+      const node = order[at]!;
       if (node.op.kind !== "data") continue;
       const block = allocate(backend, node, "data");
       backend.write(block, node.op.bytes);
@@ -199,16 +179,4 @@ function keepData(backend: Backend, plan: Schedule): void {
 
 function allocate(backend: Backend, node: Node, label: string): Block {
   return backend.memory.allocate(node.size * dtypes[node.dtype].bytes, { label });
-}
-
-/** For each kernel the interior results that nobody reads after it. */
-function lastReads(plan: Schedule, kept: ReadonlySet<Node>): Node[][] {
-  const last = new Map<Node, number>();
-  plan.kernels.forEach(({ inputs, outputs }, k) => {
-    for (const node of outputs) if (!kept.has(node)) last.set(node, k);
-    for (const node of inputs) if (!kept.has(node) && !node.storage) last.set(node, k);
-  });
-  const dying: Node[][] = plan.kernels.map(() => []);
-  for (const [node, k] of last) dying[k]!.push(node);
-  return dying;
 }

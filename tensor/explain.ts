@@ -1,11 +1,15 @@
 /** What a tensor would take to compute, in words. */
-import { backendOf, dtypes, formatShape, type Node, schedule } from "../backend/engine.ts";
+import { backendOf, dtypes, formatShape, schedule } from "../backend/engine.ts";
 import type { TensorBase } from "./base.ts";
 
 /** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */
 export function explain(tensor: TensorBase): string {
   if (tensor.isRealized) return `${tensor} is in memory: nothing to compute\n`;
   const plan = schedule([tensor.node]);
+  const describe = (at: number): string => {
+    const { dtype, shape } = plan.order[at]!;
+    return `${dtype} ${formatShape(shape)}`;
+  };
   const launches = backendOf(tensor.device).prepare(plan.kernels.map((k) => k.kernel));
   const lines = [
     `${tensor} takes ${launches.length} kernel${
@@ -22,11 +26,10 @@ export function explain(tensor: TensorBase): string {
       launch.source,
     );
   });
-  const kept = plan.kept.reduce((sum, node) => sum + node.size * dtypes[node.dtype].bytes, 0);
+  const kept = plan.kept.map((at) => plan.order[at]!).reduce(
+    (sum, node) => sum + node.size * dtypes[node.dtype].bytes,
+    0,
+  );
   lines.push("", `${kept} bytes stay`);
   return lines.join("\n") + "\n";
-}
-
-function describe(node: Node): string {
-  return `${node.dtype} ${formatShape(node.shape)}`;
 }

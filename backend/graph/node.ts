@@ -110,6 +110,10 @@ export class Node {
   token: Token | null = null;
   /** The token of the tensor that it was made for, also after that got another value. */
   owner: Token | null = null;
+  /** The collection that it was put in last, and its place there. */
+  pass = 0;
+  /** See `pass`. */
+  position = 0;
   /** Tensors and pending nodes that may still ask for this value. */
   #holders = 0;
   /** True while no schedule has computed it: until then it holds its inputs. */

@@ -5,7 +5,7 @@
  */
 import { dtypes } from "./dtype.ts";
 import type { Node } from "./node.ts";
-import type { ScheduledKernel } from "./schedule.ts";
+import type { ScheduledKernel } from "./planner.ts";
 
 /** A kernel on its way to its place. */
 interface Step {

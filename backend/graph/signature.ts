@@ -1,59 +1,166 @@
-/** A text that is equal for graphs that lead to the same kernels. */
-import type { Node } from "./node.ts";
+/** Whole numbers that are equal for graphs that lead to the same kernels. */
+import { type DType, dtypes } from "./dtype.ts";
+import type { Node, Op } from "./node.ts";
 
-/** The structure of nodes in topological order, and which of them are asked for. */
-export function signatureOf(
-  order: readonly Node[],
-  index: ReadonlyMap<Node, number>,
-  wanted: ReadonlySet<Node>,
-): string {
-  const parts: string[] = [];
-  for (const node of order) {
-    const own = node.storage ? "=" : describe(node);
-    const inputs = node.storage ? "" : node.inputs.map((input) => index.get(input)).join();
-    parts.push(`${own}(${inputs})${node.dtype}[${node.shape}]${wanted.has(node) ? "!" : ""}`);
-  }
-  return parts.join(";");
+const dtypeIds = new Map(Object.keys(dtypes).map((name, id) => [name as DType, id]));
+const textIds = new Map<string, number>();
+
+function idOf(text: string): number {
+  let id = textIds.get(text);
+  if (id === undefined) textIds.set(text, id = textIds.size);
+  return id;
 }
 
-function describe({ op }: Node): string {
-  switch (op.kind) {
-    case "elementwise":
-      return op.fn;
-    case "constant":
-      return `#${Object.is(op.value, -0) ? "-0" : op.value}`;
-    case "random":
-      return `random ${op.seed}`;
-    case "permute":
-      return `permute ${op.axes}`;
-    case "slice":
-      return `slice ${op.starts}|${op.steps}`;
-    case "pad":
-      return `pad ${op.before}|${op.value}`;
-    case "window":
-      return `window ${op.kernel}|${op.stride}|${op.dilation}`;
-    case "reduce":
-      return `${op.fn} ${op.axes}`;
-    case "contract":
-      return `contract ${op.batch},${op.m},${op.n}`;
-    case "gather":
-      return `gather ${op.axis} ${op.opName}`;
-    case "scatter":
-      return `scatter ${op.axis} ${op.mode} ${op.opName}`;
-    case "argsort":
-      return `argsort ${op.descending}`;
-    case "fold":
-      return `fold ${op.stride}|${op.dilation}`;
-    case "buffer":
-    case "data":
-    case "iota":
-    case "cast":
-    case "reshape":
-    case "expand":
-    case "scan":
-    case "copy":
-      return op.kind;
-    default:
-      return op satisfies never;
+const scratch = new Float64Array(1);
+const halves = new Int32Array(scratch.buffer);
+
+/** A kind of operation as a number; elementwise functions come behind all of them. */
+const kinds: Readonly<Record<Op["kind"], number>> = {
+  buffer: 0,
+  data: 1,
+  constant: 2,
+  iota: 3,
+  random: 4,
+  cast: 5,
+  reshape: 6,
+  permute: 7,
+  expand: 8,
+  slice: 9,
+  pad: 10,
+  window: 11,
+  reduce: 12,
+  contract: 13,
+  gather: 14,
+  scatter: 15,
+  scan: 16,
+  argsort: 17,
+  copy: 18,
+  fold: 19,
+  elementwise: 20,
+};
+
+/**
+ * Describes graphs one at a time. Every list is preceded by its length, so different graphs never
+ * have the same words. Nothing is allocated where the graph is known.
+ */
+export class Signature {
+  #words = new Int32Array(1024);
+  #length = 0;
+  #hash = 0;
+
+  /** Equal signatures have equal hashes. */
+  get hash(): number {
+    return this.#hash;
+  }
+
+  /** A copy of the words. */
+  take(): Int32Array {
+    return this.#words.slice(0, this.#length);
+  }
+
+  /** True when the words are these. */
+  equals(words: Int32Array): boolean {
+    const length = this.#length, own = this.#words;
+    if (words.length !== length) return false;
+    for (let k = 0; k < length; k++) if (own[k] !== words[k]) return false;
+    return true;
+  }
+
+  /**
+   * Describes a graph.
+   *
+   * @param order Its nodes in topological order, with their positions.
+   * @param wanted Those that are asked for.
+   */
+  describe(order: readonly Node[], wanted: ReadonlySet<Node>): void {
+    this.#length = 0;
+    this.#hash = 0x811c9dc5 | 0;
+    for (const node of order) this.#node(node);
+    for (const node of wanted) this.#push(node.position);
+  }
+
+  #push(word: number): void {
+    if (this.#length === this.#words.length) {
+      const longer = new Int32Array(2 * this.#length);
+      longer.set(this.#words);
+      this.#words = longer;
+    }
+    this.#words[this.#length++] = word;
+    this.#hash = Math.imul(this.#hash ^ word, 0x01000193) ^ (this.#hash >>> 15);
+  }
+
+  #list(words: readonly number[]): void {
+    this.#push(words.length);
+    for (const word of words) this.#push(word);
+  }
+
+  #number(value: number): void {
+    scratch[0] = value;
+    this.#push(halves[0]!);
+    this.#push(halves[1]!);
+  }
+
+  #node(node: Node): void {
+    const { op, shape } = node;
+    const isStored = node.storage !== null;
+    const kind = op.kind === "elementwise" ? kinds.elementwise + idOf(op.fn) : kinds[op.kind];
+    this.#push((isStored ? kinds.buffer : kind) * 16 + dtypeIds.get(node.dtype)!);
+    this.#list(shape);
+    if (isStored) return;
+    this.#push(node.inputs.length);
+    for (const input of node.inputs) this.#push(input.position);
+    this.#attributes(op);
+  }
+
+  #attributes(op: Op): void {
+    switch (op.kind) {
+      case "constant":
+        return this.#number(op.value);
+      case "random":
+        return this.#number(op.seed);
+      case "permute":
+        return this.#list(op.axes);
+      case "slice":
+        this.#list(op.starts);
+        return this.#list(op.steps);
+      case "pad":
+        this.#list(op.before);
+        return this.#number(op.value);
+      case "window":
+        this.#list(op.kernel);
+        this.#list(op.stride);
+        return this.#list(op.dilation);
+      case "reduce":
+        this.#push(idOf(op.fn));
+        return this.#list(op.axes);
+      case "contract":
+        this.#push(op.batch);
+        this.#push(op.m);
+        return this.#push(op.n);
+      case "gather":
+        this.#push(op.axis);
+        return this.#push(idOf(op.opName));
+      case "scatter":
+        this.#push(op.axis);
+        this.#push(idOf(op.mode));
+        return this.#push(idOf(op.opName));
+      case "argsort":
+        return this.#push(op.descending ? 1 : 0);
+      case "fold":
+        this.#list(op.stride);
+        return this.#list(op.dilation);
+      case "buffer":
+      case "data":
+      case "iota":
+      case "elementwise":
+      case "cast":
+      case "reshape":
+      case "expand":
+      case "scan":
+      case "copy":
+        return;
+      default:
+        return op satisfies never;
+    }
   }
 }

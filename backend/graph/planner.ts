@@ -1,0 +1,146 @@
+/**
+ * Divides a graph into kernels: which nodes are computed in the same loops, which ones get a buffer.
+ * Linear in the number of nodes, no recursion.
+ */
+import type { DType } from "./dtype.ts";
+import type { Kernel, SpecialKernel, SpecialOp } from "./kernel.ts";
+import { costOf, lower, type NodeInfo } from "./lower.ts";
+import type { Node } from "./node.ts";
+import { inGoodOrder } from "./order.ts";
+import { type Shape, sizeOf, stridesOf } from "./shape.ts";
+import { isView } from "./view.ts";
+
+/** One launch: a kernel and the nodes whose buffers it reads and writes. */
+export interface ScheduledKernel {
+  readonly kernel: Kernel;
+  readonly inputs: readonly Node[];
+  readonly outputs: readonly Node[];
+}
+
+/** The kernels that compute the `wanted` nodes of a graph, which is in topological order. */
+export function planKernels(
+  order: readonly Node[],
+  wanted: ReadonlySet<Node>,
+): ScheduledKernel[] {
+  const infos = analyse(order);
+  for (const info of infos) if (wanted.has(info.node)) info.materialized = true;
+  return inGoodOrder(lowerAll(infos), wanted);
+}
+
+/** What fusion must know about each node. */
+function analyse(order: readonly Node[]): NodeInfo[] {
+  const known = new Map<Node, NodeInfo>();
+  return order.map((node, index) => {
+    const info = infoOf(node, index, known);
+    known.set(node, info);
+    return info;
+  });
+}
+
+function infoOf(node: Node, index: number, known: ReadonlyMap<Node, NodeInfo>): NodeInfo {
+  if (node.storage || node.inputs.length === 0) {
+    return {
+      node,
+      index,
+      inputs: [],
+      consumers: 0,
+      accounted: 0,
+      materialized: false,
+      weight: node.storage ? 0 : costOf(node),
+      reduces: false,
+    };
+  }
+  const inputs = [...new Set(node.inputs)].map((input) => known.get(input)!);
+  let weight = costOf(node), reduces = node.op.kind === "reduce";
+  const fuses = node.op.kind === "elementwise" || node.op.kind === "cast" || isView(node.op);
+  for (const input of inputs) {
+    input.consumers++;
+    weight += input.weight;
+    if (fuses && input.reduces) reduces = true;
+  }
+  return { node, index, inputs, consumers: 0, accounted: 0, materialized: false, weight, reduces };
+}
+
+/** From the last node to the first; the kernels depend on each other in the opposite order. */
+function lowerAll(infos: readonly NodeInfo[]): ScheduledKernel[] {
+  const kernels: ScheduledKernel[] = [];
+  const produced = new Set<NodeInfo>();
+  for (let k = infos.length - 1; k >= 0; k--) {
+    const info = infos[k]!;
+    if (!info.materialized || produced.has(info) || info.node.isLeaf) continue;
+    if (info.node.size === 0) continue;
+    const scheduled = specialKernel(info) ?? lowered(info, produced);
+    kernels.push(scheduled);
+  }
+  return kernels.reverse();
+}
+
+function lowered(info: NodeInfo, produced: Set<NodeInfo>): ScheduledKernel {
+  const { kernel, inputs, outputs } = lower(info);
+  for (const output of outputs) produced.add(output);
+  return { kernel, inputs: inputs.map((i) => i.node), outputs: outputs.map((o) => o.node) };
+}
+
+/** The kernel of an operation that does not fuse; its inputs must be in memory. */
+function specialKernel(info: NodeInfo): ScheduledKernel | null {
+  const special = specialOp(info.node);
+  if (!special) return null;
+  const { node } = info;
+  for (const input of info.inputs) {
+    if (!input.node.isLeaf) input.materialized = true;
+    input.accounted++;
+  }
+  const kernel: SpecialKernel = {
+    kind: "special",
+    inputs: node.inputs.map((input): DType => input.dtype),
+    output: { dtype: node.dtype, size: node.size },
+    label: special.op,
+    ...special,
+  };
+  return { kernel, inputs: node.inputs, outputs: [node] };
+}
+
+/** Strides of a shape, 0 on the axes that broadcast. */
+function broadcastStrides(shape: Shape): number[] {
+  return stridesOf(shape).map((stride, axis) => shape[axis] === 1 ? 0 : stride);
+}
+
+function specialOp(node: Node): SpecialOp | null {
+  const { op, shape } = node;
+  switch (op.kind) {
+    case "scatter":
+      return {
+        op: "scatter",
+        mode: op.mode,
+        shape,
+        sourceShape: node.inputs[2]!.shape,
+        indexStrides: broadcastStrides(node.inputs[1]!.shape),
+        axis: op.axis,
+        opName: op.opName,
+      };
+    case "scan":
+    case "argsort": {
+      const length = shape[shape.length - 1]!;
+      const rows = node.size / length;
+      return op.kind === "scan"
+        ? { op: "scan", rows, length }
+        : { op: "argsort", rows, length, descending: op.descending };
+    }
+    case "fold": {
+      const spatial = op.stride.length;
+      const source = node.inputs[0]!.shape;
+      const lead = source.length - 2 * spatial;
+      return {
+        op: "fold",
+        batch: sizeOf(shape.slice(0, lead)),
+        shape: shape.slice(lead),
+        positions: source.slice(lead, lead + spatial),
+        kernel: source.slice(lead + spatial),
+        stride: op.stride,
+        dilation: op.dilation,
+      };
+    }
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,151 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { GoneError } from "../../../backend/graph/collect.ts";
+import { Node, type Op } from "../../../backend/graph/node.ts";
+import { PlanCache } from "../../../backend/graph/plan_cache.ts";
+import { type Schedule, schedule } from "../../../backend/graph/schedule.ts";
+import type { Shape } from "../../../backend/graph/shape.ts";
+
+const leaf = (shape: Shape = [4, 6]): Node =>
+  new Node({ kind: "data", bytes: new Uint8Array(4) }, [], shape, "float32");
+const constant = (value: number): Node => new Node({ kind: "constant", value }, [], [], "float32");
+const map = (fn: string, ...inputs: Node[]): Node =>
+  new Node({ kind: "elementwise", fn }, inputs, inputs[0]!.shape, "float32");
+const apply = (op: Op, input: Node, shape: Shape = input.shape): Node =>
+  new Node(op, [input], shape, input.dtype);
+const sum = (input: Node, axis: number): Node =>
+  apply(
+    { kind: "reduce", fn: "sum", axes: [axis] },
+    input,
+    input.shape.filter((_, k) => k !== axis),
+  );
+
+/** What each kernel reads and writes, by position. */
+function wires({ kernels }: Schedule): unknown[] {
+  return kernels.map(({ inputs, outputs, dying }) => ({ inputs, outputs, dying }));
+}
+
+Deno.test("a graph of 100,000 nodes is scheduled without recursion, each node once", () => {
+  const first = leaf([8]);
+  let node = first;
+  for (let k = 0; k < 100_000; k++) node = map("add", node, first);
+  const { order, kernels } = schedule([node]);
+  assertEquals(order.length, 100_001);
+  assert(kernels.length > 100 && kernels.length < 10_000, `${kernels.length} kernels`);
+  // Two results are in memory at a time: the one before, and the one that is made of it.
+  const ends = kernels.slice(1).every(({ inputs, dying }) => inputs.includes(dying[0]!));
+  assert(ends);
+});
+
+Deno.test("a result on the way dies with its last reader, an input never", () => {
+  const x = leaf(), rows = sum(x, 1), column = sum(x, 0);
+  const spread = (v: Node, shape: Shape): Node =>
+    apply({ kind: "expand" }, apply({ kind: "reshape" }, v, shape), [4, 6]);
+  const out = map("mul", spread(rows, [4, 1]), spread(column, [1, 6]));
+  const plan = schedule([out]);
+  const at = (node: Node): number => plan.order.indexOf(node);
+  const last = plan.kernels.at(-1)!;
+  assertEquals(last.outputs, [at(out)]);
+  const dying = plan.kernels.flatMap((kernel) => kernel.dying);
+  assertEquals(dying.length, new Set(dying).size);
+  assertEquals(dying.includes(at(out)), false);
+  assertEquals(plan.kept, [at(out)]);
+});
+
+Deno.test("what was asked for by a reshape has the bytes of its input", () => {
+  const x = leaf(), doubled = map("add", x, x);
+  const flat = apply({ kind: "reshape" }, doubled, [24]);
+  const { results, order } = schedule([flat]);
+  assertEquals(results.map(({ node, at }) => [node === flat, order[at] === doubled]), [[
+    true,
+    true,
+  ]]);
+});
+
+Deno.test("a value whose memory was given back cannot be scheduled", () => {
+  const gone = new Node({ kind: "buffer" }, [], [4, 6], "float32");
+  assertThrows(() => schedule([map("neg", gone)]), GoneError);
+});
+
+Deno.test("a graph like one before has its plan, by position", () => {
+  const cache = new PlanCache();
+  const make = (): Node => {
+    const x = leaf();
+    return map("mul", map("add", sum(x, 1), leaf([4])), constant(3));
+  };
+  const first = schedule([make()], cache), second = schedule([make()], cache);
+  assert(first.remembered !== null && first.remembered === second.remembered);
+  assertEquals(wires(first), wires(second));
+});
+
+Deno.test("graphs that differ in anything that kernels depend on have plans of their own", () => {
+  const cache = new PlanCache();
+  const axes = (kind: "permute", ...axes: number[]): Op => ({ kind, axes });
+  const pad = (before: number[], value: number): Op => ({ kind: "pad", before, value });
+  const slice = (starts: number[], steps: number[]): Op => ({ kind: "slice", starts, steps });
+  const shared = leaf();
+  const graphs: (() => Node[])[] = [
+    () => [map("neg", leaf())],
+    () => [map("abs", leaf())],
+    () => [map("neg", leaf([6, 4]))],
+    () => [map("neg", leaf([24]))],
+    () => [map("add", leaf(), leaf())],
+    () => [map("add", shared, shared)],
+    () => [map("add", leaf(), constant(0))],
+    () => [map("add", leaf(), constant(-0))],
+    () => [map("add", leaf(), constant(1))],
+    () => [map("add", leaf(), constant(Number.NaN))],
+    () => [sum(leaf(), 0)],
+    () => [sum(leaf(), 1)],
+    () => [map("neg", apply(axes("permute", 1, 0), leaf([5, 5])))],
+    () => [map("neg", apply(axes("permute", 0, 1), leaf([5, 5])))],
+    () => [map("neg", apply(pad([1, 0], 0), leaf(), [6, 6]))],
+    () => [map("neg", apply(pad([0, 0], 0), leaf(), [6, 6]))],
+    () => [map("neg", apply(pad([1, 0], 1), leaf(), [6, 6]))],
+    () => [map("neg", apply(slice([0, 0], [1, 1]), leaf(), [2, 2]))],
+    () => [map("neg", apply(slice([0, 0], [1, 2]), leaf(), [2, 2]))],
+    () => [map("neg", apply(slice([1, 0], [1, 1]), leaf(), [2, 2]))],
+    () => [new Node({ kind: "cast" }, [leaf()], [4, 6], "int32")],
+    () => [new Node({ kind: "cast" }, [leaf()], [4, 6], "float16")],
+    () => {
+      const inner = map("neg", leaf());
+      return [map("abs", inner)];
+    },
+    () => {
+      const inner = map("neg", leaf());
+      return [map("abs", inner), inner];
+    },
+    () => {
+      const inner = map("neg", leaf());
+      return [inner, map("abs", inner)];
+    },
+  ];
+  const plans = graphs.map((make) => schedule(make(), cache).remembered);
+  assertEquals(new Set(plans).size, graphs.length);
+  const again = graphs.map((make) => schedule(make(), cache).remembered);
+  again.forEach((plan, k) => assert(plan === plans[k], `graph ${k} is planned twice`));
+});
+
+Deno.test("the plans that were used last are kept", () => {
+  const cache = new PlanCache();
+  const planOf = (n: number) => schedule([map("neg", leaf([n]))], cache).remembered;
+  const first = planOf(1), second = planOf(2);
+  for (let n = 3; n <= PlanCache.MOST; n++) planOf(n);
+  assert(planOf(1) === first);
+  planOf(PlanCache.MOST + 1);
+  assert(planOf(1) === first);
+  assert(planOf(2) !== second);
+});
+
+Deno.test("a random node of a graph like one before has its own place in the sequence", () => {
+  const cache = new PlanCache();
+  const make = (value: number): Node => {
+    const op: Op = { kind: "random", seed: 7, stream: { value } };
+    return map("neg", new Node(op, [], [4], "float32"));
+  };
+  const streamOf = (plan: Schedule): number[] =>
+    plan.kernels.flatMap(({ kernel }) => kernel.kind === "loop" ? kernel.exprs : [])
+      .flatMap((e) => e.op === "random" ? [e.stream.value] : []);
+  assertEquals(streamOf(schedule([make(3)], cache)), [3]);
+  assertEquals(streamOf(schedule([make(9)], cache)), [9]);
+  assertEquals(streamOf(schedule([make(4)])), [4]);
+});
