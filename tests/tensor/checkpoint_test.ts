@@ -16,6 +16,7 @@ import {
   Tensor,
   withDevice,
 } from "../../mod.ts";
+import { isEager } from "../../backend/engine.ts";
 import { testOnBackends } from "../opencl.ts";
 
 type Backend = "cpu" | "cl";
@@ -188,6 +189,8 @@ function peakOf(backend: Backend, run: Run): number {
 }
 
 testOnBackends("a deep model holds its blocks' inputs and one block, not all", (backend) => {
+  // Eagerly every value is in memory until it is collected.
+  if (isEager()) return;
   const plain = peakOf(backend, plainly), less = peakOf(backend, checkpoint);
   assert(plain > 32, `${plain} activations without checkpoints`);
   // 8 inputs of blocks, 4 of one block, gradients on the way, the new weights.
