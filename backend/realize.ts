@@ -74,7 +74,9 @@ export function withBlock<T>(backend: Backend, node: Node, use: (block: Block) =
   const block = blocks[at];
   blocks[at] = undefined;
   finish(backend, plan, blocks);
-  return block ? releasing(block, use) : use(plan.order[at]!.storage!.handle);
+  if (block) return releasing(block, use);
+  // A view that was the last to hold its value has taken it over.
+  return use((node.storage ?? plan.order[at]!.storage)!.handle);
 }
 
 /** The block of each node, by position, while a schedule runs. */
