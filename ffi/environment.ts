@@ -57,9 +57,9 @@ export const environmentVariables = {
     description: "Whether every operation runs at once, by itself",
   },
   NETCL_CPU: {
-    values: "fast, reference",
+    values: "fast, wasm, reference",
     default: "fast",
-    description: "How the built-in CPU backend computes: at best speed, or plainly",
+    description: "How the built-in CPU backend computes: at best speed, without BLAS, or plainly",
   },
   NETCL_CACHE_DIR: {
     values: "a folder, or off",

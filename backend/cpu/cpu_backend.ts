@@ -4,7 +4,13 @@
  * matrices is its engine's choice.
  */
 import { setImmediate } from "node:timers";
-import { DeviceMemory, type HostBuffer, HostPool, registerDeviceMemory } from "../../memory/mod.ts";
+import {
+  DeviceMemory,
+  type HostBuffer,
+  HostSource,
+  registerDeviceMemory,
+  SlabPool,
+} from "../../memory/mod.ts";
 import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
 import { countBuild, countLaunch, countTransfer } from "../counters.ts";
 import type { DeviceHandle } from "../device_handle.ts";
@@ -18,14 +24,16 @@ import {
 import { installLifecycle } from "../lifecycle/install.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
 import { opName, type Parameter } from "../graph/emit.ts";
-import type { Kernel } from "../graph/kernel.ts";
+import type { Kernel, LoopKernel } from "../graph/kernel.ts";
 import { indexError } from "../index_error.ts";
 import { type GeneratedScript, generateScript, generateSpecialScript } from "./codegen.ts";
 import { chooseEngine, type Engine } from "./engine.ts";
 import { type GemmHost, gemmRunner } from "./gemm_runner.ts";
 import { referenceRunner } from "./reference.ts";
-import type { Runner } from "./runner.ts";
+import { arraysOf, outputTypes, type Runner } from "./runner.ts";
 import * as scalar from "./scalar.ts";
+import { loopRunner } from "./wasm/loop_runner.ts";
+import { WasmSource } from "./wasm/memory.ts";
 
 const TURN_MS = 10;
 
@@ -54,7 +62,8 @@ export class CPUBackend implements Backend {
   constructor(device: DeviceHandle, engine: Engine = chooseEngine()) {
     this.device = device;
     this.engine = engine;
-    this.memory = new DeviceMemory(new HostPool(), { name: device.deviceName });
+    const source = engine.wasm ? new WasmSource(engine.wasm.memory) : new HostSource();
+    this.memory = new DeviceMemory(new SlabPool<HostBuffer>(source), { name: device.deviceName });
     registerDeviceMemory(device, this.memory);
     installLifecycle();
   }
@@ -106,10 +115,7 @@ export class CPUBackend implements Backend {
       source: runner.source,
       bytes,
       run: (reads, writes) => {
-        runner.run(
-          reads.map((block, k) => viewOf(block, kernel.inputs[k]!)),
-          writes.map((block, k) => viewOf(block, outputs[k]!.dtype)),
-        );
+        runner.run(reads, writes);
         countLaunch(bytes);
       },
     };
@@ -120,17 +126,22 @@ export class CPUBackend implements Backend {
     if (isReference) {
       return referenceRunner(kernel, (value, size, op) => this.#checkedIndex(value, size, op));
     }
-    const fast = gemm && kernel.kind === "loop" && gemmRunner(kernel, gemm, this.#host);
-    return fast || this.#script(kernel);
+    if (kernel.kind === "special") return this.#script(kernel);
+    return gemm && gemmRunner(kernel, gemm, this.#host) || this.#loop(kernel);
+  }
+
+  #loop(kernel: LoopKernel): Runner {
+    const { wasm } = this.engine;
+    return wasm && loopRunner(kernel, wasm, () => this.#script(kernel)) || this.#script(kernel);
   }
 
   readonly #host: GemmHost = {
-    compile: (kernel) => this.#script(kernel),
+    compile: (kernel) => this.#loop(kernel),
     withScratch: (dtype, size, use) => {
       const nbytes = size * dtypes[dtype].bytes;
       const block = this.memory.allocate(nbytes, { label: "matmul scratch" });
       try {
-        use(viewOf(block, dtype));
+        use(block);
       } finally {
         block.release();
       }
@@ -144,7 +155,12 @@ export class CPUBackend implements Backend {
     const compiled = this.#compile(script, kernel.inputs.length);
     return {
       source: script.body,
-      run: (inputs, outputs) => compiled(inputs, outputs, script.parameters.map(parameterValue)),
+      run: (reads, writes) =>
+        compiled(
+          arraysOf(reads, kernel.inputs),
+          arraysOf(writes, outputTypes(kernel)),
+          script.parameters.map(parameterValue),
+        ),
     };
   }
 
@@ -180,12 +196,6 @@ export class CPUBackend implements Backend {
 
 function bytesOf(block: Block): Uint8Array<ArrayBuffer> {
   return block.buffer.bytes;
-}
-
-function viewOf(block: Block, dtype: DType): TypedArray {
-  const { view, bytes } = dtypes[dtype];
-  const { buffer, byteOffset } = bytesOf(block);
-  return view(buffer, byteOffset, block.nbytes / bytes);
 }
 
 function parameterValue(p: Parameter): number | bigint {

@@ -3,6 +3,7 @@ import { readEnvironment } from "../../ffi/environment.ts";
 import { systemBLAS } from "./blas.ts";
 import type { Gemm } from "./gemm.ts";
 import { wasmGemm } from "./wasm_gemm.ts";
+import { type WasmRuntime, wasmRuntime } from "./wasm/runtime.ts";
 
 /** How the built-in backend computes. */
 export interface Engine {
@@ -12,31 +13,43 @@ export interface Engine {
   readonly isReference: boolean;
   /** What multiplies large matrices; null: generated JavaScript. */
   readonly gemm: Gemm | null;
+  /** What runs loops; null: generated JavaScript. */
+  readonly wasm: WasmRuntime | null;
 }
 
 /** The plain evaluator. */
-export const referenceEngine: Engine = { name: "reference", isReference: true, gemm: null };
+export const referenceEngine: Engine = {
+  name: "reference",
+  isReference: true,
+  gemm: null,
+  wasm: null,
+};
 
 /** Generated JavaScript alone. */
-export const scriptEngine: Engine = { name: "JavaScript", isReference: false, gemm: null };
+export const scriptEngine: Engine = {
+  name: "JavaScript",
+  isReference: false,
+  gemm: null,
+  wasm: null,
+};
 
 /** Generated JavaScript, and something faster for large matrices. */
 export function engineWith(gemm: Gemm): Engine {
-  return { name: gemm.name, isReference: false, gemm };
+  return { name: gemm.name, isReference: false, gemm, wasm: wasmRuntime() };
 }
 
 /**
  * The engine that NETCL_CPU asks for, or else the fastest one that there is.
  *
- * @throws {RangeError} When NETCL_CPU holds anything but "reference" or "fast".
+ * @throws {RangeError} When NETCL_CPU holds anything but "fast", "wasm" or "reference".
  */
 export function chooseEngine(): Engine {
   const wanted = readEnvironment("NETCL_CPU") ?? "fast";
   if (wanted === "reference") return referenceEngine;
-  if (wanted !== "fast") {
-    throw new RangeError(`NETCL_CPU is "${wanted}": write "reference" or "fast"`);
+  if (wanted !== "fast" && wanted !== "wasm") {
+    throw new RangeError(`NETCL_CPU is "${wanted}": write "fast", "wasm" or "reference"`);
   }
-  return engineWith(systemBLAS() ?? wasmGemm());
+  return engineWith((wanted === "fast" ? systemBLAS() : null) ?? wasmGemm());
 }
 
 /** The name of that engine, for descriptions of the device. */

@@ -3,14 +3,14 @@ import type { TypedArray } from "../graph/dtype.ts";
 import type { LoopKernel } from "../graph/kernel.ts";
 import type { Gemm, GemmType, Matrix } from "./gemm.ts";
 import { type GemmPlan, type MatrixPlan, type OperandPlan, planGemm } from "./gemm_plan.ts";
-import type { Runner } from "./runner.ts";
+import { arrayOf, type HostBlock, type Runner } from "./runner.ts";
 
 /** What a runner needs of its backend. */
 export interface GemmHost {
   /** Compiles a loop. */
   compile(kernel: LoopKernel): Runner;
-  /** Gives `use` an array of so many elements, for as long as it runs. */
-  withScratch(dtype: GemmType, size: number, use: (array: TypedArray) => void): void;
+  /** Gives `use` a block of so many elements, for as long as it runs. */
+  withScratch(dtype: GemmType, size: number, use: (block: HostBlock) => void): void;
 }
 
 /** The runner for a kernel, or null where products of matrices do not help. */
@@ -27,7 +27,8 @@ export function gemmRunner(kernel: LoopKernel, gemm: Gemm, host: GemmHost): Runn
       withOperand(host, plan.dtype, plan.a, packA, inputs, (a) => {
         withOperand(host, plan.dtype, plan.b, packB, inputs, (b) => {
           withProduct(host, plan, outputs, (c) => {
-            multiplyAll(gemm, plan, a, b, c);
+            const [x, y, z] = [a, b, c].map((block) => arrayOf(block, plan.dtype));
+            multiplyAll(gemm, plan, x!, y!, z!);
             epilogue?.run([...inputs, c], outputs);
           });
         });
@@ -46,21 +47,21 @@ function withOperand(
   dtype: GemmType,
   { input, pack }: OperandPlan,
   packer: Runner | null,
-  inputs: readonly TypedArray[],
-  use: (array: TypedArray) => void,
+  inputs: readonly HostBlock[],
+  use: (block: HostBlock) => void,
 ): void {
   if (!pack || !packer) return use(inputs[input]!);
-  host.withScratch(dtype, pack.size, (array) => {
-    packer.run([inputs[input]!], [array]);
-    use(array);
+  host.withScratch(dtype, pack.size, (block) => {
+    packer.run([inputs[input]!], [block]);
+    use(block);
   });
 }
 
 function withProduct(
   host: GemmHost,
   { dtype, output, size }: GemmPlan,
-  outputs: readonly TypedArray[],
-  use: (array: TypedArray) => void,
+  outputs: readonly HostBlock[],
+  use: (block: HostBlock) => void,
 ): void {
   if (output !== null) use(outputs[output]!);
   else host.withScratch(dtype, size, use);

@@ -8,7 +8,7 @@ import { type Expr, type Guard, innerLevels, type Load, type LoopKernel } from "
 import type { Kernel, Reduction } from "../graph/kernel.ts";
 import { applyPrimitive, castValue, constantValue, type Value } from "./reference_primitives.ts";
 import { runSpecial } from "./reference_special.ts";
-import type { Runner } from "./runner.ts";
+import { arraysOf, outputTypes, type Runner } from "./runner.ts";
 import { philox } from "./scalar.ts";
 
 /** Gives an index back, or notes that it is out of range and gives 0. */
@@ -18,7 +18,9 @@ export type CheckIndex = (value: number, size: number, opName: string) => number
 export function referenceRunner(kernel: Kernel, check: CheckIndex): Runner {
   return {
     source: `reference: ${kernel.label}`,
-    run(inputs, outputs) {
+    run(reads, writes) {
+      const inputs = arraysOf(reads, kernel.inputs);
+      const outputs = arraysOf(writes, outputTypes(kernel));
       if (kernel.kind === "special") runSpecial(kernel, inputs, outputs[0]!, check);
       else new Interpreter(kernel, inputs, outputs, check).run();
     },

@@ -163,6 +163,8 @@ Deno.test("NETCL_CPU picks the engine, and says what it may hold", () => {
     assertEquals(chooseEngine().name, "reference");
     Deno.env.set("NETCL_CPU", "fast");
     assertEquals(chooseEngine().isReference, false);
+    Deno.env.set("NETCL_CPU", "wasm");
+    assertEquals(chooseEngine().name, "WebAssembly SIMD");
     Deno.env.set("NETCL_CPU", "quick");
     assertThrows(chooseEngine, RangeError, 'NETCL_CPU is "quick"');
   } finally {

@@ -1,0 +1,133 @@
+/** How elements are kept in vectors of four lanes, and how they get there. */
+import type { DType } from "../../graph/dtype.ts";
+import { type FunctionBuilder, i32, i32x4, type Local, narrow, v128 } from "./assembler.ts";
+import type { VectorMath } from "./math.ts";
+
+/** Thrown where a kernel needs what there are no vectors for; another engine computes it. */
+export class Unsupported extends Error {}
+
+/** What a lane holds: a float, a number, or all bits of a truth value. */
+export type LaneKind = "float" | "int" | "mask";
+
+/** What the lanes of a type hold. */
+export function kindOf(dtype: DType): LaneKind {
+  switch (dtype) {
+    case "float32":
+    case "float16":
+    case "bfloat16":
+      return "float";
+    case "int32":
+    case "uint8":
+      return "int";
+    case "bool":
+      return "mask";
+    default:
+      throw new Unsupported(dtype);
+  }
+}
+
+const loadLane = { 1: v128.load8Lane, 2: v128.load16Lane, 4: v128.load32Lane } as const;
+const storeLane = { 1: v128.store8Lane, 2: v128.store16Lane, 4: v128.store32Lane } as const;
+/** Stores of four elements side by side: the lowest bytes of a vector. */
+const storeFour = { 1: v128.store32Lane, 2: v128.store64Lane, 4: v128.store } as const;
+
+/** Bytes of an element. */
+export type ElementBytes = 1 | 2 | 4;
+
+/** Moves elements between memory and lanes. */
+export class LaneAccess {
+  readonly #f: FunctionBuilder;
+  readonly #math: VectorMath;
+
+  constructor(f: FunctionBuilder, math: VectorMath) {
+    this.#f = f;
+    this.#math = math;
+  }
+
+  /** Four elements that lie side by side. */
+  loadFour(dtype: DType, bytes: ElementBytes, address: Local, offset: number): Local {
+    const f = this.#f;
+    if (bytes === 4) return this.#decode(dtype, f.load(v128.load, address, offset));
+    if (bytes === 2) {
+      return this.#decode(
+        dtype,
+        f.v(narrow.shortsToInts, f.load(v128.load64Zero, address, offset)),
+      );
+    }
+    const shorts = f.v(narrow.bytesToShorts, f.load(v128.load32Zero, address, offset));
+    return this.#decode(dtype, f.v(narrow.shortsToInts, shorts));
+  }
+
+  /** One element, in all lanes. */
+  loadAll(dtype: DType, bytes: ElementBytes, address: Local, offset = 0): Local {
+    const f = this.#f;
+    if (bytes === 4) return this.#decode(dtype, f.load(v128.loadSplat, address, offset));
+    const op = bytes === 2 ? i32.loadShort : i32.loadByte;
+    return this.#decode(dtype, f.v(i32x4.splat, f.loadNumber(op, address, offset)));
+  }
+
+  /** Elements from anywhere, one address each. */
+  loadEach(dtype: DType, bytes: ElementBytes, addresses: readonly Local[]): Local {
+    const f = this.#f;
+    const lane = bytes === 4 ? 1 : bytes === 2 ? 2 : 4;
+    const loaded = addresses.reduce(
+      (vector, address, k) => f.loadLane(loadLane[bytes], address, vector, k * lane),
+      f.splat(0),
+    );
+    return this.#decode(dtype, loaded);
+  }
+
+  #decode(dtype: DType, bits: Local): Local {
+    const f = this.#f;
+    switch (dtype) {
+      case "float16":
+        return this.#math.fromFloat16(bits);
+      case "bfloat16":
+        return this.#math.fromBfloat16(bits);
+      case "bool":
+        return f.v(i32x4.ne, bits, f.splat(0));
+      default:
+        return bits;
+    }
+  }
+
+  #encode(dtype: DType, value: Local): Local {
+    const f = this.#f;
+    switch (dtype) {
+      case "float16":
+        return this.#math.toFloat16(value);
+      case "bfloat16":
+        return this.#math.toBfloat16(value);
+      case "bool":
+        return f.v(v128.and, value, f.splat(1));
+      case "uint8":
+        return f.v(v128.and, value, f.splat(255));
+      default:
+        return value;
+    }
+  }
+
+  /** Four elements side by side. */
+  storeFour(dtype: DType, bytes: ElementBytes, address: Local, offset: number, value: Local): void {
+    const f = this.#f;
+    let bits = this.#encode(dtype, value);
+    if (bytes < 4) bits = f.v(narrow.intsToShorts, bits, bits);
+    if (bytes === 1) bits = f.v(narrow.shortsToBytes, bits, bits);
+    if (bytes === 4) f.store(v128.store, address, bits, offset);
+    else f.store(storeFour[bytes], address, bits, offset, 0);
+  }
+
+  /** The lanes one by one, each to its address. */
+  storeEach(
+    dtype: DType,
+    bytes: ElementBytes,
+    addresses: readonly Local[],
+    value: Local,
+  ): void {
+    const bits = this.#encode(dtype, value);
+    const lane = 4 / bytes;
+    addresses.forEach((address, k) => {
+      this.#f.store(storeLane[bytes], address, bits, 0, k * lane);
+    });
+  }
+}

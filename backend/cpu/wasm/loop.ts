@@ -1,0 +1,756 @@
+/**
+ * WebAssembly for loop kernels. One loop index runs over the four lanes of a vector: one along which
+ * most of what is read and written lies side by side. Where it is a reduction's own index, each lane
+ * sums a part and the parts are joined; where it is not, each lane is a result of its own.
+ */
+import { coefficient, type Form, rangeOf } from "../../graph/affine.ts";
+import { type DType, dtypes } from "../../graph/dtype.ts";
+import { accumulatorType, Emitter, type Parameter, usesInner } from "../../graph/emit.ts";
+import type { Expr, Guard, Load, LoopKernel } from "../../graph/kernel.ts";
+import { scriptDialect } from "../dialect.ts";
+import { Accumulators } from "./accumulators.ts";
+import { f32x4, FunctionBuilder, i32, i32x4, type Local, v128 } from "./assembler.ts";
+import { type ElementBytes, kindOf, LaneAccess, Unsupported } from "./lanes.ts";
+import { VectorMath } from "./math.ts";
+import { costOf, writeCast, writePrimitive } from "./primitives.ts";
+
+const LANES = 4;
+
+/** A kernel in WebAssembly. Its arguments are 32-bit words: the buffers' addresses, then these. */
+export interface GeneratedLoop {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly parameters: readonly Parameter[];
+  /** The size of the range that a run may be cut into, and the multiples to cut it at. */
+  readonly range: number;
+  readonly grain: number;
+  /** About how many nanoseconds it takes on one core. */
+  readonly cost: number;
+}
+
+/** Writes a loop kernel; null where it needs what there are no vectors for. */
+export function generateLoop(kernel: LoopKernel, relaxed: boolean): GeneratedLoop | null {
+  try {
+    return new LoopWriter(kernel, relaxed).write();
+  } catch (error) {
+    if (error instanceof Unsupported) return null;
+    throw error;
+  }
+}
+
+/** How many elements a pass over the vector loop's body computes, and whether they fill vectors. */
+interface Strip {
+  /** Vectors side by side. */
+  readonly vectors: number;
+  /** 4, or 1 at the end of the loop. */
+  readonly lanes: number;
+}
+
+const ROW: Strip = { vectors: 1, lanes: LANES };
+
+/** A place in memory that moves with a loop. */
+interface Pointer {
+  readonly local: Local;
+  readonly form: Form;
+  readonly bytes: ElementBytes;
+}
+
+/** What is known inside a loop. */
+class Scope {
+  readonly #values = new Map<string, Local>();
+  readonly pointers = new Map<string, Pointer>();
+
+  constructor(readonly parent: Scope | null, readonly strip: Strip) {}
+
+  value(key: string): Local | undefined {
+    return this.#values.get(key) ?? this.parent?.value(key);
+  }
+
+  setValue(key: string, local: Local): void {
+    this.#values.set(key, local);
+  }
+
+  pointer(key: string): Pointer | undefined {
+    return this.pointers.get(key) ?? this.parent?.pointer(key);
+  }
+}
+
+class LoopWriter {
+  readonly #kernel: LoopKernel;
+  readonly #emitter: Emitter;
+  readonly #f = new FunctionBuilder();
+  readonly #math: VectorMath;
+  readonly #lanes: LaneAccess;
+  readonly #parameters: Parameter[] = [];
+  readonly #parameterIds = new Map<string, number>();
+  readonly #indices = new Map<number, Local>();
+  /** The index that runs over lanes; -1: none does, each row is computed by itself. */
+  readonly #along: number;
+  readonly #alongInner: boolean;
+  readonly #varies: readonly boolean[];
+  /** The index whose range is cut for several threads. */
+  readonly #cut: number;
+
+  constructor(kernel: LoopKernel, relaxed: boolean) {
+    check(kernel);
+    this.#kernel = kernel;
+    this.#emitter = new Emitter(kernel, scriptDialect((r) => accumulatorType(kernel, r)));
+    this.#math = new VectorMath(this.#f, relaxed);
+    this.#lanes = new LaneAccess(this.#f, this.#math);
+    this.#along = chooseLanes(kernel);
+    this.#alongInner = kernel.inner.includes(this.#along);
+    this.#varies = variesWith(kernel, this.#along);
+    this.#cut = chooseCut(kernel, this.#along);
+  }
+
+  write(): GeneratedLoop {
+    const { outer, sizes } = this.#kernel;
+    const rows = outer.filter((s) => s !== this.#along);
+    this.#loops(rows, () => this.#row());
+    const isLanes = this.#cut === this.#along;
+    return {
+      bytes: this.#f.finish(),
+      parameters: this.#parameters,
+      range: this.#cut < 0 ? 1 : sizes[this.#cut]!,
+      grain: isLanes ? 64 : 1,
+      cost: costOfKernel(this.#kernel, this.#emitter),
+    };
+  }
+
+  // ---- arguments
+
+  #word(key: string, parameter: Parameter): number {
+    let id = this.#parameterIds.get(key);
+    if (id === undefined) {
+      id = this.#parameters.push(parameter) - 1;
+      this.#parameterIds.set(key, id);
+    }
+    const { inputs, outputs } = this.#kernel;
+    return 4 * (inputs.length + outputs.length + id);
+  }
+
+  /** A whole number that is given at launch. */
+  #number(value: number): Local {
+    const offset = this.#word(`index ${value}`, { kind: "index", value });
+    return this.#f.once(`word ${offset}`, () => this.#argument(offset));
+  }
+
+  /** A size is a parameter of its own, so that kernels of other sizes have the same code. */
+  #size(symbol: number): Local {
+    const value = this.#kernel.sizes[symbol]!;
+    const offset = this.#word(`size ${symbol}`, { kind: "index", value });
+    return this.#f.once(`word ${offset}`, () => this.#argument(offset));
+  }
+
+  #argument(offset: number): Local {
+    return this.#f.loadNumber(i32.load, FunctionBuilder.parameters.args, offset);
+  }
+
+  #base(input: number | null, output = 0): Local {
+    const place = input ?? this.#kernel.inputs.length + output;
+    return this.#f.once(`base ${place}`, () => this.#argument(4 * place));
+  }
+
+  // ---- loops
+
+  #range(symbol: number): { start: Local; end: Local } {
+    const { begin, end } = FunctionBuilder.parameters;
+    const { chunk } = this.#kernel;
+    if (symbol === this.#cut) return { start: begin, end };
+    if (chunk?.symbol !== symbol) {
+      return { start: this.#f.integer(0), end: this.#size(symbol) };
+    }
+    const length = this.#number(chunk.length);
+    const start = this.#f.i(i32.mul, this.#index(chunk.part), length);
+    const last = this.#f.i(i32.add, start, length);
+    const size = this.#size(symbol);
+    return { start, end: this.#f.choose(this.#f.i(i32.ltS, last, size), last, size) };
+  }
+
+  #index(symbol: number): Local {
+    const local = this.#indices.get(symbol);
+    if (local === undefined) throw new Unsupported("an index outside its loop");
+    return local;
+  }
+
+  /** Opens a loop, `step` at a time while that many are left; the index stays where it ended. */
+  #while(index: Local, end: Local, step: number, body: () => void): void {
+    const f = this.#f;
+    const last = step === 1 ? end : f.iWith(i32.sub, end, step - 1);
+    f.while(() => {
+      f.get(index);
+      f.get(last);
+      f.put(i32.ltS);
+    }, () => {
+      body();
+      f.step(index, step);
+    });
+  }
+
+  #loops(symbols: readonly number[], body: () => void): void {
+    const [symbol, ...rest] = symbols;
+    if (symbol === undefined) return body();
+    const { start, end } = this.#range(symbol);
+    const index = this.#newIndex(symbol, start);
+    this.#while(index, end, 1, () => this.#loops(rest, body));
+  }
+
+  #newIndex(symbol: number, start: Local): Local {
+    let index = this.#indices.get(symbol);
+    if (index === undefined) this.#indices.set(symbol, index = this.#f.number());
+    this.#f.assign(index, start);
+    return index;
+  }
+
+  /** The loop over lanes: many vectors at a time, then one, then element by element. */
+  #laneLoop(scope: Scope, accesses: readonly Access[], unroll: number, body: Body): void {
+    const { start, end } = this.#range(this.#along);
+    const index = this.#newIndex(this.#along, start);
+    const pointers = this.#pointersFor(accesses, this.#along);
+    const strips: Strip[] = [{ vectors: 1, lanes: LANES }, { vectors: 1, lanes: 1 }];
+    if (unroll > 1) strips.unshift({ vectors: unroll, lanes: LANES });
+    for (const strip of strips) {
+      const step = strip.vectors * strip.lanes;
+      this.#while(index, end, step, () => {
+        const inside = new Scope(scope, strip);
+        for (const [key, pointer] of pointers) inside.pointers.set(key, pointer);
+        body(inside);
+        this.#advance(pointers, this.#along, step);
+      });
+    }
+  }
+
+  #pointersFor(accesses: readonly Access[], symbol: number): Map<string, Pointer> {
+    const pointers = new Map<string, Pointer>();
+    for (const { key, base, form, bytes } of accesses) {
+      const copy = this.#f.number();
+      this.#f.assign(copy, this.#address(base, form, bytes));
+      pointers.set(`${key} ${symbol}`, { local: copy, form, bytes });
+    }
+    return pointers;
+  }
+
+  #advance(pointers: ReadonlyMap<string, Pointer>, symbol: number, step: number): void {
+    const f = this.#f;
+    for (const { local, form, bytes } of pointers.values()) {
+      const c = coefficient(form, symbol);
+      if (c === 0) continue;
+      if (c === 1) f.step(local, step * bytes);
+      else {
+        const moved = f.iWith(i32.mul, this.#number(c), step * bytes);
+        f.assign(local, f.i(i32.add, local, moved));
+      }
+    }
+  }
+
+  // ---- indices and addresses
+
+  /** The value of a form where the loops are now. */
+  #form(form: Form): Local {
+    const f = this.#f;
+    let sum: Local | null = form.offset === 0 ? null : this.#number(form.offset);
+    for (const [symbol, c] of form.terms) {
+      const index = this.#index(symbol);
+      const term = c === 1 ? index : f.i(i32.mul, index, this.#number(c));
+      sum = sum === null ? term : f.i(i32.add, sum, term);
+    }
+    return sum ?? f.integer(0);
+  }
+
+  #address(base: Local, form: Form, bytes: ElementBytes): Local {
+    const f = this.#f;
+    const index = this.#form(form);
+    const scaled = bytes === 1 ? index : f.iWith(i32.shl, index, bytes === 4 ? 2 : 1);
+    return f.i(i32.add, base, scaled);
+  }
+
+  /** The place of an access: where a pointer is, or computed here. */
+  #place(access: Access, scope: Scope): Local {
+    for (const [key, pointer] of scope.pointers) {
+      if (key.startsWith(`${access.key} `)) return pointer.local;
+    }
+    return this.#address(access.base, access.form, access.bytes);
+  }
+
+  /** The address of each lane of a vector. */
+  #places(place: Local, access: Access, strip: Strip, vector: number): Local[] {
+    const f = this.#f;
+    const c = coefficient(access.form, this.#along);
+    const at = (lane: number): Local => {
+      const element = vector * LANES + lane;
+      if (element === 0 || c === 0) return place;
+      const step = c === 1
+        ? f.integer(element * access.bytes)
+        : f.iWith(i32.mul, this.#number(c), element * access.bytes);
+      return f.i(i32.add, place, step);
+    };
+    return Array.from({ length: strip.lanes }, (_, lane) => at(lane));
+  }
+
+  // ---- guards
+
+  /** 1 where one lane is inside all guards. */
+  #inside(guards: readonly Guard[], element: number): Local {
+    const f = this.#f;
+    const tests = guards.map(({ form, size }) => {
+      let value = this.#form(form);
+      const c = coefficient(form, this.#along);
+      if (c !== 0 && element !== 0) {
+        value = f.i(i32.add, value, f.iWith(i32.mul, this.#number(c), element));
+      }
+      // Below zero is large without a sign.
+      return f.i(i32.ltU, value, this.#number(size));
+    });
+    return tests.reduce((all, test) => f.i(i32.and, all, test));
+  }
+
+  /** The mask of the lanes that are inside all guards. */
+  #insideMask(guards: readonly Guard[], vector: number): Local {
+    const f = this.#f;
+    const masks = guards.map((guard) => {
+      if (coefficient(guard.form, this.#along) === 0) {
+        const inside = this.#inside([guard], 0);
+        return f.v(i32x4.splat, f.i(i32.sub, f.integer(0), inside));
+      }
+      const value = this.#formVector(guard.form, vector);
+      return f.v(i32x4.ltU, value, f.v(i32x4.splat, this.#number(guard.size)));
+    });
+    return masks.reduce((all, mask) => f.v(v128.and, all, mask));
+  }
+
+  /** A form's value in each lane. */
+  #formVector(form: Form, vector: number): Local {
+    const f = this.#f;
+    const value = f.v(i32x4.splat, this.#form(form));
+    const c = coefficient(form, this.#along);
+    if (c === 0) return value;
+    const steps = f.lanes([0, 1, 2, 3].map((lane) => vector * LANES + lane));
+    const scaled = c === 1 ? steps : f.v(i32x4.mul, steps, f.v(i32x4.splat, this.#number(c)));
+    return f.v(i32x4.add, value, scaled);
+  }
+
+  // ---- values
+
+  #access(load: Load, id: number): Access {
+    const bytes = elementBytes(load.dtype);
+    return { key: `load ${id}`, base: this.#base(load.input), form: load.form, bytes };
+  }
+
+  #outputAccess(output: number): Access {
+    const { dtype, form } = this.#kernel.outputs[output]!;
+    const bytes = elementBytes(dtype);
+    return { key: `store ${output}`, base: this.#base(null, output), form, bytes };
+  }
+
+  #load(id: number, scope: Scope, vector: number): Local {
+    const load = this.#kernel.loads[id]!;
+    const { dtype, guards } = load;
+    const access = this.#access(load, id);
+    const { strip } = scope;
+    const place = this.#place(access, scope);
+    const c = coefficient(load.form, this.#along);
+    const varying = guards.some((g) => coefficient(g.form, this.#along) !== 0);
+    if (!varying) {
+      const inside = guards.length === 0 ? null : this.#inside(guards, 0);
+      if (c === 0) {
+        return this.#lanes.loadAll(dtype, access.bytes, this.#safe(place, access, inside));
+      }
+      // Nothing may be read around a place that does not exist.
+      if (inside === null) return this.#loadStrip(load, access, place, strip, vector);
+      return this.#loadGuarded(
+        access,
+        dtype,
+        inside,
+        () => this.#loadStrip(load, access, place, strip, vector),
+      );
+    }
+    const places = this.#places(place, access, strip, vector);
+    const each = (): Local =>
+      this.#lanes.loadEach(
+        dtype,
+        access.bytes,
+        places.map((p, lane) => this.#safe(p, access, this.#inside(guards, vector * LANES + lane))),
+      );
+    if (c !== 1 || strip.lanes === 1) return each();
+    // Guards hold on an interval: what is between two lanes inside is inside.
+    const whole = this.#f.i(
+      i32.and,
+      this.#inside(guards, vector * LANES),
+      this.#inside(guards, vector * LANES + LANES - 1),
+    );
+    return this.#either(
+      whole,
+      () => this.#loadStrip(load, access, place, strip, vector),
+      each,
+    );
+  }
+
+  #loadGuarded(_: Access, __: DType, inside: Local, load: () => Local): Local {
+    return this.#either(inside, load, () => this.#f.splat(0));
+  }
+
+  #either(condition: Local, then: () => Local, otherwise: () => Local): Local {
+    const f = this.#f;
+    const result = f.vector();
+    f.branch(condition, () => f.assign(result, then()), () => f.assign(result, otherwise()));
+    return result;
+  }
+
+  /** The place, or the buffer's beginning where it is outside. */
+  #safe(place: Local, { base }: Access, inside: Local | null): Local {
+    return inside === null ? place : this.#f.choose(inside, place, base);
+  }
+
+  #loadStrip({ dtype }: Load, access: Access, place: Local, strip: Strip, vector: number): Local {
+    const isSide = coefficient(access.form, this.#along) === 1;
+    if (isSide && strip.lanes === LANES) {
+      return this.#lanes.loadFour(dtype, access.bytes, place, vector * LANES * access.bytes);
+    }
+    if (strip.lanes === 1) return this.#lanes.loadAll(dtype, access.bytes, place);
+    return this.#lanes.loadEach(
+      dtype,
+      access.bytes,
+      this.#places(place, access, strip, vector),
+    );
+  }
+
+  #name(id: number, vector: number): string {
+    return this.#varies[id] ? `${id} ${vector}` : `${id}`;
+  }
+
+  #operand(id: number, scope: Scope, vector: number): Local {
+    const e = this.#kernel.exprs[id]!;
+    if (e.op === "constant") return this.#constant(e.value, e.dtype);
+    const local = scope.value(this.#name(id, vector));
+    if (local === undefined) throw new Error(`Expression ${id} is used before it is computed`);
+    return local;
+  }
+
+  /** Common constants are written out, others are arguments, so that kernels are shared. */
+  #constant(value: number, dtype: DType): Local {
+    const f = this.#f;
+    const kind = kindOf(dtype);
+    if (kind === "mask") return f.splat(value === 0 ? 0 : -1);
+    const isCommon = !Number.isFinite(value) || [0, 1, -1, 2, 0.5].includes(value);
+    if (kind === "int") {
+      return isCommon ? f.splat(value | 0) : f.once(
+        `int ${value}`,
+        () =>
+          f.v(i32x4.splat, this.#argument(this.#word(`index ${value}`, { kind: "index", value }))),
+      );
+    }
+    if (isCommon) return f.float(value);
+    const offset = this.#word(`float ${value}`, { kind: "constant", value, dtype: "float32" });
+    return f.once(
+      `float ${offset}`,
+      () => f.load(v128.loadSplat, FunctionBuilder.parameters.args, offset),
+    );
+  }
+
+  #compute(id: number, scope: Scope, vector: number): Local {
+    const e: Expr = this.#kernel.exprs[id]!;
+    switch (e.op) {
+      case "load":
+        return this.#load(e.load, scope, vector);
+      case "constant":
+        return this.#constant(e.value, e.dtype);
+      case "index": {
+        const value = this.#formVector(e.form, vector);
+        return kindOf(e.dtype) === "float" ? this.#f.v(f32x4.convert, value) : value;
+      }
+      case "inside":
+        return this.#insideMask(e.guards, vector);
+      case "primitive": {
+        const dtype = this.#kernel.exprs[e.args.at(-1)!]!.dtype;
+        const args = e.args.map((a) => this.#operand(a, scope, vector));
+        return writePrimitive(this.#f, this.#math, e.fn, args, dtype, e.dtype);
+      }
+      case "cast": {
+        const from = this.#kernel.exprs[e.args[0]!]!.dtype;
+        const value = this.#operand(e.args[0]!, scope, vector);
+        return writeCast(this.#f, this.#math, value, from, e.dtype);
+      }
+      default:
+        throw new Unsupported(e.op);
+    }
+  }
+
+  #declare(ids: readonly number[], scope: Scope): void {
+    for (let vector = 0; vector < scope.strip.vectors; vector++) {
+      for (const id of ids) {
+        const name = this.#name(id, vector);
+        if (scope.value(name) === undefined) scope.setValue(name, this.#compute(id, scope, vector));
+      }
+    }
+  }
+
+  #store(output: number, scope: Scope): void {
+    const { expr, dtype, form } = this.#kernel.outputs[output]!;
+    const access = this.#outputAccess(output);
+    const { strip } = scope;
+    const place = this.#place(access, scope);
+    const c = coefficient(form, this.#along);
+    for (let vector = 0; vector < strip.vectors; vector++) {
+      const value = this.#operand(expr, scope, vector);
+      if (c === 1 && strip.lanes === LANES) {
+        this.#lanes.storeFour(dtype, access.bytes, place, vector * LANES * access.bytes, value);
+      } else {
+        const places = c === 0 ? [place] : this.#places(place, access, strip, vector);
+        this.#lanes.storeEach(dtype, access.bytes, places, value);
+      }
+    }
+  }
+
+  // ---- the kernel
+
+  /** Everything inside the loops over rows. */
+  #row(): void {
+    const scope = new Scope(null, ROW);
+    if (this.#along < 0 || this.#alongInner) return this.#stages(scope);
+    const { outputs } = this.#kernel;
+    const all = this.#emitter.needs([
+      ...outputs.map((o) => o.expr),
+      ...this.#kernel.reductions.map((r) => r.expr),
+    ]);
+    const rowIds = all.row.filter((id) => this.#isComputed(id));
+    this.#declare(rowIds.filter((id) => !this.#varies[id] && !this.#afterReduction(id)), scope);
+    const hasReductions = this.#kernel.reductions.length > 0;
+    const accesses = [
+      ...this.#loadsOf(rowIds.filter((id) => this.#varies[id])),
+      ...outputs.flatMap((_, o) => usesInner(this.#kernel, o) ? [] : [this.#outputAccess(o)]),
+    ];
+    const unroll = hasReductions ? Math.min(4, this.#unrollOf(all.inner)) : this.#unrollOf(all.row);
+    this.#laneLoop(scope, accesses, unroll, (inside) => this.#stages(inside));
+  }
+
+  #isComputed(id: number): boolean {
+    return this.#kernel.exprs[id]!.op !== "reduced";
+  }
+
+  #afterReduction(id: number): boolean {
+    const e = this.#kernel.exprs[id]!;
+    if (e.op === "reduced") return true;
+    return "args" in e && e.args.some((a) => this.#afterReduction(a));
+  }
+
+  #unrollOf(ids: readonly number[]): number {
+    const cost = ids.reduce((sum, id) => sum + costOfExpr(this.#kernel, id), 0);
+    return cost <= 24 ? 4 : cost <= 48 ? 2 : 1;
+  }
+
+  #loadsOf(ids: readonly number[]): Access[] {
+    const found = new Map<number, Access>();
+    for (const id of ids) {
+      const e = this.#kernel.exprs[id]!;
+      if (e.op !== "load") continue;
+      found.set(e.load, this.#access(this.#kernel.loads[e.load]!, e.load));
+    }
+    return [...found.values()];
+  }
+
+  /** Reductions stage by stage, then what is stored. */
+  #stages(scope: Scope): void {
+    const { outputs, reductions } = this.#kernel;
+    for (const stage of this.#emitter.stages()) {
+      const { row, inner } = this.#emitter.needs(stage.map((r) => reductions[r]!.expr));
+      this.#declare(row, scope);
+      const sums = new Accumulators(
+        this.#f,
+        this.#math,
+        stage.map((r) => ({ fn: reductions[r]!.fn, dtype: reductions[r]!.dtype })),
+        this.#alongInner,
+        this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors,
+      );
+      this.#inner(scope, inner, [], (inside) => {
+        for (let vector = 0; vector < inside.strip.vectors; vector++) {
+          stage.forEach((r, k) => {
+            const value = this.#operand(reductions[r]!.expr, inside, vector);
+            sums.add(k, vector, value, inside.strip.lanes);
+          });
+        }
+      });
+      stage.forEach((r, k) => {
+        for (let vector = 0; vector < (this.#alongInner ? 1 : scope.strip.vectors); vector++) {
+          const result = sums.result(k, vector);
+          this.#kernel.exprs.forEach((e, id) => {
+            if (e.op !== "reduced" || e.reduction !== r) return;
+            scope.setValue(this.#name(id, vector), result);
+          });
+        }
+      });
+    }
+    const isInner = (o: number): boolean =>
+      this.#emitter.isInner(outputs[o]!.expr) || usesInner(this.#kernel, o);
+    const rowOutputs = [...outputs.keys()].filter((o) => !isInner(o));
+    const innerOutputs = [...outputs.keys()].filter(isInner);
+    this.#declare(this.#emitter.needs(rowOutputs.map((o) => outputs[o]!.expr)).row, scope);
+    for (const o of rowOutputs) this.#store(o, scope);
+    if (innerOutputs.length === 0) return;
+    const { row, inner } = this.#emitter.needs(innerOutputs.map((o) => outputs[o]!.expr));
+    this.#declare(row, scope);
+    this.#inner(scope, inner, innerOutputs, (inside) => {
+      for (const o of innerOutputs) this.#store(o, inside);
+    });
+  }
+
+  /** The inner loops around `body`, with the given expressions computed where they first can be. */
+  #inner(scope: Scope, ids: readonly number[], stored: readonly number[], body: Body): void {
+    const { inner } = this.#kernel;
+    const accesses = [...this.#loadsOf(ids), ...stored.map((o) => this.#outputAccess(o))];
+    if (this.#alongInner) {
+      const others = inner.filter((s) => s !== this.#along);
+      this.#loops(others, () => {
+        const outside = new Scope(scope, ROW);
+        this.#declare(ids.filter((id) => !this.#varies[id]), outside);
+        const moving = accesses.filter(({ form }) => coefficient(form, this.#along) !== 0);
+        this.#laneLoop(outside, moving, this.#unrollOf(ids), (inside) => {
+          this.#declare(ids.filter((id) => this.#varies[id]), inside);
+          body(inside);
+        });
+      });
+      return;
+    }
+    const last = inner.at(-1);
+    if (last === undefined) return body(scope);
+    this.#loops(inner.slice(0, -1), () => {
+      const { start, end } = this.#range(last);
+      const index = this.#newIndex(last, start);
+      const pointers = this.#pointersFor(accesses, last);
+      this.#while(index, end, 1, () => {
+        const inside = new Scope(scope, scope.strip);
+        for (const [key, pointer] of pointers) inside.pointers.set(key, pointer);
+        this.#declare(ids, inside);
+        body(inside);
+        this.#advance(pointers, last, 1);
+      });
+    });
+  }
+}
+
+type Body = (inside: Scope) => void;
+
+/** Something that is read or written at a form. */
+interface Access {
+  readonly key: string;
+  readonly base: Local;
+  readonly form: Form;
+  readonly bytes: ElementBytes;
+}
+
+function elementBytes(dtype: DType): ElementBytes {
+  kindOf(dtype);
+  return dtypes[dtype].bytes as ElementBytes;
+}
+
+/** Addresses and indices are 32-bit numbers. */
+const MOST_ELEMENTS = 2 ** 30;
+
+function check(kernel: LoopKernel): void {
+  if (kernel.contraction || kernel.dynamic.length > 0) throw new Unsupported("not a plain loop");
+  for (const { dtype } of [...kernel.exprs, ...kernel.outputs]) kindOf(dtype);
+  for (const dtype of kernel.inputs) kindOf(dtype);
+  for (const r of kernel.reductions) {
+    kindOf(r.dtype);
+    if (Emitter.isArg(r)) throw new Unsupported(r.fn);
+  }
+  for (const { form } of [...kernel.loads, ...kernel.outputs]) {
+    const [low, high] = rangeOf(form, kernel.sizes);
+    if (low < -MOST_ELEMENTS || high >= MOST_ELEMENTS) throw new Unsupported("its size");
+  }
+}
+
+/** For each expression, whether it changes with a loop index. */
+function variesWith(kernel: LoopKernel, symbol: number): boolean[] {
+  const isOuter = kernel.outer.includes(symbol);
+  const varies: boolean[] = [];
+  const moves = (form: Form): boolean => coefficient(form, symbol) !== 0;
+  const guarded = (guards: readonly Guard[]): boolean => guards.some((g) => moves(g.form));
+  for (const e of kernel.exprs) {
+    switch (e.op) {
+      case "load": {
+        const load = kernel.loads[e.load]!;
+        varies.push(moves(load.form) || guarded(load.guards));
+        break;
+      }
+      case "index":
+      case "random":
+        varies.push(moves(e.form));
+        break;
+      case "inside":
+        varies.push(guarded(e.guards));
+        break;
+      case "primitive":
+      case "cast":
+        varies.push(e.args.some((a) => varies[a]!));
+        break;
+      case "reduced":
+        varies.push(isOuter);
+        break;
+      default:
+        varies.push(false);
+    }
+  }
+  return varies;
+}
+
+/** Rows shorter than this are better computed side by side than one by one. */
+const SHORT_ROW = 16;
+
+/** The loop index for the lanes: the one that most of the elements lie side by side along. */
+function chooseLanes(kernel: LoopKernel): number {
+  let best = -1, least = Infinity;
+  const candidates = [...kernel.inner.toReversed(), ...kernel.outer.toReversed()];
+  for (const symbol of candidates) {
+    const size = kernel.sizes[symbol]!;
+    if (kernel.chunk?.part === symbol) continue;
+    const isInner = kernel.inner.includes(symbol);
+    const forms = [
+      ...kernel.loads.map((l) => l.form),
+      ...kernel.outputs.flatMap((o, k) => usesInner(kernel, k) || !isInner ? [o.form] : []),
+    ];
+    let cost = size < LANES ? 4 * forms.length : 0;
+    if (isInner && size < SHORT_ROW) cost += 2;
+    for (const form of forms) {
+      const c = coefficient(form, symbol);
+      cost += c === 1 ? 1 : c === 0 ? 0.9 : 6;
+    }
+    if (cost < least) [best, least] = [symbol, cost];
+  }
+  return best;
+}
+
+/** The outer index to cut for threads: the longest, preferably not the one over lanes. */
+function chooseCut(kernel: LoopKernel, along: number): number {
+  let best = -1, most = 0;
+  for (const symbol of kernel.outer) {
+    const parts = symbol === along ? kernel.sizes[symbol]! / 64 : kernel.sizes[symbol]!;
+    if (parts > most) [best, most] = [symbol, parts];
+  }
+  return best;
+}
+
+function costOfExpr(kernel: LoopKernel, id: number): number {
+  const e = kernel.exprs[id]!;
+  switch (e.op) {
+    case "primitive":
+      return costOf(e.fn);
+    case "load":
+      return kernel.loads[e.load]!.guards.length > 0 ? 12 : 1;
+    case "constant":
+      return 0;
+    default:
+      return 2;
+  }
+}
+
+/** About how long a kernel takes on one core, in nanoseconds. */
+function costOfKernel(kernel: LoopKernel, emitter: Emitter): number {
+  let rows = 1, inner = 1;
+  for (const s of kernel.outer) rows *= kernel.sizes[s]!;
+  for (const s of kernel.inner) inner *= kernel.sizes[s]!;
+  let cost = 0;
+  kernel.exprs.forEach((_, id) => {
+    cost += costOfExpr(kernel, id) * rows * (emitter.isInner(id) ? inner : 1);
+  });
+  // Four lanes, about three instructions a nanosecond... and no less than the bytes take.
+  return cost / 10;
+}

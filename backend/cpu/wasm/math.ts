@@ -1,0 +1,287 @@
+/**
+ * Functions of four floats at a time, to a few units in the last place. Polynomials and reductions
+ * are those of the Cephes library (single precision), unless noted.
+ */
+import { f32x4, floatBits, type FunctionBuilder, i32x4, type Local, v128 } from "./assembler.ts";
+
+const ALL = -1, SIGN = -0x80000000, ONE = floatBits(1);
+
+/** Writes functions of vectors. */
+export class VectorMath {
+  readonly #f: FunctionBuilder;
+  readonly #relaxed: boolean;
+
+  /** `relaxed`: the engine has relaxed SIMD, whose multiply-add is one instruction on most machines. */
+  constructor(f: FunctionBuilder, relaxed: boolean) {
+    this.#f = f;
+    this.#relaxed = relaxed;
+  }
+
+  /** `x * y + z`, rounded once or twice. */
+  madd(x: Local, y: Local, z: Local): Local {
+    const f = this.#f;
+    if (this.#relaxed) return f.v(f32x4.relaxedMadd, x, y, z);
+    return f.v(f32x4.add, f.v(f32x4.mul, x, y), z);
+  }
+
+  /** A polynomial, highest coefficient first. */
+  #polynomial(x: Local, coefficients: readonly number[]): Local {
+    const [first, ...rest] = coefficients.map((c) => this.#f.float(c));
+    return rest.reduce((sum, c) => this.madd(sum, x, c), first!);
+  }
+
+  /** The bits of `x` where the mask is set, else those of `y`. */
+  select(mask: Local, x: Local, y: Local): Local {
+    return this.#f.v(v128.bitselect, x, y, mask);
+  }
+
+  #abs(x: Local): Local {
+    return this.#f.v(f32x4.abs, x);
+  }
+
+  /** `magnitude` with the sign of `x`. */
+  #withSign(magnitude: Local, x: Local): Local {
+    const f = this.#f;
+    return f.v(v128.or, magnitude, f.v(v128.and, x, f.splat(SIGN)));
+  }
+
+  /** 2 to the power of whole numbers that are exponents of normal floats. */
+  #power2(n: Local): Local {
+    const f = this.#f;
+    return f.shift(i32x4.shl, f.v(i32x4.add, n, f.splat(127)), 23);
+  }
+
+  /** `x = n ln 2 + r`: n as a number, r, and `e^r - 1`. */
+  #reduceExp(x: Local): { n: Local; r: Local; tail: Local } {
+    const f = this.#f;
+    // Adding 1.5 * 2^23 rounds to a whole number, and leaves it in the lowest bits.
+    const magic = f.float(12582912);
+    const shifted = this.madd(x, f.float(Math.LOG2E), magic);
+    const whole = f.v(f32x4.sub, shifted, magic);
+    const n = f.v(i32x4.sub, shifted, magic);
+    const high = this.madd(whole, f.float(-0.693359375), x);
+    const r = this.madd(whole, f.float(2.12194440e-4), high);
+    const p = this.#polynomial(r, [
+      1.9875691500e-4,
+      1.3981999507e-3,
+      8.3334519073e-3,
+      4.1665795894e-2,
+      1.6666665459e-1,
+      5.0000001201e-1,
+    ]);
+    return { n, r, tail: this.madd(p, f.v(f32x4.mul, r, r), r) };
+  }
+
+  #clamp(x: Local, low: number, high: number): Local {
+    const f = this.#f;
+    return f.v(f32x4.pmin, f.v(f32x4.pmax, x, f.float(low)), f.float(high));
+  }
+
+  exp(x: Local): Local {
+    const f = this.#f;
+    const { n, tail } = this.#reduceExp(this.#clamp(x, -105, 90));
+    // In two steps: the first factor alone may be too small or too large for a float.
+    const half = f.shift(i32x4.shrS, n, 1);
+    const first = f.v(f32x4.mul, f.v(f32x4.add, tail, f.float(1)), this.#power2(half));
+    return f.v(f32x4.mul, first, this.#power2(f.v(i32x4.sub, n, half)));
+  }
+
+  /** `e^x - 1`, also where that is almost nothing. */
+  expm1(x: Local): Local {
+    const f = this.#f;
+    const { n, tail } = this.#reduceExp(this.#clamp(x, -30, 88.8));
+    // Halved, so that 2^128 can be written.
+    const scale = this.#power2(f.v(i32x4.sub, n, f.splat(1)));
+    const half = this.madd(tail, scale, f.v(f32x4.sub, scale, f.float(0.5)));
+    const result = f.v(f32x4.add, half, half);
+    // Keeps the sign of zero.
+    return this.select(f.v(f32x4.eq, x, f.float(0)), x, result);
+  }
+
+  sigmoid(x: Local): Local {
+    const f = this.#f;
+    const e = this.exp(f.v(f32x4.neg, x));
+    return f.v(f32x4.div, f.float(1), f.v(f32x4.add, e, f.float(1)));
+  }
+
+  /** `t / (t + 2)` with `t = e^(2|x|) - 1`. */
+  tanh(x: Local): Local {
+    const f = this.#f;
+    const a = f.v(f32x4.pmin, this.#abs(x), f.float(10));
+    const t = this.expm1(f.v(f32x4.add, a, a));
+    return this.#withSign(f.v(f32x4.div, t, f.v(f32x4.add, t, f.float(2))), x);
+  }
+
+  log(x: Local): Local {
+    const f = this.#f;
+    const { exponent, m } = this.#splitLog(x);
+    const z = f.v(f32x4.mul, m, m);
+    const p = this.#polynomial(m, [
+      7.0376836292e-2,
+      -1.1514610310e-1,
+      1.1676998740e-1,
+      -1.2420140846e-1,
+      1.4249322787e-1,
+      -1.6668057665e-1,
+      2.0000714765e-1,
+      -2.4999993993e-1,
+      3.3333331174e-1,
+    ]);
+    const cubic = f.v(f32x4.mul, f.v(f32x4.mul, p, m), z);
+    const low = this.madd(exponent, f.float(-2.12194440e-4), cubic);
+    const sum = f.v(f32x4.add, m, this.madd(z, f.float(-0.5), low));
+    return this.#edgesOfLog(x, this.madd(exponent, f.float(0.693359375), sum));
+  }
+
+  /** `x = 2^exponent (1 + m)`, with `1 + m` between the root of one half and that of two. */
+  #splitLog(x: Local): { exponent: Local; m: Local } {
+    const f = this.#f;
+    const small = f.v(f32x4.lt, x, f.float(2 ** -126));
+    const normal = this.select(small, f.v(f32x4.mul, x, f.float(2 ** 23)), x);
+    const bits = f.v(i32x4.sub, normal, f.float(Math.SQRT1_2));
+    const e = f.shift(i32x4.shrS, bits, 23);
+    const mantissa = f.v(i32x4.sub, normal, f.shift(i32x4.shl, e, 23));
+    const shifted = f.v(i32x4.add, e, f.v(v128.and, small, f.splat(-23)));
+    return {
+      exponent: f.v(f32x4.convert, shifted),
+      m: f.v(f32x4.sub, mantissa, f.float(1)),
+    };
+  }
+
+  #edgesOfLog(x: Local, result: Local): Local {
+    const f = this.#f;
+    const infinite = f.v(f32x4.eq, x, f.float(Infinity));
+    const positive = f.v(f32x4.gt, x, f.float(0));
+    const zero = f.v(f32x4.eq, x, f.float(0));
+    const edge = this.select(zero, f.float(-Infinity), f.float(NaN));
+    return this.select(positive, this.select(infinite, x, result), edge);
+  }
+
+  /** Kahan's `log(u) x / (u - 1)` with `u = 1 + x`. */
+  log1p(x: Local): Local {
+    const f = this.#f;
+    const u = f.v(f32x4.add, x, f.float(1));
+    const log = this.log(u);
+    const ratio = f.v(f32x4.div, x, f.v(f32x4.sub, u, f.float(1)));
+    const infinite = f.v(f32x4.eq, u, f.float(Infinity));
+    const edge = f.v(v128.or, infinite, f.v(f32x4.le, u, f.float(0)));
+    const result = this.select(edge, log, f.v(f32x4.mul, log, ratio));
+    return this.select(f.v(f32x4.eq, u, f.float(1)), x, result);
+  }
+
+  erf(x: Local): Local {
+    const f = this.#f;
+    const a = this.#abs(x);
+    const z = f.v(f32x4.mul, x, x);
+    const small = f.v(
+      f32x4.mul,
+      x,
+      this.#polynomial(z, [
+        7.853861353153693e-5,
+        -8.010193625184903e-4,
+        5.188327685732524e-3,
+        -2.685381193529856e-2,
+        1.128358514861418e-1,
+        -3.761262582423300e-1,
+        1.128379165726710,
+      ]),
+    );
+    const large = f.v(f32x4.sub, f.float(1), this.#erfcTail(a, z));
+    const inner = f.v(f32x4.lt, a, f.float(1));
+    return this.select(inner, small, this.#withSign(large, x));
+  }
+
+  /** `1 - erf(a)` for a of at least 1. */
+  #erfcTail(a: Local, square: Local): Local {
+    const f = this.#f;
+    const q = f.v(f32x4.div, f.float(1), a);
+    const y = f.v(f32x4.mul, q, q);
+    const near = this.#polynomial(y, [
+      2.326819970068386e-2,
+      -1.387039388740657e-1,
+      3.687424674597105e-1,
+      -5.824733027278666e-1,
+      6.210004621745983e-1,
+      -4.944515323274145e-1,
+      3.404879937665872e-1,
+      -2.741127028184656e-1,
+      5.638259427386472e-1,
+    ]);
+    const far = this.#polynomial(y, [
+      -1.047766399936249e+1,
+      1.297719955372516e+1,
+      -7.495518717768503,
+      2.921019019210786,
+      -1.015265279202700,
+      4.218463358204948e-1,
+      -2.820767439740514e-1,
+      5.641895067754075e-1,
+    ]);
+    const p = this.select(f.v(f32x4.lt, a, f.float(2)), near, far);
+    const tail = f.v(f32x4.mul, this.exp(f.v(f32x4.neg, square)), f.v(f32x4.mul, q, p));
+    return tail;
+  }
+
+  /** -1, 0 or 1; 0 for NaN. */
+  sign(x: Local): Local {
+    const f = this.#f;
+    const zero = f.float(0);
+    const differs = f.v(v128.or, f.v(f32x4.lt, x, zero), f.v(f32x4.gt, x, zero));
+    return f.v(v128.and, this.#withSign(f.float(1), x), differs);
+  }
+
+  /** The floats whose upper halves lie in the lower halves of the lanes. */
+  fromBfloat16(bits: Local): Local {
+    return this.#f.shift(i32x4.shl, bits, 16);
+  }
+
+  /** To nearest, ties to even, in the lower halves of the lanes. */
+  toBfloat16(x: Local): Local {
+    const f = this.#f;
+    const odd = f.v(v128.and, f.shift(i32x4.shrU, x, 16), f.splat(1));
+    const rounded = f.v(i32x4.add, x, f.v(i32x4.add, odd, f.splat(0x7fff)));
+    const nan = f.v(v128.or, x, f.splat(0x400000));
+    const bits = this.select(f.v(f32x4.ne, x, x), nan, rounded);
+    return f.shift(i32x4.shrU, bits, 16);
+  }
+
+  /** Half floats, in the lower halves of the lanes. */
+  fromFloat16(bits: Local): Local {
+    const f = this.#f;
+    const magnitude = f.shift(i32x4.shl, f.v(v128.and, bits, f.splat(0x7fff)), 13);
+    const scaled = f.v(f32x4.mul, magnitude, f.float(2 ** 112));
+    const special = f.v(i32x4.geS, magnitude, f.splat(0x7c00 << 13));
+    const value = f.v(v128.or, scaled, f.v(v128.and, special, f.splat(0x7f800000)));
+    const sign = f.shift(i32x4.shl, f.v(v128.and, bits, f.splat(0x8000)), 16);
+    return f.v(v128.or, value, sign);
+  }
+
+  /** To nearest, ties to even, in the lower halves of the lanes. */
+  toFloat16(x: Local): Local {
+    const f = this.#f;
+    const sign = f.v(v128.and, x, f.splat(SIGN));
+    const a = f.v(v128.xor, x, sign);
+    const odd = f.v(v128.and, f.shift(i32x4.shrU, a, 13), f.splat(1));
+    const rebased = f.v(i32x4.add, a, f.splat((0xc8000fff) | 0));
+    const normal = f.shift(i32x4.shrU, f.v(i32x4.add, rebased, odd), 13);
+    const capped = f.v(i32x4.minS, normal, f.splat(0x7c00));
+    // Adding one half leaves the rounded subnormal in the lowest bits.
+    const half = f.float(0.5);
+    const subnormal = f.v(i32x4.sub, f.v(f32x4.add, a, half), half);
+    const isSmall = f.v(i32x4.ltS, a, f.float(2 ** -14));
+    const finite = this.select(isSmall, subnormal, capped);
+    const bits = this.select(f.v(f32x4.ne, x, x), f.splat(0x7e00), finite);
+    return f.v(v128.or, bits, f.shift(i32x4.shrU, sign, 16));
+  }
+
+  /** The truth value of each lane as a float. */
+  fromMask(mask: Local): Local {
+    const f = this.#f;
+    return f.v(v128.and, mask, f.splat(ONE));
+  }
+
+  /** A mask of all lanes. */
+  all(): Local {
+    return this.#f.splat(ALL);
+  }
+}

@@ -1,0 +1,128 @@
+/** Compiles WebAssembly kernels and runs them, over several threads where that pays. */
+import { countBuild } from "../../counters.ts";
+import { FunctionBuilder } from "./assembler.ts";
+import { makeWasmMemory, type WasmMemory } from "./memory.ts";
+import { CONTROL_BYTES, Team } from "./team.ts";
+
+/** A compiled kernel. */
+export interface WasmKernel {
+  readonly id: number;
+  readonly code: number;
+  readonly codeBytes: number;
+  readonly run: (args: number, begin: number, end: number, thread: number) => void;
+}
+
+const ARGUMENT_BYTES = 16384;
+/** Helpers wake up in some microseconds: less work than this is done before they do. */
+const LEAST_SHARED = 20_000;
+/** Nanoseconds of a part: small enough that nobody waits long for the last one. */
+const PART = 10_000;
+const MOST_PARTS = 64;
+/** Nanoseconds of work that could have been shared before helpers are worth their start. */
+const START_AFTER = 20_000_000;
+const MOST_THREADS = 16;
+
+/** Kernels, their arguments, and the threads that run them. */
+export class WasmRuntime {
+  readonly memory: WasmMemory;
+  readonly team: Team;
+  /** The arguments of the next run. */
+  readonly words: Int32Array;
+  readonly floats: Float32Array;
+  /** Whether the engine has relaxed SIMD. */
+  readonly relaxed: boolean;
+  readonly #args: number;
+  readonly #kernels = new Map<string, WasmKernel>();
+  #codeAt = 0;
+  #codeEnd = 0;
+  #shareable = 0;
+
+  constructor(memory: WasmMemory, threads: number) {
+    this.memory = memory;
+    const start = memory.take(CONTROL_BYTES + ARGUMENT_BYTES)!;
+    this.#args = start + CONTROL_BYTES;
+    this.words = new Int32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
+    this.floats = new Float32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
+    this.team = new Team(memory, start, threads);
+    this.relaxed = hasRelaxed();
+  }
+
+  /** The kernel of a module; equal modules are compiled once. */
+  compile(bytes: Uint8Array<ArrayBuffer>): WasmKernel {
+    const key = new TextDecoder("latin1").decode(bytes);
+    let kernel = this.#kernels.get(key);
+    if (kernel === undefined) {
+      const { memory } = this.memory;
+      const instance = new WebAssembly.Instance(new WebAssembly.Module(bytes), {
+        host: { memory },
+      });
+      countBuild();
+      const run = instance.exports.run as WasmKernel["run"];
+      const id = this.#kernels.size;
+      kernel = { id, run, codeBytes: bytes.length, code: this.#keepCode(bytes) };
+      this.#kernels.set(key, kernel);
+    }
+    return kernel;
+  }
+
+  /** Puts code where helpers find it. */
+  #keepCode(bytes: Uint8Array): number {
+    if (this.#codeAt + bytes.length > this.#codeEnd) {
+      const size = Math.max(65536, bytes.length);
+      const place = this.memory.take(size);
+      if (place === null) throw new RangeError("No memory is left for the code of a kernel");
+      this.#codeAt = place;
+      this.#codeEnd = place + size;
+    }
+    const place = this.#codeAt;
+    this.memory.bytes(place, bytes.length).set(bytes);
+    this.#codeAt += bytes.length;
+    return place;
+  }
+
+  /**
+   * Runs a kernel on the arguments in `words`.
+   *
+   * @param kernel The kernel.
+   * @param range How far it runs.
+   * @param grain Parts are multiples of this.
+   * @param cost About how many nanoseconds that takes.
+   */
+  run(kernel: WasmKernel, range: number, grain: number, cost: number): void {
+    if (cost < LEAST_SHARED || range <= grain || !this.#hasHelpers(cost)) {
+      kernel.run(this.#args, 0, range, 0);
+      return;
+    }
+    const parts = Math.min(MOST_PARTS, Math.max(this.team.size, Math.floor(cost / PART)));
+    this.#share(kernel, range, Math.ceil(range / parts / grain) * grain);
+  }
+
+  #share(kernel: WasmKernel, range: number, part: number): void {
+    const { id, code, codeBytes, run } = kernel;
+    this.team.run({ kernel: id, code, codeBytes, run, args: this.#args, range, part });
+  }
+
+  #hasHelpers(cost: number): boolean {
+    if (this.team.helpers > 0) return true;
+    this.#shareable += cost;
+    if (this.#shareable > START_AFTER && this.team.size > 1) this.team.start();
+    return false;
+  }
+}
+
+let made: WasmRuntime | null | undefined;
+
+/** The runtime of this realm; null where WebAssembly has no shared memory to give. */
+export function wasmRuntime(): WasmRuntime | null {
+  if (made !== undefined) return made;
+  const memory = makeWasmMemory();
+  const threads = Math.min(MOST_THREADS, navigator.hardwareConcurrency);
+  return made = memory && new WasmRuntime(memory, threads);
+}
+
+/** Whether a module with relaxed SIMD is valid here. */
+function hasRelaxed(): boolean {
+  const f = new FunctionBuilder();
+  f.v(261, f.float(1), f.float(1), f.float(1));
+  return WebAssembly.validate(f.finish());
+}
