@@ -251,9 +251,9 @@ export abstract class ElementwiseMethods extends TensorBase {
    */
   gelu(approximate: "none" | "tanh" = "none"): Tensor {
     const x = this.#self();
-    if (approximate === "none") return x.mul(x.mul(SQRT_HALF).erf().add(1)).mul(0.5);
+    if (approximate === "none") return x.mul(0.5).mul(x.mul(SQRT_HALF).erf().add(1));
     const inner = x.mul(x.mul(x).mul(0.044715).add(1)).mul(SQRT_TWO_OVER_PI);
-    return x.mul(inner.tanh().add(1)).mul(0.5);
+    return x.mul(0.5).mul(inner.tanh().add(1));
   }
 
   /** `x * sigmoid(x)`. */
