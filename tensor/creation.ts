@@ -82,13 +82,37 @@ export function checkedShape(op: string, shape: Shape): Shape {
 
 /** A tensor full of one number. */
 export function full(op: string, shape: Shape, value: number, options: TensorOptions = {}): Tensor {
+  const dtype = options.dtype ?? "float32";
+  const checked = checkedShape(op, shape);
   const node = new Node(
-    { kind: "constant", value },
+    { kind: "constant", value: elementOf(op, value, dtype) },
     [],
-    checkedShape(op, shape),
-    options.dtype ?? "float32",
+    checked,
+    dtype,
   );
   return made(node, options);
+}
+
+/** What integer types hold; negative numbers wrap around in uint8, as in PyTorch. */
+const ranges: Readonly<Partial<Record<DType, readonly [least: number, most: number]>>> = {
+  int32: [-(2 ** 31), 2 ** 31 - 1],
+  int64: [-(2 ** 63), 2 ** 63],
+  uint8: [-255, 255],
+};
+
+/** A number as an element of a type holds it: whole for integers, a truth value for bool. */
+export function elementOf(op: string, value: number, dtype: DType): number {
+  if (typeof value !== "number") {
+    throw new TypeError(`Cannot ${op} with ${typeof value} "${value}": pass a number`);
+  }
+  if (dtype === "bool") return Number(value !== 0);
+  const range = ranges[dtype];
+  if (!range) return value;
+  const whole = Math.trunc(value);
+  if (whole >= range[0] && whole <= range[1]) return dtype === "uint8" ? whole & 255 : whole;
+  throw new RangeError(
+    `Cannot ${op} with ${value} in ${dtype}: pass a number from ${range[0]} to ${range[1]}`,
+  );
 }
 
 /** 0, 1, 2, ... in the given shape. */

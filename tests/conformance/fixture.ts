@@ -37,6 +37,7 @@ export const families = [
   "product",
   "shape",
   "indexing",
+  "creation",
 ] as const;
 
 /** The cases of a family of operations. */

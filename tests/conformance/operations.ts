@@ -21,7 +21,7 @@ type Method = (...args: unknown[]) => Tensor;
 function argument(value: unknown): unknown {
   return value === null
     ? undefined
-    : typeof value === "string" && /inf$/.test(value)
+    : typeof value === "string" && /^(-?inf|nan)$/.test(value)
     ? decode(value)
     : value;
 }
@@ -35,6 +35,13 @@ function method(name: string): Operation["call"] {
   };
 }
 
+/** Calls a static method of `Tensor`. */
+function maker(name: string): Operation["call"] {
+  return (_, args) => (Tensor as unknown as Record<string, Method>)[name]!(...args.map(argument));
+}
+
+const makers = "zeros ones full arange linspace eye".split(" ");
+
 const precise: readonly DType[] = ["float64", "float32"];
 
 const methods =
@@ -46,12 +53,13 @@ logicalOr logicalXor where maskedFill lerp cast \
 sum mean prod max min any all variance std norm logSumExp softmax logSoftmax cumsum \
 matmul maxPool2d avgPool2d adaptiveAvgPool2d adaptiveMaxPool2d crossEntropy \
 reshape flatten permute transpose expand repeat squeeze unsqueeze flip roll pad tril triu diagonal \
-split embedding"
+split embedding fullLike zerosLike onesLike contiguous detach"
     .split(/\s+/);
 
 /** Every operation, by name. */
 export const operations: Readonly<Record<string, Operation>> = {
   ...Object.fromEntries(methods.map((name) => [name, { call: method(name) }])),
+  ...Object.fromEntries(makers.map((name) => [name, { call: maker(name) }])),
   slice: { call: ([x], ranges) => x!.slice(...ranges as number[]) },
   sliceAssign: {
     call: ([x, value], [ranges, number]) =>

@@ -1,6 +1,6 @@
 /** Every operation against PyTorch: each type that it takes, views, empty tensors, scalars. */
 import { assert } from "@std/assert";
-import { type DType, manager, realizeAll, Tensor } from "../../mod.ts";
+import { type DType, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";
 import { backendOf } from "../../backend/engine.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 import { difference } from "./comparison.ts";
@@ -11,6 +11,9 @@ import { apart, expectedType, operations, sampleFor } from "./operations.ts";
 const floats: readonly DType[] = ["float64", "float32", "float16", "bfloat16"];
 const cases = families.flatMap((family) => readCases(family).map((c) => ({ ...c, family })))
   .filter((c) => !apart.has(titleOf(c)));
+
+/** Families whose cases name the types themselves. */
+const typed: ReadonlySet<string> = new Set(["cast", "creation"]);
 
 /** A call in one type and layout, and what is wrong with it once it has been computed. */
 interface Trial {
@@ -36,7 +39,7 @@ function fitsHalf(v: number | string): boolean {
 /** The types in which a case is run: what is written in float64 holds in every floating type. */
 function typesOf(c: Case & { family: string }): readonly (DType | null)[] {
   const inFloats = [...c.inputs, ...c.outputs].some((v) => v.dtype === "float64");
-  if (!inFloats || c.family === "cast") return [null];
+  if (!inFloats || typed.has(c.family)) return [null];
   const taken = operations[c.op]?.floats ?? floats;
   return taken.filter((dtype) =>
     c.inputs.every((v) => v.dtype !== "float64" || isExact(v, dtype)) &&
@@ -46,13 +49,13 @@ function typesOf(c: Case & { family: string }): readonly (DType | null)[] {
 }
 
 function tryOut(c: Case, dtype: DType | null, layout: Layout, backend: "cpu" | "cl"): Trial {
-  const title = `${titleOf(c)} ${dtype ?? c.inputs[0]!.dtype} ${layout}`;
+  const title = `${titleOf(c)} ${dtype ?? c.inputs[0]?.dtype ?? ""} ${layout}`;
   const operation = operations[c.op];
   const typeOf = (v: Value): DType => v.dtype === "float64" && dtype ? dtype : v.dtype;
   try {
     if (!operation) throw new Error("There is no row for it in operations.ts");
     const inputs = c.inputs.map((v) => lay(v, layout, { backend, dtype: typeOf(v) }).tensor);
-    const made = operation.call(inputs, c.args);
+    const made = withDevice(backend, () => operation.call(inputs, c.args));
     const outputs = made instanceof Tensor ? [made] : made;
     const problem = (): string | null => {
       if (outputs.length !== c.outputs.length) return `has ${outputs.length} results`;

@@ -1,0 +1,74 @@
+/** Every operation that there is stands in the table, with cases; what is none is named here. */
+import { assertEquals } from "@std/assert";
+import { nn, Tensor } from "../../mod.ts";
+import { binaries, unaries } from "../../tensor/ops/elementwise.ts";
+import { families, readCases, titleOf } from "./fixture.ts";
+import { apart, operations } from "./operations.ts";
+
+/** What tensors do beside computing, and where that is held. */
+const notOperations = new Map(
+  Object.entries({
+    "node realize holds companions setCompanions assign replaceNode restoreFormer dropFormer":
+      "what a tensor is: tests/tensor/autograd_test.ts, tests/backend/graph",
+    "toHost toHostSync item itemSync toArray explain dispose toString": "reading and letting go",
+    "fromHost fromBuffer to": "on the way to a device: tests/backend/transfers_test.ts",
+    "rand randn randint randperm randLike randnLike": "chance: tests/tensor/random_test.ts",
+    "backward": "tests/tensor/autograd_test.ts",
+    "indexLike regionWeights": "parts of other operations: pooling, oneHot, tril",
+  }).flatMap(([names, why]) => names.split(" ").map((name) => [name, why] as const)),
+);
+
+/** Entries of the tables of functions that a method of another name calls. */
+const underOtherNames = new Map([["clampMin", "clamp"], ["clampMax", "clamp"]]);
+
+function functionsOf(object: object): string[] {
+  return Object.entries(Object.getOwnPropertyDescriptors(object))
+    .filter(([, d]) => typeof d.value === "function").map(([name]) => name);
+}
+
+function methods(): string[] {
+  const names: string[] = [];
+  for (let p = Tensor.prototype as object; p !== Object.prototype; p = Object.getPrototypeOf(p)) {
+    names.push(...functionsOf(p));
+  }
+  return names.filter((name) => name !== "constructor");
+}
+
+Deno.test("every method of tensors is an operation with a row, or named as none", () => {
+  const names = new Set([...methods(), ...functionsOf(Tensor)]);
+  const missing = [...names].filter((name) => !(name in operations) && !notOperations.has(name));
+  assertEquals(missing, []);
+  assertEquals([...notOperations.keys()].filter((name) => !names.has(name) && name !== "node"), []);
+});
+
+Deno.test("every function of the elementwise tables has a row", () => {
+  const names = [...Object.keys(unaries), ...Object.keys(binaries)]
+    .map((name) => underOtherNames.get(name) ?? name);
+  assertEquals(names.filter((name) => !(name in operations)), []);
+});
+
+Deno.test("every row has cases that count", () => {
+  const covered = new Set(
+    families.flatMap((family) => readCases(family)).filter((c) => !apart.has(titleOf(c)))
+      .map((c) => c.op),
+  );
+  assertEquals(Object.keys(operations).filter((name) => !covered.has(name)), []);
+  assertEquals([...covered].filter((name) => !(name in operations)), []);
+});
+
+Deno.test("every exception is one of a case that there is", () => {
+  const titles = new Set(families.flatMap((family) => readCases(family)).map(titleOf));
+  assertEquals([...apart.keys()].filter((title) => !titles.has(title)), []);
+});
+
+Deno.test("every loss is held against PyTorch, with its gradient", () => {
+  const losses = functionsOf(nn).filter((name) =>
+    /^[a-z]/.test(name) && !/^(parameter|buffer)$/.test(name)
+  );
+  const test = Deno.readTextFileSync(new URL("../tensor/nn/losses_test.ts", import.meta.url));
+  const held = losses.filter((name) =>
+    new RegExp(`\\b${name.replace("WithLogits", "")}`, "i").test(test)
+  );
+  assertEquals(held.sort(), losses.sort());
+  assertEquals(losses.sort(), ["bceWithLogits", "crossEntropy", "huber", "l1", "mse"]);
+});
