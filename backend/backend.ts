@@ -5,7 +5,8 @@
 import type { BufferHandle, DeviceMemory } from "../memory/mod.ts";
 import type { DeviceHandle } from "./device_handle.ts";
 import type { DType } from "./graph/dtype.ts";
-import type { Kernel } from "./graph/kernel.ts";
+import type { Batching } from "./graph/batch.ts";
+import type { Launchable } from "./graph/kernel.ts";
 
 /** A block of a backend's memory: a cl_mem or a typed array, as its backend knows. */
 // deno-lint-ignore no-explicit-any -- the buffer's type is the backend's own business
@@ -57,8 +58,10 @@ export interface Backend {
   readSync(block: Block, into: Uint8Array, offset?: number): void;
   /** Copies `nbytes` from one block to another. */
   copy(source: Block, destination: Block, nbytes: number): void;
+  /** Which kernels may share a launch; null where launches cost nothing. */
+  readonly batching: Batching | null;
   /** Builds kernels that are not built yet, all in one go. */
-  prepare(kernels: readonly Kernel[]): Launch[];
+  prepare(kernels: readonly Launchable[]): Launch[];
   /** Waits for all work without blocking the event loop. */
   finish(): Promise<void>;
   /** Waits for all work. */

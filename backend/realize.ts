@@ -33,9 +33,10 @@ function rememberedBy(backend: Backend): Remembered {
 function scheduleFor(
   backend: Backend,
   nodes: readonly Node[],
-  companions?: readonly Companion[],
+  companions: readonly Companion[] = [],
 ): Schedule {
-  return schedule(nodes, activeRecording() ? null : rememberedBy(backend).plans, companions);
+  const cache = activeRecording() ? null : rememberedBy(backend).plans;
+  return schedule(nodes, { cache, batching: backend.batching, companions });
 }
 
 function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {

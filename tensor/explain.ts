@@ -5,12 +5,13 @@ import type { TensorBase } from "./base.ts";
 /** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */
 export function explain(tensor: TensorBase): string {
   if (tensor.isRealized) return `${tensor} is in memory: nothing to compute\n`;
-  const plan = schedule([tensor.node]);
+  const backend = backendOf(tensor.device);
+  const plan = schedule([tensor.node], { batching: backend.batching });
   const describe = (at: number): string => {
     const { dtype, shape } = plan.order[at]!;
     return `${dtype} ${formatShape(shape)}`;
   };
-  const launches = backendOf(tensor.device).prepare(plan.kernels.map((k) => k.kernel));
+  const launches = backend.prepare(plan.kernels.map((k) => k.kernel));
   const lines = [
     `${tensor} takes ${launches.length} kernel${
       launches.length === 1 ? "" : "s"

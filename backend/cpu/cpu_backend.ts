@@ -12,6 +12,7 @@ import {
   SlabPool,
 } from "../../memory/mod.ts";
 import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
+import { inSequence } from "../batch_launch.ts";
 import { countBuild, countLaunch, countTransfer } from "../counters.ts";
 import type { DeviceHandle } from "../device_handle.ts";
 import {
@@ -24,7 +25,7 @@ import {
 import { installLifecycle } from "../lifecycle/install.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
 import { opName, type Parameter } from "../graph/emit.ts";
-import type { Kernel, LoopKernel } from "../graph/kernel.ts";
+import type { Kernel, Launchable, LoopKernel } from "../graph/kernel.ts";
 import { indexError } from "../index_error.ts";
 import { type GeneratedScript, generateScript, generateSpecialScript } from "./codegen.ts";
 import { chooseEngine, type Engine } from "./engine.ts";
@@ -52,6 +53,7 @@ export class CPUBackend implements Backend {
     fp16: false,
     unifiedMemory: true,
   };
+  readonly batching = null;
   readonly memory: DeviceMemory<HostBuffer>;
   /** What computes: chosen by NETCL_CPU and by what the system has. */
   readonly engine: Engine;
@@ -102,8 +104,12 @@ export class CPUBackend implements Backend {
     countTransfer(2 * nbytes);
   }
 
-  prepare(kernels: readonly Kernel[]): Launch[] {
-    return kernels.map((kernel) => this.#launch(kernel));
+  prepare(kernels: readonly Launchable[]): Launch[] {
+    return kernels.map((kernel) =>
+      kernel.kind === "batch"
+        ? inSequence(kernel, kernel.members.map((member) => this.#launch(member)))
+        : this.#launch(kernel)
+    );
   }
 
   #launch(kernel: Kernel): Launch {

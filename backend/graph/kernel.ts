@@ -150,8 +150,19 @@ export type SpecialOp =
     readonly dilation: readonly number[];
   };
 
-/** One launch of work. */
+/** One piece of work. */
 export type Kernel = LoopKernel | SpecialKernel;
+
+/** Loops that do the same with other buffers and sizes, and do not depend on each other. */
+export interface BatchKernel {
+  readonly kind: "batch";
+  /** Their inputs are the batch's inputs, one after the other; so are their outputs. */
+  readonly members: readonly LoopKernel[];
+  readonly label: string;
+}
+
+/** What is launched. */
+export type Launchable = Kernel | BatchKernel;
 
 /** The number of iterations over the given symbols. */
 export function extent(kernel: LoopKernel, symbols: readonly number[]): number {

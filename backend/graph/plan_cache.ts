@@ -1,5 +1,5 @@
 /** Plans of graphs that were run before: a training step is planned once. */
-import type { LoopKernel } from "./kernel.ts";
+import type { Launchable, LoopKernel } from "./kernel.ts";
 import type { Node, RandomStream } from "./node.ts";
 import type { ScheduledKernel } from "./planner.ts";
 import type { Plan } from "./schedule.ts";
@@ -97,14 +97,26 @@ export function withOwnStreams(
     streams.push({ at: position, stream });
   }
   if (own.size === 0) return { kernels, streams };
-  const replaced = kernels.map((scheduled) => {
-    const { kernel } = scheduled;
-    return kernel.kind === "loop" ? { ...scheduled, kernel: replace(kernel, own) } : scheduled;
-  });
+  const replaced = kernels.map((scheduled) => ({
+    ...scheduled,
+    kernel: replace(scheduled.kernel, own),
+  }));
   return { kernels: replaced, streams };
 }
 
-function replace(kernel: LoopKernel, own: ReadonlyMap<RandomStream, RandomStream>): LoopKernel {
+function replace(
+  kernel: Launchable,
+  own: ReadonlyMap<RandomStream, RandomStream>,
+): Launchable {
+  if (kernel.kind === "loop") return replaceInLoop(kernel, own);
+  if (kernel.kind === "special") return kernel;
+  return { ...kernel, members: kernel.members.map((member) => replaceInLoop(member, own)) };
+}
+
+function replaceInLoop(
+  kernel: LoopKernel,
+  own: ReadonlyMap<RandomStream, RandomStream>,
+): LoopKernel {
   const exprs = kernel.exprs.map((e) =>
     e.op === "random" ? { ...e, stream: own.get(e.stream)! } : e
   );

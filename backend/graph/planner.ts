@@ -2,8 +2,9 @@
  * Divides a graph into kernels: which nodes are computed in the same loops, which ones get a buffer.
  * Linear in the number of nodes, no recursion.
  */
+import { type Batching, inBatches } from "./batch.ts";
 import type { DType } from "./dtype.ts";
-import type { Kernel, SpecialKernel, SpecialOp } from "./kernel.ts";
+import type { Launchable, SpecialKernel, SpecialOp } from "./kernel.ts";
 import { costOf, lower, type NodeInfo } from "./lower.ts";
 import type { Node } from "./node.ts";
 import { inGoodOrder } from "./order.ts";
@@ -12,19 +13,27 @@ import { isView } from "./view.ts";
 
 /** One launch: a kernel and the nodes whose buffers it reads and writes. */
 export interface ScheduledKernel {
-  readonly kernel: Kernel;
+  readonly kernel: Launchable;
   readonly inputs: readonly Node[];
   readonly outputs: readonly Node[];
 }
 
-/** The kernels that compute the `wanted` nodes of a graph, which is in topological order. */
+/**
+ * The kernels that compute the `wanted` nodes of a graph, which is in topological order.
+ *
+ * @param order The graph.
+ * @param wanted What is asked for.
+ * @param batching Which kernels may share a launch, where launches are worth sharing.
+ */
 export function planKernels(
   order: readonly Node[],
   wanted: ReadonlySet<Node>,
-): ScheduledKernel[] {
+  batching: Batching | null,
+): readonly ScheduledKernel[] {
   const infos = analyse(order);
   for (const info of infos) if (wanted.has(info.node)) info.materialized = true;
-  return inGoodOrder(lowerAll(infos), wanted);
+  const kernels = inGoodOrder(lowerAll(infos), wanted);
+  return batching === null ? kernels : inBatches(kernels, batching);
 }
 
 /** What fusion must know about each node. */

@@ -2,15 +2,16 @@
  * Turns the nodes that somebody asks for into a list of kernels and a plan of buffers: which value
  * lives in which buffer, from which kernel to which. Linear in the number of nodes, no recursion.
  */
+import type { Batching } from "./batch.ts";
 import { Collection } from "./collect.ts";
-import type { Kernel } from "./kernel.ts";
+import type { Launchable } from "./kernel.ts";
 import type { Node } from "./node.ts";
 import { planKernels, type ScheduledKernel } from "./planner.ts";
 import { type PlanCache, withOwnStreams } from "./plan_cache.ts";
 
 /** One launch: a kernel and the positions of the nodes whose buffers it reads and writes. */
 export interface PlannedKernel {
-  readonly kernel: Kernel;
+  readonly kernel: Launchable;
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
   /** Results on the way that nobody reads after it. */
@@ -43,18 +44,26 @@ export interface Companion {
 /** Beyond this a graph is too large to be worth remembering. */
 const MAX_REMEMBERED = 4096;
 
+/** How a schedule is made. */
+export interface ScheduleOptions {
+  /** Where plans of equal graphs are kept, if they are. */
+  readonly cache?: PlanCache | null;
+  /** Which kernels may share a launch. */
+  readonly batching?: Batching | null;
+  /** What is computed as well, if its partners are. */
+  readonly companions?: readonly Companion[];
+}
+
 /**
  * Plans the computation of `roots`; those that are stored already need nothing.
  *
  * @param roots What is asked for.
- * @param cache Where plans of equal graphs are kept, if they are.
- * @param companions What is computed as well, if its partners are.
+ * @param options Plans made before, and what to regard.
  * @throws {GoneError} When a value is needed whose memory has been given back.
  */
 export function schedule(
   roots: readonly Node[],
-  cache: PlanCache | null = null,
-  companions: readonly Companion[] = [],
+  { cache = null, batching = null, companions = [] }: ScheduleOptions = {},
 ): Schedule {
   const collection = new Collection();
   const { order } = collection;
@@ -70,10 +79,11 @@ export function schedule(
     if (root.storage !== null || baseOf(root).storage !== null) continue;
     if (partners.some((node) => collection.has(node))) want(root);
   }
+  const plan = (): readonly ScheduledKernel[] => planKernels(order, wanted, batching);
   const remembered = cache !== null && order.length <= MAX_REMEMBERED
-    ? recall(cache, order, wanted)
+    ? recall(cache, order, wanted, plan)
     : null;
-  const { kernels, kept } = remembered ?? planOf(planKernels(order, wanted), wanted);
+  const { kernels, kept } = remembered ?? planOf(plan(), wanted);
   return { kernels, kept, order, results, remembered };
 }
 
@@ -85,10 +95,15 @@ function baseOf(root: Node): Node {
 }
 
 /** The plan for a graph, made now if there is none. */
-function recall(cache: PlanCache, order: readonly Node[], wanted: ReadonlySet<Node>): Plan {
+function recall(
+  cache: PlanCache,
+  order: readonly Node[],
+  wanted: ReadonlySet<Node>,
+  plan: () => readonly ScheduledKernel[],
+): Plan {
   const known = cache.find(order, wanted);
   if (known) return known;
-  const { kernels, streams } = withOwnStreams(planKernels(order, wanted), order);
+  const { kernels, streams } = withOwnStreams(plan(), order);
   return cache.add(order, wanted, planOf(kernels, wanted), streams);
 }
 

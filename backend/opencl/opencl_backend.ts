@@ -6,9 +6,11 @@ import { countTransfer } from "../counters.ts";
 import type { DeviceHandle } from "../device_handle.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
 import { opName } from "../graph/emit.ts";
-import { extent, type Kernel, type LoopKernel } from "../graph/kernel.ts";
+import type { Batchable } from "../graph/batch.ts";
+import { type BatchKernel, extent, type Launchable, type LoopKernel } from "../graph/kernel.ts";
 import { canSplit, splitReduction } from "../graph/split.ts";
 import { indexError } from "../index_error.ts";
+import { batchableText, generateBatch } from "./batch.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { generate, type Generated, reducesInGroups, type Target } from "./codegen.ts";
 import { KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
@@ -36,6 +38,7 @@ export class OpenCLBackend implements Backend {
   readonly #target: Target;
   readonly #transfers: TransferEngine;
   readonly #launchContext: LaunchContext;
+  readonly #generated = new WeakMap<LoopKernel, Generated>();
   #errors: Buffer | null = null;
   /** A kernel that checks indices was enqueued since the last look at the error buffer. */
   #mayHaveErrors = false;
@@ -99,7 +102,13 @@ export class OpenCLBackend implements Backend {
     countTransfer(2 * nbytes);
   }
 
-  prepare(kernels: readonly Kernel[]): Launch[] {
+  /** Launches cost the host a few microseconds, and more where kernels are short. */
+  readonly batching = (kernel: LoopKernel): Batchable | null =>
+    kernel.contraction || this.#partsOf(kernel) > 1
+      ? null
+      : batchableText(this.#generate(kernel), this.#clDevice.query("MAX_PARAMETER_SIZE"));
+
+  prepare(kernels: readonly Launchable[]): Launch[] {
     const plans = kernels.map((kernel) => this.#plan(kernel));
     const steps = plans.flatMap((plan) => plan.steps);
     this.#programs.build(
@@ -111,22 +120,43 @@ export class OpenCLBackend implements Backend {
     });
   }
 
-  #plan(kernel: Kernel): { steps: Step[]; between: readonly { dtype: DType; size: number }[] } {
+  #plan(kernel: Launchable): { steps: Step[]; between: readonly { dtype: DType; size: number }[] } {
     if (kernel.kind === "special") {
       const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
       const work = { bytes, iterations: Infinity };
       const step = { generated: generateSpecial(kernel), label: kernel.label, work };
       return { steps: [step], between: [] };
     }
+    if (kernel.kind === "batch") return { steps: [this.#batch(kernel)], between: [] };
     const parts = this.#partsOf(kernel);
     if (parts <= 1) return { steps: [this.#step(kernel)], between: [] };
     const { partial, final, between } = splitReduction(kernel, parts);
     return { steps: [this.#step(partial), this.#step(final)], between };
   }
 
+  /** The batching asks for the text that the launch will need. */
+  #generate(kernel: LoopKernel): Generated {
+    let generated = this.#generated.get(kernel);
+    if (!generated) this.#generated.set(kernel, generated = generate(kernel, this.#target));
+    return generated;
+  }
+
+  #batch({ members, label }: BatchKernel): Step {
+    const steps = members.map((member) => this.#step(member));
+    const total = (key: keyof Work): number => steps.reduce((sum, { work }) => sum + work[key], 0);
+    return {
+      generated: generateBatch(steps.map(({ generated }, k) => ({
+        generated,
+        inputs: members[k]!.inputs.length,
+      }))),
+      label: `${label}_x${members.length}`,
+      work: { bytes: total("bytes"), iterations: total("iterations") },
+    };
+  }
+
   #step(kernel: LoopKernel): Step {
     return {
-      generated: generate(kernel, this.#target),
+      generated: this.#generate(kernel),
       label: kernel.label,
       work: {
         bytes: bytesOf(kernel),

@@ -1,9 +1,9 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
-import { formatShape, type Node } from "../../backend/engine.ts";
+import { formatShape } from "../../backend/engine.ts";
 import { widened } from "../amp/autocast.ts";
 import { result, sameDevice } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
+import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 
@@ -72,23 +72,24 @@ function inRows(
   };
 }
 
-/** One loss a row; the gradient is `softmax - target`, straight from the logits. */
+/** One loss a row; the gradient is `softmax - target`, of the exponentials that the loss is made of. */
 function perSample(scores: Tensor, labels: Tensor, smoothing: number, classes: number): Tensor {
-  const node: Node = noGrad(() => {
+  const { losses, exponentials, sums } = noGrad(() => {
     const x = scores.detach();
     const shifted = x.sub(x.max(1, { keepDims: true }));
-    const logSum = shifted.exp().sum(1).log();
+    const exponentials = shifted.exp(), sums = exponentials.sum(1, { keepDims: true });
+    const logSum = sums.squeeze(1).log();
     const picked = shifted.gather(1, labels.unsqueeze(1)).squeeze(1);
     const hard = logSum.sub(picked);
-    if (smoothing === 0) return hard.node;
-    const soft = logSum.sub(shifted.mean(1));
-    return hard.mul(1 - smoothing).add(soft.mul(smoothing)).node;
+    const soft = (): Tensor => logSum.sub(shifted.mean(1)).mul(smoothing);
+    const losses = smoothing === 0 ? hard : hard.mul(1 - smoothing).add(soft());
+    return { losses, exponentials, sums };
   });
-  return result("crossEntropy", [scores], node, (g) => {
-    const hit = labels.unsqueeze(1).eq(scores.indexLike([classes]));
-    const target = hit.cast(scores.dtype).mul(1 - smoothing).add(smoothing / classes);
-    return [
-      scores.softmax(1).sub(smoothing === 0 ? hit.cast(scores.dtype) : target).mul(g.unsqueeze(1)),
-    ];
+  return result("crossEntropy", [scores], losses.node, (g) => {
+    const hit = labels.unsqueeze(1).eq(scores.indexLike([classes])).cast(scores.dtype);
+    const target = smoothing === 0 ? hit : hit.mul(1 - smoothing).add(smoothing / classes);
+    // A gradient that is differentiated again needs to know how it depends on the scores.
+    const softmax = isGradEnabled() ? scores.softmax(1) : exponentials.div(sums);
+    return [softmax.sub(target).mul(g.unsqueeze(1))];
   });
 }

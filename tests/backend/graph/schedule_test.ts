@@ -72,7 +72,7 @@ Deno.test("a graph like one before has its plan, by position", () => {
     const x = leaf();
     return map("mul", map("add", sum(x, 1), leaf([4])), constant(3));
   };
-  const first = schedule([make()], cache), second = schedule([make()], cache);
+  const first = schedule([make()], { cache }), second = schedule([make()], { cache });
   assert(first.remembered !== null && first.remembered === second.remembered);
   assertEquals(wires(first), wires(second));
 });
@@ -119,15 +119,15 @@ Deno.test("graphs that differ in anything that kernels depend on have plans of t
       return [inner, map("abs", inner)];
     },
   ];
-  const plans = graphs.map((make) => schedule(make(), cache).remembered);
+  const plans = graphs.map((make) => schedule(make(), { cache }).remembered);
   assertEquals(new Set(plans).size, graphs.length);
-  const again = graphs.map((make) => schedule(make(), cache).remembered);
+  const again = graphs.map((make) => schedule(make(), { cache }).remembered);
   again.forEach((plan, k) => assert(plan === plans[k], `graph ${k} is planned twice`));
 });
 
 Deno.test("the plans that were used last are kept", () => {
   const cache = new PlanCache();
-  const planOf = (n: number) => schedule([map("neg", leaf([n]))], cache).remembered;
+  const planOf = (n: number) => schedule([map("neg", leaf([n]))], { cache }).remembered;
   const first = planOf(1), second = planOf(2);
   for (let n = 3; n <= PlanCache.MOST; n++) planOf(n);
   assert(planOf(1) === first);
@@ -145,7 +145,7 @@ Deno.test("a random node of a graph like one before has its own place in the seq
   const streamOf = (plan: Schedule): number[] =>
     plan.kernels.flatMap(({ kernel }) => kernel.kind === "loop" ? kernel.exprs : [])
       .flatMap((e) => e.op === "random" ? [e.stream.value] : []);
-  assertEquals(streamOf(schedule([make(3)], cache)), [3]);
-  assertEquals(streamOf(schedule([make(9)], cache)), [9]);
+  assertEquals(streamOf(schedule([make(3)], { cache })), [3]);
+  assertEquals(streamOf(schedule([make(9)], { cache })), [9]);
   assertEquals(streamOf(schedule([make(4)])), [4]);
 });

@@ -1,0 +1,151 @@
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { type Batching, inBatches } from "../../../backend/graph/batch.ts";
+import { Node } from "../../../backend/graph/node.ts";
+import type { ScheduledKernel } from "../../../backend/graph/planner.ts";
+import { schedule } from "../../../backend/graph/schedule.ts";
+import { manualSeed, profiler, Tensor, withDevice } from "../../../mod.ts";
+import { realizeAll } from "../../../tensor/base.ts";
+import { testOpenCL } from "../../opencl.ts";
+
+const leaf = (size: number): Node =>
+  new Node({ kind: "data", bytes: new Uint8Array(4) }, [], [size], "float32");
+const apply = (fn: string, input: Node): Node =>
+  new Node({ kind: "elementwise", fn }, [input], input.shape, "float32");
+
+/** A kernel for each node, in this order, with what `schedule` makes of it. */
+function kernelsOf(nodes: readonly Node[]): ScheduledKernel[] {
+  return nodes.map((node) => {
+    const { kernels } = schedule([new Node(node.op, [leaf(node.size)], node.shape, node.dtype)]);
+    return { kernel: kernels[0]!.kernel, inputs: node.inputs, outputs: [node] };
+  });
+}
+
+/** Kernels of one operation are alike, and three of them fit. */
+const batching: Batching = ({ label }) => label === "exp" ? null : { key: label, most: 3 };
+
+/** The nodes that each launch computes. */
+function launches(nodes: readonly Node[]): number[][] {
+  const scheduled = inBatches(kernelsOf(nodes), batching);
+  return scheduled.map(({ outputs }) => outputs.map((node) => nodes.indexOf(node)));
+}
+
+Deno.test("kernels that are alike share a launch, at the place of the last of them", () => {
+  const nodes = ["neg", "exp", "neg", "abs", "neg"].map((fn) => apply(fn, leaf(8)));
+  assertEquals(launches(nodes), [[1], [3], [0, 2, 4]]);
+});
+
+Deno.test("no more kernels share a launch than fit", () => {
+  assertEquals(launches(Array.from({ length: 7 }, () => apply("neg", leaf(8)))), [
+    [0, 1, 2],
+    [3, 4, 5],
+    [6],
+  ]);
+});
+
+Deno.test("a kernel does not move behind a reader of its results", () => {
+  const first = apply("neg", leaf(8)), reader = apply("exp", first);
+  const second = apply("neg", leaf(8)), third = apply("neg", leaf(8));
+  assertEquals(launches([first, reader, second, third]), [[0], [1], [2, 3]]);
+  const inner = apply("neg", leaf(8)), outer = apply("neg", inner);
+  assertEquals(launches([inner, outer]), [[0], [1]]);
+});
+
+Deno.test("kernels that wait hold no more than a little memory", () => {
+  const made = Array.from({ length: 3 }, () => apply("exp", leaf(1 << 19)));
+  const nodes = [...made, ...made.map((node) => apply("neg", node))];
+  assertEquals(launches(nodes), [[0], [1], [2], [3], [4], [5]]);
+});
+
+Deno.test("batches keep every dependency and every kernel", () => {
+  const functions = ["neg", "abs", "exp", "sqrt"];
+  const step = fc.record({
+    fn: fc.constantFrom(...functions),
+    input: fc.nat(),
+    fresh: fc.boolean(),
+  });
+  fc.assert(fc.property(fc.array(step, { minLength: 1, maxLength: 30 }), (steps) => {
+    const nodes: Node[] = [];
+    for (const { fn, input, fresh } of steps) {
+      const source = fresh || nodes.length === 0 ? leaf(8) : nodes[input % nodes.length]!;
+      nodes.push(apply(fn, source));
+    }
+    const done = new Set<Node>();
+    let count = 0;
+    for (const { inputs, outputs } of inBatches(kernelsOf(nodes), batching)) {
+      for (const node of inputs) assert(!nodes.includes(node) || done.has(node));
+      for (const node of outputs) done.add(node);
+      count += outputs.length;
+    }
+    assertEquals([done.size, count], [nodes.length, nodes.length]);
+  }));
+});
+
+/** Runs `fn` on both backends; the values must agree, and OpenCL must launch `kernels`. */
+function assertBatched(kernels: number, fn: () => Tensor[]): void {
+  const run = (backend: "cl" | "cpu"): unknown[] =>
+    withDevice(backend, () => {
+      manualSeed(3);
+      const tensors = fn();
+      profiler.reset();
+      realizeAll(tensors);
+      if (backend === "cl") assertEquals(profiler.counters().kernels, kernels);
+      return tensors.map((tensor) => [...tensor.toHostSync()].map((v) => Math.fround(Number(v))));
+    });
+  assertEquals(run("cl"), run("cpu"));
+}
+
+const sizes = [17, 300, 4097, 16, 100_000];
+const counting = (size: number): Tensor =>
+  Tensor.arange(size).remainder(97).mul(0.25).sub(7).realize();
+
+testOpenCL("the same operation on tensors of other sizes is one launch", () => {
+  assertBatched(1, () =>
+    sizes.map((size) => {
+      const x = counting(size), y = counting(size);
+      return x.mul(3).add(y).relu();
+    }));
+});
+
+testOpenCL("tensors of other types, numbers and places are batched among themselves", () => {
+  assertBatched(2, () =>
+    sizes.flatMap((size) => [
+      counting(size).mul(size).add(0.3),
+      counting(size).cast("int32").realize().mul(size).add(3),
+    ]));
+  assertBatched(1, () => sizes.map((size) => counting(size + 2).slice([1, size + 1]).mul(2)));
+});
+
+testOpenCL("row sums of several matrices are one launch", () => {
+  assertBatched(
+    1,
+    () =>
+      [[40, 20], [33, 20], [200, 20]].map(([rows, columns]) =>
+        counting(rows! * columns!).reshape([rows!, columns!]).sum(1).mul(2)
+      ),
+  );
+});
+
+testOpenCL("random numbers are the same in a batch", () => {
+  assertBatched(1, () => [5, 300, 4097].map((size) => Tensor.rand([size])));
+});
+
+testOpenCL("an index out of range is found in a batch", () => {
+  withDevice("cl", () => {
+    const rows = [3, 5].map((n) => counting(n));
+    const picked = [1, 7].map((at, k) =>
+      rows[k]!.gather(0, Tensor.fromHost(Int32Array.of(at)).realize())
+    );
+    profiler.reset();
+    realizeAll(picked);
+    assertEquals(profiler.counters().kernels, 1);
+    let message = "";
+    try {
+      picked[0]!.toHostSync();
+    } catch (error) {
+      assert(error instanceof RangeError);
+      message = error.message;
+    }
+    assert(message.includes("7") && message.includes("5"), message);
+  });
+});

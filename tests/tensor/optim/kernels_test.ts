@@ -1,0 +1,47 @@
+// How many kernels a training step launches.
+import { assert } from "@std/assert";
+import { manualSeed, nn, optim, profiler, Tensor, withDevice } from "../../../mod.ts";
+import { testOpenCL } from "../../opencl.ts";
+
+type Make = (parameters: Tensor[]) => optim.Optimizer;
+
+const makers: Record<string, Make> = {
+  SGD: (p) => new optim.SGD(p, { lr: 0.1 }),
+  "SGD with momentum": (p) => new optim.SGD(p, { lr: 0.1, momentum: 0.9 }),
+  Adam: (p) => new optim.Adam(p, { lr: 0.001 }),
+  AdamW: (p) => new optim.AdamW(p, { lr: 0.001 }),
+  RMSProp: (p) => new optim.RMSProp(p, { lr: 0.001 }),
+};
+
+/** The kernels of one step of a model with three linear layers, after a few to settle. */
+function kernelsOfStep(make: Make): number {
+  manualSeed(2);
+  const model = new nn.Sequential(
+    new nn.Linear(40, 32),
+    new nn.ReLU(),
+    new nn.Linear(32, 24),
+    new nn.ReLU(),
+    new nn.Linear(24, 10),
+  );
+  const optimizer = make(model.parameters());
+  const x = Tensor.randn([16, 40]).realize();
+  const labels = Tensor.fromHost(Int32Array.from({ length: 16 }, (_, k) => k % 10)).realize();
+  for (let step = 0;; step++) {
+    profiler.reset();
+    using loss = model.forward(x).crossEntropy(labels);
+    optimizer.zeroGrad();
+    loss.backward();
+    optimizer.step();
+    loss.realize();
+    if (step === 3) return profiler.counters().kernels;
+  }
+}
+
+for (const [name, make] of Object.entries(makers)) {
+  testOpenCL(`a step of three layers with ${name} is at most 12 kernels`, () => {
+    // Three layers forward, two backward, three updates of weights: eight products. Then the loss and
+    // its gradient, one update of all biases, and what Adam counts.
+    const kernels = withDevice("cl", () => kernelsOfStep(make));
+    assert(kernels <= 12, `${kernels} kernels`);
+  });
+}
