@@ -28,6 +28,7 @@ export {
   type Op,
   type RandomStream,
   type ReduceFn,
+  type Saved,
   type Storage as NodeStorage,
   type Token,
   type ViewOp,

@@ -6,6 +6,7 @@ import type { Node, Storage as AnyStorage } from "./graph/node.ts";
 import { PlanCache } from "./graph/plan_cache.ts";
 import { type Companion, type Plan, type Schedule, schedule } from "./graph/schedule.ts";
 import { activeRecording } from "./recording.ts";
+import { SavedInMemory, SavedValues } from "./saved_values.ts";
 import { readSwitch } from "./switches.ts";
 
 let eager: boolean | undefined;
@@ -15,28 +16,41 @@ export function isEager(): boolean {
   return eager ??= readSwitch("NETCL_EAGER") ?? false;
 }
 
-/** What a backend ran before. */
+/** What a backend ran before, and what of it is kept for later. */
 interface Remembered {
   readonly plans: PlanCache;
   readonly launches: WeakMap<Plan, readonly Launch[]>;
+  readonly saved: SavedInMemory;
 }
 
 const remembered = new WeakMap<Backend, Remembered>();
 
 function rememberedBy(backend: Backend): Remembered {
   let known = remembered.get(backend);
-  if (!known) remembered.set(backend, known = { plans: new PlanCache(), launches: new WeakMap() });
+  if (known) return known;
+  const saved = new SavedInMemory(backend.memory);
+  remembered.set(backend, known = { plans: new PlanCache(), launches: new WeakMap(), saved });
   return known;
+}
+
+/** What is computed beside what is asked for, and what is kept. */
+export interface RealizeOptions {
+  /** What is computed as well, if its partners are. */
+  readonly companions?: readonly Companion[];
+  /** What will be asked for: values on the way that it needs are saved. */
+  readonly later?: readonly Node[];
+  /** A result that is saved, too, instead of stored for good. */
+  readonly brief?: Node | null;
 }
 
 /** The schedule of nodes; a recording needs kernels of its own, since it changes their parameters. */
 function scheduleFor(
   backend: Backend,
   nodes: readonly Node[],
-  companions: readonly Companion[] = [],
+  { companions = [], later = [] }: RealizeOptions = {},
 ): Schedule {
   const cache = activeRecording() ? null : rememberedBy(backend).plans;
-  return schedule(nodes, { cache, batching: backend.batching, companions });
+  return schedule(nodes, { cache, batching: backend.batching, companions, later });
 }
 
 function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {
@@ -48,14 +62,35 @@ function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {
   return known;
 }
 
-/** Computes the nodes, and companions that belong to them, and stores their values. */
+/**
+ * Computes the nodes, and companions that belong to them, and stores their values.
+ *
+ * @returns What was saved for later, if anything.
+ */
 export function realize(
   backend: Backend,
   nodes: readonly Node[],
-  companions?: readonly Companion[],
-): void {
-  const plan = scheduleFor(backend, nodes, companions);
-  finish(backend, plan, run(backend, plan));
+  options: RealizeOptions = {},
+): SavedValues | null {
+  const plan = scheduleFor(backend, nodes, options);
+  const blocks = run(backend, plan);
+  const { brief = null } = options;
+  if (plan.saved.length === 0 && brief === null) {
+    finish(backend, plan, blocks);
+    return null;
+  }
+  const saved = new SavedValues(rememberedBy(backend).saved);
+  for (const at of plan.saved) {
+    const node = plan.order[at]!;
+    if (node.holders > 0) saved.take(node, new Storage(backend.memory, blocks[at]!));
+    else blocks[at]!.release();
+    blocks[at] = undefined;
+  }
+  finish(backend, plan, blocks, (node, storage) => {
+    if (node === brief) saved.take(node, storage);
+    else node.store(storage);
+  });
+  return saved;
 }
 
 /**
@@ -84,16 +119,21 @@ export function withBlock<T>(backend: Backend, node: Node, use: (block: Block) =
 type Blocks = (Block | undefined)[];
 
 /** Stores the results whose blocks are there, and settles what was computed. */
-function finish(backend: Backend, { order, kept, results }: Schedule, blocks: Blocks): void {
+function finish(
+  backend: Backend,
+  { order, kept, results }: Schedule,
+  blocks: Blocks,
+  store = (node: Node, storage: AnyStorage): void => node.store(storage),
+): void {
   const storages: (AnyStorage | undefined)[] = [];
   for (const { node, at } of results) {
     if (node.storage || node.holders === 0) continue;
     const known = order[at]!.storage ?? storages[at];
     const block = blocks[at];
-    if (known) node.store(known.retain());
+    if (known) store(node, known.retain());
     else if (block) {
       blocks[at] = undefined;
-      node.store(storages[at] = new Storage(backend.memory, block));
+      store(node, storages[at] = new Storage(backend.memory, block));
     }
   }
   // Everybody who could have asked for the rest is gone.
@@ -122,11 +162,16 @@ function releasing<T>(block: Block, use: (block: Block) => T): T {
 function run(backend: Backend, plan: Schedule): Blocks {
   const launches = launchesOf(backend, plan);
   const blocks: Blocks = [];
+  // Where memory is short, values that other computations have saved may go, but not those read here.
+  const pinned = plan.order.flatMap(({ saved }) => saved ?? []);
+  for (const saved of pinned) saved.pin();
   try {
     enqueue(backend, plan, launches, blocks);
   } catch (error) {
     for (const block of blocks) block?.release();
     throw error;
+  } finally {
+    for (const saved of pinned) saved.unpin();
   }
   return blocks;
 }

@@ -2,7 +2,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { formatShape } from "../backend/engine.ts";
 import type { Edge } from "./autograd.ts";
-import { realizeAll } from "./base.ts";
+import { realizeAll } from "./realization.ts";
 import type { Tensor } from "./tensor.ts";
 
 const scope = new AsyncLocalStorage<boolean>();

@@ -2,9 +2,10 @@
 import { formatShape, type Node, sameShape } from "../backend/engine.ts";
 import { withoutAutocast } from "./amp/autocast.ts";
 import { AnomalyWatch, isAnomalyEnabled } from "./anomaly.ts";
-import { computeWithGradients, guardValues } from "./base.ts";
+import { guardValues, useSavedValues } from "./base.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
+import { computeWithGradients } from "./realization.ts";
 import type { Tensor } from "./tensor.ts";
 
 /**
@@ -29,6 +30,8 @@ export interface Edge {
   readonly gradient: GradientFn;
   /** The orders of its results, where it may have several: they share this edge. */
   readonly outputs?: readonly number[];
+  /** True once `backward` has let go of it. */
+  readonly isSpent?: boolean;
   /** Where it was called, when anomalies are looked for. */
   readonly stack?: string;
 }
@@ -43,6 +46,7 @@ export interface BackwardOptions {
 
 const spent: Edge = {
   name: "spent",
+  isSpent: true,
   inputs: [],
   gradient: () => {
     throw new Error(
@@ -247,6 +251,7 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     accumulate(leaf, g, options);
     return leaf;
   });
+  useSavedValues();
   if (root.isRealized) return;
   // A root that is read before the step computes the gradients too, so that its work is done once.
   const gradients = leaves.map((leaf) => leaf.grad!);
@@ -287,5 +292,6 @@ export function grad(
       if (targets.has(tensor)) wanted.set(tensor, gradient);
     },
   });
+  useSavedValues();
   return inputs.map((input) => wanted.get(input) ?? input.zerosLike());
 }

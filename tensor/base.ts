@@ -5,7 +5,6 @@
 import {
   type Backend,
   backendOf,
-  type Companion,
   type DeviceHandle,
   type DType,
   dtypes,
@@ -13,7 +12,7 @@ import {
   fromBfloat16Bits,
   GoneError,
   Node,
-  realize,
+  type Saved,
   type Shape,
   type Token,
   type TypedArray,
@@ -22,6 +21,7 @@ import {
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
+import { realizeAll, realizeForRead } from "./realization.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Numbers and truth values as nested arrays, one level per axis. */
@@ -31,13 +31,29 @@ export type NestedArray = number | boolean | NestedArray[];
 interface Held extends Token {
   /** The value before the last `assign`, kept so that what was computed from it can be read. */
   former: Node | null;
+  /** What was kept on the way to its value, for `backward`. */
+  saved: Saved[] | null;
 }
 
 /** A net under tensors that nobody disposed; `dispose` and `using` are the way to go. */
 const abandoned = new FinalizationRegistry<Held>((held) => {
   held.node?.drop(true);
   held.former?.drop(true);
+  releaseSaved(held);
 });
+
+function releaseSaved(held: Held): void {
+  for (const saved of held.saved ?? []) saved.release();
+  held.saved = null;
+}
+
+/** Saved values of tensors that `backward` has gone through. */
+const spentValues: Saved[] = [];
+
+/** Backward has made all that reads saved values: each of them goes with its last reader. */
+export function useSavedValues(): void {
+  for (const saved of spentValues.splice(0)) saved.use();
+}
 
 let made = 0;
 
@@ -69,46 +85,6 @@ function changedError(tensor: TensorBase, op: string): Error {
     } was assigned ` +
       `another value since; go backward before assign() or step(), or compute it again`,
   );
-}
-
-/** State such as running means, assigned but not computed yet. */
-const awaited = new Set<Tensor>();
-
-/** Has a tensor computed by the next schedule of its device. */
-export function computeWithNext(tensor: Tensor): void {
-  awaited.add(tensor);
-}
-
-function takeAwaited(device: DeviceHandle): Node[] {
-  const nodes: Node[] = [];
-  for (const tensor of awaited) {
-    if (tensor.device !== device && !tensor.disposed) continue;
-    awaited.delete(tensor);
-    if (!tensor.disposed && !tensor.isRealized) nodes.push(tensor.node);
-  }
-  return nodes;
-}
-
-/** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
-const roots = new Set<WeakRef<Tensor>>();
-
-/**
- * Has a tensor computed by the schedule that uses its gradients: a loss belongs to the step that
- * they make, and parameters change in it.
- */
-export function computeWithGradients(root: Tensor): void {
-  roots.add(new WeakRef(root));
-}
-
-/** The roots of a device, with the gradients that they belong to. */
-function rootsOn(device: DeviceHandle): Companion[] {
-  const companions: Companion[] = [];
-  for (const reference of roots) {
-    const root = reference.deref();
-    if (!root || root.disposed || root.isRealized) roots.delete(reference);
-    else if (root.device === device) companions.push({ root: root.node, with: root.companions() });
-  }
-  return companions;
 }
 
 /** Tells `observer` of every `assign` while `fn` runs. */
@@ -147,7 +123,7 @@ export abstract class TensorBase implements Disposable {
   constructor(node: Node, device: DeviceHandle) {
     node.hold();
     this.#node = node;
-    this.#held = { node, former: null };
+    this.#held = { node, former: null, saved: null };
     node.token = node.owner = this.#held;
     this.device = device;
     abandoned.register(this, this.#held);
@@ -223,6 +199,9 @@ export abstract class TensorBase implements Disposable {
   /** Set by operations that are recorded, cleared by `backward`. */
   set edge(edge: Edge | null) {
     this.#edge = edge;
+    if (this.#held.saved === null) return;
+    spentValues.push(...this.#held.saved);
+    this.#held.saved = null;
   }
 
   /** True when `backward` computes a gradient for it, or for something that it was made from. */
@@ -282,11 +261,9 @@ export abstract class TensorBase implements Disposable {
     }
   }
 
-  /** What waits for a schedule may need what this one computes on the way, and drops. */
-  #computeCompanions(): void {
-    if (this.isRealized) return;
-    const nodes = [...this.companions(), ...takeAwaited(this.device)];
-    if (nodes.length > 0) realize(this.#engine, [this.node, ...nodes], rootsOn(this.device));
+  /** Has values on the way to this one kept until `backward` has used them, or this is gone. */
+  addSaved(saved: Saved): void {
+    (this.#held.saved ??= []).push(saved);
   }
 
   /** Memory for the elements: the caller's, where it has the size and the type. */
@@ -324,7 +301,7 @@ export abstract class TensorBase implements Disposable {
       return into ?? hostView(bytes, this.dtype);
     }
     await this.#guard(() => {
-      this.#computeCompanions();
+      realizeForRead(this.#self());
       return withBlock(this.#engine, node, (block) => this.#engine.read(block, bytes));
     });
     return into ?? hostView(bytes, this.dtype);
@@ -339,7 +316,7 @@ export abstract class TensorBase implements Disposable {
       return into ?? hostView(bytes, this.dtype);
     }
     this.#guard(() => {
-      this.#computeCompanions();
+      realizeForRead(this.#self());
       withBlock(this.#engine, node, (block) => this.#engine.readSync(block, bytes));
     });
     return into ?? hostView(bytes, this.dtype);
@@ -455,6 +432,7 @@ export abstract class TensorBase implements Disposable {
     this.dropFormer();
     this.#companions = null;
     this.#edge = null;
+    releaseSaved(this.#held);
     this.#held.node = this.#node.token = null;
     this.#node.drop();
   }
@@ -487,34 +465,6 @@ export abstract class TensorBase implements Disposable {
   [Symbol.for("Deno.customInspect")](): string {
     const state = this.#disposed ? ", disposed" : this.isRealized ? "" : ", lazy";
     return `Tensor(${formatShape(this.shape)}, ${this.dtype}, ${this.backend}${state})`;
-  }
-}
-
-/**
- * Computes several tensors in one schedule, which shares what they have in common.
- *
- * @param tensors The tensors, all on one device.
- */
-export function realizeAll(tensors: readonly Tensor[]): void {
-  const byDevice = new Map<DeviceHandle, Tensor[]>();
-  for (const tensor of tensors) {
-    const group = byDevice.get(tensor.device);
-    if (group) group.push(tensor);
-    else byDevice.set(tensor.device, [tensor]);
-  }
-  for (const [device, group] of byDevice) {
-    const open = group.filter((tensor) => !tensor.node.storage);
-    if (open.length === 0) continue;
-    const nodes = open.flatMap((tensor) => [tensor.node, ...tensor.companions()]);
-    try {
-      realize(backendOf(device), [...nodes, ...takeAwaited(device)], rootsOn(device));
-    } catch (error) {
-      if (!(error instanceof GoneError)) throw error;
-      throw new DisposedError(
-        `Cannot compute ${group[0]}: what it is computed from was disposed; call realize() on ` +
-          `what is needed later, or dispose later`,
-      );
-    }
   }
 }
 

@@ -12,10 +12,11 @@ import {
 } from "../backend/engine.ts";
 import { Storage } from "../memory/mod.ts";
 import { isAnomalyEnabled } from "./anomaly.ts";
-import { observeAssignments, realizeAll } from "./base.ts";
+import { observeAssignments } from "./base.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { tensorsIn, withTensors } from "./nested.ts";
 import { drawStream, observeStreams } from "./random_state.ts";
+import { realizeAll } from "./realization.ts";
 import { Tensor } from "./tensor.ts";
 
 /** Where a replay finds, or puts, the block that the recording used. */

@@ -5,7 +5,7 @@
  * @module
  */
 export { Tensor } from "./tensor.ts";
-export { realizeAll, TensorBase } from "./base.ts";
+export { TensorBase } from "./base.ts";
 export { ElementwiseMethods } from "./elementwise_methods.ts";
 export { ProductMethods } from "./product_methods.ts";
 export { ReductionMethods } from "./reduction_methods.ts";
@@ -19,6 +19,7 @@ export { DisposedError, DTypeError, ShapeError } from "./errors.ts";
 export { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 export { type BackwardOptions, type Edge, grad, type GradientFn } from "./autograd.ts";
 export { manualSeed } from "./random_state.ts";
+export { realizeAll } from "./realization.ts";
 export type { Axes } from "./ops/axes.ts";
 export type { Conv2dOptions, PoolOptions } from "./ops/contractions.ts";
 export type { TensorLike } from "./ops/elementwise.ts";

@@ -88,6 +88,20 @@ export interface Token {
   node: Node | null;
 }
 
+/** Why a computed value is in memory although its node still knows how it was made. */
+export interface Saved {
+  /** Only the pending computations that read the value want it. */
+  readonly isUsed: boolean;
+  /** Backward has been called: each value goes when its last reader has been computed. */
+  use(): void;
+  /** Lets the values go, unless a schedule is about to read them. */
+  release(): void;
+  /** Keeps it while a schedule runs that reads it. */
+  pin(): void;
+  /** Takes a `pin` back. */
+  unpin(): void;
+}
+
 let nextId = 1;
 
 /** One value of the expression graph. */
@@ -110,12 +124,16 @@ export class Node {
   token: Token | null = null;
   /** The token of the tensor that it was made for, also after that got another value. */
   owner: Token | null = null;
+  /** Set while the stored value is one that can be let go and computed again. */
+  saved: Saved | null = null;
   /** The collection that it was put in last, and its place there. */
   pass = 0;
   /** See `pass`. */
   position = 0;
   /** Tensors and pending nodes that may still ask for this value. */
   #holders = 0;
+  /** Those of them that are pending nodes. */
+  #users = 0;
   /** True while no schedule has computed it: until then it holds its inputs. */
   #pending: boolean;
 
@@ -134,7 +152,11 @@ export class Node {
     this.dtype = dtype;
     this.size = sizeOf(shape);
     this.#pending = op.kind !== "buffer" && inputs.length > 0;
-    if (this.#pending) { for (const input of inputs) input.hold(); }
+    if (!this.#pending) return;
+    for (const input of inputs) {
+      input.#holders++;
+      input.#users++;
+    }
   }
 
   /** A node for a value that is in memory; takes over one reference on `storage`. */
@@ -154,6 +176,11 @@ export class Node {
     return this.#holders;
   }
 
+  /** How many pending nodes read this value. */
+  get users(): number {
+    return this.#users;
+  }
+
   /** Registers one more that may ask for this value. */
   hold(): void {
     this.#holders++;
@@ -165,17 +192,28 @@ export class Node {
    * @param isLeak The garbage collector found the holder: what it frees counts as a leak.
    */
   drop(isLeak = false): void {
-    const stack: Node[] = [this];
-    for (let node = stack.pop(); node; node = stack.pop()) {
-      if (--node.#holders > 0) continue;
-      if (isLeak) node.storage?.reclaim();
+    if (--this.#holders <= 0) this.#end(isLeak);
+  }
+
+  /** Nobody can ask for the value any more, nor for what only it was made from. */
+  #end(isLeak: boolean): void {
+    const ended: Node[] = [this];
+    for (let node = ended.pop(); node; node = ended.pop()) {
+      if (isLeak && !node.saved) node.storage?.reclaim();
       else node.storage?.release();
-      node.storage = null;
-      if (node.#pending) {
-        node.#pending = false;
-        stack.push(...node.inputs);
-      }
+      node.storage = node.saved = null;
+      if (!node.#pending) continue;
+      node.#pending = false;
+      for (const input of node.inputs) if (input.#leave()) ended.push(input);
     }
+  }
+
+  /** One pending node less reads this value; true when that was the last that could ask for it. */
+  #leave(): boolean {
+    this.#users--;
+    if (--this.#holders <= 0) return true;
+    if (this.#users === 0 && this.saved?.isUsed) this.forget();
+    return false;
   }
 
   /** A schedule has computed this value: it no longer holds what it was made from. */
@@ -183,7 +221,7 @@ export class Node {
     if (!this.#pending) return;
     this.#pending = false;
     if (this.token) this.token.node = null;
-    for (const input of this.inputs) input.drop();
+    for (const input of this.inputs) if (input.#leave()) input.#end(false);
   }
 
   /** The value is in memory now: takes over one reference on `storage`, cuts the history. */
@@ -191,6 +229,33 @@ export class Node {
     this.settle();
     if (this.token) this.token.node = this;
     this.storage = storage;
+    this.#cut();
+  }
+
+  /** The value is in memory for as long as somebody may soon ask for it. */
+  save(storage: Storage, saved: Saved): void {
+    this.settle();
+    if (this.token) this.token.node = this;
+    this.storage = storage;
+    this.saved = saved;
+  }
+
+  /** A saved value stays from now on, as if it had been stored. */
+  keep(): void {
+    if (!this.saved) return;
+    this.saved = null;
+    this.#cut();
+  }
+
+  /** Lets a saved value go: it can be computed again. */
+  forget(): void {
+    if (!this.saved) return;
+    if (this.token) this.token.node = null;
+    this.storage?.release();
+    this.storage = this.saved = null;
+  }
+
+  #cut(): void {
     this.op = { kind: "buffer" };
     this.inputs = [];
   }

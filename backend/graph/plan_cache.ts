@@ -2,7 +2,7 @@
 import type { Launchable, LoopKernel } from "./kernel.ts";
 import type { Node, RandomStream } from "./node.ts";
 import type { ScheduledKernel } from "./planner.ts";
-import type { Plan } from "./schedule.ts";
+import type { Graph, Plan } from "./schedule.ts";
 import { Signature } from "./signature.ts";
 
 /** Where the kernels of a plan find the place of a random node in its sequence. */
@@ -33,8 +33,8 @@ export class PlanCache {
   #clock = 0;
 
   /** The plan of a graph like this one; its random places are those of this graph. */
-  find(order: readonly Node[], wanted: ReadonlySet<Node>): Plan | null {
-    this.#signature.describe(order, wanted);
+  find({ order, wanted, later }: Graph): Plan | null {
+    this.#signature.describe(order, wanted, later);
     let entry = this.#entries.get(this.#signature.hash) ?? null;
     while (entry !== null && !this.#signature.equals(entry.words)) entry = entry.next;
     if (entry === null) return null;
@@ -47,14 +47,9 @@ export class PlanCache {
   }
 
   /** Keeps a plan; returns it. */
-  add(
-    order: readonly Node[],
-    wanted: ReadonlySet<Node>,
-    plan: Plan,
-    streams: readonly StreamPlace[],
-  ): Plan {
+  add({ order, wanted, later }: Graph, plan: Plan, streams: readonly StreamPlace[]): Plan {
     if (this.#size === PlanCache.MOST) this.#forgetOldest();
-    this.#signature.describe(order, wanted);
+    this.#signature.describe(order, wanted, later);
     const { hash } = this.#signature;
     const next = this.#entries.get(hash) ?? null;
     const words = this.#signature.take();

@@ -2,7 +2,6 @@
  * Divides a graph into kernels: which nodes are computed in the same loops, which ones get a buffer.
  * Linear in the number of nodes, no recursion.
  */
-import { type Batching, inBatches } from "./batch.ts";
 import type { DType } from "./dtype.ts";
 import type { Launchable, SpecialKernel, SpecialOp } from "./kernel.ts";
 import { costOf, lower, type NodeInfo } from "./lower.ts";
@@ -18,22 +17,14 @@ export interface ScheduledKernel {
   readonly outputs: readonly Node[];
 }
 
-/**
- * The kernels that compute the `wanted` nodes of a graph, which is in topological order.
- *
- * @param order The graph.
- * @param wanted What is asked for.
- * @param batching Which kernels may share a launch, where launches are worth sharing.
- */
+/** The kernels that compute the `wanted` nodes of a graph, which is in topological order. */
 export function planKernels(
   order: readonly Node[],
   wanted: ReadonlySet<Node>,
-  batching: Batching | null,
 ): readonly ScheduledKernel[] {
   const infos = analyse(order);
   for (const info of infos) if (wanted.has(info.node)) info.materialized = true;
-  const kernels = inGoodOrder(lowerAll(infos), wanted);
-  return batching === null ? kernels : inBatches(kernels, batching);
+  return inGoodOrder(lowerAll(infos), wanted);
 }
 
 /** What fusion must know about each node. */

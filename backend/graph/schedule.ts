@@ -2,8 +2,9 @@
  * Turns the nodes that somebody asks for into a list of kernels and a plan of buffers: which value
  * lives in which buffer, from which kernel to which. Linear in the number of nodes, no recursion.
  */
-import type { Batching } from "./batch.ts";
+import { type Batching, inBatches } from "./batch.ts";
 import { Collection } from "./collect.ts";
+import { type Part, partFor } from "./foresight.ts";
 import type { Launchable } from "./kernel.ts";
 import type { Node } from "./node.ts";
 import { planKernels, type ScheduledKernel } from "./planner.ts";
@@ -23,6 +24,20 @@ export interface Plan {
   readonly kernels: readonly PlannedKernel[];
   /** Nodes whose blocks stay after the run. */
   readonly kept: readonly number[];
+  /** Nodes whose blocks stay for what is computed later. */
+  readonly saved: readonly number[];
+}
+
+/** What is planned. */
+export interface Graph {
+  /** All nodes in topological order, with their positions. */
+  readonly order: readonly Node[];
+  /** What is asked for. */
+  readonly wanted: ReadonlySet<Node>;
+  /** What will be asked for. */
+  readonly later: ReadonlySet<Node>;
+  /** How many nodes `wanted` is made from; those behind are for `later` alone. */
+  readonly count: number;
 }
 
 /** What to run, in order, for the nodes that were asked for. */
@@ -52,6 +67,8 @@ export interface ScheduleOptions {
   readonly batching?: Batching | null;
   /** What is computed as well, if its partners are. */
   readonly companions?: readonly Companion[];
+  /** What will be asked for: not computed, but what it needs of this schedule is saved. */
+  readonly later?: readonly Node[];
 }
 
 /**
@@ -61,10 +78,8 @@ export interface ScheduleOptions {
  * @param options Plans made before, and what to regard.
  * @throws {GoneError} When a value is needed whose memory has been given back.
  */
-export function schedule(
-  roots: readonly Node[],
-  { cache = null, batching = null, companions = [] }: ScheduleOptions = {},
-): Schedule {
+export function schedule(roots: readonly Node[], options: ScheduleOptions = {}): Schedule {
+  const { cache = null, companions = [] } = options;
   const collection = new Collection();
   const { order } = collection;
   const wanted = new Set<Node>(), results: { node: Node; at: number }[] = [];
@@ -79,12 +94,23 @@ export function schedule(
     if (root.storage !== null || baseOf(root).storage !== null) continue;
     if (partners.some((node) => collection.has(node))) want(root);
   }
-  const plan = (): readonly ScheduledKernel[] => planKernels(order, wanted, batching);
+  const count = order.length;
+  const graph = { order, wanted, later: collectLater(options.later ?? [], collection), count };
   const remembered = cache !== null && order.length <= MAX_REMEMBERED
-    ? recall(cache, order, wanted, plan)
+    ? recall(cache, graph, options)
     : null;
-  const { kernels, kept } = remembered ?? planOf(plan(), wanted);
-  return { kernels, kept, order, results, remembered };
+  const { kernels, kept, saved } = remembered ?? planOf(partOf(graph, options), wanted);
+  return { kernels, kept, saved, order, results, remembered };
+}
+
+function collectLater(roots: readonly Node[], collection: Collection): ReadonlySet<Node> {
+  const later = new Set<Node>();
+  for (const root of roots) {
+    const base = baseOf(root);
+    collection.add(base);
+    if (base.storage === null) later.add(base);
+  }
+  return later;
 }
 
 /** The node whose stored bytes a reshape can share. */
@@ -95,21 +121,29 @@ function baseOf(root: Node): Node {
 }
 
 /** The plan for a graph, made now if there is none. */
-function recall(
-  cache: PlanCache,
-  order: readonly Node[],
-  wanted: ReadonlySet<Node>,
-  plan: () => readonly ScheduledKernel[],
-): Plan {
-  const known = cache.find(order, wanted);
+function recall(cache: PlanCache, graph: Graph, options: ScheduleOptions): Plan {
+  const known = cache.find(graph);
   if (known) return known;
-  const { kernels, streams } = withOwnStreams(plan(), order);
-  return cache.add(order, wanted, planOf(kernels, wanted), streams);
+  const { kernels, saved } = partOf(graph, options);
+  const { kernels: own, streams } = withOwnStreams(kernels, graph.order);
+  return cache.add(graph, planOf({ kernels: own, saved }, graph.wanted), streams);
+}
+
+/** The kernels to run now. */
+function partOf(
+  { order, wanted, later, count }: Graph,
+  { batching = null }: ScheduleOptions,
+): Part {
+  const all = planKernels(order, later.size === 0 ? wanted : wanted.union(later));
+  const { kernels, saved } = later.size === 0
+    ? { kernels: all, saved: later }
+    : partFor(all, wanted, (node) => node.position < count);
+  return { kernels: batching === null ? kernels : inBatches(kernels, batching), saved };
 }
 
 /** A plan by positions. */
-function planOf(kernels: readonly ScheduledKernel[], wanted: ReadonlySet<Node>): Plan {
-  const dying = lastReads(kernels, wanted);
+function planOf({ kernels, saved }: Part, wanted: ReadonlySet<Node>): Plan {
+  const dying = lastReads(kernels, (node) => wanted.has(node) || saved.has(node));
   const position = (node: Node): number => node.position;
   return {
     kernels: kernels.map(({ kernel, inputs, outputs }, k) => ({
@@ -119,15 +153,19 @@ function planOf(kernels: readonly ScheduledKernel[], wanted: ReadonlySet<Node>):
       dying: dying[k]!,
     })),
     kept: [...wanted].map(position),
+    saved: [...saved].map(position),
   };
 }
 
 /** For each kernel the interior results that nobody reads after it. */
-function lastReads(kernels: readonly ScheduledKernel[], wanted: ReadonlySet<Node>): number[][] {
+function lastReads(
+  kernels: readonly ScheduledKernel[],
+  stays: (node: Node) => boolean,
+): number[][] {
   const last = new Map<Node, number>();
   kernels.forEach(({ inputs, outputs }, k) => {
-    for (const node of outputs) if (!wanted.has(node)) last.set(node, k);
-    for (const node of inputs) if (!wanted.has(node) && !node.storage) last.set(node, k);
+    for (const node of outputs) if (!stays(node)) last.set(node, k);
+    for (const node of inputs) if (!stays(node) && !node.storage) last.set(node, k);
   });
   const dying: number[][] = kernels.map(() => []);
   for (const [node, k] of last) dying[k]!.push(node.position);

@@ -71,12 +71,19 @@ export class Signature {
    *
    * @param order Its nodes in topological order, with their positions.
    * @param wanted Those that are asked for.
+   * @param later Those that will be asked for.
    */
-  describe(order: readonly Node[], wanted: ReadonlySet<Node>): void {
+  describe(
+    order: readonly Node[],
+    wanted: ReadonlySet<Node>,
+    later: ReadonlySet<Node>,
+  ): void {
     this.#length = 0;
     this.#hash = 0x811c9dc5 | 0;
     for (const node of order) this.#node(node);
     for (const node of wanted) this.#push(node.position);
+    this.#push(-1);
+    for (const node of later) this.#push(node.position);
   }
 
   #push(word: number): void {

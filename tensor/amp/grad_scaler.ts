@@ -1,6 +1,6 @@
 /** Keeps the gradients of half precision from vanishing. */
 import type { DeviceHandle } from "../../backend/engine.ts";
-import { computeWithNext, realizeAll } from "../base.ts";
+import { computeWithNext, realizeAll } from "../realization.ts";
 import { DTypeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import type { Optimizer } from "../optim/optimizer.ts";

@@ -1,6 +1,6 @@
 /** The base of everything that has parameters. */
 import { type DeviceHandle, type DType, dtypes, formatShape } from "../../backend/engine.ts";
-import { realizeAll } from "../base.ts";
+import { realizeAll } from "../realization.ts";
 import { ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";

@@ -2,7 +2,7 @@
 import { formatShape, sameShape, type Shape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
 import { result } from "../apply.ts";
-import { computeWithNext } from "../base.ts";
+import { computeWithNext } from "../realization.ts";
 import { isRecomputing } from "../checkpoint.ts";
 import { ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";

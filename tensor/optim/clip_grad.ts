@@ -1,6 +1,6 @@
 /** Keeping gradients small, on the device: nothing waits for their size. */
 import type { DeviceHandle } from "../../backend/engine.ts";
-import { computeWithNext } from "../base.ts";
+import { computeWithNext } from "../realization.ts";
 import { noGrad } from "../grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
 

@@ -1,7 +1,7 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
 import { type DeviceHandle, formatShape, sameShape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
-import { realizeAll } from "../base.ts";
+import { realizeAll } from "../realization.ts";
 import { DisposedError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";

@@ -8,7 +8,7 @@ import { apart, operations } from "./operations.ts";
 /** What tensors do beside computing, and where that is held. */
 const notOperations = new Map(
   Object.entries({
-    "node realize holds companions setCompanions assign replaceNode restoreFormer dropFormer":
+    "node realize holds companions setCompanions addSaved assign replaceNode restoreFormer dropFormer":
       "what a tensor is: tests/tensor/autograd_test.ts, tests/backend/graph",
     "toHost toHostSync item itemSync toArray explain dispose toString": "reading and letting go",
     "fromHost fromBuffer to": "on the way to a device: tests/backend/transfers_test.ts",

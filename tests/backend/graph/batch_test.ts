@@ -5,7 +5,7 @@ import { Node } from "../../../backend/graph/node.ts";
 import type { ScheduledKernel } from "../../../backend/graph/planner.ts";
 import { schedule } from "../../../backend/graph/schedule.ts";
 import { manualSeed, profiler, Tensor, withDevice } from "../../../mod.ts";
-import { realizeAll } from "../../../tensor/base.ts";
+import { realizeAll } from "../../../tensor/realization.ts";
 import { testOpenCL } from "../../opencl.ts";
 
 const leaf = (size: number): Node =>
