@@ -24,12 +24,12 @@ export interface LaunchContext {
 export interface Work {
   /** Bytes that it must move at least. */
   readonly bytes: number;
-  /** Iterations of all its loops. */
-  readonly iterations: number;
+  /** Operations on single elements, at most. */
+  readonly operations: number;
 }
 
-/** A launch of fewer iterations takes a thread less time than it takes to wake one. */
-const TINY = 4096;
+/** A launch of fewer operations takes a thread less time than it takes to wake one. */
+const TINY = 1 << 18;
 /** So many tiny launches in a row are enough to expect more. */
 const STREAK = 4;
 
@@ -57,7 +57,7 @@ export class KernelLaunch implements Launch {
     this.source = `kernel void ${this.name}${generated.source}`;
     this.#global = BigUint64Array.from(generated.global, BigInt);
     this.#local = BigUint64Array.from(generated.local, BigInt);
-    this.#isTiny = context.wakesThreads && work.iterations <= TINY;
+    this.#isTiny = context.wakesThreads && work.operations <= TINY;
     this.#hasStreams = generated.parameters.some((p) => p.kind === "stream");
   }
 

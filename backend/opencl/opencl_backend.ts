@@ -123,7 +123,7 @@ export class OpenCLBackend implements Backend {
   #plan(kernel: Launchable): { steps: Step[]; between: readonly { dtype: DType; size: number }[] } {
     if (kernel.kind === "special") {
       const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
-      const work = { bytes, iterations: Infinity };
+      const work = { bytes, operations: Infinity };
       const step = { generated: generateSpecial(kernel), label: kernel.label, work };
       return { steps: [step], between: [] };
     }
@@ -150,7 +150,7 @@ export class OpenCLBackend implements Backend {
         inputs: members[k]!.inputs.length,
       }))),
       label: `${label}_x${members.length}`,
-      work: { bytes: total("bytes"), iterations: total("iterations") },
+      work: { bytes: total("bytes"), operations: total("operations") },
     };
   }
 
@@ -160,7 +160,7 @@ export class OpenCLBackend implements Backend {
       label: kernel.label,
       work: {
         bytes: bytesOf(kernel),
-        iterations: extent(kernel, kernel.outer) * extent(kernel, kernel.inner),
+        operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,
       },
     };
   }
