@@ -154,7 +154,8 @@ export function isBijection(
 ): boolean {
   if (form.offset !== 0) return false;
   const live = symbols.filter((s) => sizes[s]! > 1);
-  if (form.terms.some(([s]) => sizes[s]! > 1 && !live.includes(s))) return false;
+  // Also a symbol with one value must be known where the value is stored.
+  if (form.terms.some(([s]) => !symbols.includes(s))) return false;
   const ordered = live.map((s) => [coefficient(form, s), sizes[s]!] as const)
     .sort((a, b) => a[0] - b[0]);
   let expected = 1;

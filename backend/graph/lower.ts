@@ -70,7 +70,7 @@ const LONG_ROW = 8192;
 
 /** Lowers `root`; `info` is updated: what was taken in, what must be materialized. */
 export function lower(root: NodeInfo): LoweredKernel {
-  const splits = new Map<number, number>();
+  const splits = new Map<string, number>();
   for (;;) {
     const builder = new Builder(root, splits);
     try {
@@ -78,14 +78,14 @@ export function lower(root: NodeInfo): LoweredKernel {
     } catch (error) {
       if (!(error instanceof SplitNeeded)) throw error;
       builder.rollback();
-      splits.set(error.ordinal, error.factor);
+      splits.set(error.loop, error.factor);
     }
   }
 }
 
 /** Thrown inside a builder: start again with one loop index split in two. */
 class SplitNeeded extends Error {
-  constructor(readonly ordinal: number, readonly factor: number) {
+  constructor(readonly loop: string, readonly factor: number) {
     super("A loop index must be split");
   }
 }
@@ -98,11 +98,14 @@ interface Request {
 
 class Builder {
   readonly #root: NodeInfo;
-  readonly #splits: ReadonlyMap<number, number>;
+  readonly #splits: ReadonlyMap<string, number>;
   readonly #sizes: number[] = [];
-  /** The axis that a symbol was made for, counted in order of creation. */
-  readonly #ordinals: number[] = [];
-  #nextOrdinal = 0;
+  /**
+   * The loop of each symbol: counted in order of creation, with a letter for each half of a split;
+   * empty for indices that are read from memory.
+   */
+  readonly #loops: string[] = [];
+  #nextLoop = 0;
   #outer: number[] = [];
   #inner: number[] | null = null;
   readonly #slots: (Expr | undefined)[] = [];
@@ -121,7 +124,7 @@ class Builder {
   readonly #journal: NodeInfo[] = [];
   readonly #done = new Set<NodeInfo>();
 
-  constructor(root: NodeInfo, splits: ReadonlyMap<number, number>) {
+  constructor(root: NodeInfo, splits: ReadonlyMap<string, number>) {
     this.#root = root;
     this.#splits = splits;
   }
@@ -146,21 +149,21 @@ class Builder {
   // ---- symbols, requests, slots
 
   /** A loop over an axis of `n` elements: one symbol, or two where a split is due. */
-  #axis(n: number, into: number[]): Form {
-    const ordinal = this.#nextOrdinal++;
-    const factor = this.#splits.get(ordinal);
+  #axis(n: number, into: number[], loop = `${this.#nextLoop++}`): Form {
+    const factor = this.#splits.get(loop);
     if (factor !== undefined) {
-      const high = this.#axis(n / factor, into), low = this.#axis(factor, into);
+      const high = this.#axis(n / factor, into, `${loop}h`);
+      const low = this.#axis(factor, into, `${loop}l`);
       return linearize([high, low], [factor, 1]);
     }
-    const id = this.#newSymbol(n, ordinal);
+    const id = this.#newSymbol(n, loop);
     into.push(id);
     return symbolForm(id);
   }
 
-  #newSymbol(size: number, ordinal: number): number {
+  #newSymbol(size: number, loop: string): number {
     this.#sizes.push(size);
-    this.#ordinals.push(ordinal);
+    this.#loops.push(loop);
     return this.#sizes.length - 1;
   }
 
@@ -220,8 +223,8 @@ class Builder {
 
   #process(info: NodeInfo, requests: readonly Request[]): void {
     const { node } = info;
-    if (node.isLeaf) return this.#load(info, requests);
     if (node.size === 0) return this.#fillEmpty(info, requests);
+    if (node.isLeaf) return this.#load(info, requests);
     switch (node.op.kind) {
       case "constant":
       case "iota":
@@ -382,7 +385,7 @@ class Builder {
     const [source, indices] = [inputInfo(info, 0), inputInfo(info, 1)];
     const expr = this.#request(indices, access);
     const size = source.node.shape[axis]!;
-    const id = this.#newSymbol(size, -1);
+    const id = this.#newSymbol(size, "");
     this.#dynamic.push({ symbol: id, expr, size, opName });
     const coords = access.coords.map((c, k) => k === axis ? symbolForm(id) : c);
     this.#alias(slot, this.#request(source, { coords, guards: access.guards }), info.node.dtype);
@@ -399,7 +402,7 @@ class Builder {
     if (!isView(op)) throw new Error(`Cannot lower ${op.kind}`);
     const input = inputInfo(info, 0);
     const mapped = viewAccess(op, shape, input.node.shape, access, this.#sizes);
-    if (mapped === null) {
+    if (mapped === null || "factor" in mapped && !this.#isLoop(mapped.symbol)) {
       // The input's elements lie in memory in the order of this node's: read them there.
       if (!input.node.isLeaf) input.materialized = true;
       return this.#fillWithLoad(
@@ -421,8 +424,13 @@ class Builder {
     this.#labels.push("pad");
   }
 
+  /** False for an index that was read from memory: it cannot be split. */
+  #isLoop(symbol: number): boolean {
+    return this.#loops[symbol] !== "";
+  }
+
   #split(split: Split): SplitNeeded {
-    return new SplitNeeded(this.#ordinals[split.symbol]!, split.factor);
+    return new SplitNeeded(this.#loops[split.symbol]!, split.factor);
   }
 
   // ---- reductions

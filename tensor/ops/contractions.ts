@@ -25,7 +25,10 @@ function range(start: number, count: number): number[] {
 export function contract(a: Tensor, b: Tensor, batch: number, m: number, k: number): Tensor {
   const n = b.ndim - batch - k;
   const shape = [...a.shape.slice(0, batch + m), ...b.shape.slice(batch + k)];
-  const node = new Node({ kind: "contract", batch, m, n }, [a.node, b.node], shape, a.dtype);
+  // The sum of no products is 0.
+  const node = a.size === 0 || b.size === 0
+    ? new Node({ kind: "constant", value: 0 }, [], shape, a.dtype)
+    : new Node({ kind: "contract", batch, m, n }, [a.node, b.node], shape, a.dtype);
   const lead = range(0, batch);
   return result("matmul", [a, b], node, (g) => [
     a.requiresGrad
@@ -166,8 +169,8 @@ function convolve(x: Tensor, weight: Tensor, geometry: Geometry): Tensor {
     const out = contract(left, right, 2, 1, 3);
     return out.reshape([n, o, ...out.shape.slice(3)]);
   };
-  const node = forward(x.detach(), weight.detach()).node;
-  return result("conv2d", [x, weight], node, (g) => [
+  const value = forward(x.detach(), weight.detach());
+  return result("conv2d", [x, weight], value, (g) => [
     x.requiresGrad ? imageGradient(g, x, weight, geometry) : null,
     weight.requiresGrad ? weightGradient(g, x, weight, geometry) : null,
   ]);
@@ -243,8 +246,8 @@ export function maxPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): T
   const all = poolWindows("maxPool2d", x, kernel, options, low);
   const [n, c, oh, ow, kh, kw] = all.shape as [number, number, number, number, number, number];
   const taps = (t: Tensor): Tensor => t.reshape([n, c, oh, ow, kh * kw]);
-  const node = taps(all.detach()).max(4).node;
-  return result("maxPool2d", [all], node, (g) => {
+  const value = taps(all.detach()).max(4);
+  return result("maxPool2d", [all], value, (g) => {
     const flat = taps(all.detach());
     const hit = flat.argmax(4).unsqueeze(4).eq(all.indexLike([kh * kw]));
     return [hit.where(g.unsqueeze(4), 0).reshape(all.shape)];

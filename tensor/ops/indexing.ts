@@ -84,6 +84,7 @@ function scatter(
     );
   }
   const dtype: DType = promote(x.dtype, source.dtype);
+  if (indices.size === 0) return x.cast(dtype);
   const values = source.slice(...indices.shape.map((n): [number, number] => [0, n]));
   return scatterNode(op, mode, x.cast(dtype), at, indices, values.cast(dtype));
 }
