@@ -22,16 +22,20 @@ export function sameDevice(op: string, tensors: readonly Tensor[]): void {
  *
  * @param name The operation, for messages.
  * @param inputs What it is computed from.
- * @param node How.
+ * @param how How: a node, or a tensor that nobody else has, which is given up for the result.
  * @param gradient The gradients of the inputs; null where there are none.
  */
 export function result(
   name: string,
   inputs: readonly Tensor[],
-  node: Node,
+  how: Node | Tensor,
   gradient: GradientFn | null,
 ): Tensor {
+  const node = how instanceof Tensor ? how.node : how;
+  node.hold();
+  if (how instanceof Tensor) how.dispose();
   const out = new Tensor(node, inputs[0]!.device);
+  node.drop();
   if (gradient && isGradEnabled() && inputs.some((t) => t.requiresGrad)) {
     out.edge = edgeOf(name, inputs, gradient);
   }

@@ -368,9 +368,9 @@ export function logicalNot(x: Tensor): Tensor {
  */
 export function softplus(x: Tensor): Tensor {
   const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
-  const node = noGrad(() => {
+  const value = noGrad(() => {
     const detached = input.detach();
-    return detached.abs().neg().exp().log1p().add(detached.relu()).node;
+    return detached.abs().neg().exp().log1p().add(detached.relu());
   });
-  return result("softplus", [input], node, (g) => [g.mul(input.sigmoid())]);
+  return result("softplus", [input], value, (g) => [g.mul(input.sigmoid())]);
 }

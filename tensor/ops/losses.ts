@@ -85,7 +85,7 @@ function perSample(scores: Tensor, labels: Tensor, smoothing: number, classes: n
     const losses = smoothing === 0 ? hard : hard.mul(1 - smoothing).add(soft());
     return { losses, exponentials, sums };
   });
-  return result("crossEntropy", [scores], losses.node, (g) => {
+  return result("crossEntropy", [scores], losses, (g) => {
     const hit = labels.unsqueeze(1).eq(scores.indexLike([classes])).cast(scores.dtype);
     const target = smoothing === 0 ? hit : hit.mul(1 - smoothing).add(smoothing / classes);
     // A gradient that is differentiated again needs to know how it depends on the scores.
