@@ -176,15 +176,16 @@ export function softmax(x: Tensor, axis = -1): Tensor {
   requireFloat("softmax", x);
   const at = x.ndim === 0 ? [] : [normalizeAxis("softmax", axis, x.shape)];
   const input = widened(x);
-  const node = noGrad(() => {
+  if (input.size === 0) return input;
+  const value = noGrad(() => {
     const detached = input.detach();
     const e = detached.sub(detached.max(at, { keepDims: true })).exp();
-    return e.div(e.sum(at, { keepDims: true })).node;
+    return e.div(e.sum(at, { keepDims: true }));
   });
   return result(
     "softmax",
     [input],
-    node,
+    value,
     (g, y) => [y.mul(g.sub(g.mul(y).sum(at, { keepDims: true })))],
   );
 }
@@ -194,12 +195,13 @@ export function logSoftmax(x: Tensor, axis = -1): Tensor {
   requireFloat("logSoftmax", x);
   const at = x.ndim === 0 ? [] : [normalizeAxis("logSoftmax", axis, x.shape)];
   const input = widened(x);
-  const node = noGrad(() => {
+  if (input.size === 0) return input;
+  const value = noGrad(() => {
     const detached = input.detach();
     const shifted = detached.sub(detached.max(at, { keepDims: true }));
-    return shifted.sub(shifted.exp().sum(at, { keepDims: true }).log()).node;
+    return shifted.sub(shifted.exp().sum(at, { keepDims: true }).log());
   });
-  return result("logSoftmax", [input], node, (g, y) => [
+  return result("logSoftmax", [input], value, (g, y) => [
     g.sub(y.exp().mul(g.sum(at, { keepDims: true }))),
   ]);
 }

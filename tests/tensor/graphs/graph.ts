@@ -1,0 +1,129 @@
+/** Random graphs: how they are made, and what their values and gradients are in each way to compute. */
+import fc from "fast-check";
+import type { Backend } from "../../../backend/backend.ts";
+import type { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
+import { dtypes } from "../../../backend/graph/dtype.ts";
+import { realize, withBlock } from "../../../backend/realize.ts";
+import { grad, manualSeed, type Node, Tensor } from "../../../mod.ts";
+import { begin, operations } from "./operations.ts";
+
+/** One step of a graph: which tensors that are there already it takes, counted from the last. */
+export interface Step {
+  readonly op: string;
+  readonly of: readonly [number, number];
+  readonly numbers: readonly [number, number, number];
+}
+
+/** A graph on paper. */
+export interface Graph {
+  readonly shapes: readonly (readonly number[])[];
+  readonly dtype: "float64" | "float32";
+  readonly steps: readonly Step[];
+  /** First derivatives, or derivatives of their squares. */
+  readonly derivatives: 1 | 2;
+}
+
+const shape = fc.array(fc.constantFrom(1, 2, 3, 4, 5, 5, 0), { maxLength: 3 });
+const number = fc.integer({ min: 0, max: 99 });
+const step: fc.Arbitrary<Step> = fc.record({
+  op: fc.constantFrom(...Object.keys(operations)),
+  of: fc.tuple(fc.nat({ max: 5 }), fc.nat({ max: 5 })),
+  numbers: fc.tuple(number, number, number),
+});
+
+/** Graphs of up to `size` steps. */
+export function graphs(size: number): fc.Arbitrary<Graph> {
+  return fc.record({
+    shapes: fc.array(shape, { minLength: 1, maxLength: 3 }),
+    dtype: fc.constantFrom("float64", "float64", "float64", "float32"),
+    steps: fc.array(step, { minLength: 1, maxLength: size, size: "max" }),
+    derivatives: fc.constantFrom(1, 1, 1, 2),
+  });
+}
+
+function leafOf(shape: readonly number[], k: number, dtype: Graph["dtype"]): Tensor {
+  const size = shape.reduce((a, b) => a * b, 1);
+  // Multiples of 1/32: sums and products of few of them are exact.
+  const values = Float64Array.from({ length: size }, (_, i) => ((i * 37 + k * 11) % 97 - 48) / 32);
+  const leaf = Tensor.fromHost(values, { shape }).cast(dtype).realize();
+  leaf.requiresGrad = true;
+  return leaf;
+}
+
+/** What can be looked at: the last values, the loss, and the gradients of the leaves. */
+export function build(graph: Graph): Tensor[] {
+  manualSeed(17);
+  begin();
+  const leaves = graph.shapes.map((shape, k) => leafOf(shape, k, graph.dtype));
+  const values = [...leaves];
+  for (const { op, of: [i, j], numbers } of graph.steps) {
+    const at = (back: number): Tensor => values[values.length - 1 - back % values.length]!;
+    values.push(operations[op]!(at(i), at(j), numbers));
+  }
+  const made = values.slice(leaves.length);
+  const loss = made.map((t) => t.cast("float64").sin().sum()).reduce((a, b) => a.add(b));
+  if (!loss.requiresGrad) return [...made, loss];
+  if (graph.derivatives === 1) {
+    loss.backward();
+    return [...made, loss, ...leaves.flatMap((leaf) => leaf.grad ? [leaf.grad] : [])];
+  }
+  const first = grad([loss], leaves, { createGraph: true });
+  const squares = first.map((g) => g.cast("float64").square().sum()).reduce((a, b) => a.add(b));
+  return [...made, loss, ...first, ...(squares.requiresGrad ? grad([squares], leaves) : [])];
+}
+
+/** The numbers of a tensor. */
+export type Numbers = readonly number[];
+
+function read(backend: Backend, tensor: Tensor): Numbers {
+  if (tensor.size === 0) return [];
+  const { view, bytes } = dtypes[tensor.dtype];
+  const raw = new Uint8Array(tensor.size * bytes);
+  withBlock(backend, tensor.node, (block) => backend.readSync(block, raw));
+  return [...view(raw.buffer, 0, tensor.size) as Iterable<number | bigint>].map(Number);
+}
+
+/** Computed in one schedule. */
+export function together(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
+  realize(backend, tensors.map((t) => t.node));
+  return tensors.map((t) => read(backend, t));
+}
+
+/** Each value computed when it is read, which forgets what is on the way. */
+export function oneByOne(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
+  return tensors.map((t) => read(backend, t));
+}
+
+/** Every operation computed by itself, as NETCL_EAGER does: nothing is fused. */
+export function apart(backend: CPUBackend, tensors: readonly Tensor[]): Numbers[] {
+  for (const node of nodesBelow(tensors)) {
+    if (!node.storage && node.op.kind !== "data") realize(backend, [node]);
+  }
+  return tensors.map((t) => read(backend, t));
+}
+
+function nodesBelow(tensors: readonly Tensor[]): Node[] {
+  const seen = new Set(tensors.map((t) => t.node));
+  for (const node of seen) for (const input of node.inputs) seen.add(input);
+  return [...seen].sort((a, b) => a.id - b.id);
+}
+
+/** The first number that differs by more than rounding explains, or null. */
+export function difference(
+  found: readonly Numbers[],
+  wanted: readonly Numbers[],
+  graph: Graph,
+): string | null {
+  const single = graph.dtype === "float32" || graph.steps.some(({ op }) => op === "single");
+  const tolerance = single ? 1e-3 : 1e-8;
+  for (const [k, numbers] of wanted.entries()) {
+    const scale = Math.max(1, ...numbers.map(Math.abs).filter(Number.isFinite));
+    for (const [i, number] of numbers.entries()) {
+      const other = found[k]![i]!;
+      if (Object.is(other, number) || Math.abs(other - number) <= tolerance * scale) continue;
+      if (other === number) continue;
+      return `tensor ${k} of ${wanted.length} is ${other} instead of ${number} at ${i}`;
+    }
+  }
+  return null;
+}

@@ -1,0 +1,89 @@
+/**
+ * Random graphs have the same values and gradients however they are computed: fused in one schedule,
+ * read one by one, each operation by itself, on either backend, by the plain evaluator.
+ *
+ * NETCL_GRAPH_SECONDS=60 tries new graphs for so long; otherwise the same few are tried every time.
+ */
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { backendOf } from "../../backend/engine.ts";
+import { manager, withDevice } from "../../mod.ts";
+import { reference } from "../backend/cpu/engines.ts";
+import { ignoreOn } from "../opencl.ts";
+import {
+  apart,
+  build,
+  difference,
+  type Graph,
+  graphs,
+  type Numbers,
+  oneByOne,
+  together,
+} from "./graphs/graph.ts";
+
+const seconds = Number(Deno.env.get("NETCL_GRAPH_SECONDS") ?? 0);
+
+function check(size: number, runs: number, property: (graph: Graph) => void): void {
+  const limits = seconds > 0
+    ? { numRuns: 1e9, interruptAfterTimeLimit: seconds * 1000, endOnFailure: false }
+    : { numRuns: runs, seed: 20 };
+  fc.assert(fc.property(graphs(size), property), limits);
+}
+
+/** The plain evaluator, one operation at a time: nothing between the graph and its meaning. */
+function meaning(graph: Graph): Numbers[] {
+  return withDevice("cpu", () => apart(reference, build(graph)));
+}
+
+function assertMeans(
+  graph: Graph,
+  way: string,
+  compute: () => Numbers[],
+  wanted: readonly Numbers[],
+): void {
+  const text = difference(compute(), wanted, graph);
+  assert(text === null, `${way}: ${text}`);
+}
+
+Deno.test("random graphs mean the same fused, one by one and apart (cpu)", () => {
+  const cpu = backendOf(manager.default("cpu"));
+  check(8, 250, (graph) => {
+    const wanted = meaning(graph);
+    withDevice("cpu", () => {
+      assertMeans(graph, "fused by the reference", () => together(reference, build(graph)), wanted);
+      assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
+      assertMeans(graph, "one by one", () => oneByOne(cpu, build(graph)), wanted);
+    });
+  });
+});
+
+Deno.test("long random graphs mean the same (cpu)", () => {
+  const cpu = backendOf(manager.default("cpu"));
+  check(40, 30, (graph) => {
+    const wanted = meaning(graph);
+    withDevice("cpu", () => {
+      assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
+    });
+  });
+});
+
+Deno.test({
+  name: "random graphs mean the same (cl)",
+  ignore: ignoreOn("cl"),
+  fn: () => {
+    const cl = backendOf(manager.default("cl"));
+    check(6, 8, (graph) => {
+      const wanted = meaning(graph);
+      withDevice("cl", () => {
+        assertMeans(graph, "fused", () => together(cl, build(graph)), wanted);
+      });
+    });
+  },
+});
+
+Deno.test("each step is taken", () => {
+  const seen = new Set(
+    fc.sample(graphs(8), { numRuns: 300, seed: 20 }).flatMap((g) => g.steps.map(({ op }) => op)),
+  );
+  assertEquals(seen.size > 75, true, `${seen.size} kinds of steps`);
+});
