@@ -33,6 +33,7 @@ import { type GemmHost, gemmRunner } from "./gemm_runner.ts";
 import { referenceRunner } from "./reference.ts";
 import { arraysOf, outputTypes, type Runner } from "./runner.ts";
 import * as scalar from "./scalar.ts";
+import { contractionRunner } from "./wasm/contraction.ts";
 import { loopRunner } from "./wasm/loop_runner.ts";
 import { WasmSource } from "./wasm/memory.ts";
 
@@ -133,7 +134,14 @@ export class CPUBackend implements Backend {
       return referenceRunner(kernel, (value, size, op) => this.#checkedIndex(value, size, op));
     }
     if (kernel.kind === "special") return this.#script(kernel);
-    return gemm && gemmRunner(kernel, gemm, this.#host) || this.#loop(kernel);
+    return gemm && gemmRunner(kernel, gemm, this.#host) || this.#contraction(kernel) ||
+      this.#loop(kernel);
+  }
+
+  #contraction(kernel: LoopKernel): Runner | null {
+    const { wasm } = this.engine;
+    const otherwise = (): Runner => this.#script(kernel);
+    return wasm && contractionRunner(kernel, wasm, this.#host, otherwise);
   }
 
   #loop(kernel: LoopKernel): Runner {

@@ -2,7 +2,6 @@
 import { readEnvironment } from "../../ffi/environment.ts";
 import { systemBLAS } from "./blas.ts";
 import type { Gemm } from "./gemm.ts";
-import { wasmGemm } from "./wasm_gemm.ts";
 import { type WasmRuntime, wasmRuntime } from "./wasm/runtime.ts";
 
 /** How the built-in backend computes. */
@@ -33,9 +32,12 @@ export const scriptEngine: Engine = {
   wasm: null,
 };
 
-/** Generated JavaScript, and something faster for large matrices. */
-export function engineWith(gemm: Gemm): Engine {
-  return { name: gemm.name, isReference: false, gemm, wasm: wasmRuntime() };
+/** WebAssembly where it is to be had, else generated JavaScript; and something for large matrices. */
+export function engineWith(gemm: Gemm | null): Engine {
+  const wasm = wasmRuntime();
+  const names = [gemm?.name, wasm ? "WebAssembly SIMD" : gemm ? undefined : "JavaScript"];
+  const name = names.filter((part) => part !== undefined).join(", ");
+  return { name, isReference: false, gemm, wasm };
 }
 
 /**
@@ -49,7 +51,7 @@ export function chooseEngine(): Engine {
   if (wanted !== "fast" && wanted !== "wasm") {
     throw new RangeError(`NETCL_CPU is "${wanted}": write "fast", "wasm" or "reference"`);
   }
-  return engineWith((wanted === "fast" ? systemBLAS() : null) ?? wasmGemm());
+  return engineWith(wanted === "fast" ? systemBLAS() : null);
 }
 
 /** The name of that engine, for descriptions of the device. */

@@ -126,13 +126,14 @@ function moving(batch: readonly number[], load: Load): number[] {
   return batch.filter((s) => coefficient(load.form, s) !== 0);
 }
 
-function rowMajor(kernel: LoopKernel, symbols: readonly number[]): Form {
+/** The form of a row-major array over `symbols`. */
+export function rowMajor(kernel: LoopKernel, symbols: readonly number[]): Form {
   const sizes = symbols.map((s) => kernel.sizes[s]!);
   return linearize(symbols.map(symbol), stridesOf(sizes));
 }
 
 /** A kernel that copies an operand into a row-major array over `symbols`. */
-function pack(
+export function pack(
   kernel: LoopKernel,
   load: Load,
   symbols: readonly number[],
@@ -158,7 +159,7 @@ function pack(
 }
 
 /** What follows the contraction, reading the product from an input of its own. */
-function epilogueOf(
+export function epilogueOf(
   kernel: LoopKernel,
   dtype: GemmType,
   form: Form,

@@ -332,15 +332,19 @@ export const i32 = {
   add: 0x6a,
   sub: 0x6b,
   mul: 0x6c,
+  divU: 0x6e,
+  remU: 0x70,
   and: 0x71,
   or: 0x72,
   shl: 0x74,
+  shrU: 0x76,
 } as const;
 
 /** Opcodes of vectors in memory, and of all their bits. */
 export const v128 = {
   load: 0,
   loadSplat: 9,
+  load64Splat: 10,
   store: 11,
   not: 77,
   and: 78,

@@ -3,7 +3,7 @@
  * most of what is read and written lies side by side. Where it is a reduction's own index, each lane
  * sums a part and the parts are joined; where it is not, each lane is a result of its own.
  */
-import { coefficient, type Form, rangeOf } from "../../graph/affine.ts";
+import { coefficient, type Form, formKey, rangeOf } from "../../graph/affine.ts";
 import { type DType, dtypes } from "../../graph/dtype.ts";
 import { accumulatorType, Emitter, type Parameter, usesInner } from "../../graph/emit.ts";
 import type { Expr, Guard, Load, LoopKernel } from "../../graph/kernel.ts";
@@ -54,15 +54,28 @@ interface Pointer {
   readonly bytes: ElementBytes;
 }
 
+/** The places along the lanes that are inside all guards: `first`, and how many from there on. */
+interface Interval {
+  readonly first: Local;
+  readonly count: Local;
+  /** The places where a vector may end that has some of them. */
+  readonly reach: Local;
+}
+
 /** What is known inside a loop. */
 class Scope {
   readonly #values = new Map<string, Local>();
+  readonly intervals = new Map<string, Interval>();
   readonly pointers = new Map<string, Pointer>();
 
   constructor(readonly parent: Scope | null, readonly strip: Strip) {}
 
   value(key: string): Local | undefined {
     return this.#values.get(key) ?? this.parent?.value(key);
+  }
+
+  interval(key: string): Interval | undefined {
+    return this.intervals.get(key) ?? this.parent?.interval(key);
   }
 
   setValue(key: string, local: Local): void {
@@ -202,10 +215,20 @@ class LoopWriter {
   }
 
   /** The loop over lanes: many vectors at a time, then one, then element by element. */
-  #laneLoop(scope: Scope, accesses: readonly Access[], unroll: number, body: Body): void {
+  #laneLoop(
+    scope: Scope,
+    ids: readonly number[],
+    accesses: readonly Access[],
+    unroll: number,
+    body: Body,
+  ): void {
     const { start, end } = this.#range(this.#along);
     const index = this.#newIndex(this.#along, start);
     const pointers = this.#pointersFor(accesses, this.#along);
+    for (const guards of this.#guardsOf(ids)) {
+      const interval = this.#intervalOf(guards);
+      if (interval) scope.intervals.set(guardsKey(guards), interval);
+    }
     const strips: Strip[] = [{ vectors: 1, lanes: LANES }, { vectors: 1, lanes: 1 }];
     if (unroll > 1) strips.unshift({ vectors: unroll, lanes: LANES });
     for (const strip of strips) {
@@ -288,9 +311,44 @@ class LoopWriter {
 
   // ---- guards
 
-  /** 1 where one lane is inside all guards. */
-  #inside(guards: readonly Guard[], element: number): Local {
+  #guardsOf(ids: readonly number[]): (readonly Guard[])[] {
+    return ids.flatMap((id) => {
+      const e = this.#kernel.exprs[id]!;
+      if (!this.#varies[id]) return [];
+      if (e.op === "inside") return [e.guards];
+      return e.op === "load" ? [this.#kernel.loads[e.load]!.guards] : [];
+    }).filter((guards) => guards.some((g) => coefficient(g.form, this.#along) !== 0));
+  }
+
+  /** Computed once before the loop over lanes; null where a guard does not step with it. */
+  #intervalOf(guards: readonly Guard[]): Interval | null {
     const f = this.#f;
+    const moving = guards.filter((g) => coefficient(g.form, this.#along) !== 0);
+    if (moving.some((g) => coefficient(g.form, this.#along) !== 1)) return null;
+    const bounds = moving.map(({ form, size }) => {
+      const terms = form.terms.filter(([s]) => s !== this.#along);
+      const first = f.i(i32.sub, f.integer(0), this.#form({ ...form, terms }));
+      return { first, end: f.i(i32.add, first, this.#number(size)) };
+    });
+    const larger = (a: Local, b: Local): Local => f.choose(f.i(i32.ltS, a, b), b, a);
+    const first = bounds.map((b) => b.first).reduce(larger);
+    const end = bounds.map((b) => b.end).reduce((a, b) => f.choose(f.i(i32.ltS, a, b), a, b));
+    const count = larger(f.i(i32.sub, end, first), f.integer(0));
+    const fixed = guards.filter((g) => !moving.includes(g));
+    const inside = fixed.length === 0 ? null : this.#inside(fixed, 0, null);
+    const found = inside === null ? count : f.choose(inside, count, f.integer(0));
+    const longer = f.iWith(i32.add, found, LANES - 1);
+    return { first, count: found, reach: f.choose(found, longer, found) };
+  }
+
+  /** 1 where one lane is inside all guards. */
+  #inside(guards: readonly Guard[], element: number, scope: Scope | null): Local {
+    const f = this.#f;
+    const interval = scope?.interval(guardsKey(guards));
+    if (interval) {
+      const place = f.iWith(i32.add, this.#index(this.#along), element);
+      return f.i(i32.ltU, f.i(i32.sub, place, interval.first), interval.count);
+    }
     const tests = guards.map(({ form, size }) => {
       let value = this.#form(form);
       const c = coefficient(form, this.#along);
@@ -304,11 +362,18 @@ class LoopWriter {
   }
 
   /** The mask of the lanes that are inside all guards. */
-  #insideMask(guards: readonly Guard[], vector: number): Local {
+  #insideMask(guards: readonly Guard[], vector: number, scope: Scope): Local {
     const f = this.#f;
+    const interval = scope.interval(guardsKey(guards));
+    if (interval) {
+      const first = f.i(i32.sub, this.#index(this.#along), interval.first);
+      const steps = f.lanes([0, 1, 2, 3].map((lane) => vector * LANES + lane));
+      const places = f.v(i32x4.add, f.v(i32x4.splat, first), steps);
+      return f.v(i32x4.ltU, places, f.v(i32x4.splat, interval.count));
+    }
     const masks = guards.map((guard) => {
       if (coefficient(guard.form, this.#along) === 0) {
-        const inside = this.#inside([guard], 0);
+        const inside = this.#inside([guard], 0, null);
         return f.v(i32x4.splat, f.i(i32.sub, f.integer(0), inside));
       }
       const value = this.#formVector(guard.form, vector);
@@ -350,42 +415,43 @@ class LoopWriter {
     const c = coefficient(load.form, this.#along);
     const varying = guards.some((g) => coefficient(g.form, this.#along) !== 0);
     if (!varying) {
-      const inside = guards.length === 0 ? null : this.#inside(guards, 0);
+      const inside = guards.length === 0 ? null : this.#inside(guards, 0, scope);
       if (c === 0) {
         return this.#lanes.loadAll(dtype, access.bytes, this.#safe(place, access, inside));
       }
       // Nothing may be read around a place that does not exist.
       if (inside === null) return this.#loadStrip(load, access, place, strip, vector);
-      return this.#loadGuarded(
-        access,
-        dtype,
+      return this.#either(
         inside,
         () => this.#loadStrip(load, access, place, strip, vector),
+        () => this.#f.splat(0),
       );
     }
-    const places = this.#places(place, access, strip, vector);
-    const each = (): Local =>
-      this.#lanes.loadEach(
-        dtype,
-        access.bytes,
-        places.map((p, lane) => this.#safe(p, access, this.#inside(guards, vector * LANES + lane))),
-      );
-    if (c !== 1 || strip.lanes === 1) return each();
-    // Guards hold on an interval: what is between two lanes inside is inside.
-    const whole = this.#f.i(
-      i32.and,
-      this.#inside(guards, vector * LANES),
-      this.#inside(guards, vector * LANES + LANES - 1),
+    const interval = scope.interval(guardsKey(guards));
+    if (interval && c === 1 && strip.lanes === LANES) {
+      return this.#loadWithin(load, access, place, scope, vector, interval);
+    }
+    const places = this.#places(place, access, strip, vector).map((p, lane) =>
+      this.#safe(p, access, this.#inside(guards, vector * LANES + lane, scope))
     );
-    return this.#either(
-      whole,
-      () => this.#loadStrip(load, access, place, strip, vector),
-      each,
-    );
+    return this.#lanes.loadEach(dtype, access.bytes, places);
   }
 
-  #loadGuarded(_: Access, __: DType, inside: Local, load: () => Local): Local {
-    return this.#either(inside, load, () => this.#f.splat(0));
+  /** A vector of which some elements may not exist: those are 0. Memory goes on around buffers. */
+  #loadWithin(
+    load: Load,
+    access: Access,
+    place: Local,
+    scope: Scope,
+    vector: number,
+    { first, reach }: Interval,
+  ): Local {
+    const f = this.#f;
+    const last = f.iWith(i32.add, this.#index(this.#along), vector * LANES + LANES - 1);
+    return this.#either(f.i(i32.ltU, f.i(i32.sub, last, first), reach), () => {
+      const found = this.#loadStrip(load, access, place, scope.strip, vector);
+      return f.v(v128.and, found, this.#insideMask(load.guards, vector, scope));
+    }, () => f.splat(0));
   }
 
   #either(condition: Local, then: () => Local, otherwise: () => Local): Local {
@@ -458,7 +524,7 @@ class LoopWriter {
         return kindOf(e.dtype) === "float" ? this.#f.v(f32x4.convert, value) : value;
       }
       case "inside":
-        return this.#insideMask(e.guards, vector);
+        return this.#insideMask(e.guards, vector, scope);
       case "primitive": {
         const dtype = this.#kernel.exprs[e.args.at(-1)!]!.dtype;
         const args = e.args.map((a) => this.#operand(a, scope, vector));
@@ -519,7 +585,7 @@ class LoopWriter {
       ...outputs.flatMap((_, o) => usesInner(this.#kernel, o) ? [] : [this.#outputAccess(o)]),
     ];
     const unroll = hasReductions ? Math.min(4, this.#unrollOf(all.inner)) : this.#unrollOf(all.row);
-    this.#laneLoop(scope, accesses, unroll, (inside) => this.#stages(inside));
+    this.#laneLoop(scope, rowIds, accesses, unroll, (inside) => this.#stages(inside));
   }
 
   #isComputed(id: number): boolean {
@@ -602,7 +668,7 @@ class LoopWriter {
         const outside = new Scope(scope, ROW);
         this.#declare(ids.filter((id) => !this.#varies[id]), outside);
         const moving = accesses.filter(({ form }) => coefficient(form, this.#along) !== 0);
-        this.#laneLoop(outside, moving, this.#unrollOf(ids), (inside) => {
+        this.#laneLoop(outside, ids, moving, this.#unrollOf(ids), (inside) => {
           this.#declare(ids.filter((id) => this.#varies[id]), inside);
           body(inside);
         });
@@ -627,6 +693,10 @@ class LoopWriter {
 }
 
 type Body = (inside: Scope) => void;
+
+function guardsKey(guards: readonly Guard[]): string {
+  return guards.map(({ form, size }) => `${formKey(form)}<${size}`).join();
+}
 
 /** Something that is read or written at a form. */
 interface Access {

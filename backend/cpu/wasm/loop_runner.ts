@@ -1,8 +1,8 @@
 /** Runs loop kernels in WebAssembly. */
 import type { LoopKernel } from "../../graph/kernel.ts";
-import type { HostBlock, Runner } from "../runner.ts";
+import type { Runner } from "../runner.ts";
 import { type GeneratedLoop, generateLoop } from "./loop.ts";
-import { WasmBuffer } from "./memory.ts";
+import { addressOf } from "./memory.ts";
 import type { WasmRuntime } from "./runtime.ts";
 
 /**
@@ -34,12 +34,6 @@ export function loopRunner(
       runtime.run(compiled, range, grain, cost);
     },
   };
-}
-
-/** Where a block lies in WebAssembly's memory; null: elsewhere. */
-export function addressOf(block: HostBlock): number | null {
-  const { base } = block;
-  return base instanceof WasmBuffer ? base.address + block.offset : block.nbytes === 0 ? 0 : null;
 }
 
 function wordsOf({ parameters }: GeneratedLoop): Int32Array {

@@ -3,6 +3,7 @@
  * shared, so it can grow while views of it stay valid. It never shrinks; what is freed is used again.
  */
 import { HostBuffer, HostSource } from "../../../memory/mod.ts";
+import type { HostBlock } from "../runner.ts";
 
 const PAGE_BYTES = 65536;
 /** All that 32-bit addresses reach; less where the system does not let so much be reserved. */
@@ -17,6 +18,12 @@ export class WasmBuffer extends HostBuffer {
     super(bytes);
     this.address = bytes.byteOffset;
   }
+}
+
+/** Where a block lies in WebAssembly's memory; null: elsewhere. */
+export function addressOf(block: HostBlock): number | null {
+  const { base } = block;
+  return base instanceof WasmBuffer ? base.address + block.offset : block.nbytes === 0 ? 0 : null;
 }
 
 /** A range of whole pages that nobody uses. */
@@ -53,9 +60,10 @@ export class WasmMemory {
     return address;
   }
 
+  /** The last page is never given out: a vector may begin in a buffer and end behind it. */
   #grow(size: number): number | null {
     try {
-      return this.memory.grow(size / PAGE_BYTES) * PAGE_BYTES;
+      return (this.memory.grow(size / PAGE_BYTES) - 1) * PAGE_BYTES;
     } catch (error) {
       if (error instanceof RangeError) return null;
       throw error;

@@ -10,7 +10,6 @@ import {
   scriptEngine,
 } from "../../../backend/cpu/engine.ts";
 import type { Gemm, Matrix } from "../../../backend/cpu/gemm.ts";
-import { wasmGemm } from "../../../backend/cpu/wasm_gemm.ts";
 import { DeviceHandle } from "../../../backend/device_handle.ts";
 import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dtype.ts";
 import type { Tensor } from "../../../mod.ts";
@@ -30,7 +29,7 @@ const blas = systemBLAS();
 export const blasBackend = blas && backendWith(engineWith(blas));
 
 /** Generated WebAssembly. */
-export const wasmBackend = backendWith(engineWith(wasmGemm()));
+export const wasmBackend = backendWith(engineWith(null));
 
 /** Products by plain loops, however small: they show that the matrices were found where they are. */
 const loops: Gemm = {

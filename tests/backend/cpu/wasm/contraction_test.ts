@@ -1,0 +1,80 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { type DType, Tensor, withDevice } from "../../../../mod.ts";
+import { schedule } from "../../../../backend/graph/schedule.ts";
+import { assertAgree, compute, wasmBackend } from "../engines.ts";
+
+/** Small whole numbers, so that every sum is exact. */
+function filled(shape: readonly number[], seed = 0, dtype: DType = "float32"): Tensor {
+  const size = shape.reduce((a, b) => a * b, 1);
+  const values = Float64Array.from({ length: size }, (_, k) => ((k + seed) * 7919 % 7) - 3);
+  return Tensor.fromHost(values, { shape }).cast(dtype).realize();
+}
+
+function assertProduct(m: number, n: number, k: number, left = false, right = false): void {
+  const a = left ? filled([k, m], 1).transpose() : filled([m, k], 1);
+  const b = right ? filled([n, k], 2).transpose() : filled([k, n], 2);
+  const [x, y] = [a, b].map((t) => t.toHostSync()) as [Float32Array, Float32Array];
+  const wanted = new Float32Array(m * n);
+  for (let i = 0; i < m; i++) {
+    for (let j = 0; j < n; j++) {
+      let sum = 0;
+      for (let l = 0; l < k; l++) sum += x[i * k + l]! * y[l * n + j]!;
+      wanted[i * n + j] = sum;
+    }
+  }
+  const found = compute(wasmBackend, a.matmul(b)) as number[];
+  assertEquals(
+    found.findIndex((value, k) => value !== wanted[k]),
+    -1,
+    `${m} x ${k} by ${k} x ${n}`,
+  );
+}
+
+Deno.test("products larger than a block are the sums of their blocks", () => {
+  withDevice("cpu", () => {
+    assertProduct(101, 9, 1030);
+    assertProduct(5, 521, 40, true, true);
+    assertProduct(97, 264, 520);
+    assertProduct(1, 300, 700, false, true);
+    assertProduct(130, 6, 515, true);
+  });
+});
+
+Deno.test("every rest of a tile is computed, and nothing around it is written", () => {
+  withDevice("cpu", () => {
+    for (let rest = 0; rest < 6; rest++) {
+      for (const n of [8, 13, 16]) {
+        assertProduct(12 + rest, n, 11);
+        assertProduct(6 + rest, n, 12, true, true);
+      }
+    }
+  });
+});
+
+Deno.test("batches, some of them broadcast, are products of their own", () => {
+  withDevice("cpu", () => {
+    assertAgree(() => filled([3, 2, 13, 9]).matmul(filled([3, 2, 9, 17], 3)));
+    assertAgree(() => filled([3, 2, 13, 9]).matmul(filled([2, 9, 17], 3)));
+    assertAgree(() => filled([3, 1, 13, 9]).matmul(filled([1, 4, 17, 9], 3).transpose()));
+  });
+});
+
+Deno.test("windows of images are read where they are", () => {
+  withDevice("cpu", () => {
+    const image = filled([3, 8, 13, 12]), weight = filled([16, 8, 3, 3], 5);
+    const convolved = () => image.conv2d(weight, { padding: 1, stride: 2 }).relu();
+    assertAgree(convolved);
+    const kernels = schedule([convolved().node]).kernels.map(({ kernel }) => kernel);
+    const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
+    assertStringIncludes(source, "WebAssembly SIMD: 3 times 42 x 72 by 72 x 16, float32");
+    assertAgree(() => image.conv2d(filled([6, 4, 2, 3], 1), { groups: 2, dilation: 2 }));
+  });
+});
+
+Deno.test("half floats are multiplied as floats", () => {
+  withDevice("cpu", () => {
+    for (const dtype of ["float16", "bfloat16"] as const) {
+      assertAgree(() => filled([20, 30], 1, dtype).matmul(filled([30, 17], 2, dtype)).add(1));
+    }
+  });
+});
