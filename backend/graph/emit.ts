@@ -195,13 +195,17 @@ export class Emitter {
     }
   }
 
-  /** The expressions that the given ones need, in order, split by level. */
-  needs(ids: readonly number[]): { row: number[]; inner: number[] } {
+  /** The expressions that the given ones need, in order, split by level; `known` need nothing. */
+  needs(
+    ids: readonly number[],
+    known: ReadonlySet<number> = new Set(),
+  ): { row: number[]; inner: number[] } {
     const seen = new Set<number>();
     const stack = [...ids];
     for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
       if (seen.has(id)) continue;
       seen.add(id);
+      if (known.has(id)) continue;
       stack.push(...operands(this.kernel, this.kernel.exprs[id]!));
     }
     const sorted = [...seen].sort((a, b) => a - b);

@@ -13,8 +13,9 @@ import {
 } from "../graph/emit.ts";
 import { extent, type LoopKernel } from "../graph/kernel.ts";
 import { emitContraction, emitGeneralContraction } from "./contraction.ts";
-import { canVectorize, emitVectorMap, emitVectorRows, worthVectors } from "./vector.ts";
+import { emitVectorKernel } from "./vector_loops.ts";
 import { combineText, openclDialect, prefersText } from "./dialect.ts";
+import { decompose } from "./indices.ts";
 
 /** A kernel's text and how it is launched. */
 export interface Generated {
@@ -45,21 +46,8 @@ export function generate(kernel: LoopKernel, target: Target): Generated {
   const emitter = new Emitter(kernel, dialect);
   if (kernel.contraction) return contraction(emitter, dialect, target);
   if (target.isGpu && reducesInGroups(kernel)) return group(emitter, dialect);
-  const lastOuter = kernel.outer[kernel.outer.length - 1],
-    lastInner = kernel.inner[kernel.inner.length - 1];
-  if (!target.isGpu && lastInner !== undefined && canVectorize(kernel, lastInner)) {
-    const range = ndRange(emitter, target, [1]);
-    emitVectorRows(emitter, dialect);
-    return finish(emitter, range);
-  }
-  const isMap = kernel.inner.length === 0 && kernel.reductions.length === 0;
-  const wide = !target.isGpu && isMap && lastOuter !== undefined && worthVectors(kernel) &&
-    canVectorize(kernel, lastOuter);
-  if (wide) {
-    const range = ndRange(emitter, target, [64], 16);
-    emitVectorMap(emitter, lastOuter);
-    return finish(emitter, range);
-  }
+  const vectors = target.isGpu ? null : emitVectorKernel(emitter, dialect);
+  if (vectors) return finish(emitter, vectors);
   const range = ndRange(emitter, target, localSize(kernel, target));
   emitRow(emitter, dialect);
   return finish(emitter, range);
@@ -71,20 +59,19 @@ export interface Range {
   readonly local: readonly number[];
 }
 
-/** Maps the outer loops to work-items, the last one to neighbours; `lanes` of it make one item. */
-function ndRange(emitter: Emitter, target: Target, local: readonly number[], lanes = 1): Range {
+/** Maps the outer loops to work-items, the last one to neighbours. */
+function ndRange(emitter: Emitter, target: Target, local: readonly number[]): Range {
   const { outer, sizes } = emitter.kernel;
   if (outer.length === 0) return { global: [1], local: [1] };
   // A GPU's second and third dimensions are too short for any shape: everything goes on the first.
   const flat = outer.length === 1 || target.isGpu;
   const lead = flat ? outer : outer.slice(0, -1);
-  const scaled = lanes === 1 ? "" : ` * ${lanes}`;
   if (!flat) {
     const last = outer[outer.length - 1]!;
-    emitter.line(`const int i${last} = get_global_id(0)${scaled};`);
+    emitter.line(`const int i${last} = get_global_id(0);`);
   }
   const total = extent(emitter.kernel, lead);
-  decompose(emitter, lead, flat ? `get_global_id(0)${scaled}` : "get_global_id(1)");
+  decompose(emitter, lead, flat ? "get_global_id(0)" : "get_global_id(1)");
   const guards = flat ? [] : [outer[outer.length - 1]!];
   const tests = guards.map((s) => `i${s} >= ${emitter.size(s)}`);
   tests.push(
@@ -93,27 +80,9 @@ function ndRange(emitter: Emitter, target: Target, local: readonly number[], lan
       : `row >= ${emitter.index(total)}`,
   );
   emitter.line(`if (${tests.join(" || ")}) return;`);
-  const items = (n: number): number => Math.ceil(n / lanes);
-  const counts = flat ? [items(total)] : [items(sizes[outer[outer.length - 1]!]!), total];
+  const counts = flat ? [total] : [sizes[outer[outer.length - 1]!]!, total];
   const groups = counts.map((_, k) => local[k] ?? 1);
   return { global: counts.map((n, k) => Math.ceil(n / groups[k]!) * groups[k]!), local: groups };
-}
-
-/** Declares the index of each symbol from one number that counts them all. */
-function decompose(emitter: Emitter, symbols: readonly number[], text: string): void {
-  if (symbols.length === 1) {
-    emitter.line(`const int i${symbols[0]} = ${text};`);
-    return;
-  }
-  emitter.line(`const int row = ${text};`);
-  let rest = "row";
-  for (let k = symbols.length - 1; k > 0; k--) {
-    const s = symbols[k]!;
-    emitter.line(`const int i${s} = ${rest} % ${emitter.size(s)};`);
-    emitter.line(`const int q${s} = ${rest} / ${emitter.size(s)};`);
-    rest = `q${s}`;
-  }
-  emitter.line(`const int i${symbols[0]} = ${rest};`);
 }
 
 /** A handful of local sizes: CPU drivers compile a kernel anew for each. */

@@ -1,4 +1,5 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
+import { vectorMath } from "./vector_math.ts";
 
 const integer = (T: string): Record<string, string> => ({
   // A zero divisor gives 0: an integer trap would end the process on CPU devices.
@@ -33,21 +34,91 @@ const unsigned: Record<string, string> = {
     "inline uchar int_pow_uchar(uchar a, uchar b) { uchar r = 1; while (b > 0) { if (b & 1) r *= a; a *= a; b >>= 1; } return r; }",
 };
 
+/** Loads and stores of the first `n` lanes of a vector. */
+const part = (T: string): Record<string, string> => {
+  const lane = T === "uchar" || T === "int" ? "int" : T === "ushort" ? "ushort" : "float";
+  const read = T === "half" ? "vload_half(k, p)" : "p[k]";
+  const write = T === "half" ? "vstore_half(lanes[k], k, p)" : "p[k] = lanes[k]";
+  const stored = T === "uchar" ? "uchar" : lane;
+  return {
+    [`load_part_${T}`]: `inline ${lane}16 load_part_${T}(global const ${T}* p, int n) {
+  ${lane} lanes[16] = { 0 };
+  for (int k = 0; k < min(n, 16); ++k) lanes[k] = ${read};
+  return vload16(0, lanes);
+}`,
+    [`store_part_${T}`]: `inline void store_part_${T}(${stored}16 v, global ${T}* p, int n) {
+  ${stored} lanes[16];
+  vstore16(v, 0, lanes);
+  for (int k = 0; k < min(n, 16); ++k) ${write};
+}`,
+  };
+};
+
+/** One number from 16 lanes, by halves. */
+const fold = (name: string, T: string, join: (a: string, b: string) => string) => ({
+  [`fold_${name}_${T}`]: `inline ${T} fold_${name}_${T}(${T}16 v) {
+  const ${T}8 a = ${join("v.lo", "v.hi")};
+  const ${T}4 b = ${join("a.lo", "a.hi")};
+  const ${T}2 c = ${join("b.lo", "b.hi")};
+  const ${T}2 d = ${join("c", "c.yx")};
+  return d.x;
+}`,
+});
+const select = (operator: string) => (a: string, b: string) =>
+  `select(${b}, ${a}, (${a} ${operator} ${b}) | (${a} != ${a}))`;
+
 const helpers: Readonly<Record<string, string>> = {
   ...integer("int"),
   ...integer("long"),
   ...unsigned,
   ...floating("float"),
   ...floating("double"),
+  ...["float", "int"].reduce((all, T) => ({
+    ...all,
+    ...fold("sum", T, (a, b) => `${a} + ${b}`),
+    ...fold("prod", T, (a, b) => `${a} * ${b}`),
+    ...fold("max", T, select(">")),
+    ...fold("min", T, select("<")),
+  }), {}),
+  ...part("float"),
+  ...part("half"),
+  ...part("ushort"),
+  ...part("int"),
+  ...part("uchar"),
+  ...vectorMath,
+  // vstore16 goes out in three pieces (PoCL 3.1).
+  store_16: `inline void store_16(float16 v, global float* p) {
+  typedef float16 __attribute__((aligned(4))) unaligned;
+  *(global unaligned*)p = v;
+}`,
+  // Past the caches, which needs whole lines, and a compiler that knows how.
+  stream_16: `#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+inline void stream_16(float16 v, global float* p) {
+#if __has_builtin(__builtin_nontemporal_store)
+  if (((ulong)p & 63) == 0) __builtin_nontemporal_store(v, (global float16*)p);
+  else
+#endif
+    vstore16(v, 0, p);
+}`,
   lanes16:
     "inline int16 lanes16() { return (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }",
   sum_float16:
     "inline float sum_float16(float16 v) { float8 a = v.lo + v.hi; float4 b = a.lo + a.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
+  sum_float8:
+    "inline float sum_float8(float8 v) { float4 b = v.lo + v.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
+  sum_float4: "inline float sum_float4(float4 v) { float2 c = v.lo + v.hi; return c.x + c.y; }",
   // Round to nearest, ties to even; a NaN stays one.
   to_bfloat16: `inline ushort to_bfloat16(float v) {
   uint bits = as_uint(v);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (ushort)((bits >> 16) | 0x40u);
   return (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}`,
+  to_bfloat16_16: `inline ushort16 to_bfloat16_16(float16 v) {
+  const uint16 bits = as_uint16(v);
+  const uint16 nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return convert_ushort16(select(nearest, (bits >> 16) | 0x40u, as_uint16(v != v)));
 }`,
   from_bfloat16: "inline float from_bfloat16(ushort v) { return as_float((uint)v << 16); }",
   // Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, Parallel random numbers: as easy as
@@ -71,12 +142,16 @@ const helpers: Readonly<Record<string, string>> = {
 }`,
 };
 
-/** The helper functions that a source text names, and the pragma that doubles need. */
+/** The helper functions that a source text and they themselves name, and the pragma for doubles. */
 export function preludeFor(source: string): string {
   const parts: string[] = [];
-  if (source.includes("double")) parts.push("#pragma OPENCL EXTENSION cl_khr_fp64 : enable");
-  for (const [name, text] of Object.entries(helpers)) {
-    if (source.includes(`${name}(`)) parts.push(text);
+  let text = source;
+  // A helper calls those that stand before it.
+  for (const [name, helper] of Object.entries(helpers).reverse()) {
+    if (!text.includes(`${name}(`)) continue;
+    parts.push(helper);
+    text += helper;
   }
-  return parts.join("\n");
+  if (source.includes("double")) parts.push("#pragma OPENCL EXTENSION cl_khr_fp64 : enable");
+  return parts.reverse().join("\n");
 }

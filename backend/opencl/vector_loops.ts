@@ -1,0 +1,398 @@
+/**
+ * Kernels of CPU devices in explicit vectors: maps, rows that are reduced along their last loop, and
+ * columns that are reduced side by side. A work-item does thousands of elements in loops of its own,
+ * in a group of its own.
+ */
+import { formKey } from "../graph/affine.ts";
+import { dtypes } from "../graph/dtype.ts";
+import { accumulatorType, type Dialect, type Emitter, openLoop, usesInner } from "../graph/emit.ts";
+import { extent, type LoopKernel } from "../graph/kernel.ts";
+import { primitive } from "../graph/primitives.ts";
+import type { Range } from "./codegen.ts";
+import { decompose, openRows } from "./indices.ts";
+import {
+  canVectorize,
+  isCostly,
+  joinLanes,
+  LANES,
+  type Lanes,
+  laneType,
+  VectorBody,
+} from "./vector.ts";
+
+/** Elements of a work-item: enough to be worth a group, few enough to share them out. */
+const CHUNK = 8192;
+const COSTLY_CHUNK = 2048;
+/** Independent accumulators hide the latency of additions in short bodies. */
+const UNROLL = 4;
+const SHORT_BODY = 8;
+/** Fewer elements than a vector has are worth one only in costly functions. */
+const FEWEST_LANES = 4;
+/** Bytes of a result that no cache keeps for its reader (measured from 4 MiB to 128 MiB). */
+const STREAMED = 32 << 20;
+
+/** Writes the kernel in vectors, or gives null where its loops do not allow it. */
+export function emitVectorKernel(emitter: Emitter, dialect: Dialect): Range | null {
+  const { kernel } = emitter;
+  const lastOuter = kernel.outer[kernel.outer.length - 1];
+  const lastInner = kernel.inner[kernel.inner.length - 1];
+  if (lastInner !== undefined && isWide(kernel, lastInner)) {
+    return new VectorRows(emitter, dialect, lastInner).emit();
+  }
+  if (lastOuter === undefined || !isWide(kernel, lastOuter)) return null;
+  if (lastInner !== undefined) return new VectorColumns(emitter, dialect, lastOuter).emit();
+  return kernel.reductions.length === 0 ? emitMap(emitter, lastOuter) : null;
+}
+
+function isWide(kernel: LoopKernel, symbol: number): boolean {
+  const fewest = isCostly(kernel.exprs) ? FEWEST_LANES : LANES;
+  return kernel.sizes[symbol]! >= fewest && canVectorize(kernel, symbol);
+}
+
+function chunkOf(kernel: LoopKernel): number {
+  return isCostly(kernel.exprs) ? COSTLY_CHUNK : CHUNK;
+}
+
+// ---- maps
+
+/** A map along its last loop: long loops are cut in pieces, short ones are taken together. */
+function emitMap(emitter: Emitter, symbol: number): Range {
+  const { kernel } = emitter;
+  const lead = kernel.outer.slice(0, -1);
+  const length = kernel.sizes[symbol]!, chunk = chunkOf(kernel);
+  const size = emitter.size(symbol);
+  if (length < chunk) {
+    const items = openRows(emitter, lead, Math.max(1, Math.floor(chunk / length)));
+    emitMapLoop(emitter, symbol, "0", size);
+    emitter.close();
+    return { global: [items], local: [1] };
+  }
+  emitter.line(`const int first = get_global_id(0) * ${chunk};`);
+  emitter.line(`const int end = min(first + ${chunk}, ${size});`);
+  const pieces = Math.ceil(length / chunk);
+  if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");
+  emitMapLoop(emitter, symbol, "first", "end");
+  return lead.length === 0
+    ? { global: [pieces], local: [1] }
+    : { global: [pieces, extent(kernel, lead)], local: [1, 1] };
+}
+
+function emitMapLoop(emitter: Emitter, symbol: number, start: string, end: string): void {
+  const { kernel } = emitter;
+  const body = new VectorBody(emitter, symbol);
+  const outputs = kernel.outputs.map((_, o) => o);
+  const { row } = emitter.needs(kernel.outputs.map((o) => o.expr));
+  const streamed = isStreamed(kernel);
+  body.declareScalars(row);
+  const i = `i${symbol}`;
+  emitter.line(`int ${i} = ${start};`);
+  emitter.open(`for (; ${i} + ${LANES} <= ${end}; ${i} += ${LANES}) {`);
+  body.declareVectors(row);
+  for (const o of outputs) streamed ? body.stream(o) : body.store(o);
+  emitter.close();
+  emitRest(emitter, i, end, (left) => {
+    body.declareVectors(row, { left });
+    for (const o of outputs) body.store(o, "", 0, left);
+  });
+  if (streamed) emitter.line("mem_fence(CLK_GLOBAL_MEM_FENCE);");
+}
+
+function isStreamed({ outputs }: LoopKernel): boolean {
+  const [output] = outputs;
+  return outputs.length === 1 && output!.dtype === "float32" &&
+    output!.size * dtypes.float32.bytes >= STREAMED;
+}
+
+/** The vector that is not full, if there is one. */
+function emitRest(emitter: Emitter, i: string, end: string, body: (left: string) => void): void {
+  emitter.open(`if (${i} < ${end}) {`);
+  emitter.line(`const int left = ${end} - ${i};`);
+  body("left");
+  emitter.close();
+}
+
+// ---- what rows and columns share
+
+/** Declares each value once; those of loops that were closed are not declared. */
+class Declared {
+  readonly #ids = new Set<number>();
+
+  fresh(ids: readonly number[]): number[] {
+    const fresh = ids.filter((id) => !this.#ids.has(id));
+    for (const id of fresh) this.#ids.add(id);
+    return fresh;
+  }
+}
+
+function declareLanes(emitter: Emitter, dialect: Dialect, r: number, copies: number): void {
+  const reduction = emitter.kernel.reductions[r]!;
+  const type = laneType(reduction);
+  for (let c = 0; c < copies; c++) {
+    emitter.line(`${type} z${r}_${c} = (${type})(${dialect.identity(reduction)});`);
+  }
+}
+
+function accumulate(emitter: Emitter, body: VectorBody, r: number, copy: number): void {
+  const reduction = emitter.kernel.reductions[r]!;
+  const z = `z${r}_${copy}`;
+  emitter.line(`${z} = ${joinLanes(reduction, z, body.name(reduction.expr, `_${copy}`))};`);
+}
+
+// ---- rows
+
+/** A value that is kept in an output's place from the loop that reduces it to the one that stores. */
+interface Kept {
+  readonly id: number;
+  readonly output: number;
+}
+
+class VectorRows {
+  readonly #emitter: Emitter;
+  readonly #dialect: Dialect;
+  readonly #symbol: number;
+  readonly #body: VectorBody;
+
+  constructor(emitter: Emitter, dialect: Dialect, symbol: number) {
+    this.#emitter = emitter;
+    this.#dialect = dialect;
+    this.#symbol = symbol;
+    this.#body = new VectorBody(emitter, symbol);
+  }
+
+  emit(): Range {
+    const emitter = this.#emitter;
+    const { kernel } = emitter;
+    const length = kernel.chunk?.length ?? extent(kernel, kernel.inner);
+    const share = Math.max(1, Math.floor(chunkOf(kernel) / length));
+    const items = openRows(emitter, kernel.outer, share);
+    const declared = new Declared();
+    const stages = emitter.stages();
+    const all = kernel.outputs.map((_, o) => o);
+    const inner = all.filter((o) => usesInner(kernel, o));
+    const kept = inner.length === 1 ? this.#worthKeeping(stages, inner[0]!) : null;
+    stages.forEach((stage, k) => {
+      const needs = emitter.needs(stage.map((r) => kernel.reductions[r]!.expr));
+      emitter.declare(declared.fresh(needs.row));
+      this.#reduce(stage, needs.inner, k === stages.length - 1 ? kept : null);
+    });
+    const rowOutputs = all.filter((o) => !inner.includes(o));
+    emitter.declare(declared.fresh(this.#needs(rowOutputs).row));
+    for (const o of rowOutputs) emitter.store(o);
+    if (inner.length > 0) {
+      const needs = this.#needs(inner, kept);
+      emitter.declare(declared.fresh(needs.row));
+      this.#store(inner, needs.inner, kept);
+    }
+    emitter.close();
+    return { global: [items], local: [1] };
+  }
+
+  #needs(outputs: readonly number[], kept: Kept | null = null): { row: number[]; inner: number[] } {
+    const { kernel } = this.#emitter;
+    const known = new Set(kept ? [kept.id] : []);
+    return this.#emitter.needs(outputs.map((o) => kernel.outputs[o]!.expr), known);
+  }
+
+  /**
+   * A costly value that the last loop of reductions and the loop of the output both need, such as
+   * the exponentials of a softmax. An output may lie where an input lay, so nothing else may be
+   * read from its place afterwards.
+   */
+  #worthKeeping(stages: readonly number[][], output: number): Kept | null {
+    const { kernel } = this.#emitter;
+    const last = stages[stages.length - 1];
+    const { form, dtype } = kernel.outputs[output]!;
+    if (!last || dtype !== "float32") return null;
+    const reduced = this.#emitter.needs(last.map((r) => kernel.reductions[r]!.expr)).inner;
+    const isCostlyHere = (id: number): boolean => {
+      const e = kernel.exprs[id]!;
+      return e.op === "primitive" && e.dtype === "float32" && primitive(e.fn).cost >= 8;
+    };
+    const wanted = this.#needs([output]).inner;
+    const id = reduced.findLast((id) => isCostlyHere(id) && wanted.includes(id));
+    if (id === undefined) return null;
+    const kept = { id, output };
+    const readsPlace = this.#needs([output], kept).inner.some((other) => {
+      const e = kernel.exprs[other]!;
+      return e.op === "load" && formKey(kernel.loads[e.load]!.form) === formKey(form);
+    });
+    return readsPlace ? null : kept;
+  }
+
+  /** Opens the outer inner-loops and declares where the vectorized one begins and ends. */
+  #open(inner: readonly number[]): void {
+    const emitter = this.#emitter;
+    const { kernel } = emitter;
+    emitter.open("{");
+    for (const s of kernel.inner.slice(0, -1)) openLoop(emitter, this.#dialect, s);
+    const [start, end] = this.#bounds();
+    this.#body.declareScalars(inner);
+    emitter.line(`int i${this.#symbol} = ${start};`);
+    emitter.line(`const int end = ${end};`);
+  }
+
+  #close(): void {
+    this.#emitter.kernel.inner.forEach(() => this.#emitter.close());
+  }
+
+  #bounds(): [string, string] {
+    const { chunk } = this.#emitter.kernel;
+    const size = this.#emitter.size(this.#symbol);
+    if (chunk?.symbol !== this.#symbol) return ["0", size];
+    const length = this.#emitter.index(chunk.length);
+    const start = `i${chunk.part} * ${length}`;
+    return [start, this.#dialect.smaller(`${start} + ${length}`, size)];
+  }
+
+  #reduce(stage: readonly number[], inner: readonly number[], kept: Kept | null): void {
+    const emitter = this.#emitter, body = this.#body;
+    const { kernel } = emitter;
+    const { reductions } = kernel;
+    const isShort = inner.length <= SHORT_BODY && !isCostly(inner.map((id) => kernel.exprs[id]!));
+    const copies = isShort ? UNROLL : 1;
+    const i = `i${this.#symbol}`;
+    for (const r of stage) declareLanes(emitter, this.#dialect, r, copies);
+    this.#open(inner);
+    const compute = (lanes: Lanes): void => {
+      body.declareVectors(inner, lanes);
+      if (kept) body.keep(kept.id, kept.output, lanes);
+    };
+    for (const count of copies > 1 ? [copies, 1] : [1]) {
+      const width = LANES * count;
+      emitter.open(`for (; ${i} + ${width} <= end; ${i} += ${width}) {`);
+      for (let c = 0; c < count; c++) {
+        compute({ tag: `_${c}`, shift: c * LANES });
+        for (const r of stage) accumulate(emitter, body, r, c);
+      }
+      emitter.close();
+    }
+    emitRest(emitter, i, "end", (left) => {
+      compute({ tag: "_0", left });
+      for (const r of stage) {
+        const type = laneType(reductions[r]!);
+        const none = `(${type})(${this.#dialect.identity(reductions[r]!)})`;
+        const value = body.name(reductions[r]!.expr, "_0");
+        emitter.line(`const ${type} x${r} = select(${none}, ${value}, lanes16() < ${left});`);
+        emitter.line(`z${r}_0 = ${joinLanes(reductions[r]!, `z${r}_0`, `x${r}`)};`);
+      }
+    });
+    this.#close();
+    for (const r of stage) this.#fold(r, copies);
+  }
+
+  /** Joins the accumulators and their lanes. */
+  #fold(r: number, copies: number): void {
+    const emitter = this.#emitter;
+    const reduction = emitter.kernel.reductions[r]!;
+    for (let c = 1; c < copies; c++) {
+      emitter.line(`z${r}_0 = ${joinLanes(reduction, `z${r}_0`, `z${r}_${c}`)};`);
+    }
+    const dtype = accumulatorType(emitter.kernel, reduction);
+    const type = dtypes[dtype].clCompute;
+    emitter.line(this.#dialect.declare(dtype, `r${r}`, `fold_${reduction.fn}_${type}(z${r}_0)`));
+  }
+
+  #store(outputs: readonly number[], inner: readonly number[], kept: Kept | null): void {
+    const emitter = this.#emitter, body = this.#body;
+    const i = `i${this.#symbol}`;
+    const fresh = kept ? inner.filter((id) => id !== kept.id) : inner;
+    const compute = (left: string): void => {
+      if (kept) body.reload(kept.id, kept.output, left);
+      body.declareVectors(fresh, { left });
+      for (const o of outputs) body.store(o, "", 0, left);
+    };
+    this.#open(fresh);
+    emitter.open(`for (; ${i} + ${LANES} <= end; ${i} += ${LANES}) {`);
+    compute("");
+    emitter.close();
+    emitRest(emitter, i, "end", compute);
+    this.#close();
+  }
+}
+
+// ---- columns
+
+/** Neighbouring rows that read neighbouring elements: each lane reduces one. */
+class VectorColumns {
+  readonly #emitter: Emitter;
+  readonly #dialect: Dialect;
+  readonly #symbol: number;
+  readonly #body: VectorBody;
+
+  constructor(emitter: Emitter, dialect: Dialect, symbol: number) {
+    this.#emitter = emitter;
+    this.#dialect = dialect;
+    this.#symbol = symbol;
+    this.#body = new VectorBody(emitter, symbol);
+  }
+
+  emit(): Range {
+    const emitter = this.#emitter;
+    const { kernel } = emitter;
+    const lead = kernel.outer.slice(0, -1);
+    const length = kernel.sizes[this.#symbol]!, size = emitter.size(this.#symbol);
+    const isShort = kernel.exprs.length <= 2 * SHORT_BODY && !isCostly(kernel.exprs);
+    const copies = isShort && length >= UNROLL * LANES ? UNROLL : 1;
+    const width = copies * LANES;
+    const i = `i${this.#symbol}`;
+    if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");
+    emitter.line(`const int first = get_global_id(0) * ${width};`);
+    emitter.open(`if (first + ${width} <= ${size}) {`);
+    emitter.line(`const int ${i} = first;`);
+    this.#block(copies, "");
+    emitter.line("return;");
+    emitter.close();
+    emitter.open(
+      `for (int ${i} = first; ${i} < min(first + ${width}, ${size}); ${i} += ${LANES}) {`,
+    );
+    emitter.line(`const int left = ${size} - ${i};`);
+    this.#block(1, "left");
+    emitter.close();
+    const blocks = Math.ceil(length / width);
+    return lead.length === 0
+      ? { global: [blocks], local: [1] }
+      : { global: [blocks, extent(kernel, lead)], local: [1, 1] };
+  }
+
+  /** All of `copies` vectors of columns, or of one of which `left` columns count. */
+  #block(copies: number, left: string): void {
+    const emitter = this.#emitter, body = this.#body;
+    const { kernel } = emitter;
+    const declared = new Declared();
+    const each = (fn: (copy: number, lanes: Lanes) => void): void => {
+      for (let c = 0; c < copies; c++) fn(c, { tag: `_${c}`, shift: c * LANES, left });
+    };
+    const declare = (ids: readonly number[]): void => {
+      body.declareScalars(ids);
+      each((_, lanes) => body.declareVectors(ids, lanes));
+    };
+    const loops = (content: () => void): void => {
+      for (const s of kernel.inner) openLoop(emitter, this.#dialect, s);
+      content();
+      kernel.inner.forEach(() => emitter.close());
+    };
+    for (const stage of emitter.stages()) {
+      const needs = emitter.needs(stage.map((r) => kernel.reductions[r]!.expr));
+      declare(declared.fresh(needs.row));
+      for (const r of stage) declareLanes(emitter, this.#dialect, r, copies);
+      loops(() => {
+        declare(needs.inner);
+        each((c) => stage.forEach((r) => accumulate(emitter, body, r, c)));
+      });
+    }
+    const store = (outputs: readonly number[]): void =>
+      each((_, { tag, shift }) => outputs.forEach((o) => body.store(o, tag, shift, left)));
+    const all = kernel.outputs.map((_, o) => o);
+    const inner = all.filter((o) => usesInner(kernel, o));
+    const rowOutputs = all.filter((o) => !inner.includes(o));
+    declare(declared.fresh(emitter.needs(rowOutputs.map((o) => kernel.outputs[o]!.expr)).row));
+    store(rowOutputs);
+    if (inner.length === 0) return;
+    const needs = emitter.needs(inner.map((o) => kernel.outputs[o]!.expr));
+    declare(declared.fresh(needs.row));
+    loops(() => {
+      declare(needs.inner);
+      store(inner);
+    });
+  }
+}
