@@ -1,5 +1,5 @@
 /** Picking elements by indices that are themselves tensors. */
-import { type DType, formatShape, Node, type Shape } from "../../backend/engine.ts";
+import { type DType, formatShape, Node, type Op, type Shape } from "../../backend/engine.ts";
 import { derived, result, sameDevice } from "../apply.ts";
 import { ShapeError } from "../errors.ts";
 import { promote, requireInteger } from "../promotion.ts";
@@ -51,12 +51,11 @@ function scatterNode(
   indices: Tensor,
   source: Tensor,
 ): Tensor {
-  const node = new Node(
-    { kind: "scatter", axis, mode, opName: op },
-    [base.node, indices.node, source.node],
-    base.shape,
-    base.dtype,
-  );
+  // Where nothing is stored, the base is the result.
+  const [scattered, from]: [Op, Node[]] = indices.size === 0
+    ? [{ kind: "reshape" }, [base.node]]
+    : [{ kind: "scatter", axis, mode, opName: op }, [base.node, indices.node, source.node]];
+  const node = new Node(scattered, from, base.shape, base.dtype);
   return result(op, [base, source], node, (g) => [
     mode === "add" ? g : scatterNode(op, "set", g, axis, indices, source.zerosLike()),
     gatherAt(op, g, axis, indices, source.shape),
@@ -84,7 +83,6 @@ function scatter(
     );
   }
   const dtype: DType = promote(x.dtype, source.dtype);
-  if (indices.size === 0) return x.cast(dtype);
   const values = source.slice(...indices.shape.map((n): [number, number] => [0, n]));
   return scatterNode(op, mode, x.cast(dtype), at, indices, values.cast(dtype));
 }

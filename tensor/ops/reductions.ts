@@ -64,7 +64,7 @@ export function prod(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   if (list.length === 0) return input;
   const kept = keptShape(x.shape, list);
   const out = result("prod", [input], reduceNode("prod", input, list, input.dtype), (g) => [
-    g.reshape(kept).mul(productOfOthers(input, list)),
+    g.reshape(kept).mul(productOfOthers(inMemory(input), list)),
   ]);
   return finishShape(out, x, list, options);
 }
@@ -90,11 +90,21 @@ export function extreme(
   requireElements(fn, x, list);
   if (list.length === 0) return x;
   const kept = keptShape(x.shape, list);
-  const out = result(fn, [x], reduceNode(fn, x, list, x.dtype), (g, y) => {
-    const hits = x.eq(y.reshape(kept)).cast(g.dtype);
+  const out = result(fn, [x], reduceNode(fn, x, list, x.dtype), (g) => {
+    const seen = inMemory(x);
+    const top = noGrad(() => extreme(fn, seen.detach(), list, { keepDims: true }));
+    const hits = seen.eq(top).cast(g.dtype);
     return [hits.mul(g.reshape(kept).div(hits.sum(list, { keepDims: true })))];
   });
   return finishShape(out, x, list, options);
+}
+
+/**
+ * The same value, stored: kernels that compute a value for themselves need not agree on its last
+ * bit, and what is compared must.
+ */
+function inMemory(x: Tensor): Tensor {
+  return x.isRealized ? x : x.contiguous();
 }
 
 function requireElements(op: string, x: Tensor, axes: readonly number[]): void {

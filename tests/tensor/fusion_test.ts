@@ -63,3 +63,23 @@ testOnBackends("nothing in, something out", (backend) => {
     assertEquals(none.logSoftmax(0).shape, [3, 0]);
   });
 });
+
+testOnBackends("the largest element has a gradient, however it was computed before", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.fromHost(Float32Array.from({ length: 40 }, (_, k) => Math.sin(k * 1.7)), {
+      shape: [8, 5],
+      requiresGrad: true,
+    });
+    const scaled = x.mul(1 / 3).add(0.1).mul(x).sin();
+    const top = scaled.max(1);
+    const before = top.toHostSync();
+    top.realize();
+    top.sum().backward();
+    const gradient = x.grad!.toHostSync() as Float32Array<ArrayBuffer>;
+    assertEquals(before.length, 8);
+    for (let row = 0; row < 8; row++) {
+      const part = gradient.subarray(5 * row, 5 * row + 5);
+      assertEquals(part.filter((g) => g !== 0).length, 1, `${part}`);
+    }
+  });
+});
