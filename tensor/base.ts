@@ -14,10 +14,10 @@ import {
   Node,
   type Saved,
   type Shape,
-  type Token,
   type TypedArray,
   withBlock,
 } from "../backend/engine.ts";
+import { type Held, releaseSaved, watch } from "./abandoned.ts";
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
@@ -26,26 +26,6 @@ import type { Tensor } from "./tensor.ts";
 
 /** Numbers and truth values as nested arrays, one level per axis. */
 export type NestedArray = number | boolean | NestedArray[];
-
-/** What the finalizer gets: the nodes that its tensor held. */
-interface Held extends Token {
-  /** The value before the last `assign`, kept so that what was computed from it can be read. */
-  former: Node | null;
-  /** What was kept on the way to its value, for `backward`. */
-  saved: Saved[] | null;
-}
-
-/** A net under tensors that nobody disposed; `dispose` and `using` are the way to go. */
-const abandoned = new FinalizationRegistry<Held>((held) => {
-  held.node?.drop(true);
-  held.former?.drop(true);
-  releaseSaved(held);
-});
-
-function releaseSaved(held: Held): void {
-  for (const saved of held.saved ?? []) saved.release();
-  held.saved = null;
-}
 
 /** Saved values of tensors that `backward` has gone through. */
 const spentValues: Saved[] = [];
@@ -98,6 +78,13 @@ export function observeAssignments<T>(observer: (tensor: Tensor) => void, fn: ()
   }
 }
 
+let watchAgain: (tensor: TensorBase) => void;
+
+/** Brings a tensor that owned nothing back under the net: it is to be computed. */
+export function watchTensor(tensor: TensorBase): void {
+  watchAgain(tensor);
+}
+
 /** Lifetime, reading and bookkeeping of a tensor. */
 export abstract class TensorBase implements Disposable {
   /** The device that it lives on. */
@@ -123,10 +110,14 @@ export abstract class TensorBase implements Disposable {
   constructor(node: Node, device: DeviceHandle) {
     node.hold();
     this.#node = node;
-    this.#held = { node, former: null, saved: null };
+    this.#held = { node, former: null, saved: null, isWatched: false };
     node.token = node.owner = this.#held;
     this.device = device;
-    abandoned.register(this, this.#held);
+    watch(this, this.#held);
+  }
+
+  static {
+    watchAgain = (tensor) => watch(tensor, tensor.#held);
   }
 
   #self(): Tensor {
@@ -390,6 +381,7 @@ export abstract class TensorBase implements Disposable {
     former.token = null;
     this.dropFormer();
     this.#held.former = former;
+    watch(this, this.#held);
     this.#node = this.#held.node = next;
     next.token = next.owner = this.#held;
     assignmentObserver?.(this.#self());
@@ -401,6 +393,7 @@ export abstract class TensorBase implements Disposable {
     const former = this.node;
     node.hold();
     node.token = node.owner = this.#held;
+    watch(this, this.#held);
     former.token = null;
     this.#node = this.#held.node = node;
     this.dropFormer();
