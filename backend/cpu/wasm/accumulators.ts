@@ -29,14 +29,17 @@ interface Join {
   readonly identity: number;
   /** Values are kept as doubles, two vectors for one. */
   readonly isWide: boolean;
+  /** NaN does not come through: a mask of where it was is kept in a vector more. */
+  readonly losesNaN?: true;
 }
 
 const joins: Readonly<Record<LaneKind, Partial<Record<ReduceFn, Join>>>> = {
   float: {
     sum: { op: f64x2.add, identity: 0, isWide: true },
     prod: { op: f64x2.mul, identity: 1, isWide: true },
-    max: { op: f32x4.max, identity: floatBits(-Infinity), isWide: false },
-    min: { op: f32x4.min, identity: floatBits(Infinity), isWide: false },
+    // These pass over NaN, which is noted apart: that is quicker than the ones that keep it.
+    max: { op: f32x4.pmax, identity: floatBits(-Infinity), isWide: false, losesNaN: true },
+    min: { op: f32x4.pmin, identity: floatBits(Infinity), isWide: false, losesNaN: true },
   },
   int: {
     sum: { op: i32x4.add, identity: 0, isWide: false },
@@ -78,9 +81,9 @@ export class Accumulators {
       const vectors = Array.from(
         { length: count },
         () =>
-          Array.from({ length: join.isWide ? 2 : 1 }, () => {
+          Array.from({ length: join.isWide || join.losesNaN ? 2 : 1 }, (_, k) => {
             const local = f.vector();
-            f.assign(local, start);
+            f.assign(local, join.losesNaN && k === 1 ? f.splat(0) : start);
             return local;
           }),
       );
@@ -93,8 +96,18 @@ export class Accumulators {
     return identity === 0 ? this.#f.splat(0) : this.#f.lanes([0, 0x3ff00000, 0, 0x3ff00000]);
   }
 
-  /** Joins a value into the accumulators of a vector; `lanes` of it count. */
-  add(sum: number, vector: number, value: Local, lanes: number): void {
+  /** Joins values, one for each vector, into the accumulators; `lanes` of them count. */
+  add(sum: number, values: readonly Local[], lanes: number): void {
+    const { op } = this.#sums[sum]!.join;
+    if (op !== f64x2.add || !this.#joinsLanes || values.length < 4) {
+      return values.forEach((value, vector) => this.#add(sum, vector, value, lanes));
+    }
+    // A few floats are summed as such: that costs less than making them doubles, and no accuracy.
+    const pairs = [0, 1].map((k) => this.#f.v(f32x4.add, values[2 * k]!, values[2 * k + 1]!));
+    this.#add(sum, 0, this.#f.v(f32x4.add, pairs[0]!, pairs[1]!), lanes);
+  }
+
+  #add(sum: number, vector: number, value: Local, lanes: number): void {
     const f = this.#f;
     const { join, vectors } = this.#sums[sum]!;
     const { op, isWide } = join;
@@ -103,6 +116,9 @@ export class Accumulators {
     if (!isWide) {
       const mask = f.lanes([-1, 0, 0, 0]);
       const part = isPartial ? this.#math.select(mask, value, this.#identity(join)) : value;
+      if (join.losesNaN) {
+        f.assign(targets[1]!, f.v(v128.or, targets[1]!, f.v(f32x4.ne, part, part)));
+      }
       return f.assign(targets[0]!, f.v(op, targets[0]!, part));
     }
     let low = f.v(f64x2.promote, value);
@@ -118,24 +134,41 @@ export class Accumulators {
   /** The result of a vector's lanes, or of all lanes of all vectors. */
   result(sum: number, vector: number): Local {
     const f = this.#f;
-    const { join: { op, isWide }, dtype, vectors } = this.#sums[sum]!;
-    let value: Local;
-    if (!this.#joinsLanes) {
-      const [low, high] = vectors[vector]!;
-      value = isWide
-        ? f.shuffle32(f.v(f32x4.demote, low!), f.v(f32x4.demote, high!), [0, 1, 4, 5])
-        : low!;
-    } else {
-      const all = vectors.flat().reduce((a, b) => f.v(op, a, b));
-      const halves = f.v(op, all, f.shuffle(all, all, HIGH_HALF));
-      if (isWide) {
-        const single = f.v(f32x4.demote, halves);
-        value = f.shuffle32(single, single, [0, 0, 0, 0]);
-      } else {
-        const joined = f.v(op, halves, f.shuffle32(halves, halves, [1, 1, 1, 1]));
-        value = f.shuffle32(joined, joined, [0, 0, 0, 0]);
-      }
+    const { join: { op, isWide, losesNaN }, dtype, vectors } = this.#sums[sum]!;
+    if (isWide) {
+      return this.#joinsLanes ? this.#joined(vectors.flat(), op) : this.#wide(vectors[vector]!);
+    }
+    const parts = this.#joinsLanes ? vectors : [vectors[vector]!];
+    const values = parts.map(([value]) => value!);
+    let value = this.#joinsLanes ? this.#across(values, op) : values[0]!;
+    if (losesNaN) {
+      const masks = parts.map(([, mask]) => mask!);
+      const found = this.#joinsLanes ? this.#across(masks, v128.or) : masks[0]!;
+      value = this.#math.select(found, f.float(NaN), value);
     }
     return dtype === "uint8" ? f.v(v128.and, value, f.splat(255)) : value;
+  }
+
+  /** Two vectors of doubles as one of floats. */
+  #wide([low, high]: readonly Local[]): Local {
+    const f = this.#f;
+    return f.shuffle32(f.v(f32x4.demote, low!), f.v(f32x4.demote, high!), [0, 1, 4, 5]);
+  }
+
+  /** All doubles joined, in all lanes as a float. */
+  #joined(vectors: readonly Local[], op: number): Local {
+    const f = this.#f;
+    const all = vectors.reduce((a, b) => f.v(op, a, b));
+    const single = f.v(f32x4.demote, f.v(op, all, f.shuffle(all, all, HIGH_HALF)));
+    return f.shuffle32(single, single, [0, 0, 0, 0]);
+  }
+
+  /** All lanes joined, in all lanes. */
+  #across(vectors: readonly Local[], op: number): Local {
+    const f = this.#f;
+    const all = vectors.reduce((a, b) => f.v(op, a, b));
+    const halves = f.v(op, all, f.shuffle(all, all, HIGH_HALF));
+    const joined = f.v(op, halves, f.shuffle32(halves, halves, [1, 1, 1, 1]));
+    return f.shuffle32(joined, joined, [0, 0, 0, 0]);
   }
 }

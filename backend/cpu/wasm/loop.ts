@@ -25,12 +25,21 @@ export interface GeneratedLoop {
   readonly grain: number;
   /** About how many nanoseconds it takes on one core. */
   readonly cost: number;
+  /** An output holds values in between: it must not be an input as well. */
+  readonly parks: boolean;
 }
 
-/** Writes a loop kernel; null where it needs what there are no vectors for. */
-export function generateLoop(kernel: LoopKernel, relaxed: boolean): GeneratedLoop | null {
+/**
+ * Writes a loop kernel; null where it needs what there are no vectors for. `mayPark`: its outputs are
+ * none of its inputs, so they may hold values in between.
+ */
+export function generateLoop(
+  kernel: LoopKernel,
+  relaxed: boolean,
+  mayPark: boolean,
+): GeneratedLoop | null {
   try {
-    return new LoopWriter(kernel, relaxed).write();
+    return new LoopWriter(kernel, relaxed, mayPark).write();
   } catch (error) {
     if (error instanceof Unsupported) return null;
     throw error;
@@ -102,8 +111,9 @@ class LoopWriter {
   readonly #varies: readonly boolean[];
   /** The index whose range is cut for several threads. */
   readonly #cut: number;
+  readonly #parked: Parked | null;
 
-  constructor(kernel: LoopKernel, relaxed: boolean) {
+  constructor(kernel: LoopKernel, relaxed: boolean, mayPark: boolean) {
     check(kernel);
     this.#kernel = kernel;
     this.#emitter = new Emitter(kernel, scriptDialect((r) => accumulatorType(kernel, r)));
@@ -113,6 +123,26 @@ class LoopWriter {
     this.#alongInner = kernel.inner.includes(this.#along);
     this.#varies = variesWith(kernel, this.#along);
     this.#cut = chooseCut(kernel, this.#along);
+    this.#parked = mayPark && this.#alongInner ? this.#choosePark() : null;
+  }
+
+  /** The most expensive floats that the last reduction and an output are both made of. */
+  #choosePark(): Parked | null {
+    const { reductions, outputs } = this.#kernel;
+    const stage = this.#emitter.stages().at(-1) ?? [];
+    const output = outputs.findIndex((o, k) => o.dtype === "float32" && this.#isInnerOutput(k));
+    if (stage.length === 0 || output < 0) return null;
+    const used = new Set(this.#emitter.needs(stage.map((r) => reductions[r]!.expr)).inner);
+    const common = this.#emitter.needs([outputs[output]!.expr]).inner.filter((id) =>
+      used.has(id) && this.#varies[id] && kindOf(this.#kernel.exprs[id]!.dtype) === "float"
+    );
+    let best: Parked | null = null, most = PARKING_COST;
+    for (const expr of common) {
+      const needed = [...reach(this.#kernel, [expr], -1)].filter((id) => this.#emitter.isInner(id));
+      const cost = needed.reduce((sum, id) => sum + costOfExpr(this.#kernel, id), 0);
+      if (cost > most) [best, most] = [{ expr, output }, cost];
+    }
+    return best;
   }
 
   write(): GeneratedLoop {
@@ -126,6 +156,7 @@ class LoopWriter {
       range: this.#cut < 0 ? 1 : sizes[this.#cut]!,
       grain: isLanes ? 64 : 1,
       cost: costOfKernel(this.#kernel, this.#emitter),
+      parks: this.#parked !== null,
     };
   }
 
@@ -549,8 +580,8 @@ class LoopWriter {
     }
   }
 
-  #store(output: number, scope: Scope): void {
-    const { expr, dtype, form } = this.#kernel.outputs[output]!;
+  #store(output: number, expr: number, scope: Scope): void {
+    const { dtype, form } = this.#kernel.outputs[output]!;
     const access = this.#outputAccess(output);
     const { strip } = scope;
     const place = this.#place(access, scope);
@@ -615,51 +646,84 @@ class LoopWriter {
 
   /** Reductions stage by stage, then what is stored. */
   #stages(scope: Scope): void {
-    const { outputs, reductions } = this.#kernel;
-    for (const stage of this.#emitter.stages()) {
-      const { row, inner } = this.#emitter.needs(stage.map((r) => reductions[r]!.expr));
-      this.#declare(row, scope);
-      const sums = new Accumulators(
-        this.#f,
-        this.#math,
-        stage.map((r) => ({ fn: reductions[r]!.fn, dtype: reductions[r]!.dtype })),
-        this.#alongInner,
-        this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors,
-      );
-      this.#inner(scope, inner, [], (inside) => {
-        for (let vector = 0; vector < inside.strip.vectors; vector++) {
-          stage.forEach((r, k) => {
-            const value = this.#operand(reductions[r]!.expr, inside, vector);
-            sums.add(k, vector, value, inside.strip.lanes);
-          });
-        }
-      });
-      stage.forEach((r, k) => {
-        for (let vector = 0; vector < (this.#alongInner ? 1 : scope.strip.vectors); vector++) {
-          const result = sums.result(k, vector);
-          this.#kernel.exprs.forEach((e, id) => {
-            if (e.op !== "reduced" || e.reduction !== r) return;
-            scope.setValue(this.#name(id, vector), result);
-          });
-        }
-      });
-    }
-    const isInner = (o: number): boolean =>
-      this.#emitter.isInner(outputs[o]!.expr) || usesInner(this.#kernel, o);
-    const rowOutputs = [...outputs.keys()].filter((o) => !isInner(o));
-    const innerOutputs = [...outputs.keys()].filter(isInner);
+    const stages = this.#emitter.stages();
+    stages.forEach((stage, k) => this.#stage(scope, stage, k === stages.length - 1));
+    const { outputs } = this.#kernel;
+    const rowOutputs = [...outputs.keys()].filter((o) => !this.#isInnerOutput(o));
     this.#declare(this.#emitter.needs(rowOutputs.map((o) => outputs[o]!.expr)).row, scope);
-    for (const o of rowOutputs) this.#store(o, scope);
+    for (const o of rowOutputs) this.#store(o, outputs[o]!.expr, scope);
+    const innerOutputs = [...outputs.keys()].filter((o) => this.#isInnerOutput(o));
     if (innerOutputs.length === 0) return;
     const { row, inner } = this.#emitter.needs(innerOutputs.map((o) => outputs[o]!.expr));
     this.#declare(row, scope);
-    this.#inner(scope, inner, innerOutputs, (inside) => {
-      for (const o of innerOutputs) this.#store(o, inside);
+    const parked = this.#parked;
+    const ids = parked === null ? inner : this.#without(innerOutputs, parked.expr, inner);
+    this.#inner(scope, ids, innerOutputs, (inside) => {
+      for (const o of innerOutputs) this.#store(o, outputs[o]!.expr, inside);
+    }, parked);
+  }
+
+  #isInnerOutput(o: number): boolean {
+    return this.#emitter.isInner(this.#kernel.outputs[o]!.expr) || usesInner(this.#kernel, o);
+  }
+
+  #stage(scope: Scope, stage: readonly number[], isLast: boolean): void {
+    const { reductions, exprs } = this.#kernel;
+    const { row, inner } = this.#emitter.needs(stage.map((r) => reductions[r]!.expr));
+    this.#declare(row, scope);
+    const sums = new Accumulators(
+      this.#f,
+      this.#math,
+      stage.map((r) => ({ fn: reductions[r]!.fn, dtype: reductions[r]!.dtype })),
+      this.#alongInner,
+      this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors,
+    );
+    const parked = isLast ? this.#parked : null;
+    this.#inner(scope, inner, parked ? [parked.output] : [], (inside) => {
+      if (parked) this.#store(parked.output, parked.expr, inside);
+      const vectors = Array.from({ length: inside.strip.vectors }, (_, vector) => vector);
+      stage.forEach((r, k) => {
+        const values = vectors.map((v) => this.#operand(reductions[r]!.expr, inside, v));
+        sums.add(k, values, inside.strip.lanes);
+      });
+    });
+    stage.forEach((r, k) => {
+      for (let vector = 0; vector < (this.#alongInner ? 1 : scope.strip.vectors); vector++) {
+        const result = sums.result(k, vector);
+        exprs.forEach((e, id) => {
+          if (e.op !== "reduced" || e.reduction !== r) return;
+          scope.setValue(this.#name(id, vector), result);
+        });
+      }
     });
   }
 
+  /** What the outputs need of `ids` when one expression is there already. */
+  #without(outputs: readonly number[], known: number, ids: readonly number[]): number[] {
+    const needed = reach(this.#kernel, outputs.map((o) => this.#kernel.outputs[o]!.expr), known);
+    return ids.filter((id) => id !== known && needed.has(id));
+  }
+
+  /** Reads an expression back from where it was parked. */
+  #fetch({ expr, output }: Parked, scope: Scope): void {
+    const { dtype, form } = this.#kernel.outputs[output]!;
+    const access = this.#outputAccess(output);
+    const load: Load = { input: -1, dtype, form, guards: [] };
+    const place = this.#place(access, scope);
+    for (let vector = 0; vector < scope.strip.vectors; vector++) {
+      const value = this.#loadStrip(load, access, place, scope.strip, vector);
+      scope.setValue(this.#name(expr, vector), value);
+    }
+  }
+
   /** The inner loops around `body`, with the given expressions computed where they first can be. */
-  #inner(scope: Scope, ids: readonly number[], stored: readonly number[], body: Body): void {
+  #inner(
+    scope: Scope,
+    ids: readonly number[],
+    stored: readonly number[],
+    body: Body,
+    parked: Parked | null = null,
+  ): void {
     const { inner } = this.#kernel;
     const accesses = [...this.#loadsOf(ids), ...stored.map((o) => this.#outputAccess(o))];
     if (this.#alongInner) {
@@ -669,6 +733,7 @@ class LoopWriter {
         this.#declare(ids.filter((id) => !this.#varies[id]), outside);
         const moving = accesses.filter(({ form }) => coefficient(form, this.#along) !== 0);
         this.#laneLoop(outside, ids, moving, this.#unrollOf(ids), (inside) => {
+          if (parked) this.#fetch(parked, inside);
           this.#declare(ids.filter((id) => this.#varies[id]), inside);
           body(inside);
         });
@@ -696,6 +761,28 @@ type Body = (inside: Scope) => void;
 
 function guardsKey(guards: readonly Guard[]): string {
   return guards.map(({ form, size }) => `${formKey(form)}<${size}`).join();
+}
+
+/** An expression that an output holds from the last reduction until the output itself is stored. */
+interface Parked {
+  readonly expr: number;
+  readonly output: number;
+}
+
+/** Cheaper expressions than this are computed twice. */
+const PARKING_COST = 8;
+
+/** The expressions that some are made of, not looking behind `stop`. */
+function reach(kernel: LoopKernel, ids: readonly number[], stop: number): Set<number> {
+  const seen = new Set<number>();
+  const stack = [...ids];
+  for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+    if (seen.has(id)) continue;
+    seen.add(id);
+    const e = kernel.exprs[id]!;
+    if (id !== stop && "args" in e) stack.push(...e.args);
+  }
+  return seen;
 }
 
 /** Something that is read or written at a form. */

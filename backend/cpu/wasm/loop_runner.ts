@@ -14,12 +14,21 @@ export function loopRunner(
   runtime: WasmRuntime,
   otherwise: () => Runner,
 ): Runner | null {
-  const loop = generateLoop(kernel, runtime.relaxed);
+  return makeRunner(kernel, runtime, otherwise, true);
+}
+
+function makeRunner(
+  kernel: LoopKernel,
+  runtime: WasmRuntime,
+  otherwise: () => Runner,
+  mayPark: boolean,
+): Runner | null {
+  const loop = generateLoop(kernel, runtime.relaxed, mayPark);
   if (loop === null) return null;
   const compiled = runtime.compile(loop.bytes);
   const constants = wordsOf(loop);
-  const { range, grain, cost } = loop;
-  let plain: Runner | null = null;
+  const { range, grain, cost, parks } = loop;
+  let elsewhere: Runner | null = null, inPlace: Runner | null = null;
   return {
     source: `// WebAssembly, ${loop.bytes.length} bytes`,
     run(inputs, outputs) {
@@ -27,13 +36,25 @@ export function loopRunner(
       const count = inputs.length + outputs.length;
       for (let k = 0; k < count; k++) {
         const address = addressOf(k < inputs.length ? inputs[k]! : outputs[k - inputs.length]!);
-        if (address === null) return (plain ??= otherwise()).run(inputs, outputs);
+        if (address === null) return (elsewhere ??= otherwise()).run(inputs, outputs);
         words[k] = address;
+      }
+      if (parks && overlap(words, inputs.length, count)) {
+        inPlace ??= makeRunner(kernel, runtime, otherwise, false)!;
+        return inPlace.run(inputs, outputs);
       }
       for (let k = 0; k < constants.length; k++) words[count + k] = constants[k]!;
       runtime.run(compiled, range, grain, cost);
     },
   };
+}
+
+/** Whether an output is an input as well. */
+function overlap(addresses: Int32Array, inputs: number, count: number): boolean {
+  for (let k = inputs; k < count; k++) {
+    for (let i = 0; i < inputs; i++) if (addresses[i] === addresses[k]) return true;
+  }
+  return false;
 }
 
 function wordsOf({ parameters }: GeneratedLoop): Int32Array {

@@ -45,22 +45,42 @@ export class VectorMath {
     return f.v(v128.or, magnitude, f.v(v128.and, x, f.splat(SIGN)));
   }
 
-  /** 2 to the power of whole numbers that are exponents of normal floats. */
-  #power2(n: Local): Local {
+  /** `x = n ln 2 + r` with a whole n: r, and 2 to the power of `n - 1`. */
+  #reduceExp(x: Local): { r: Local; half: Local } {
     const f = this.#f;
-    return f.shift(i32x4.shl, f.v(i32x4.add, n, f.splat(127)), 23);
-  }
-
-  /** `x = n ln 2 + r`: n as a number, r, and `e^r - 1`. */
-  #reduceExp(x: Local): { n: Local; r: Local; tail: Local } {
-    const f = this.#f;
-    // Adding 1.5 * 2^23 rounds to a whole number, and leaves it in the lowest bits.
-    const magic = f.float(12582912);
+    // Adding 1.5 * 2^23 rounds to a whole number; 126 more makes its lowest bits an exponent.
+    const magic = f.float(12582912 + 126);
     const shifted = this.madd(x, f.float(Math.LOG2E), magic);
     const whole = f.v(f32x4.sub, shifted, magic);
-    const n = f.v(i32x4.sub, shifted, magic);
     const high = this.madd(whole, f.float(-0.693359375), x);
     const r = this.madd(whole, f.float(2.12194440e-4), high);
+    return { r, half: f.shift(i32x4.shl, shifted, 23) };
+  }
+
+  #clamp(x: Local, low: number, high: number): Local {
+    const f = this.#f;
+    return f.v(f32x4.pmin, f.v(f32x4.pmax, x, f.float(low)), f.float(high));
+  }
+
+  /** Results below 1.7e-38 are 0. The polynomial is XNNPACK's of degree 5. */
+  exp(x: Local): Local {
+    const f = this.#f;
+    const { r, half } = this.#reduceExp(this.#clamp(x, -87.5, 89));
+    const p = this.#polynomial(r, [
+      8.28929059207439423e-3,
+      4.18978221714496613e-2,
+      1.66676521301269531e-1,
+      4.99991506338119507e-1,
+      9.99999701976776123e-1,
+    ]);
+    const doubled = f.v(f32x4.add, r, r);
+    return f.v(f32x4.mul, this.madd(p, doubled, f.float(2)), half);
+  }
+
+  /** `e^x - 1`, also where that is almost nothing. */
+  expm1(x: Local): Local {
+    const f = this.#f;
+    const { r, half } = this.#reduceExp(this.#clamp(x, -30, 88.8));
     const p = this.#polynomial(r, [
       1.9875691500e-4,
       1.3981999507e-3,
@@ -69,31 +89,9 @@ export class VectorMath {
       1.6666665459e-1,
       5.0000001201e-1,
     ]);
-    return { n, r, tail: this.madd(p, f.v(f32x4.mul, r, r), r) };
-  }
-
-  #clamp(x: Local, low: number, high: number): Local {
-    const f = this.#f;
-    return f.v(f32x4.pmin, f.v(f32x4.pmax, x, f.float(low)), f.float(high));
-  }
-
-  exp(x: Local): Local {
-    const f = this.#f;
-    const { n, tail } = this.#reduceExp(this.#clamp(x, -105, 90));
-    // In two steps: the first factor alone may be too small or too large for a float.
-    const half = f.shift(i32x4.shrS, n, 1);
-    const first = f.v(f32x4.mul, f.v(f32x4.add, tail, f.float(1)), this.#power2(half));
-    return f.v(f32x4.mul, first, this.#power2(f.v(i32x4.sub, n, half)));
-  }
-
-  /** `e^x - 1`, also where that is almost nothing. */
-  expm1(x: Local): Local {
-    const f = this.#f;
-    const { n, tail } = this.#reduceExp(this.#clamp(x, -30, 88.8));
-    // Halved, so that 2^128 can be written.
-    const scale = this.#power2(f.v(i32x4.sub, n, f.splat(1)));
-    const half = this.madd(tail, scale, f.v(f32x4.sub, scale, f.float(0.5)));
-    const result = f.v(f32x4.add, half, half);
+    const tail = this.madd(p, f.v(f32x4.mul, r, r), r);
+    const part = this.madd(tail, half, f.v(f32x4.sub, half, f.float(0.5)));
+    const result = f.v(f32x4.add, part, part);
     // Keeps the sign of zero.
     return this.select(f.v(f32x4.eq, x, f.float(0)), x, result);
   }

@@ -94,12 +94,12 @@ const tables = { float: floats, int: ints, mask: masks } as const;
 
 /** Instructions of the functions that have more than a few. */
 const costs: Readonly<Record<string, number>> = {
-  exp: 25,
-  expm1: 25,
+  exp: 16,
+  expm1: 20,
   log: 35,
   log1p: 45,
-  tanh: 32,
-  sigmoid: 30,
+  tanh: 28,
+  sigmoid: 22,
   erf: 75,
   div: 4,
   sqrt: 5,
