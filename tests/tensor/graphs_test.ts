@@ -9,7 +9,7 @@ import fc from "fast-check";
 import { backendOf } from "../../backend/engine.ts";
 import { manager, withDevice } from "../../mod.ts";
 import { reference } from "../backend/cpu/engines.ts";
-import { ignoreOn } from "../opencl.ts";
+import { ignoreOn, testOnBackends } from "../opencl.ts";
 import {
   apart,
   build,
@@ -47,7 +47,7 @@ function assertMeans(
 
 Deno.test("random graphs mean the same fused, one by one and apart (cpu)", () => {
   const cpu = backendOf(manager.default("cpu"));
-  check(8, 250, (graph) => {
+  check(8, 400, (graph) => {
     const wanted = meaning(graph);
     withDevice("cpu", () => {
       assertMeans(graph, "fused by the reference", () => together(reference, build(graph)), wanted);
@@ -59,7 +59,7 @@ Deno.test("random graphs mean the same fused, one by one and apart (cpu)", () =>
 
 Deno.test("long random graphs mean the same (cpu)", () => {
   const cpu = backendOf(manager.default("cpu"));
-  check(40, 30, (graph) => {
+  check(40, 60, (graph) => {
     const wanted = meaning(graph);
     withDevice("cpu", () => {
       assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
@@ -79,6 +79,26 @@ Deno.test({
       });
     });
   },
+});
+
+async function eagerly(backend: "cpu" | "cl", seed: number, numRuns: number): Promise<Numbers[][]> {
+  const script = new URL("graphs/eager.ts", import.meta.url).href;
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", script, backend, `${seed}`, `${numRuns}`],
+    env: { NETCL_EAGER: "1" },
+  }).output();
+  assert(success, new TextDecoder().decode(stderr));
+  const printed: string[][][] = JSON.parse(new TextDecoder().decode(stdout));
+  return printed.map((values) => values.map((numbers) => numbers.map(Number)));
+}
+
+testOnBackends("random graphs mean the same with NETCL_EAGER=1", async (backend) => {
+  const seed = seconds > 0 ? Date.now() % 1e6 : 21, numRuns = backend === "cpu" ? 60 : 2;
+  const found = await eagerly(backend, seed, numRuns);
+  fc.sample(graphs(8), { seed, numRuns }).forEach((graph, k) => {
+    const text = difference(found[k]!, meaning(graph), graph);
+    assert(text === null, `${text} in ${JSON.stringify(graph)}`);
+  });
 });
 
 Deno.test("each step is taken", () => {
