@@ -39,9 +39,16 @@ export function emitVectorKernel(emitter: Emitter, dialect: Dialect): Range | nu
   if (lastInner !== undefined && isWide(kernel, lastInner)) {
     return new VectorRows(emitter, dialect, lastInner).emit();
   }
-  if (lastOuter === undefined || !isWide(kernel, lastOuter)) return null;
-  if (lastInner !== undefined) return new VectorColumns(emitter, dialect, lastOuter).emit();
-  return kernel.reductions.length === 0 ? emitMap(emitter, lastOuter) : null;
+  if (lastOuter === undefined) return null;
+  if (lastInner !== undefined) {
+    // Few columns are computed as many are, so that sums over batches of any width share a launch.
+    return kernel.sizes[lastOuter]! >= FEWEST_LANES && canVectorize(kernel, lastOuter)
+      ? new VectorColumns(emitter, dialect, lastOuter).emit()
+      : null;
+  }
+  return isWide(kernel, lastOuter) && kernel.reductions.length === 0
+    ? emitMap(emitter, lastOuter)
+    : null;
 }
 
 function isWide(kernel: LoopKernel, symbol: number): boolean {
