@@ -48,7 +48,7 @@ const localOut = new BigUint64Array(3);
 const offsetOut = new BigUint64Array(3);
 
 /** The most launches that are held back before the device is told of them. */
-const MAX_HELD = 32;
+const MAX_HELD = 64;
 
 /**
  * A queue of commands for one device. Commands run in the order of the calls, unless it was made
