@@ -6,8 +6,22 @@ import type { Edge, GradientFn } from "./autograd.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { Tensor } from "./tensor.ts";
 
-/** Throws unless all tensors are on one device. */
+/** Throws where a caller without types passes something else. */
+export function requireTensor(op: string, value: unknown, or = ""): asserts value is Tensor {
+  if (value instanceof Tensor) return;
+  throw new TypeError(
+    `Cannot ${op} with ${describe(value)}: pass a tensor${or}; Tensor.fromHost makes one of arrays`,
+  );
+}
+
+function describe(value: unknown): string {
+  if (value === null || value === undefined) return `${value}`;
+  return `${Array.isArray(value) ? "the array" : typeof value} ${JSON.stringify(`${value}`)}`;
+}
+
+/** Throws unless all are tensors on one device. */
 export function sameDevice(op: string, tensors: readonly Tensor[]): void {
+  for (const value of tensors) requireTensor(op, value);
   const first = tensors[0]!;
   const other = tensors.find((t) => t.device !== first.device);
   if (!other) return;

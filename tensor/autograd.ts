@@ -1,6 +1,7 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
 import { formatShape, type Node, sameShape } from "../backend/engine.ts";
 import { withoutAutocast } from "./amp/autocast.ts";
+import { requireTensor } from "./apply.ts";
 import { AnomalyWatch, isAnomalyEnabled } from "./anomaly.ts";
 import { guardValues, useSavedValues } from "./base.ts";
 import { ShapeError } from "./errors.ts";
@@ -64,6 +65,7 @@ function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
         `reduce it to a scalar, or pass one`,
     );
   }
+  requireTensor("go backward", gradient);
   if (!sameShape(gradient.shape, root.shape)) {
     throw new ShapeError(
       `Cannot go backward with a gradient of shape ${
@@ -71,7 +73,7 @@ function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
       } from a tensor of shape ${formatShape(root.shape)}`,
     );
   }
-  return gradient;
+  return gradient.cast(root.dtype);
 }
 
 /** The recorded tensors below the roots, the last made first; not those below `ends`. */
@@ -259,13 +261,30 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   computeWithGradients(root);
 }
 
+function requireDifferentiable(outputs: readonly Tensor[], inputs: readonly Tensor[]): void {
+  const constant = inputs.findIndex((input) => !input.requiresGrad);
+  if (constant >= 0) {
+    throw new Error(
+      `Cannot differentiate with respect to input ${constant}, of shape ${
+        formatShape(inputs[constant]!.shape)
+      }: set requiresGrad on it, or on what it is computed from, before the outputs are computed`,
+    );
+  }
+  if (outputs.some((output) => output.requiresGrad)) return;
+  throw new Error(
+    "Cannot differentiate outputs that require no gradient: set requiresGrad on what they are " +
+      "computed from, and compute them outside noGrad",
+  );
+}
+
 /**
  * The gradients of `outputs` with respect to `inputs`, without touching anybody's `grad`.
  *
  * @param outputs What is differentiated: scalars, or tensors with `gradients`.
  * @param inputs With respect to what.
  * @param options `gradients` of the outputs; `createGraph` to differentiate the result again.
- * @returns One tensor per input; zeros where an output does not depend on it.
+ * @returns One tensor per input; zeros where no output depends on it.
+ * @throws {Error} When an input requires no gradient, or no output does.
  *
  * @example A second derivative
  * ```ts
@@ -283,6 +302,11 @@ export function grad(
   inputs: readonly Tensor[],
   options: BackwardOptions & { gradients?: readonly Tensor[] } = {},
 ): Tensor[] {
+  if (!Array.isArray(outputs) || !Array.isArray(inputs)) {
+    throw new TypeError("Cannot differentiate: pass arrays of tensors, as in grad([loss], [x])");
+  }
+  for (const tensor of [...outputs, ...inputs]) requireTensor("differentiate", tensor);
+  requireDifferentiable(outputs, inputs);
   const seeds = outputs.map((output, k) => seedOf(output, options.gradients?.[k]));
   const wanted = new Map<Tensor, Tensor>();
   const targets = new Set(inputs);

@@ -362,6 +362,9 @@ export abstract class TensorBase implements Disposable {
    * @throws {ShapeError} When the shapes differ.
    */
   assign(value: Tensor): this {
+    if (!(value instanceof TensorBase)) {
+      throw new TypeError(`Cannot assign ${typeof value} "${value}": pass a tensor`);
+    }
     if (formatShape(value.shape) !== formatShape(this.shape)) {
       throw new ShapeError(
         `Cannot assign a tensor of shape ${formatShape(value.shape)} to one of shape ${

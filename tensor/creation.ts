@@ -93,14 +93,31 @@ export function full(op: string, shape: Shape, value: number, options: TensorOpt
   return made(node, options);
 }
 
-/** What integer types hold; negative numbers wrap around in uint8, as in PyTorch. */
+/** What integer types hold. */
 const ranges: Readonly<Partial<Record<DType, readonly [least: number, most: number]>>> = {
   int32: [-(2 ** 31), 2 ** 31 - 1],
-  int64: [-(2 ** 63), 2 ** 63],
-  uint8: [-255, 255],
+  // The double before 2 ** 63.
+  int64: [-(2 ** 63), 2 ** 63 - 1024],
+  uint8: [0, 255],
+  bool: [0, 1],
 };
 
-/** A number as an element of a type holds it: whole for integers, a truth value for bool. */
+/** True where the type holds the number, but for its fraction. */
+export function holds(dtype: DType, value: number): boolean {
+  const range = ranges[dtype];
+  return !range || Math.trunc(value) >= range[0] && Math.trunc(value) <= range[1];
+}
+
+/** The number that is nearest to `value` in the range of a type. */
+export function nearestIn(dtype: DType, value: number): number {
+  const range = ranges[dtype];
+  return range ? Math.min(range[1], Math.max(range[0], value)) : value;
+}
+
+/**
+ * A number as an element of a type holds it: whole for integers, a truth value for bool; negative
+ * numbers wrap around in uint8, as in PyTorch.
+ */
 export function elementOf(op: string, value: number, dtype: DType): number {
   if (typeof value !== "number") {
     throw new TypeError(`Cannot ${op} with ${typeof value} "${value}": pass a number`);
@@ -109,9 +126,11 @@ export function elementOf(op: string, value: number, dtype: DType): number {
   const range = ranges[dtype];
   if (!range) return value;
   const whole = Math.trunc(value);
-  if (whole >= range[0] && whole <= range[1]) return dtype === "uint8" ? whole & 255 : whole;
+  if (holds(dtype, value)) return whole;
+  if (dtype === "uint8" && whole < 0 && whole >= -255) return whole & 255;
   throw new RangeError(
-    `Cannot ${op} with ${value} in ${dtype}: pass a number from ${range[0]} to ${range[1]}`,
+    `Cannot ${op} with ${value} in ${dtype}: pass a number from ${range[0]} to ${range[1]}, or ` +
+      `cast to a type that holds it`,
   );
 }
 
@@ -145,7 +164,7 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   const natural = naturalType(data);
   const dtype = options.dtype ?? (supports(device, natural) ? natural : "float32");
   requireSupport(device, dtype);
-  const { values, shape } = flatten(data, options.shape);
+  const { values, shape } = flatten(data, options.shape, options.dtype !== undefined);
   const bytes = encode(values, dtype);
   if (bytes.byteLength <= MOST_ON_HOST) {
     const kept = bytes.slice(); // the caller may change its array
@@ -168,9 +187,13 @@ function supports(device: DeviceHandle, dtype: DType): boolean {
 
 type Values = ArrayLike<number | bigint | boolean>;
 
-function flatten(data: HostData, wanted: Shape | undefined): { values: Values; shape: Shape } {
+function flatten(
+  data: HostData,
+  wanted: Shape | undefined,
+  isTyped: boolean,
+): { values: Values; shape: Shape } {
   const { values, shape } = ArrayBuffer.isView(data)
-    ? { values: checkView(data), shape: [data.length] }
+    ? { values: checkView(data, isTyped), shape: [data.length] }
     : flattenNested(data);
   if (wanted === undefined) return { values, shape };
   const checked = checkedShape("make", wanted);
@@ -182,9 +205,24 @@ function flatten(data: HostData, wanted: Shape | undefined): { values: Values; s
   );
 }
 
-function checkView(data: TypedArray): TypedArray {
-  if (data instanceof Uint16Array) {
-    throw new DTypeError("Cannot make a tensor of a Uint16Array: pass numbers, or an Int32Array");
+/** The arrays that have an element type of their own. */
+const natural = [
+  Float64Array,
+  Float32Array,
+  Float16Array,
+  Int32Array,
+  BigInt64Array,
+  Uint8Array,
+];
+
+function checkView(data: TypedArray, isTyped: boolean): TypedArray {
+  const { name } = data.constructor;
+  const hasType = natural.some((type) => data instanceof type);
+  if ((data as ArrayBufferView) instanceof DataView || !hasType && !isTyped) {
+    throw new DTypeError(
+      `Cannot make a tensor of a ${name}: no element type is its own; name one that holds its ` +
+        `numbers in { dtype }, or pass a ${natural.map((type) => type.name).join(", ")}`,
+    );
   }
   if (data.buffer.detached) {
     throw new TypeError("Cannot make a tensor of a detached array: its memory was transferred");
@@ -226,22 +264,27 @@ export function encode(values: Values, dtype: DType): Uint8Array<ArrayBuffer> {
   const out = new Uint8Array(values.length * bytes);
   const target = view(out.buffer, 0, values.length);
   if (target instanceof BigInt64Array) {
-    for (let k = 0; k < values.length; k++) target[k] = BigInt(values[k]!);
+    for (let k = 0; k < values.length; k++) target[k] = wholeOf(values[k]!);
+  } else if (dtype === "bfloat16") {
+    for (let k = 0; k < values.length; k++) target[k] = toBfloat16Bits(Number(values[k]));
+  } else if (dtypes[dtype].kind === "float") {
+    for (let k = 0; k < values.length; k++) target[k] = Number(values[k]);
   } else {
-    for (let k = 0; k < values.length; k++) target[k] = convert(Number(values[k]), dtype);
+    for (let k = 0; k < values.length; k++) {
+      target[k] = elementOf("make a tensor", Number(values[k]), dtype);
+    }
   }
   return out;
+}
+
+function wholeOf(value: number | bigint | boolean): bigint {
+  return BigInt(typeof value === "number" ? elementOf("make a tensor", value, "int64") : value);
 }
 
 /** True when a typed array holds just the bytes that the type wants. */
 function isEncoded(values: Values, dtype: DType): values is Float32Array<ArrayBuffer> {
   return ArrayBuffer.isView(values) && dtype !== "bool" && dtype !== "bfloat16" &&
     values.constructor === dtypes[dtype].view(new ArrayBuffer(0), 0, 0).constructor;
-}
-
-function convert(value: number, dtype: DType): number {
-  if (dtype === "bfloat16") return toBfloat16Bits(value);
-  return dtype === "bool" ? Number(value !== 0) : value;
 }
 
 /** Wraps a cl_mem that the caller owns and keeps alive. */

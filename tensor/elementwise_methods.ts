@@ -252,6 +252,9 @@ export abstract class ElementwiseMethods extends TensorBase {
   gelu(approximate: "none" | "tanh" = "none"): Tensor {
     const x = this.#self();
     if (approximate === "none") return x.mul(0.5).mul(x.mul(SQRT_HALF).erf().add(1));
+    if (approximate !== "tanh") {
+      throw new TypeError(`Cannot gelu by "${approximate}": write "none" or "tanh"`);
+    }
     const inner = x.mul(x.mul(x).mul(0.044715).add(1)).mul(SQRT_TWO_OVER_PI);
     return x.mul(0.5).mul(inner.tanh().add(1));
   }

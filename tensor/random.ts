@@ -1,11 +1,13 @@
 /** Random tensors: counter-based, so the same bits on every device and every evaluation. */
-import { Node, type Shape } from "../backend/engine.ts";
+import { dtypes, Node, type Shape } from "../backend/engine.ts";
 import { checkedShape, made, type TensorOptions } from "./creation.ts";
+import { DTypeError } from "./errors.ts";
 import { nextRandom } from "./random_state.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Uniform in [0, 1), 24 bits. */
 export function uniform(shape: Shape, options: TensorOptions = {}): Tensor {
+  requireFloat("rand", options);
   const { seed, stream } = nextRandom();
   const node = new Node(
     { kind: "random", seed, stream },
@@ -16,8 +18,14 @@ export function uniform(shape: Shape, options: TensorOptions = {}): Tensor {
   return made(node, { ...options, requiresGrad: false }).cast(options.dtype ?? "float32");
 }
 
+function requireFloat(op: string, { dtype = "float32" }: TensorOptions): void {
+  if (dtypes[dtype]?.kind === "float") return;
+  throw new DTypeError(`Cannot ${op} in ${dtype}: pass a floating point type, or use randint`);
+}
+
 /** Normal, by the transform of G. Box and M. Muller, 1958. */
 export function normal(shape: Shape, options: TensorOptions = {}): Tensor {
+  requireFloat("randn", options);
   const plain: TensorOptions = { ...options, dtype: "float32" };
   const radius = uniform(shape, plain).neg().add(1).log().mul(-2).sqrt();
   const angle = uniform(shape, plain).mul(2 * Math.PI);

@@ -63,10 +63,13 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /** The whole tensor repeated along each axis, as often as `times` says. */
   repeat(times: readonly number[]): Tensor {
-    const lead = times.length - this.ndim;
+    const lead = shaping.listOf("repeat", times).length - this.ndim;
     if (lead < 0 || times.some((n) => !Number.isInteger(n) || n < 0)) {
       throw new ShapeError(
-        `Cannot repeat a tensor of shape ${formatShape(this.shape)} by [${times}]`,
+        `Cannot repeat a tensor of shape ${
+          formatShape(this.shape)
+        } by [${times}]: pass how often ` +
+          `for each axis`,
       );
     }
     const shape = [...new Array<number>(lead).fill(1), ...this.shape];
@@ -99,6 +102,9 @@ export abstract class ShapeMethods extends ReductionMethods {
   roll(shift: number, axis = 0): Tensor {
     const at = normalizeAxis("roll", axis, this.shape);
     const n = this.shape[at]!;
+    if (!Number.isInteger(shift)) {
+      throw new RangeError(`Cannot roll by ${shift}: pass a whole number`);
+    }
     if (n === 0) return this.#self();
     const by = ((shift % n) + n) % n;
     if (by === 0) return this.#self();
@@ -147,12 +153,22 @@ export abstract class ShapeMethods extends ReductionMethods {
   split(size: number | readonly number[], axis = 0): Tensor[] {
     const at = normalizeAxis("split", axis, this.shape);
     const n = this.shape[at]!;
+    const fail = (): ShapeError =>
+      new ShapeError(
+        `Cannot split axis ${axis} of ${
+          formatShape(this.shape)
+        } by [${size}]: pass a whole number ` +
+          `of at least 1, or sizes that add up to ${n}`,
+      );
+    if (typeof size === "number" && !(Number.isInteger(size) && size >= 1)) throw fail();
     const sizes = typeof size === "number"
-      ? Array.from({ length: Math.ceil(n / size) }, (_, k) => Math.min(size, n - k * size))
+      ? Array.from(
+        { length: Math.max(1, Math.ceil(n / size)) },
+        (_, k) => Math.min(size, n - k * size),
+      )
       : size;
-    if (sizes.reduce((a, b) => a + b, 0) !== n || sizes.some((s) => !(s >= 0))) {
-      throw new ShapeError(`Cannot split axis ${axis} of ${formatShape(this.shape)} by [${size}]`);
-    }
+    const bad = sizes.some((s) => !(Number.isInteger(s) && s >= 0));
+    if (bad || sizes.reduce((a, b) => a + b, 0) !== n) throw fail();
     let start = 0;
     return sizes.map((length) => {
       const range: Range = [start, start += length];
@@ -162,6 +178,9 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /** The diagonal of the last two axes, or of a vector the matrix that has it. */
   diagonal(): Tensor {
+    if (this.ndim === 0) {
+      throw new ShapeError("Cannot take the diagonal of a scalar: it has no axes");
+    }
     if (this.ndim === 1) {
       const n = this.size;
       return eyeLike(this.#self(), n).ne(0).where(this.unsqueeze(1), this.zerosLike([1]));
@@ -176,15 +195,23 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /** The lower triangle of the last two axes, zeros above the given diagonal. */
   tril(diagonal = 0): Tensor {
-    return this.#triangle(diagonal).where(this.#self(), this.zerosLike());
+    return this.#triangle("tril", diagonal).where(this.#self(), this.zerosLike());
   }
 
   /** The upper triangle of the last two axes, zeros below the given diagonal. */
   triu(diagonal = 0): Tensor {
-    return this.#triangle(diagonal - 1).where(this.zerosLike(), this.#self());
+    return this.#triangle("triu", diagonal - 1).where(this.zerosLike(), this.#self());
   }
 
-  #triangle(diagonal: number): Tensor {
+  #triangle(op: string, diagonal: number): Tensor {
+    if (this.ndim < 2 || !Number.isInteger(diagonal)) {
+      throw new ShapeError(
+        `Cannot take the ${op} of a tensor of shape ${
+          formatShape(this.shape)
+        }: it takes matrices, ` +
+          `and a whole number`,
+      );
+    }
     const [rows, columns] = this.shape.slice(-2) as [number, number];
     const row = this.indexLike([rows]).unsqueeze(1), column = this.indexLike([columns]);
     return column.le(row.add(diagonal));

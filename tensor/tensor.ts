@@ -2,13 +2,22 @@
 import {
   type DeviceHandle,
   type DType,
+  dtypes,
   manager,
   type Node,
   type Shape,
 } from "../backend/engine.ts";
 import type { Buffer } from "../ffi/mod.ts";
 import { backward, type BackwardOptions } from "./autograd.ts";
-import { fromBuffer, fromHost, full, type HostData, iota, type TensorOptions } from "./creation.ts";
+import {
+  checkedShape,
+  fromBuffer,
+  fromHost,
+  full,
+  type HostData,
+  iota,
+  type TensorOptions,
+} from "./creation.ts";
 import { select, type TensorLike } from "./ops/elementwise.ts";
 import { concat, stack } from "./ops/shaping.ts";
 import { ProductMethods } from "./product_methods.ts";
@@ -73,12 +82,12 @@ export class Tensor extends ProductMethods {
 
   /** Zeros. */
   static zeros(shape: Shape, options?: TensorOptions): Tensor {
-    return full("make zeros", shape, 0, options);
+    return full("make", shape, 0, options);
   }
 
   /** Ones. */
   static ones(shape: Shape, options?: TensorOptions): Tensor {
-    return full("make ones", shape, 1, options);
+    return full("make", shape, 1, options);
   }
 
   /** A tensor full of one number. */
@@ -107,13 +116,18 @@ export class Tensor extends ProductMethods {
   /** `count` numbers from `start` to `stop`, both included, at equal distances. */
   static linspace(start: number, stop: number, count: number, options?: TensorOptions): Tensor {
     const dtype = options?.dtype ?? "float32";
-    const index = iota([count], dtype, { ...options, requiresGrad: false });
-    return required(index.mul(count > 1 ? (stop - start) / (count - 1) : 0).add(start), options);
+    const computed = dtypes[dtype].kind === "float" ? dtype : "float32";
+    const index = iota(checkedShape("linspace", [count]), computed, {
+      ...options,
+      requiresGrad: false,
+    });
+    const step = count > 1 ? (stop - start) / (count - 1) : 0;
+    return required(index.mul(step).add(start).cast(dtype), options);
   }
 
   /** The identity matrix. */
   static eye(n: number, options?: TensorOptions): Tensor {
-    const index = iota([n], "int32", { ...options, requiresGrad: false });
+    const index = iota(checkedShape("eye", [n]), "int32", { ...options, requiresGrad: false });
     return required(index.unsqueeze(1).eq(index).cast(options?.dtype ?? "float32"), options);
   }
 
@@ -134,7 +148,8 @@ export class Tensor extends ProductMethods {
 
   /** A random order of 0 to `n - 1`, as int32. */
   static randperm(n: number, options?: TensorOptions): Tensor {
-    return random.uniform([n], { ...options, dtype: "float32" }).argsort();
+    const shape = checkedShape("randperm", [n]);
+    return random.uniform(shape, { ...options, dtype: "float32" }).argsort();
   }
 
   /** Tensors one behind the other along an axis. */

@@ -2,6 +2,7 @@
 import { broadcastShapes, dtypes, formatShape, Node } from "../../backend/engine.ts";
 import { narrowed } from "../amp/autocast.ts";
 import { result, sameDevice } from "../apply.ts";
+import { nearestIn } from "../creation.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { promote } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
@@ -101,6 +102,14 @@ export function conv2d(x: Tensor, weight: Tensor, options: Conv2dOptions = {}): 
   const dtype = promote(image.dtype, kernel.dtype);
   const out = convolve(image.cast(dtype), kernel.cast(dtype), geometry);
   const { bias } = options;
+  if (bias && (bias.ndim !== 1 || bias.size !== weight.shape[0])) {
+    throw new ShapeError(
+      `Cannot conv2d with a bias of shape ${
+        formatShape(bias.shape)
+      }: pass one number for each of ` +
+        `the ${weight.shape[0]} outputs`,
+    );
+  }
   return bias ? out.add(bias.cast(dtype).reshape([1, bias.size, 1, 1])) : out;
 }
 
@@ -129,6 +138,7 @@ function checkConv(
   if (stride.some((s) => s < 1) || dilation.some((d) => d < 1) || padding.some((p) => p < 0)) {
     throw fail("stride and dilation are at least 1, padding at least 0");
   }
+  if (weight.shape[2] === 0 || weight.shape[3] === 0) throw fail("the kernel is empty");
   for (const k of [0, 1] as const) {
     const span = (weight.shape[2 + k]! - 1) * dilation[k] + 1;
     if (x.shape[2 + k]! + 2 * padding[k] < span) {
@@ -237,12 +247,20 @@ function poolWindows(
         `pass [N, C, H, W], not smaller than a window`,
     );
   }
+  if (padding.some((p, k) => p < 0 || 2 * p > size[k as 0 | 1])) {
+    throw new ShapeError(
+      `Cannot ${op} by windows of ${formatShape(size)} with padding ${
+        formatShape(padding)
+      }: pad by ` +
+        `at most half a window, so that none holds padding only`,
+    );
+  }
   return window(padded(x, padding, value), size, stride, dilation);
 }
 
 /** The largest element of each window; the first of equal ones gets the gradient, as in PyTorch. */
 export function maxPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): Tensor {
-  const low = dtypes[x.dtype].kind === "float" ? -Infinity : x.dtype === "uint8" ? 0 : -(2 ** 31);
+  const low = nearestIn(x.dtype, -Infinity);
   const all = poolWindows("maxPool2d", x, kernel, options, low);
   const [n, c, oh, ow, kh, kw] = all.shape as [number, number, number, number, number, number];
   const taps = (t: Tensor): Tensor => t.reshape([n, c, oh, ow, kh * kw]);
@@ -272,7 +290,7 @@ export function adaptiveMaxPool2d(x: Tensor, size: Axes): Tensor {
       `Cannot adaptiveMaxPool2d a tensor of shape ${formatShape(x.shape)} to ${
         formatShape(parts)
       }: ` +
-        `pass [N, C, H, W]`,
+        `pass [N, C, H, W], and sizes of at least 1`,
     );
   }
   return parts.reduce((image, count, k) => regionMax(image, 2 + k, count), x);
@@ -299,14 +317,14 @@ function regionMax(x: Tensor, axis: number, count: number): Tensor {
 export function adaptiveAvgPool2d(x: Tensor, size: Axes): Tensor {
   const [oh, ow] = pair("adaptiveAvgPool2d", "size", size, 1);
   const [h, w] = x.shape.slice(2) as [number, number];
-  if (x.ndim === 4 && h % oh === 0 && w % ow === 0) {
+  if (x.ndim === 4 && oh > 0 && ow > 0 && h % oh === 0 && w % ow === 0) {
     return avgPool2d(x, [h / oh, w / ow]);
   }
   if (x.ndim !== 4 || oh < 1 || ow < 1) {
     throw new ShapeError(
       `Cannot adaptiveAvgPool2d a tensor of shape ${formatShape(x.shape)} to ${
         formatShape([oh, ow])
-      }: pass [N, C, H, W]`,
+      }: pass [N, C, H, W], and sizes of at least 1`,
     );
   }
   // Regions of unequal size: a matrix of weights along each axis.

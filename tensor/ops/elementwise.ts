@@ -11,7 +11,8 @@ import {
   sameShape,
 } from "../../backend/engine.ts";
 import { widened, widenedType } from "../amp/autocast.ts";
-import { derived, result, sameDevice } from "../apply.ts";
+import { derived, requireTensor, result, sameDevice } from "../apply.ts";
+import { elementOf, holds, nearestIn } from "../creation.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import { numberOperand, type Operand, promoteOperands } from "../promotion.ts";
@@ -214,15 +215,17 @@ export function isTensor(x: TensorLike): x is Tensor {
   return typeof x === "object";
 }
 
-function operandOf(x: TensorLike): Operand {
-  if (!isTensor(x)) return numberOperand(x);
+function operandOf(op: string, x: TensorLike): Operand {
+  if (typeof x === "number") return numberOperand(x);
+  requireTensor(op, x, " or a number");
   return { dtype: x.dtype, rank: x.ndim === 0 ? "scalar" : "tensor" };
 }
 
 /** The node of an operand in the common type. */
-function nodeOf(x: TensorLike, dtype: DType): { tensor: Tensor | null; node: Node } {
+function nodeOf(op: string, x: TensorLike, dtype: DType): { tensor: Tensor | null; node: Node } {
   if (!isTensor(x)) {
-    return { tensor: null, node: new Node({ kind: "constant", value: x }, [], [], dtype) };
+    const value = elementOf(op, x, dtype);
+    return { tensor: null, node: new Node({ kind: "constant", value }, [], [], dtype) };
   }
   const tensor = x.cast(dtype);
   return { tensor, node: tensor.node };
@@ -253,17 +256,21 @@ function broadcast(name: string, a: TensorLike, b: TensorLike): number[] {
 /** Applies a function of the table. */
 export function binary(name: string, a: Tensor, b: TensorLike): Tensor {
   const entry = binaries[name]!;
-  const tensors = isTensor(b) ? [a, b] : [a];
-  sameDevice(name, tensors);
+  let common = promoteOperands(operandOf(name, a), operandOf(name, b));
+  sameDevice(name, isTensor(b) ? [a, b] : [a]);
   const shape = broadcast(name, a, b);
-  let common = promoteOperands(operandOf(a), operandOf(b));
+  // A number that the type does not hold is compared as what it is.
+  if (entry.bool && !isTensor(b) && !holds(common, b)) {
+    common = holds("int64", b) ? "int64" : "float32";
+  }
   if (entry.floats && dtypes[common].kind !== "float") common = "float32";
   if (entry.wide) common = widenedType(common);
   if (common === "bool" && !entry.bools) {
     throw new DTypeError(`Cannot ${name} bool and bool: cast one with .cast("int32")`);
   }
-  const x = nodeOf(a, common), y = nodeOf(b, common);
-  const fn = boolean(entry.primitive ?? name, common);
+  const primitive = entry.primitive ?? name;
+  const x = nodeOf(name, a, common), y = nodeOf(name, bounded(primitive, b, common), common);
+  const fn = boolean(primitive, common);
   const node = new Node(
     { kind: "elementwise", fn },
     [x.node, y.node],
@@ -286,6 +293,13 @@ export function binary(name: string, a: Tensor, b: TensorLike): Tensor {
   );
 }
 
+/** A bound beyond what a type holds bounds nothing. */
+function bounded(fn: string, bound: TensorLike, dtype: DType): TensorLike {
+  if (isTensor(bound) || holds(dtype, bound)) return bound;
+  const nearest = nearestIn(dtype, bound);
+  return fn === (nearest > bound ? "maximum" : "minimum") ? nearest : bound;
+}
+
 /** Arithmetic on truth values is logic: sum is or, product is and. */
 function boolean(fn: string, dtype: DType): string {
   if (dtype !== "bool") return fn;
@@ -295,16 +309,16 @@ function boolean(fn: string, dtype: DType): string {
 
 /** `a` where the condition holds, else `b`. */
 export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor {
+  requireTensor("select by a condition", condition);
   if (condition.dtype !== "bool") {
     throw new DTypeError(
       `Cannot select by a condition of ${condition.dtype}: make it bool with .ne(0)`,
     );
   }
-  const tensors = [condition, a, b].filter(isTensor);
-  sameDevice("select from", tensors);
-  const dtype = promoteOperands(operandOf(a), operandOf(b));
+  const dtype = promoteOperands(operandOf("select", a), operandOf("select", b));
+  sameDevice("select from", [condition, a, b].filter(isTensor));
   const common = !isTensor(a) && !isTensor(b) && dtype === "int64" ? "float32" : dtype;
-  const x = nodeOf(a, common), y = nodeOf(b, common);
+  const x = nodeOf("select", a, common), y = nodeOf("select", b, common);
   const inner = broadcast("select from", a, b);
   const shape = broadcastShapes(inner, condition.shape);
   if (!shape) {

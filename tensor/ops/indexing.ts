@@ -7,22 +7,22 @@ import type { Tensor } from "../tensor.ts";
 import { normalizeAxis } from "./axes.ts";
 
 /** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */
-export function gather(x: Tensor, axis: number, indices: Tensor): Tensor {
-  const at = normalizeAxis("gather", axis, x.shape);
-  requireInteger("gather", "indices", indices.dtype);
-  sameDevice("gather", [x, indices]);
+export function gather(x: Tensor, axis: number, indices: Tensor, op = "gather"): Tensor {
+  const at = normalizeAxis(op, axis, x.shape);
+  sameDevice(op, [x, indices]);
+  requireInteger(op, "indices", indices.dtype);
   const fits = indices.ndim === x.ndim &&
     indices.shape.every((n, k) => k === at || n <= x.shape[k]!);
   if (!fits) {
     throw new ShapeError(
-      `Cannot gather from a tensor of shape ${
+      `Cannot ${op} from a tensor of shape ${
         formatShape(x.shape)
       } along axis ${axis} by indices of shape ${
         formatShape(indices.shape)
       }: other axes may not be longer`,
     );
   }
-  return gatherAt("gather", x, at, indices, indices.shape);
+  return gatherAt(op, x, at, indices, indices.shape);
 }
 
 /** Gathers with indices that broadcast to `shape`. */
@@ -35,8 +35,8 @@ function gatherAt(op: string, x: Tensor, axis: number, indices: Tensor, shape: S
 /** Rows (or columns, ...) of `x` in the order of `indices`; their shape replaces the axis. */
 export function indexSelect(x: Tensor, axis: number, indices: Tensor, op = "indexSelect"): Tensor {
   const at = normalizeAxis(op, axis, x.shape);
-  requireInteger(op, "indices", indices.dtype);
   sameDevice(op, [x, indices]);
+  requireInteger(op, "indices", indices.dtype);
   const lead = x.shape.slice(0, at), tail = x.shape.slice(at + 1);
   const flat = indices.reshape([...lead.map(() => 1), indices.size, ...tail.map(() => 1)]);
   const out = gatherAt(op, x, at, flat, [...lead, indices.size, ...tail]);
@@ -71,8 +71,8 @@ function scatter(
 ): Tensor {
   const op = mode === "add" ? "scatterAdd" : "scatter";
   const at = normalizeAxis(op, axis, x.shape);
-  requireInteger(op, "indices", indices.dtype);
   sameDevice(op, [x, indices, source]);
+  requireInteger(op, "indices", indices.dtype);
   const fits = indices.ndim === x.ndim && source.ndim === x.ndim &&
     indices.shape.every((n, k) => n <= source.shape[k]! && (k === at || n <= x.shape[k]!));
   if (!fits) {
@@ -147,7 +147,9 @@ export function topk(
 ): { values: Tensor; indices: Tensor } {
   const at = normalizeAxis("topk", axis, x.shape);
   if (!Number.isInteger(k) || k < 0 || k > x.shape[at]!) {
-    throw new RangeError(`Cannot topk ${k} of ${x.shape[at]} elements`);
+    throw new RangeError(
+      `Cannot topk ${k} of ${x.shape[at]} elements: pass a whole number from 0 to ${x.shape[at]}`,
+    );
   }
   const order = argsort(x, at, largest);
   const indices = order.slice(

@@ -6,6 +6,7 @@ import { DTypeError, ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
+import { gather } from "./indexing.ts";
 
 /** Options of the cross-entropy. */
 export interface CrossEntropyOptions {
@@ -27,8 +28,19 @@ export function crossEntropy(
   options: CrossEntropyOptions = {},
 ): Tensor {
   const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
+  if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
+    throw new RangeError(
+      `Cannot crossEntropy with labelSmoothing ${labelSmoothing}: pass a number from 0 to 1`,
+    );
+  }
+  if (reduction !== "mean" && reduction !== "sum" && reduction !== "none") {
+    throw new TypeError(
+      `Cannot crossEntropy with reduction "${reduction}": write "mean", "sum" or "none"`,
+    );
+  }
   const { scores, targets, shape } = inRows(widened(logits), labels);
   const [rows, classes] = scores.shape as [number, number];
+  if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");
   const weights = ignoreIndex === undefined ? null : targets.ne(ignoreIndex).cast(scores.dtype);
   const safe = ignoreIndex === undefined ? targets : targets.ne(ignoreIndex).where(targets, 0);
   const losses = perSample(scores, safe, labelSmoothing, classes);
@@ -43,8 +55,8 @@ function inRows(
   logits: Tensor,
   labels: Tensor,
 ): { scores: Tensor; targets: Tensor; shape: readonly number[] } {
-  requireInteger("crossEntropy", "labels", labels.dtype);
   sameDevice("crossEntropy", [logits, labels]);
+  requireInteger("crossEntropy", "labels", labels.dtype);
   if (logits.dtype.startsWith("float") === false && logits.dtype !== "bfloat16") {
     throw new DTypeError(
       `Cannot crossEntropy logits of ${logits.dtype}: cast them with .cast("float32")`,
@@ -79,7 +91,7 @@ function perSample(scores: Tensor, labels: Tensor, smoothing: number, classes: n
     const shifted = x.sub(x.max(1, { keepDims: true }));
     const exponentials = shifted.exp(), sums = exponentials.sum(1, { keepDims: true });
     const logSum = sums.squeeze(1).log();
-    const picked = shifted.gather(1, labels.unsqueeze(1)).squeeze(1);
+    const picked = gather(shifted, 1, labels.unsqueeze(1), "crossEntropy").squeeze(1);
     const hard = logSum.sub(picked);
     const soft = (): Tensor => logSum.sub(shifted.mean(1)).mul(smoothing);
     const losses = smoothing === 0 ? hard : hard.mul(1 - smoothing).add(soft());

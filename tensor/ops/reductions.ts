@@ -176,6 +176,7 @@ export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tens
 /** The maximum where it is finite, else 0, so that it can be subtracted. */
 function shiftOf(x: Tensor, axes: readonly number[]): Tensor {
   return noGrad(() => {
+    if (axes.some((axis) => x.shape[axis] === 0)) return x.zerosLike(keptShape(x.shape, axes));
     const top = x.detach().max(axes, { keepDims: true });
     return top.isInf().where(0, top);
   });

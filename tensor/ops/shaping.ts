@@ -1,6 +1,7 @@
 /** Views: operations that rearrange elements without computing; they cost nothing until they are read. */
 import { type DType, formatShape, type Shape, sizeOf } from "../../backend/engine.ts";
 import { derived, sameDevice } from "../apply.ts";
+import { elementOf } from "../creation.ts";
 import { ShapeError } from "../errors.ts";
 import { promote } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
@@ -20,7 +21,7 @@ function inferShape(x: Tensor, shape: Shape): number[] {
     new ShapeError(
       `Cannot reshape a tensor of shape ${formatShape(x.shape)} to ${formatShape(shape)}: ${why}`,
     );
-  const open = shape.indexOf(-1);
+  const open = listOf("reshape", shape).indexOf(-1);
   const rest = sizeOf(shape.filter((_, k) => k !== open));
   if (shape.some((n, k) => !Number.isInteger(n) || n < 0 && k !== open)) {
     throw fail("axes are whole numbers, and at most one is -1");
@@ -33,9 +34,15 @@ function inferShape(x: Tensor, shape: Shape): number[] {
   return wanted;
 }
 
+/** What should be an array, from a caller without types. */
+export function listOf<T>(op: string, value: readonly T[]): readonly T[] {
+  if (Array.isArray(value)) return value;
+  throw new TypeError(`Cannot ${op} by ${typeof value} "${value}": pass an array of whole numbers`);
+}
+
 /** The axes in another order. */
 export function permute(x: Tensor, axes: readonly number[]): Tensor {
-  const order = axes.map((axis) => normalizeAxis("permute", axis, x.shape));
+  const order = listOf("permute", axes).map((axis) => normalizeAxis("permute", axis, x.shape));
   if (order.length !== x.ndim || new Set(order).size !== x.ndim) {
     throw new ShapeError(
       `Cannot permute a tensor of shape ${formatShape(x.shape)} by [${axes}]: name each axis once`,
@@ -56,13 +63,16 @@ export function permute(x: Tensor, axes: readonly number[]): Tensor {
 
 /** Repeats axes of size 1 (and adds leading ones) without copying; -1 keeps an axis. */
 export function expand(x: Tensor, shape: Shape): Tensor {
-  const lead = shape.length - x.ndim;
+  const lead = listOf("expand", shape).length - x.ndim;
   const wanted = shape.map((n, k) => n === -1 && k >= lead ? x.shape[k - lead]! : n);
   const fits = lead >= 0 && x.shape.every((n, k) => n === 1 || n === wanted[k + lead]) &&
-    wanted.every((n) => n >= 0);
+    wanted.every((n) => Number.isInteger(n) && n >= 0);
   if (!fits) {
     throw new ShapeError(
-      `Cannot expand a tensor of shape ${formatShape(x.shape)} to ${formatShape(shape)}`,
+      `Cannot expand a tensor of shape ${formatShape(x.shape)} to ${
+        formatShape(shape)
+      }: only axes ` +
+        `of size 1 grow, and new ones stand in front`,
     );
   }
   if (lead === 0 && wanted.every((n, k) => n === x.shape[k])) return x;
@@ -193,12 +203,14 @@ export function flip(x: Tensor, axes: Axes): Tensor {
 
 /** Puts `value` around the elements; a negative width cuts off. */
 export function pad(x: Tensor, widths: readonly (readonly [number, number])[], value = 0): Tensor {
-  const bad = widths.length !== x.ndim || widths.flat().some((w) => !Number.isInteger(w));
+  const bad = !Array.isArray(widths) || widths.length !== x.ndim ||
+    widths.flat().some((w) => !Number.isInteger(w)) ||
+    widths.some(([before, after], k) => before + after + x.shape[k]! < 0);
   if (bad) {
     throw new ShapeError(
       `Cannot pad a tensor of shape ${formatShape(x.shape)} by ${
         JSON.stringify(widths)
-      }: pass [before, after] for each axis`,
+      }: pass [before, after] for each axis, and cut off no more than there is`,
     );
   }
   if (widths.some(([before, after]) => before < 0 || after < 0)) {
@@ -210,9 +222,10 @@ export function pad(x: Tensor, widths: readonly (readonly [number, number])[], v
   }
   if (widths.every(([before, after]) => before === 0 && after === 0)) return x;
   const from = x.shape;
+  const filler = elementOf("pad", value, x.dtype);
   const shape = from.map((n, k) => n + widths[k]![0] + widths[k]![1]);
   const before = widths.map((w) => w[0]);
-  return derived("pad", x, { kind: "pad", before, value }, shape, x.dtype, (g) => [
+  return derived("pad", x, { kind: "pad", before, value: filler }, shape, x.dtype, (g) => [
     g.slice(...from.map((n, k): Range => [before[k]!, before[k]! + n])),
   ]);
 }
@@ -258,13 +271,14 @@ export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
 export function stack(tensors: readonly Tensor[], axis = 0): Tensor {
   const first = tensors[0];
   if (!first) throw new ShapeError("Cannot stack no tensors: pass at least one");
-  const at = normalizeAxis("stack", axis, first.shape, first.ndim + 1);
+  sameDevice("stack", tensors);
   for (const t of tensors) {
     if (formatShape(t.shape) === formatShape(first.shape)) continue;
     throw new ShapeError(
       `Cannot stack tensors of shapes ${formatShape(first.shape)} and ${formatShape(t.shape)}`,
     );
   }
+  const at = normalizeAxis("stack", axis, first.shape, first.ndim + 1);
   return concat(tensors.map((t) => t.unsqueeze(at)), at);
 }
 

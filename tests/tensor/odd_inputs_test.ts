@@ -1,0 +1,204 @@
+/** What users pass by mistake is told with the operation, the value and the remedy; the rest works. */
+import { assertEquals, assertThrows } from "@std/assert";
+import { type DType, DTypeError, grad, ShapeError, Tensor, withDevice } from "../../mod.ts";
+import { testOnBackends, testOnCPU } from "../opencl.ts";
+
+// deno-lint-ignore no-explicit-any -- what a caller without types may pass
+type Untyped = any;
+type Row = readonly [fn: () => unknown, type: new (...args: Untyped[]) => Error, text: string];
+
+function assertRefused(rows: readonly Row[]): void {
+  for (const [fn, type, text] of rows) assertThrows(fn, type, text);
+}
+
+function numbers(t: Tensor): number[] {
+  return [...t.toHostSync() as Iterable<number | bigint>].map(Number);
+}
+
+const host = (data: Untyped, options?: Untyped): Tensor => Tensor.fromHost(data, options);
+
+testOnCPU("operands that are no tensors are named", (backend) => {
+  withDevice(backend, () => {
+    const m: Untyped = Tensor.arange(6).reshape([2, 3]);
+    assertRefused([
+      [() => m.add("1"), TypeError, 'Cannot add with string "1": pass a tensor or a number'],
+      [() => m.mul([1, 2, 3]), TypeError, 'Cannot mul with the array "1,2,3"'],
+      [() => m.sub(null), TypeError, "Cannot sub with null"],
+      [() => m.div(undefined), TypeError, "Cannot div with undefined"],
+      [() => m.add(1n), TypeError, "bigint"],
+      [() => m.matmul(2), TypeError, "Cannot matmul with number"],
+      [() => m.gt(0).where(1), TypeError, "Cannot select with undefined"],
+      [() => m.gather(0, [0]), TypeError, "Cannot gather with the array"],
+      [() => m.crossEntropy([0, 1]), TypeError, "Cannot crossEntropy with the array"],
+      [() => Tensor.concat([m, 3 as Untyped]), TypeError, "Cannot concat with number"],
+      [() => Tensor.stack([m, 3 as Untyped]), TypeError, "Cannot stack with number"],
+      [() => m.assign(3), TypeError, "Cannot assign number"],
+      [() => m.reshape(6), TypeError, "Cannot reshape by number"],
+      [() => m.permute(1, 0), TypeError, "Cannot permute by number"],
+      [() => m.expand(), TypeError, "Cannot expand by undefined"],
+      [() => m.gelu("fast"), TypeError, 'write "none" or "tanh"'],
+    ]);
+  });
+});
+
+testOnCPU("shapes, axes and counts that do not fit are named", (backend) => {
+  withDevice(backend, () => {
+    const m = Tensor.arange(6).reshape([2, 3]), v = Tensor.arange(3), s = Tensor.full([], 2);
+    const image = Tensor.ones([1, 1, 4, 4]);
+    assertRefused([
+      [() => Tensor.ones([1]).expand([1.5]), ShapeError, "[1.5]"],
+      [() => v.split(0), ShapeError, "a whole number of at least 1"],
+      [() => v.split(1.5), ShapeError, "[1.5]"],
+      [() => v.split([1, 1]), ShapeError, "add up to 3"],
+      [() => v.roll(0.5), RangeError, "Cannot roll by 0.5"],
+      [() => v.pad([[-2, -2]]), ShapeError, "no more than there is"],
+      [() => v.tril(), ShapeError, "it takes matrices"],
+      [() => m.triu(0.5), ShapeError, "a whole number"],
+      [() => s.diagonal(), ShapeError, "it has no axes"],
+      [() => m.sum(2), ShapeError, "has the axes -2 to 1"],
+      [() => m.topk(4), RangeError, "from 0 to 3"],
+      [() => Tensor.eye(-1), ShapeError, "Cannot eye"],
+      [() => Tensor.linspace(0, 1, 2.5), ShapeError, "Cannot linspace"],
+      [() => Tensor.randperm(-1), ShapeError, "Cannot randperm"],
+      [() => Tensor.zeros([-1]), ShapeError, "Cannot make a tensor of shape [-1]"],
+      [() => image.maxPool2d(2, { padding: 2 }), ShapeError, "at most half a window"],
+      [() => image.avgPool2d(2, { padding: -1 }), ShapeError, "padding [-1, -1]"],
+      [() => image.adaptiveAvgPool2d(0), ShapeError, "sizes of at least 1"],
+      [() => image.conv2d(Tensor.ones([1, 1, 0, 0])), ShapeError, "the kernel is empty"],
+      [
+        () => image.conv2d(Tensor.ones([2, 1, 2, 2]), { bias: Tensor.ones([3]) }),
+        ShapeError,
+        "one number for each of the 2 outputs",
+      ],
+      [
+        () => Tensor.zeros([2, 0]).crossEntropy(Tensor.zeros([2], { dtype: "int32" })),
+        ShapeError,
+        "no classes",
+      ],
+      [
+        () => m.crossEntropy(Tensor.zeros([2], { dtype: "int32" }), { labelSmoothing: 2 }),
+        RangeError,
+        "from 0 to 1",
+      ],
+    ]);
+  });
+});
+
+testOnCPU("host data that the type does not hold is an error", (backend) => {
+  withDevice(backend, () => {
+    assertRefused([
+      [() => host([NaN, 1], { dtype: "int32" }), RangeError, "NaN in int32"],
+      [() => host([1e20], { dtype: "int32" }), RangeError, "from -2147483648 to 2147483647"],
+      [() => host([300], { dtype: "uint8" }), RangeError, "300 in uint8"],
+      [() => host([NaN], { dtype: "int64" }), RangeError, "NaN in int64"],
+      [() => host(new Uint32Array(2)), DTypeError, "no element type is its own"],
+      [() => host(new DataView(new ArrayBuffer(8))), DTypeError, "DataView"],
+      [() => host([[1, 2], [3]]), ShapeError, "ragged"],
+      [() => Tensor.full([2], 3e9, { dtype: "int32" }), RangeError, "3000000000 in int32"],
+      [() => Tensor.rand([2], { dtype: "int32" }), DTypeError, "randint"],
+    ]);
+    assertEquals(numbers(host([1.7, -1.7], { dtype: "int64" })), [1, -1]);
+    assertEquals(numbers(host(new Int8Array([-1, 5]), { dtype: "int32" })), [-1, 5]);
+    assertEquals(numbers(host(new Uint32Array([4e9]), { dtype: "int64" })), [4e9]);
+    assertEquals(numbers(Tensor.full([1], 7, { dtype: "bool" })), [1]);
+    assertEquals(numbers(Tensor.linspace(0, 10, 5, { dtype: "int32" })), [0, 2, 5, 7, 10]);
+  });
+});
+
+testOnBackends("numbers beyond an integer type compare and bound as what they are", (backend) => {
+  withDevice(backend, () => {
+    const bytes = host(Uint8Array.of(0, 44, 255)), ints = host(Int32Array.of(-5, 7));
+    assertEquals(numbers(bytes.eq(300)), [0, 0, 0]);
+    assertEquals(numbers(bytes.gt(-1)), [1, 1, 1]);
+    assertEquals(numbers(bytes.le(1e30)), [1, 1, 1]);
+    assertEquals(numbers(ints.lt(1e10)), [1, 1]);
+    assertEquals(numbers(ints.ne(-1e10)), [1, 1]);
+    assertEquals(numbers(ints.clamp(-1e12, 1e12)), [-5, 7]);
+    assertEquals(numbers(bytes.clamp(-3, 100)), [0, 44, 100]);
+    assertEquals(numbers(bytes.maximum(-1)), [0, 44, 255]);
+    assertEquals(numbers(ints.relu()), [0, 7]);
+    assertThrows(() => ints.add(1e10), RangeError, "cast to a type that holds it");
+    assertThrows(() => bytes.add(300), RangeError, "300 in uint8");
+    assertThrows(() => ints.clamp(1e12), RangeError, "1000000000000 in int32");
+    assertEquals(numbers(bytes.sub(1)), [255, 43, 254]);
+    assertEquals(numbers(bytes.add(-1)), [255, 43, 254]);
+  });
+});
+
+testOnBackends("empty tensors go through everything that has an answer", (backend) => {
+  withDevice(backend, () => {
+    const none = Tensor.zeros([0, 3]).realize();
+    assertEquals(numbers(none.sum(0)), [0, 0, 0]);
+    assertEquals(numbers(none.prod(0)), [1, 1, 1]);
+    assertEquals(numbers(none.logSumExp(0)), [-Infinity, -Infinity, -Infinity]);
+    assertEquals(numbers(none.mean(0)), [NaN, NaN, NaN]);
+    assertEquals([none.max(1).shape, none.softmax(1).shape, none.cumsum(0).shape], [[0], [0, 3], [
+      0,
+      3,
+    ]]);
+    assertEquals(none.split(2).map((t) => t.shape), [[0, 3]]);
+    assertEquals([none.argsort(1).shape, none.sort(0).values.shape], [[0, 3], [0, 3]]);
+    assertEquals(numbers(Tensor.concat([none, Tensor.ones([1, 3])])), [1, 1, 1]);
+    assertEquals(numbers(none.transpose().matmul(none)), new Array(9).fill(0));
+    assertEquals(Tensor.zeros([0, 1, 4, 4]).conv2d(Tensor.ones([2, 1, 2, 2])).shape, [0, 2, 3, 3]);
+    const x = Tensor.ones([0, 3], { requiresGrad: true });
+    x.mul(2).sum().backward();
+    assertEquals(x.grad!.shape, [0, 3]);
+    assertThrows(() => none.max(0), ShapeError, "it has no identity");
+  });
+});
+
+testOnBackends("minima of integers pool, the smallest int64 included", (backend) => {
+  withDevice(backend, () => {
+    for (const dtype of ["int32", "int64", "uint8"] satisfies DType[]) {
+      const image = Tensor.full([1, 1, 2, 2], 3, { dtype });
+      assertEquals(numbers(image.maxPool2d(2, { padding: 1 })), [3, 3, 3, 3]);
+    }
+    const low = host(BigInt64Array.of(-(2n ** 40n), -(2n ** 41n), -(2n ** 42n), -(2n ** 50n)), {
+      shape: [1, 1, 2, 2],
+    });
+    assertEquals(numbers(low.maxPool2d(2, { padding: 1 })), [
+      -(2 ** 40),
+      -(2 ** 41),
+      -(2 ** 42),
+      -(2 ** 50),
+    ]);
+  });
+});
+
+testOnBackends("gradients have the type of their tensor, whatever they start from", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.ones([2], { requiresGrad: true });
+    x.mul(3).backward(host(Int32Array.of(1, 2)));
+    assertEquals(x.grad!.dtype, "float32");
+    assertEquals(numbers(x.grad!), [3, 6]);
+    assertThrows(
+      () => (x.mul(2) as Untyped).backward(1),
+      TypeError,
+      "Cannot go backward with number",
+    );
+  });
+});
+
+testOnBackends("differentiating what is constant is an error, not zeros", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.ones([2], { requiresGrad: true }),
+      other = Tensor.ones([3], { requiresGrad: true });
+    const loss = x.square().sum();
+    assertThrows(
+      () => grad([loss], [Tensor.ones([2])]),
+      Error,
+      "with respect to input 0, of shape [2]",
+    );
+    assertThrows(() => grad([Tensor.ones([])], [x]), Error, "outputs that require no gradient");
+    assertThrows(() => (grad as Untyped)(loss, x), TypeError, "grad([loss], [x])");
+    assertEquals(numbers(grad([loss], [other])[0]!), [0, 0, 0]);
+  });
+});
+
+testOnBackends("an index out of range names the loss, and what it should have been", (backend) => {
+  withDevice(backend, () => {
+    const loss = Tensor.ones([2, 3]).crossEntropy(host(Int32Array.of(0, 3)));
+    assertThrows(() => loss.itemSync(), RangeError, "crossEntropy: the index 3");
+  });
+});
