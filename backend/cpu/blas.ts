@@ -17,7 +17,11 @@ const gemm = (scalar: "f32" | "f64") =>
     result: "void",
   }) as const;
 
-const functions = { cblas_sgemm: gemm("f32"), cblas_dgemm: gemm("f64") } as const;
+const functions = {
+  cblas_sgemm: gemm("f32"),
+  cblas_dgemm: gemm("f64"),
+  openblas_get_config: { parameters: [], result: "pointer", optional: true },
+} as const;
 
 type Symbols = Deno.DynamicLibrary<typeof functions>["symbols"];
 
@@ -38,9 +42,17 @@ export function systemBLAS(): Gemm | null {
   if (Deno.permissions.querySync({ name: "ffi" }).state !== "granted") return null;
   for (const [name, path] of candidates[Deno.build.os] ?? []) {
     const symbols = open(path);
-    if (symbols) return opened = new BLAS(name, symbols);
+    if (symbols) return opened = new BLAS(nameOf(name, symbols), symbols);
   }
   return opened = null;
+}
+
+/** With the version, where the library tells it: "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
+function nameOf(name: string, { openblas_get_config }: Symbols): string {
+  const config = openblas_get_config?.();
+  if (!config) return name;
+  const version = /^OpenBLAS (\d[\w.]*)/.exec(Deno.UnsafePointerView.getCString(config));
+  return version ? `${name} ${version[1]}` : name;
 }
 
 function open(path: string): Symbols | null {

@@ -129,13 +129,15 @@ export class CPUBackend implements Backend {
   }
 
   #runner(kernel: Kernel): Runner {
-    const { isReference, gemm } = this.engine;
+    const { isReference, gemm, wasm } = this.engine;
     if (isReference) {
       return referenceRunner(kernel, (value, size, op) => this.#checkedIndex(value, size, op));
     }
     if (kernel.kind === "special") return this.#script(kernel);
-    return gemm && gemmRunner(kernel, gemm, this.#host) || this.#contraction(kernel) ||
-      this.#loop(kernel);
+    // Tiles read windows of images where they are: for those BLAS would need copies.
+    const byBLAS = (copies: boolean): Runner | null =>
+      gemm && gemmRunner(kernel, gemm, this.#host, copies);
+    return byBLAS(wasm === null) ?? this.#contraction(kernel) ?? byBLAS(true) ?? this.#loop(kernel);
   }
 
   #contraction(kernel: LoopKernel): Runner | null {
@@ -151,6 +153,7 @@ export class CPUBackend implements Backend {
 
   readonly #host: GemmHost = {
     compile: (kernel) => this.#loop(kernel),
+    othersWorked: () => this.engine.wasm?.othersWorked(),
     withScratch: (dtype, size, use) => {
       const nbytes = size * dtypes[dtype].bytes;
       const block = this.memory.allocate(nbytes, { label: "matmul scratch" });
@@ -203,6 +206,7 @@ export class CPUBackend implements Backend {
   finishSync(): void {}
 
   dispose(): void {
+    this.engine.wasm?.team.stop();
     this.#compiled.clear();
     this.memory.destroy();
   }

@@ -9,14 +9,27 @@ import { arrayOf, type HostBlock, type Runner } from "./runner.ts";
 export interface GemmHost {
   /** Compiles a loop. */
   compile(kernel: LoopKernel): Runner;
+  /** Told when a library has computed with threads of its own. */
+  othersWorked(): void;
   /** Gives `use` a block of so many elements, for as long as it runs. */
   withScratch(dtype: GemmType, size: number, use: (block: HostBlock) => void): void;
 }
 
-/** The runner for a kernel, or null where products of matrices do not help. */
-export function gemmRunner(kernel: LoopKernel, gemm: Gemm, host: GemmHost): Runner | null {
+/**
+ * The runner for a kernel, or null where products of matrices do not help. `copies`: also where an
+ * operand must be unrolled into a matrix first.
+ */
+export function gemmRunner(
+  kernel: LoopKernel,
+  gemm: Gemm,
+  host: GemmHost,
+  copies: boolean,
+): Runner | null {
   const plan = planGemm(kernel, gemm.least);
   if (!plan || !gemm.types.has(plan.dtype)) return null;
+  const unrolls = ({ input, pack }: OperandPlan): boolean =>
+    pack !== null && kernel.inputs[input] === plan.dtype;
+  if (!copies && (unrolls(plan.a) || unrolls(plan.b))) return null;
   const loops = [plan.a.pack?.kernel, plan.b.pack?.kernel, plan.epilogue]
     .map((loop) => loop ? host.compile(loop) : null);
   const [packA, packB, epilogue] = loops as [Runner | null, Runner | null, Runner | null];
@@ -29,6 +42,7 @@ export function gemmRunner(kernel: LoopKernel, gemm: Gemm, host: GemmHost): Runn
           withProduct(host, plan, outputs, (c) => {
             const [x, y, z] = [a, b, c].map((block) => arrayOf(block, plan.dtype));
             multiplyAll(gemm, plan, x!, y!, z!);
+            host.othersWorked();
             epilogue?.run([...inputs, c], outputs);
           });
         });

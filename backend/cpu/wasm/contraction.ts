@@ -27,10 +27,14 @@ const LEAST = 1024;
 const BLOCK_ROWS = 96, BLOCK_PANELS = 32, BLOCK_SUMS = 512;
 /** Multiplications of a block of good size: about 20 microseconds. */
 const BLOCK_WORK = 500_000;
+/** Less than this is not worth a block of its own. */
+const LEAST_BLOCK_WORK = 40_000;
 /** Multiplications that a core does in a nanosecond, and elements that it copies. */
 const SPEED = 24, COPY_SPEED = 2;
 /** An operand larger than this in bytes is not read row by row: that takes too many pages. */
 const MOST_STRIDED = 2 ** 19;
+/** Bytes between two elements that are far from each other, and how often they must be read. */
+const FAR = 1024, LEAST_READS = 64;
 
 /** An operand or the result as offsets in bytes. */
 interface Side {
@@ -76,8 +80,8 @@ function stepOf(offsets: Int32Array): number | null {
 
 /** One way to compute a contraction: which operand's elements are spread, which lies in vectors. */
 interface Plan {
-  readonly left: Load;
-  readonly right: Load;
+  /** The second operand is on the left. */
+  readonly isSwapped: boolean;
   readonly a: Side;
   readonly b: Side;
   readonly c: Side;
@@ -117,8 +121,7 @@ function planSides(
   const strided = adjoin(a.columns) ? 1 : 1.1;
   const cost = batches * (work * strided + copying + storing);
   return {
-    left,
-    right,
+    isSwapped,
     a,
     b,
     c: out,
@@ -142,16 +145,15 @@ export function contractionRunner(
   if (!given || !isFloat(given.dtype) || given.dtype === "float64") return null;
   if (given.a.guards.length + given.b.guards.length > 0) return null;
   if (extent(kernel, kernel.outer) * extent(kernel, kernel.inner) < LEAST) return null;
-  const prepared = [given.a, given.b].map((load, k) => convert(kernel, given, load, k, host));
-  const contraction = { ...given, a: prepared[0]!.load, b: prepared[1]!.load };
   const output = kernel.outputs.findIndex((o) => o.dtype === "float32");
   const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.form;
-  const plans = [false, true].map((swap) => planSides(kernel, contraction, target, swap));
-  const plan = plans[1]!.cost < plans[0]!.cost ? plans[1]! : plans[0]!;
+  const copies: [boolean, boolean] = [given.a.dtype !== "float32", given.b.dtype !== "float32"];
+  const { plan: first } = choose(kernel, given, target, copies, host);
+  if (isFar(first)) copies[first.isSwapped ? 1 : 0] = true;
+  const { plan, prepared } = choose(kernel, given, target, copies, host);
   const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
   const after = epilogue && host.compile(epilogue);
   const product = new ProductRunner(plan, runtime, host);
-  const isSwapped = plan === plans[1];
   let plain: Runner | null = null;
   return {
     source: [
@@ -166,7 +168,7 @@ export function contractionRunner(
       withOperand(host, prepared[0]!, inputs, (x) => {
         withOperand(host, prepared[1]!, inputs, (y) => {
           const finish = (c: HostBlock): void => {
-            if (isSwapped) product.run(y, x, c);
+            if (plan.isSwapped) product.run(y, x, c);
             else product.run(x, y, c);
             after?.run([...inputs, c], outputs);
           };
@@ -185,16 +187,39 @@ interface Operand {
   readonly size: number;
 }
 
-function convert(
+/** The cheaper of the two ways round, with some operands copied first. */
+function choose(
+  kernel: LoopKernel,
+  c: Contraction,
+  target: Form,
+  copies: readonly [boolean, boolean],
+  host: GemmHost,
+): { plan: Plan; prepared: readonly [Operand, Operand] } {
+  const prepare = (load: Load, which: 0 | 1): Operand =>
+    copies[which] ? copied(kernel, c, load, which, host) : { load, copy: null, size: 0 };
+  const prepared = [prepare(c.a, 0), prepare(c.b, 1)] as const;
+  const loads = { ...c, a: prepared[0].load, b: prepared[1].load };
+  const straight = planSides(kernel, loads, target, false);
+  const swapped = planSides(kernel, loads, target, true);
+  return { plan: swapped.cost < straight.cost ? swapped : straight, prepared };
+}
+
+/** Whether the left operand's summed indices are pages apart, and it is read often. */
+function isFar({ a, n, k }: Plan): boolean {
+  const step = Math.abs(stepOf(a.columns) ?? 0);
+  return step >= FAR && step * k > MOST_STRIDED && n >= LEAST_READS;
+}
+
+/** A row-major copy of an operand, as floats. */
+function copied(
   kernel: LoopKernel,
   c: Contraction,
   load: Load,
-  which: number,
+  which: 0 | 1,
   host: GemmHost,
 ): Operand {
-  if (load.dtype === "float32") return { load, copy: null, size: 0 };
   const moving = c.batch.filter((s) => coefficient(load.form, s) !== 0);
-  const symbols = [...moving, ...which === 0 ? [...c.m, ...c.k] : [...c.k, ...c.n]];
+  const symbols = [...moving, ...which === 0 ? [...c.m, ...c.k] : [...c.n, ...c.k]];
   const packed = pack(kernel, load, symbols, "float32");
   return { load: packed.load, copy: host.compile(packed.kernel), size: packed.size };
 }
@@ -345,10 +370,11 @@ function chooseBlocks(m: number, n: number, k: number, batches: number, threads:
   let blockPanels = Math.min(BLOCK_PANELS, panels);
   const work = () => blockRows * blockPanels * TILE_COLUMNS * k;
   const count = () => batches * Math.ceil(m / blockRows) * Math.ceil(panels / blockPanels);
-  while (work() > BLOCK_WORK && count() < 8 * threads && blockPanels > 4) {
-    blockPanels = Math.ceil(blockPanels / 2);
-  }
-  while (work() > BLOCK_WORK && count() < 8 * threads && blockRows > 4 * TILE_ROWS) {
+  const isCoarse = () =>
+    work() > BLOCK_WORK && count() < 8 * threads ||
+    work() > LEAST_BLOCK_WORK && count() < 2 * threads;
+  while (isCoarse() && blockPanels > 4) blockPanels = Math.ceil(blockPanels / 2);
+  while (isCoarse() && blockRows > 2 * TILE_ROWS) {
     blockRows = Math.ceil(blockRows / 2 / TILE_ROWS) * TILE_ROWS;
   }
   return {

@@ -15,12 +15,20 @@ export interface WasmKernel {
 const ARGUMENT_BYTES = 16384;
 /** Helpers wake up in some microseconds: less work than this is done before they do. */
 const LEAST_SHARED = 20_000;
+/** While helpers are awake, from the work before, this much is enough. */
+const LEAST_AWAKE = 5_000;
+/** Work that follows so soon, in milliseconds, wakes them for less, too. */
+const SOON = 0.05;
 /** Nanoseconds of a part: small enough that nobody waits long for the last one. */
 const PART = 10_000;
 const MOST_PARTS = 64;
 /** Nanoseconds of work that could have been shared before helpers are worth their start. */
 const START_AFTER = 20_000_000;
 const MOST_THREADS = 16;
+/** OpenBLAS's threads spin for 2^26 cycles after a product; helpers are then in their way. */
+const CROWDED_MS = 20;
+/** Work of so many nanoseconds is shared even so. */
+const LEAST_CROWDED = 1_000_000;
 
 /** Kernels, their arguments, and the threads that run them. */
 export class WasmRuntime {
@@ -36,6 +44,8 @@ export class WasmRuntime {
   #codeAt = 0;
   #codeEnd = 0;
   #shareable = 0;
+  #asked = -Infinity;
+  #restUntil = 0;
 
   constructor(memory: WasmMemory, threads: number) {
     this.memory = memory;
@@ -89,7 +99,7 @@ export class WasmRuntime {
    * @param cost About how many nanoseconds that takes.
    */
   run(kernel: WasmKernel, range: number, grain: number, cost: number): void {
-    if (cost < LEAST_SHARED || range <= grain || !this.#hasHelpers(cost)) {
+    if (cost < LEAST_AWAKE || range <= grain || !this.#hasHelpers(cost)) {
       kernel.run(this.#args, 0, range, 0);
       return;
     }
@@ -103,10 +113,24 @@ export class WasmRuntime {
   }
 
   #hasHelpers(cost: number): boolean {
-    if (this.team.helpers > 0) return true;
+    if (this.#restUntil > 0 && cost < LEAST_CROWDED && performance.now() < this.#restUntil) {
+      return false;
+    }
+    if (this.team.helpers > 0) return cost >= LEAST_SHARED || this.team.isAwake || this.#isSoon();
     this.#shareable += cost;
     if (this.#shareable > START_AFTER && this.team.size > 1) this.team.start();
     return false;
+  }
+
+  /** Told when other threads were put to work, which go on looking for more. */
+  othersWorked(): void {
+    this.#restUntil = performance.now() + CROWDED_MS;
+  }
+
+  #isSoon(): boolean {
+    const now = performance.now(), before = this.#asked;
+    this.#asked = now;
+    return now - before < SOON;
   }
 }
 

@@ -120,6 +120,11 @@ export class Team {
     return this.#started ? Atomics.load(this.#block, fields.ready) : 0;
   }
 
+  /** Whether no helper sleeps. */
+  get isAwake(): boolean {
+    return Atomics.load(this.#block, fields.sleeping) === 0;
+  }
+
   /** Starts the helpers, which takes them some milliseconds; they do not keep the program alive. */
   start(): void {
     if (this.#started) return;
