@@ -360,8 +360,15 @@ export abstract class TensorBase implements Disposable {
    * @param value The new value; it is cast to this tensor's type.
    * @returns This tensor.
    * @throws {ShapeError} When the shapes differ.
+   * @throws {TypeError} On a tensor that was computed from others and is recorded for `backward`.
    */
   assign(value: Tensor): this {
+    if (this.#edge) {
+      throw new TypeError(
+        `Cannot assign to a tensor of shape ${formatShape(this.shape)} that was computed from ` +
+          `others: backward goes through its value; make a new tensor, or detach() it first`,
+      );
+    }
     if (!(value instanceof TensorBase)) {
       throw new TypeError(`Cannot assign ${typeof value} "${value}": pass a tensor`);
     }

@@ -23,6 +23,18 @@ testOnBackends("a value that backward does not need may be assigned", async (bac
   });
 });
 
+testOnBackends("the result of a recorded operation is not assigned", async (backend) => {
+  await withDevice(backend, async () => {
+    const w = Tensor.fromHost([0, 1], { requiresGrad: true });
+    const y = w.exp();
+    assertThrows(() => noGrad(() => y.assign(Tensor.zeros([2]))), TypeError, "detach() it first");
+    y.sum().backward();
+    assertEquals(await w.grad!.slice(0).item(), 1);
+    const kept = y.detach();
+    assertEquals(await kept.assign(Tensor.zeros([2])).toArray(), [0, 0]);
+  });
+});
+
 testOnBackends("going backward twice needs retainGraph", (backend) => {
   withDevice(backend, () => {
     const w = Tensor.ones([2], { requiresGrad: true });

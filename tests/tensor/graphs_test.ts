@@ -23,11 +23,16 @@ import {
 
 const seconds = Number(Deno.env.get("NETCL_GRAPH_SECONDS") ?? 0);
 
-function check(size: number, runs: number, property: (graph: Graph) => void): void {
+function check(
+  size: number,
+  runs: number,
+  property: (graph: Graph) => void,
+  isLarge = false,
+): void {
   const limits = seconds > 0
     ? { numRuns: 1e9, interruptAfterTimeLimit: seconds * 1000, endOnFailure: false }
     : { numRuns: runs, seed: 20 };
-  fc.assert(fc.property(graphs(size), property), limits);
+  fc.assert(fc.property(graphs(size, isLarge), property), limits);
 }
 
 /** The plain evaluator, one operation at a time: nothing between the graph and its meaning. */
@@ -65,6 +70,16 @@ Deno.test("long random graphs mean the same (cpu)", () => {
       assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
     });
   });
+});
+
+Deno.test("random graphs of larger tensors mean the same (cpu)", () => {
+  const cpu = backendOf(manager.default("cpu"));
+  check(6, 40, (graph) => {
+    const wanted = meaning(graph);
+    withDevice("cpu", () => {
+      assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
+    });
+  }, true);
 });
 
 Deno.test({

@@ -17,13 +17,17 @@ export interface Step {
 /** A graph on paper. */
 export interface Graph {
   readonly shapes: readonly (readonly number[])[];
+  /** More elements than this are summed up. */
+  readonly most: number;
   readonly dtype: "float64" | "float32";
   readonly steps: readonly Step[];
   /** First derivatives, or derivatives of their squares. */
   readonly derivatives: 1 | 2;
 }
 
-const shape = fc.array(fc.constantFrom(1, 2, 3, 4, 5, 5, 0), { maxLength: 3 });
+const smallShape = fc.array(fc.constantFrom(1, 2, 3, 4, 5, 5, 0), { maxLength: 3 });
+/** Long enough for vectors with a rest, tiles with a rest, reductions in parts. */
+const largeShape = fc.tuple(fc.constantFrom(1, 3, 16, 33, 70), fc.constantFrom(1, 7, 32, 65, 129));
 const number = fc.integer({ min: 0, max: 99 });
 const step: fc.Arbitrary<Step> = fc.record({
   op: fc.constantFrom(...Object.keys(operations)),
@@ -31,10 +35,12 @@ const step: fc.Arbitrary<Step> = fc.record({
   numbers: fc.tuple(number, number, number),
 });
 
-/** Graphs of up to `size` steps. */
-export function graphs(size: number): fc.Arbitrary<Graph> {
+/** Graphs of up to `size` steps, of small tensors or of larger ones. */
+export function graphs(size: number, isLarge = false): fc.Arbitrary<Graph> {
+  const shape = isLarge ? largeShape : smallShape;
   return fc.record({
-    shapes: fc.array(shape, { minLength: 1, maxLength: 3 }),
+    shapes: fc.array(shape as fc.Arbitrary<number[]>, { minLength: 1, maxLength: 3 }),
+    most: fc.constant(isLarge ? 10_000 : 400),
     dtype: fc.constantFrom("float64", "float64", "float64", "float32"),
     steps: fc.array(step, { minLength: 1, maxLength: size, size: "max" }),
     derivatives: fc.constantFrom(1, 1, 1, 2),
@@ -53,7 +59,7 @@ function leafOf(shape: readonly number[], k: number, dtype: Graph["dtype"]): Ten
 /** What can be looked at: the last values, the loss, and the gradients of the leaves. */
 export function build(graph: Graph): Tensor[] {
   manualSeed(17);
-  begin();
+  begin(graph.most);
   const leaves = graph.shapes.map((shape, k) => leafOf(shape, k, graph.dtype));
   const values = [...leaves];
   for (const { op, of: [i, j], numbers } of graph.steps) {
@@ -117,7 +123,7 @@ export function difference(
   const single = graph.dtype === "float32" || graph.steps.some(({ op }) => op === "single");
   const tolerance = single ? 1e-3 : 1e-8;
   for (const [k, numbers] of wanted.entries()) {
-    const scale = Math.max(1, ...numbers.map(Math.abs).filter(Number.isFinite));
+    const scale = numbers.reduce((a, b) => Number.isFinite(b) ? Math.max(a, Math.abs(b)) : a, 1);
     for (const [i, number] of numbers.entries()) {
       const other = found[k]![i]!;
       if (Object.is(other, number) || Math.abs(other - number) <= tolerance * scale) continue;

@@ -13,10 +13,10 @@ export type Operation = (
 ) => Tensor;
 
 /** More elements than this are summed up. */
-const MOST = 400;
+let most = 0;
 
 function small(t: Tensor): Tensor {
-  return t.size > MOST ? t.mean(0) : t;
+  return t.size > most ? t.mean(0) : t;
 }
 
 function fits(a: readonly number[], b: readonly number[]): boolean {
@@ -78,8 +78,9 @@ function images(t: Tensor): Tensor {
 
 let uses = 0;
 
-/** A graph begins: it breaks ties as every graph does. */
-export function begin(): void {
+/** A graph of tensors of so many elements begins: it breaks ties as every graph does. */
+export function begin(elements: number): void {
+  most = elements;
   uses = 0;
 }
 
@@ -158,10 +159,12 @@ export const operations: Readonly<Record<string, Operation>> = {
   // products
   matmul: (a, b) => {
     const x = matrix(a), y = matrix(b);
-    return (x.shape[1] === y.shape[0] ? x.matmul(y) : x.matmul(x.transpose())).mul(0.3);
+    if (x.shape[1] === y.shape[0] && x.shape[0]! * y.shape[1]! <= most) return x.matmul(y).mul(0.3);
+    const [short, long] = x.shape[0]! < x.shape[1]! ? [x, x.transpose()] : [x.transpose(), x];
+    return short.matmul(long).mul(0.3);
   },
   residual: (a) => {
-    const x = matrix(a), square = x.transpose().matmul(x).mul(0.1);
+    const x = matrix(a).slice(null, [0, 80]), square = x.transpose().matmul(x).mul(0.1);
     return x.add(x.matmul(square).tanh());
   },
   batches: (a, b) => {
