@@ -21,6 +21,9 @@ const SPIN_MS = 0.05;
 const MIN_NAP_MS = 0.02;
 const MAX_NAP_MS = 2;
 
+/** How long the last wait was: loops wait for much the same again and again. */
+let usualMs = 0;
+
 /**
  * Blocks until `isDone()`.
  *
@@ -37,10 +40,13 @@ export function waitSync(isDone: () => boolean): void {
       continue;
     }
     obeySignals();
-    // A tenth of the time waited so far: the wait is at most that much longer than the work.
-    napSync(Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, waited / 10)));
+    // Every look takes time from the driver's threads. Most of the usual time nobody looks, then
+    // after each twenty-fifth of the time waited: that much longer than the work is the wait.
+    const nap = Math.max(usualMs * 0.75 - waited, waited / 25);
+    napSync(Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, nap)));
     waited = performance.now() - start;
   }
+  usualMs = waited;
 }
 
 /** Does here what the listeners would do, if a signal came that they cannot see. */
