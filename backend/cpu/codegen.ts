@@ -109,7 +109,8 @@ function scatter(kernel: SpecialKernel & { op: "scatter" }): string {
   const code = opCode(kernel.opName);
   const source = loadText("a2", dtype, "s");
   const value = kernel.mode === "add" ? `${loadText("o0", dtype, "at")} + ${source}` : source;
-  return `o0.set(a0);
+  // A compiled function may lend a block that is longer than the tensor in it.
+  return `o0.set(a0.subarray(0, ${kernel.output.size}));
 let s = 0;
 ${loops} {
   const j = checkedIndex(Number(a1[${index}]), ${shape[axis]}, ${code});
