@@ -15,7 +15,7 @@ import { isAnomalyEnabled } from "./anomaly.ts";
 import { observeAssignments } from "./base.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { tensorsIn, withTensors } from "./nested.ts";
-import { drawStream, observeStreams } from "./random_state.ts";
+import { drawStream, observeStreams, presentSeed } from "./random_state.ts";
 import { realizeAll } from "./realization.ts";
 import { Tensor } from "./tensor.ts";
 
@@ -46,11 +46,13 @@ interface Target {
 
 interface Program {
   readonly device: DeviceHandle;
-  readonly slots: readonly Slot[];
+  readonly slots: Slot[];
   readonly launches: readonly ReplayLaunch[];
   readonly assigned: readonly (Target & { readonly tensor: Tensor })[];
   readonly results: readonly Target[];
   readonly streams: readonly { value: number }[];
+  /** What its random numbers are made from. */
+  readonly seed: number;
   /** Puts the results where the function had them. */
   readonly rebuild: (tensors: readonly Tensor[]) => unknown;
 }
@@ -95,7 +97,14 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
       realizeAll(tensorsIn(result));
       return result;
     }
-    if (known !== "warm") return replay(known, args) as R;
+    if (known !== "warm") {
+      // Kernels of random numbers have the seed in them: another one needs another recording.
+      if (known.streams.length === 0 || known.seed === presentSeed()) {
+        return replay(known, args) as R;
+      }
+      giveBack(known.slots);
+      programs.set(key, "warm");
+    }
     const { result, program } = recordCall(fn, args);
     programs.set(key, program);
     scratchOf.register(compiled, program.slots);
@@ -105,9 +114,11 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
 }
 
 /** Gives back the memory of compiled functions that nobody can call any more. */
-const scratchOf = new FinalizationRegistry<readonly Slot[]>((slots) => {
-  for (const slot of slots) if (slot.kind === "scratch") slot.block.release();
-});
+const scratchOf = new FinalizationRegistry<Slot[]>(giveBack);
+
+function giveBack(slots: Slot[]): void {
+  for (const slot of slots.splice(0)) if (slot.kind === "scratch") slot.block.release();
+}
 
 /** Tells calls apart. */
 function keyOf(args: readonly unknown[]): string {
@@ -205,6 +216,7 @@ class ProgramBuilder {
       assigned: live.map((tensor) => ({ ...target(tensor), tensor })),
       results: results.map(target),
       streams,
+      seed: presentSeed(),
       rebuild: (tensors) => {
         let at = 0;
         return withTensors(shape, () => tensors[at++]!);

@@ -27,6 +27,11 @@ export function manualSeed(value: number): void {
   next = 0;
 }
 
+/** The seed of random tensors that are made now. */
+export function presentSeed(): number {
+  return seed;
+}
+
 /** The seed and the place of the next random tensor. */
 export function nextRandom(): Draw {
   const draw = repeated ? repeatedDraw(repeated) : newDraw();

@@ -7,15 +7,17 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { backendOf } from "../../backend/engine.ts";
-import { manager, withDevice } from "../../mod.ts";
+import { compile, manager, manualSeed, type Tensor, withDevice } from "../../mod.ts";
 import { reference } from "../backend/cpu/engines.ts";
 import { ignoreOn, testOnBackends } from "../opencl.ts";
 import {
   apart,
   build,
   difference,
+  follow,
   type Graph,
   graphs,
+  leavesOf,
   type Numbers,
   oneByOne,
   together,
@@ -95,6 +97,26 @@ Deno.test({
     });
   },
 });
+
+testOnBackends("compiled graphs mean in every call what they mean uncompiled", (backend) => {
+  check(6, backend === "cpu" ? 80 : 3, (graph) => {
+    withDevice(backend, () => {
+      const run = compile((...leaves: Tensor[]) => follow(graph, leaves));
+      for (let round = 0; round < 4; round++) {
+        const compute = (fn: (...leaves: Tensor[]) => Tensor[]): Numbers[] => {
+          manualSeed(round >> 1);
+          return fn(...leavesOf(graph, round)).map(numbersOf);
+        };
+        const wanted = compute((...leaves) => follow(graph, leaves));
+        assertMeans(graph, `call ${round}`, () => compute(run), wanted);
+      }
+    });
+  });
+});
+
+function numbersOf(t: Tensor): Numbers {
+  return [...t.toHostSync() as Iterable<number | bigint>].map(Number);
+}
 
 async function eagerly(backend: "cpu" | "cl", seed: number, numRuns: number): Promise<Numbers[][]> {
   const script = new URL("graphs/eager.ts", import.meta.url).href;

@@ -56,11 +56,14 @@ function leafOf(shape: readonly number[], k: number, dtype: Graph["dtype"]): Ten
   return leaf;
 }
 
-/** What can be looked at: the last values, the loss, and the gradients of the leaves. */
-export function build(graph: Graph): Tensor[] {
-  manualSeed(17);
+/** What a graph starts from; other numbers in each round. */
+export function leavesOf(graph: Graph, round = 0): Tensor[] {
+  return graph.shapes.map((shape, k) => leafOf(shape, k + 3 * round, graph.dtype));
+}
+
+/** What can be looked at: the values, the loss, and its derivatives. */
+export function follow(graph: Graph, leaves: readonly Tensor[]): Tensor[] {
   begin(graph.most);
-  const leaves = graph.shapes.map((shape, k) => leafOf(shape, k, graph.dtype));
   const values = [...leaves];
   for (const { op, of: [i, j], numbers } of graph.steps) {
     const at = (back: number): Tensor => values[values.length - 1 - back % values.length]!;
@@ -70,12 +73,19 @@ export function build(graph: Graph): Tensor[] {
   const loss = made.map((t) => t.cast("float64").sin().sum()).reduce((a, b) => a.add(b));
   if (!loss.requiresGrad) return [...made, loss];
   if (graph.derivatives === 1) {
+    for (const leaf of leaves) leaf.grad = null;
     loss.backward();
     return [...made, loss, ...leaves.flatMap((leaf) => leaf.grad ? [leaf.grad] : [])];
   }
   const first = grad([loss], leaves, { createGraph: true });
   const squares = first.map((g) => g.cast("float64").square().sum()).reduce((a, b) => a.add(b));
   return [...made, loss, ...first, ...(squares.requiresGrad ? grad([squares], leaves) : [])];
+}
+
+/** The tensors of a graph, not computed yet. */
+export function build(graph: Graph): Tensor[] {
+  manualSeed(17);
+  return follow(graph, leavesOf(graph));
 }
 
 /** The numbers of a tensor. */
