@@ -249,6 +249,39 @@ export function collapse(kernel: LoopKernel): LoopKernel {
   return { ...rewritten, outer: result[0]!, inner: result[1]! };
 }
 
+/**
+ * Numbers the symbols that are left after one another: loops over a matrix that became one loop are
+ * those over a vector, and need no kernel of their own.
+ */
+export function compact(kernel: LoopKernel): LoopKernel {
+  const used = new Set([
+    ...kernel.outer,
+    ...kernel.inner,
+    ...kernel.dynamic.map((d) => d.symbol),
+  ]);
+  if (used.size === kernel.sizes.length) return kernel;
+  const places = new Map([...used].sort((a, b) => a - b).map((s, place) => [s, place]));
+  const at = (s: number): number => places.get(s)!;
+  const { contraction, ...rest } = mapForms(kernel, ({ offset, terms }) => ({
+    offset,
+    terms: terms.map(([s, c]) => [at(s), c]),
+  }));
+  return {
+    ...rest,
+    sizes: [...places.keys()].map((s) => kernel.sizes[s]!),
+    outer: kernel.outer.map(at),
+    inner: kernel.inner.map(at),
+    dynamic: kernel.dynamic.map((d) => ({ ...d, symbol: at(d.symbol) })),
+    contraction: contraction && {
+      ...contraction,
+      batch: contraction.batch.map(at),
+      m: contraction.m.map(at),
+      n: contraction.n.map(at),
+      k: contraction.k.map(at),
+    },
+  };
+}
+
 /** Symbols (a outside b) walk as one when every form steps a by `size(b)` times its step of b. */
 function canMerge(forms: readonly Form[], a: number, b: number, sizes: readonly number[]): boolean {
   for (const form of forms) {

@@ -16,9 +16,12 @@ import {
   symbol as symbolForm,
   zero,
 } from "./affine.ts";
+import { assemble } from "./assemble.ts";
 import type { DType } from "./dtype.ts";
+import { InfoHeap } from "./info_heap.ts";
 import {
   collapse,
+  compact,
   type Contraction,
   type DynamicIndex,
   type Expr,
@@ -30,27 +33,9 @@ import {
   type Reduction,
 } from "./kernel.ts";
 import type { Node } from "./node.ts";
-import { primitive } from "./primitives.ts";
+import { inputInfo, type NodeInfo } from "./node_info.ts";
 import { sizeOf, stridesOf } from "./shape.ts";
 import { type Access, broadcastAccess, isView, viewAccess } from "./view.ts";
-
-/** What the scheduler knows about a node. */
-export interface NodeInfo {
-  readonly node: Node;
-  /** Position in topological order: inputs come first. */
-  readonly index: number;
-  readonly inputs: readonly NodeInfo[];
-  /** How many distinct nodes of the schedule use it. */
-  consumers: number;
-  /** How many of them are in a kernel already and will not be evaluated again. */
-  accounted: number;
-  /** Gets a buffer: asked for, or needed by a kernel that cannot compute it itself. */
-  materialized: boolean;
-  /** Cost of computing an element again, in additions; Infinity where that is out of the question. */
-  readonly weight: number;
-  /** A reduction can be reached from it through operations that fuse. */
-  readonly reduces: boolean;
-}
 
 /** A kernel with the nodes that it reads and writes. */
 export interface LoweredKernel {
@@ -111,7 +96,7 @@ class Builder {
   readonly #slots: (Expr | undefined)[] = [];
   readonly #memo = new Map<string, number>();
   readonly #pending = new Map<NodeInfo, Request[]>();
-  readonly #queue = new Heap();
+  readonly #queue = new InfoHeap();
   readonly #loads: Load[] = [];
   readonly #loadIds = new Map<string, number>();
   readonly #inputs: NodeInfo[] = [];
@@ -589,52 +574,25 @@ class Builder {
   // ---- the finished kernel
 
   #finish(): LoweredKernel {
-    const order: number[] = [];
-    const place = new Array<number>(this.#slots.length).fill(-1);
-    const dynamicOf = new Map(this.#dynamic.map((d) => [d.symbol, d.expr]));
-    const visit = (slot: number): void => {
-      if (place[slot] !== -1) return;
-      const expr = this.#slots[slot]!;
-      for (const dependency of dependencies(expr, this.#loads, dynamicOf)) visit(dependency);
-      if (expr.op === "cast" && this.#slots[expr.args[0]!]!.dtype === expr.dtype) {
-        place[slot] = place[expr.args[0]!]!;
-        return;
-      }
-      place[slot] = order.push(slot) - 1;
-    };
-    // Reductions come in the order of discovery, outermost first: inputs before their users.
-    for (const r of this.#reductions.toReversed()) visit(r.expr);
-    for (const { output } of this.#outputs) visit(output.expr);
-    for (const d of this.#dynamic) visit(d.expr);
-    const at = (slot: number): number => place[slot]!;
-    const kernel: LoopKernel = {
-      kind: "loop",
+    const { kernel, inputs } = assemble({
       sizes: this.#sizes,
       outer: this.#outer,
       inner: this.#contraction ? this.#contraction.k : this.#inner ?? [],
       inputs: this.#inputs.map((info) => info.node.dtype),
       loads: this.#loads,
-      dynamic: this.#dynamic.map((d) => ({ ...d, expr: at(d.expr) })),
-      exprs: order.map((slot) => {
-        const e = this.#slots[slot]!;
-        return e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map(at) } : e;
-      }),
-      reductions: this.#reductions.map((r) => ({ ...r, expr: at(r.expr) })),
+      dynamic: this.#dynamic,
+      exprs: this.#slots as readonly Expr[],
+      reductions: this.#reductions,
       contraction: this.#contraction,
-      outputs: this.#outputs.map(({ output }) => ({ ...output, expr: at(output.expr) })),
+      outputs: this.#outputs.map(({ output }) => output),
       label: [...new Set(this.#labels.toReversed())].slice(0, 6).join("_") || "copy",
-    };
+    });
     return {
-      kernel: collapse(kernel),
-      inputs: this.#inputs,
+      kernel: compact(collapse(kernel)),
+      inputs: inputs.map((k) => this.#inputs[k]!),
       outputs: this.#outputs.map(({ info }) => info),
     };
   }
-}
-
-function inputInfo(info: NodeInfo, k: number): NodeInfo {
-  const wanted = info.node.inputs[k]!;
-  return info.inputs.find((candidate) => candidate.node === wanted)!;
 }
 
 function accessKey(access: Access): string {
@@ -652,93 +610,4 @@ function mergeAxes(node: Node, access: Access, reduced: readonly Form[]): Access
     return at >= 0 ? reduced[at]! : access.coords[kept++] ?? zero;
   });
   return { coords, guards: [] };
-}
-
-function dependencies(
-  expr: Expr,
-  loads: readonly Load[],
-  dynamicOf: ReadonlyMap<number, number>,
-): number[] {
-  const found: number[] = [];
-  const scan = (form: Form): void => {
-    for (const [s] of form.terms) {
-      const slot = dynamicOf.get(s);
-      if (slot !== undefined) found.push(slot);
-    }
-  };
-  switch (expr.op) {
-    case "primitive":
-    case "cast":
-      found.push(...expr.args);
-      break;
-    case "load": {
-      const load = loads[expr.load]!;
-      scan(load.form);
-      for (const g of load.guards) scan(g.form);
-      break;
-    }
-    case "index":
-    case "random":
-      scan(expr.form);
-      break;
-    case "inside":
-      for (const g of expr.guards) scan(g.form);
-      break;
-  }
-  return found;
-}
-
-/** The cost of one evaluation of a node, without its inputs. */
-export function costOf(node: Node): number {
-  switch (node.op.kind) {
-    case "elementwise":
-      return primitive(node.op.fn).cost;
-    case "cast":
-    case "pad":
-      return 1;
-    case "gather":
-      return 2;
-    case "random":
-      return 6;
-    case "buffer":
-    case "data":
-    case "constant":
-    case "iota":
-      return 0;
-    default:
-      return isView(node.op) ? 0 : Infinity;
-  }
-}
-
-/** Nodes by position, the last first: consumers are met before what they consume. */
-class Heap {
-  readonly #items: NodeInfo[] = [];
-
-  push(info: NodeInfo): void {
-    const items = this.#items;
-    let at = items.push(info) - 1;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      if (items[parent]!.index >= items[at]!.index) break;
-      [items[parent], items[at]] = [items[at]!, items[parent]!];
-      at = parent;
-    }
-  }
-
-  pop(): NodeInfo | undefined {
-    const items = this.#items;
-    const top = items[0];
-    const last = items.pop();
-    if (!top || !last || items.length === 0) return top;
-    items[0] = last;
-    for (let at = 0;;) {
-      const left = 2 * at + 1, right = left + 1;
-      let best = at;
-      if (left < items.length && items[left]!.index > items[best]!.index) best = left;
-      if (right < items.length && items[right]!.index > items[best]!.index) best = right;
-      if (best === at) return top;
-      [items[best], items[at]] = [items[at]!, items[best]!];
-      at = best;
-    }
-  }
 }

@@ -4,8 +4,9 @@
  */
 import type { DType } from "./dtype.ts";
 import type { Launchable, SpecialKernel, SpecialOp } from "./kernel.ts";
-import { costOf, lower, type NodeInfo } from "./lower.ts";
+import { lower } from "./lower.ts";
 import type { Node } from "./node.ts";
+import { costOf, type NodeInfo } from "./node_info.ts";
 import { inGoodOrder } from "./order.ts";
 import { type Shape, sizeOf, stridesOf } from "./shape.ts";
 import { isView } from "./view.ts";

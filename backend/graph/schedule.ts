@@ -92,7 +92,7 @@ export function schedule(roots: readonly Node[], options: ScheduleOptions = {}):
   for (const root of roots) if (root.storage === null) want(root);
   for (const { root, with: partners } of companions) {
     if (root.storage !== null || baseOf(root).storage !== null) continue;
-    if (partners.some((node) => collection.has(node))) want(root);
+    if (partners.some((node) => collection.has(baseOf(node)))) want(root);
   }
   const count = order.length;
   const graph = { order, wanted, later: collectLater(options.later ?? [], collection), count };

@@ -46,7 +46,9 @@ export function emitVectorKernel(emitter: Emitter, dialect: Dialect): Range | nu
       ? new VectorColumns(emitter, dialect, lastOuter).emit()
       : null;
   }
-  return isWide(kernel, lastOuter) && kernel.reductions.length === 0
+  // A single loop of any length has one text, so that many of them share a launch.
+  const isSingle = kernel.outer.length === 1 && canVectorize(kernel, lastOuter);
+  return kernel.reductions.length === 0 && (isSingle || isWide(kernel, lastOuter))
     ? emitMap(emitter, lastOuter)
     : null;
 }
@@ -68,7 +70,7 @@ function emitMap(emitter: Emitter, symbol: number): Range {
   const lead = kernel.outer.slice(0, -1);
   const length = kernel.sizes[symbol]!, chunk = chunkOf(kernel);
   const size = emitter.size(symbol);
-  if (length < chunk) {
+  if (lead.length > 0 && length < chunk) {
     const items = openRows(emitter, lead, Math.max(1, Math.floor(chunk / length)));
     emitMapLoop(emitter, symbol, "0", size);
     emitter.close();

@@ -95,7 +95,7 @@ function assertBatched(kernels: number, fn: () => Tensor[]): void {
   assertEquals(run("cl"), run("cpu"));
 }
 
-const sizes = [17, 300, 4097, 16, 100_000];
+const sizes = [2, 17, 300, 4097, 16, 100_000];
 const counting = (size: number): Tensor =>
   Tensor.arange(size).remainder(97).mul(0.25).sub(7).realize();
 
@@ -110,8 +110,8 @@ testOpenCL("the same operation on tensors of other sizes is one launch", () => {
 testOpenCL("tensors of other types, numbers and places are batched among themselves", () => {
   assertBatched(2, () =>
     sizes.flatMap((size) => [
-      counting(size).mul(size).add(0.3),
-      counting(size).cast("int32").realize().mul(size).add(3),
+      counting(size).mul(size + 1).add(0.3),
+      counting(size).cast("int32").realize().mul(size + 1).add(5),
     ]));
   assertBatched(1, () => sizes.map((size) => counting(size + 2).slice([1, size + 1]).mul(2)));
 });

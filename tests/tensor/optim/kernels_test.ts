@@ -45,3 +45,23 @@ for (const [name, make] of Object.entries(makers)) {
     assert(kernels <= 12, `${kernels} kernels`);
   });
 }
+
+testOpenCL("gradients in memory take one launch for all parameters, whatever their sizes", () => {
+  withDevice("cl", () => {
+    const shapes = [[784, 256], [256], [128, 256], [128], [10, 128], [10]];
+    const parameters = shapes.map((shape) => {
+      const p = Tensor.randn(shape).realize();
+      p.requiresGrad = true;
+      p.grad = Tensor.randn(shape).realize();
+      return p;
+    });
+    for (const [name, make] of Object.entries(makers)) {
+      using optimizer = make(parameters);
+      profiler.reset();
+      optimizer.step();
+      const { kernels } = profiler.counters();
+      // Adam counts its steps beside.
+      assert(kernels <= (name.startsWith("Adam") ? 2 : 1), `${name}: ${kernels} kernels`);
+    }
+  });
+});

@@ -1,0 +1,123 @@
+/** Puts the pieces of a loop kernel in order: operands before their users, nothing that is not used. */
+import type { Form } from "./affine.ts";
+import type { Expr, Load, LoopKernel } from "./kernel.ts";
+
+/** A kernel whose expressions stand in any order. */
+export type Pieces = Omit<LoopKernel, "kind" | "chunk">;
+
+/** A kernel, and which of the inputs it was given it reads. */
+export interface Assembled {
+  readonly kernel: LoopKernel;
+  readonly inputs: readonly number[];
+}
+
+/** Makes a kernel of its pieces. */
+export function assemble(pieces: Pieces): Assembled {
+  const { order, place } = inDependencyOrder(pieces);
+  const at = (slot: number): number => place[slot]!;
+  return inOrderOfUse({
+    ...pieces,
+    kind: "loop",
+    dynamic: pieces.dynamic.map((d) => ({ ...d, expr: at(d.expr) })),
+    exprs: order.map((slot) => {
+      const e = pieces.exprs[slot]!;
+      return e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map(at) } : e;
+    }),
+    reductions: pieces.reductions.map((r) => ({ ...r, expr: at(r.expr) })),
+    outputs: pieces.outputs.map((output) => ({ ...output, expr: at(output.expr) })),
+  });
+}
+
+/** The slots of the expressions that are used, operands first, and the place of each slot there. */
+function inDependencyOrder(
+  { exprs, loads, dynamic, reductions, outputs }: Pieces,
+): { order: readonly number[]; place: readonly number[] } {
+  const order: number[] = [];
+  const place = new Array<number>(exprs.length).fill(-1);
+  const dynamicOf = new Map(dynamic.map((d) => [d.symbol, d.expr]));
+  const visit = (slot: number): void => {
+    if (place[slot] !== -1) return;
+    const expr = exprs[slot]!;
+    for (const dependency of dependencies(expr, loads, dynamicOf)) visit(dependency);
+    if (expr.op === "cast" && exprs[expr.args[0]!]!.dtype === expr.dtype) {
+      place[slot] = place[expr.args[0]!]!;
+      return;
+    }
+    place[slot] = order.push(slot) - 1;
+  };
+  // Reductions come in the order of discovery, outermost first: inputs before their users.
+  for (const r of reductions.toReversed()) visit(r.expr);
+  for (const output of outputs) visit(output.expr);
+  for (const d of dynamic) visit(d.expr);
+  return { order, place };
+}
+
+/**
+ * Numbers loads and inputs as the expressions use them, so that graphs which were put together in
+ * another order have the same kernel.
+ */
+function inOrderOfUse(kernel: LoopKernel): Assembled {
+  const { contraction } = kernel;
+  const inputs = new Ranks(), loads = new Ranks();
+  const renumbered = (load: Load): Load => ({ ...load, input: inputs.of(load.input) });
+  const a = contraction && renumbered(contraction.a), b = contraction && renumbered(contraction.b);
+  const exprs = kernel.exprs.map((e): Expr =>
+    e.op === "load" ? { ...e, load: loads.of(e.load) } : e
+  );
+  return {
+    kernel: {
+      ...kernel,
+      exprs,
+      loads: loads.all.map((k) => renumbered(kernel.loads[k]!)),
+      inputs: inputs.all.map((k) => kernel.inputs[k]!),
+      contraction: contraction && { ...contraction, a: a!, b: b! },
+    },
+    inputs: inputs.all,
+  };
+}
+
+/** Numbers by when they were asked for first. */
+class Ranks {
+  readonly all: number[] = [];
+  readonly #ranks = new Map<number, number>();
+
+  of(id: number): number {
+    let rank = this.#ranks.get(id);
+    if (rank === undefined) this.#ranks.set(id, rank = this.all.push(id) - 1);
+    return rank;
+  }
+}
+
+function dependencies(
+  expr: Expr,
+  loads: readonly Load[],
+  dynamicOf: ReadonlyMap<number, number>,
+): number[] {
+  const found: number[] = [];
+  const scan = (form: Form): void => {
+    for (const [s] of form.terms) {
+      const slot = dynamicOf.get(s);
+      if (slot !== undefined) found.push(slot);
+    }
+  };
+  switch (expr.op) {
+    case "primitive":
+    case "cast":
+      found.push(...expr.args);
+      break;
+    case "load": {
+      const load = loads[expr.load]!;
+      scan(load.form);
+      for (const g of load.guards) scan(g.form);
+      break;
+    }
+    case "index":
+    case "random":
+      scan(expr.form);
+      break;
+    case "inside":
+      for (const g of expr.guards) scan(g.form);
+      break;
+  }
+  return found;
+}
