@@ -10,7 +10,6 @@ import { type Contraction, extent, type Load, type LoopKernel } from "../../grap
 import { epilogueOf, pack, rowMajor } from "../gemm_plan.ts";
 import type { GemmHost } from "../gemm_runner.ts";
 import type { HostBlock, Runner } from "../runner.ts";
-import { addressOf } from "./memory.ts";
 import type { WasmKernel, WasmRuntime } from "./runtime.ts";
 import {
   makePacking,
@@ -162,7 +161,7 @@ export function contractionRunner(
       ...after ? [after.source] : [],
     ].join("\n"),
     run(inputs, outputs) {
-      if ([...inputs, ...outputs].some((block) => addressOf(block) === null)) {
+      if ([...inputs, ...outputs].some((block) => runtime.memory.addressOf(block) === null)) {
         return (plain ??= otherwise()).run(inputs, outputs);
       }
       withOperand(host, prepared[0]!, inputs, (x) => {
@@ -310,16 +309,18 @@ class ProductRunner {
 
   run(a: HostBlock, b: HostBlock, c: HostBlock): void {
     this.#host.withScratch("float32", this.#tables.length, (block) => {
-      const tables = addressOf(block)!;
-      this.#runtime.memory.bytes(tables, 4 * this.#tables.length)
+      const { memory } = this.#runtime;
+      const tables = memory.addressOf(block)!;
+      memory.bytes(tables, 4 * this.#tables.length)
         .set(new Uint8Array(this.#tables.buffer));
-      if (this.#packing === null) return this.#multiply(a, addressOf(b)!, c, tables);
+      const right = memory.addressOf(b)!;
+      if (this.#packing === null) return this.#multiply(a, right, c, tables);
       const { k } = this.#plan;
       const matrices = distinct(this.#plan.b.batch).length;
       const size = matrices * this.#panels * TILE_COLUMNS * k;
       this.#host.withScratch("float32", size, (panels) => {
-        const to = addressOf(panels)!;
-        this.#pack(addressOf(b)!, to, tables, matrices);
+        const to = memory.addressOf(panels)!;
+        this.#pack(right, to, tables, matrices);
         this.#multiply(a, to, c, tables);
       });
     });
@@ -344,8 +345,12 @@ class ProductRunner {
   }
 
   #multiply(a: HostBlock, b: number, c: HostBlock, tables: number): void {
-    const { words } = this.#runtime;
-    const bases: Readonly<Record<string, number>> = { a: addressOf(a)!, b, c: addressOf(c)! };
+    const { words, memory } = this.#runtime;
+    const bases: Readonly<Record<string, number>> = {
+      a: memory.addressOf(a)!,
+      b,
+      c: memory.addressOf(c)!,
+    };
     productArguments.forEach((name, place) => {
       const table = this.#places[name];
       words[place] = bases[name] ?? (table === undefined ? this.#numbers[name]! : tables + table);

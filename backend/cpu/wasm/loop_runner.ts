@@ -2,7 +2,6 @@
 import type { LoopKernel } from "../../graph/kernel.ts";
 import type { Runner } from "../runner.ts";
 import { type GeneratedLoop, generateLoop } from "./loop.ts";
-import { addressOf } from "./memory.ts";
 import type { WasmRuntime } from "./runtime.ts";
 
 /**
@@ -32,10 +31,12 @@ function makeRunner(
   return {
     source: `// WebAssembly, ${loop.bytes.length} bytes`,
     run(inputs, outputs) {
-      const { words } = runtime;
+      const { words, memory } = runtime;
       const count = inputs.length + outputs.length;
       for (let k = 0; k < count; k++) {
-        const address = addressOf(k < inputs.length ? inputs[k]! : outputs[k - inputs.length]!);
+        const address = memory.addressOf(
+          k < inputs.length ? inputs[k]! : outputs[k - inputs.length]!,
+        );
         if (address === null) return (elsewhere ??= otherwise()).run(inputs, outputs);
         words[k] = address;
       }

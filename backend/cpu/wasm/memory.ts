@@ -13,17 +13,14 @@ const MOST_PAGES = [65536, 16384, 4096] as const;
 export class WasmBuffer extends HostBuffer {
   /** Where it begins. */
   readonly address: number;
+  /** The memory that the address is in. */
+  readonly memory: WasmMemory;
 
-  constructor(bytes: Uint8Array<ArrayBuffer>) {
+  constructor(memory: WasmMemory, bytes: Uint8Array<ArrayBuffer>) {
     super(bytes);
+    this.memory = memory;
     this.address = bytes.byteOffset;
   }
-}
-
-/** Where a block lies in WebAssembly's memory; null: elsewhere. */
-export function addressOf(block: HostBlock): number | null {
-  const { base } = block;
-  return base instanceof WasmBuffer ? base.address + block.offset : block.nbytes === 0 ? 0 : null;
 }
 
 /** A range of whole pages that nobody uses. */
@@ -45,6 +42,12 @@ export class WasmMemory {
   bytes(address: number, nbytes: number): Uint8Array<ArrayBuffer> {
     // Views of shared memory are used like any others; only the types tell them apart.
     return new Uint8Array(this.memory.buffer as ArrayBuffer, address, nbytes);
+  }
+
+  /** Where a block lies; null: elsewhere. */
+  addressOf({ base, offset, nbytes }: HostBlock): number | null {
+    if (base instanceof WasmBuffer && base.memory === this) return base.address + offset;
+    return nbytes === 0 ? 0 : null;
   }
 
   /** The address of that many bytes, of whatever content; null where there are none. */
@@ -111,7 +114,7 @@ export class WasmSource extends HostSource {
   override create(nbytes: number): HostBuffer {
     const address = this.#memory.take(nbytes);
     if (address === null) return super.create(nbytes);
-    return new WasmBuffer(this.#memory.bytes(address, nbytes));
+    return new WasmBuffer(this.#memory, this.#memory.bytes(address, nbytes));
   }
 
   override destroy(buffer: HostBuffer): void {

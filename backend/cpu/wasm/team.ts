@@ -47,7 +47,7 @@ export function help({ memory, control, fields: f, thread, generation }: Enlistm
   const kernelOf = (id: number) => {
     let run = kernels.get(id);
     if (run === undefined) {
-      const code = new Uint8Array(memory.buffer, get(f.code), get(f.codeBytes)).slice();
+      const code = new Uint8Array(memory.buffer, get(f.code) >>> 0, get(f.codeBytes)).slice();
       const instance = new WebAssembly.Instance(new WebAssembly.Module(code), { host: { memory } });
       kernels.set(id, run = instance.exports.run as () => void);
     }
@@ -148,13 +148,14 @@ export class Team {
     if (!this.#started) return;
     this.#started = false;
     Atomics.add(this.#block, fields.generation, 1);
-    this.#wake();
+    this.#wake(Infinity);
   }
 
-  #wake(): void {
+  /** Wakes so many of those who sleep. */
+  #wake(count: number): void {
     Atomics.add(this.#block, fields.signal, 1);
     if (Atomics.load(this.#block, fields.sleeping) > 0) {
-      Atomics.notify(this.#block, fields.signal);
+      Atomics.notify(this.#block, fields.signal, count);
     }
   }
 
@@ -174,7 +175,7 @@ export class Team {
     block[fields.part] = work.part;
     block[fields.done] = 0;
     Atomics.store(block, fields.left, parts);
-    this.#wake();
+    this.#wake(parts - 1);
     let own = 0;
     for (let left = parts; left > 0; left = Atomics.load(block, fields.left)) {
       if (Atomics.compareExchange(block, fields.left, left, left - 1) !== left) continue;

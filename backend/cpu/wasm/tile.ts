@@ -206,7 +206,7 @@ class ProductWriter {
       f.while(() => {
         f.get(at);
         f.get(last);
-        f.put(i32.ltS);
+        f.put(i32.ltU);
       }, () => {
         for (let step = 0; step < steps; step++) once(step);
         f.step(at, 4 * steps);
@@ -405,7 +405,7 @@ export function makePacking(columnsAdjoin: boolean): Uint8Array<ArrayBuffer> {
       f.while(() => {
         f.get(at);
         f.get(stop);
-        f.put(i32.ltS);
+        f.put(i32.ltU);
       }, () => {
         const [low, high] = vectors(f.loadNumber(i32.load, at));
         f.store(v128.store, to, low);

@@ -1,0 +1,121 @@
+import { assert } from "@std/assert";
+import fc from "fast-check";
+import { type DType, Tensor, withDevice } from "../../../../mod.ts";
+import { schedule } from "../../../../backend/graph/schedule.ts";
+import { assertAgree, compute, wasmBackend } from "../engines.ts";
+
+function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): Tensor {
+  const size = shape.reduce((a, b) => a * b, 1);
+  const values = Float64Array.from({ length: size }, (_, k) => ((k + seed) * 7919 % 23 - 11) / 4);
+  return Tensor.fromHost(values, { shape }).cast(dtype).realize();
+}
+
+/** What runs for a tensor, kernel by kernel. */
+function sourcesOf(tensor: Tensor): string[] {
+  const kernels = schedule([tensor.node]).kernels.map(({ kernel }) => kernel);
+  return wasmBackend.prepare(kernels).map(({ source }) => source);
+}
+
+/** Agrees with the reference, and no kernel is JavaScript. */
+function assertVectors(make: () => Tensor): void {
+  using tensor = make();
+  for (const source of sourcesOf(tensor)) assert(source.startsWith("// WebAssembly"), source);
+  assertAgree(make);
+}
+
+const sizes = fc.integer({ min: 1, max: 37 });
+
+Deno.test("elements of any shape are computed in vectors, however they lie", () => {
+  const steps: Readonly<Record<string, (t: Tensor) => Tensor>> = {
+    flip: (t) => t.flip(1),
+    transpose: (t) => t.transpose().add(1).transpose(),
+    pad: (t) => t.pad([[2, 1], [0, 3]], 7).mul(2).slice([1, null], [0, t.shape[1]!]),
+    row: (t) => t.add(t.slice([0, 1])),
+    column: (t) => t.mul(t.slice(null, [0, 1])),
+    where: (t) => t.gt(0).where(t, t.mul(-3)),
+    index: (t) => t.add(Tensor.arange(t.shape[1]!).cast(t.dtype)),
+    relu: (t) => t.relu().sub(t.abs()),
+  };
+  const cases = fc.record({
+    shape: fc.tuple(sizes, sizes),
+    dtype: fc.constantFrom<DType>("float32", "float16", "bfloat16", "int32", "uint8"),
+    names: fc.array(fc.constantFrom(...Object.keys(steps)), { minLength: 1, maxLength: 3 }),
+  });
+  withDevice("cpu", () => {
+    fc.assert(
+      fc.property(cases, ({ shape, dtype, names }) => {
+        assertAgree(() => names.reduce((t, name) => steps[name]!(t), filled(shape, dtype)));
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+Deno.test("rows, columns and everything are reduced in vectors", () => {
+  withDevice("cpu", () => {
+    fc.assert(
+      fc.property(sizes, sizes, (rows, columns) => {
+        const t = filled([rows, columns]);
+        for (const axis of [0, 1, undefined]) {
+          assertVectors(() => t.mul(0.5).sum(axis).add(1));
+          assertVectors(() => t.max(axis));
+          assertVectors(() => t.min(axis).mul(2));
+          assertVectors(() => t.abs().add(0.5).mul(0.5).prod(axis));
+          assertVectors(() => filled([rows, columns], "int32").max(axis));
+        }
+      }),
+      { numRuns: 15 },
+    );
+  });
+});
+
+Deno.test("row-wise kernels keep what they computed in the output", () => {
+  withDevice("cpu", () => {
+    for (const columns of [1, 3, 10, 64, 133]) {
+      const t = filled([9, columns]);
+      assertVectors(() => t.softmax(1));
+      assertVectors(() => t.logSoftmax(1));
+      assertVectors(() => {
+        const centered = t.sub(t.mean(1, { keepDims: true }));
+        return centered.div(centered.square().mean(1, { keepDims: true }).add(1e-5).sqrt());
+      });
+    }
+  });
+});
+
+Deno.test("NaN and infinities come through reductions", () => {
+  withDevice("cpu", () => {
+    const values = new Float32Array(41).fill(1);
+    for (const place of [0, 7, 40]) {
+      for (const special of [NaN, Infinity, -Infinity]) {
+        const t = Tensor.fromHost(values.with(place, special)).realize();
+        for (const name of ["max", "min", "sum"] as const) {
+          assertVectors(() => t[name]());
+          assertVectors(() => t.reshape([41, 1]).add(Tensor.zeros([1, 8]).realize())[name](0));
+        }
+        if (special === -Infinity) assertVectors(() => t.softmax(0));
+      }
+    }
+  });
+});
+
+Deno.test("a sum is as good as one in doubles", () => {
+  withDevice("cpu", () => {
+    const n = 1_000_003;
+    const values = Float32Array.from({ length: n }, (_, k) => (k * 7919 % 1009) / 1009);
+    const exact = values.reduce((sum, x) => sum + x, 0);
+    using sum = Tensor.fromHost(values).sum();
+    const [found] = compute(wasmBackend, sum) as [number];
+    assert(Math.abs(found - exact) / exact < 1e-7, `${found} for ${exact}`);
+  });
+});
+
+Deno.test("what has no vectors is computed in JavaScript", () => {
+  withDevice("cpu", () => {
+    for (const make of [() => filled([5], "float64").add(1), () => filled([5]).sin()]) {
+      using tensor = make();
+      assert(sourcesOf(tensor).every((source) => !source.includes("WebAssembly")));
+      assertAgree(make);
+    }
+  });
+});

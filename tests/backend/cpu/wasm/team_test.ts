@@ -1,0 +1,112 @@
+import { assert, assertEquals } from "@std/assert";
+import { CPUBackend } from "../../../../backend/cpu/cpu_backend.ts";
+import type { Engine } from "../../../../backend/cpu/engine.ts";
+import {
+  makeWasmMemory,
+  WasmBuffer,
+  WasmMemory,
+  WasmSource,
+} from "../../../../backend/cpu/wasm/memory.ts";
+import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
+import { DeviceHandle } from "../../../../backend/device_handle.ts";
+import { Tensor, withDevice } from "../../../../mod.ts";
+import { compute, wasmBackend } from "../engines.ts";
+
+function backendWith(threads: number): CPUBackend {
+  const wasm = new WasmRuntime(makeWasmMemory()!, threads);
+  const engine: Engine = { name: "threads", isReference: false, gemm: null, wasm };
+  return new CPUBackend(DeviceHandle.forCPU(), engine);
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while (!condition()) {
+    assert(performance.now() < deadline, "nothing happened for 10 s");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+const n = 150;
+
+/** Made where it is computed: nothing comes from another memory. */
+function product(): Tensor {
+  const numbers = (factor: number, modulus: number): Tensor => {
+    const whole = Tensor.arange(0, n * n, 1, { dtype: "float32" }).mul(factor);
+    return whole.sub(whole.div(modulus).floor().mul(modulus)).sub(2).reshape([n, n]);
+  };
+  return numbers(5, 7).matmul(numbers(3, 5)).relu().mul(0.5).sum(1).add(1);
+}
+
+Deno.test("helpers start by themselves, compute the same, end and start again", async () => {
+  const backend = backendWith(3), { team } = backend.engine.wasm!;
+  const result = (on: CPUBackend) =>
+    withDevice("cpu", () => {
+      using t = product();
+      return compute(on, t);
+    });
+  const wanted = result(wasmBackend);
+  for (let round = 0; round < 2; round++) {
+    assertEquals(team.helpers, 0);
+    await until(() => {
+      assertEquals(result(backend), wanted);
+      return team.helpers === 2;
+    });
+    for (let k = 0; k < 50; k++) assertEquals(result(backend), wanted);
+    team.stop();
+    await until(() => {
+      const block = new Int32Array(backend.engine.wasm!.memory.memory.buffer, 0, 8);
+      return Atomics.load(block, 7) === 0;
+    });
+  }
+  backend.dispose();
+});
+
+Deno.test("WasmMemory joins what is given back, and gives it out again", () => {
+  const memory = new WasmMemory(
+    new WebAssembly.Memory({ initial: 1, maximum: 4, shared: true }),
+  );
+  const pages = [0, 1, 2].map(() => memory.take(65536)!);
+  assertEquals(pages, [0, 65536, 131072]);
+  assertEquals(memory.take(1), null, "the last page is never given out");
+  memory.give(pages[0]!, 65536);
+  memory.give(pages[2]!, 65536);
+  assertEquals(memory.take(131072), null);
+  memory.give(pages[1]!, 65536);
+  assertEquals(memory.take(131073), 0);
+});
+
+Deno.test("views stay valid while the memory grows", () => {
+  const memory = makeWasmMemory()!;
+  const bytes = memory.bytes(memory.take(100)!, 100).fill(7);
+  memory.take(2 ** 20);
+  assertEquals([bytes.length, bytes[99]], [100, 7]);
+});
+
+Deno.test("when the memory is full, blocks are plain ArrayBuffers", () => {
+  const source = new WasmSource(
+    new WasmMemory(new WebAssembly.Memory({ initial: 1, maximum: 2, shared: true })),
+  );
+  const inside = source.create(1000), outside = source.create(1000);
+  assert(inside instanceof WasmBuffer && !(outside instanceof WasmBuffer));
+  assertEquals(outside.bytes.byteLength, 1000);
+  source.destroy(inside);
+  assert(source.create(500) instanceof WasmBuffer);
+});
+
+Deno.test("kernels on blocks outside the memory run in JavaScript", () => {
+  const memory = new WasmMemory(
+    new WebAssembly.Memory({ initial: 1, maximum: 3, shared: true }),
+  );
+  const engine: Engine = {
+    name: "small",
+    isReference: false,
+    gemm: null,
+    wasm: new WasmRuntime(memory, 1),
+  };
+  const backend = new CPUBackend(DeviceHandle.forCPU(), engine);
+  withDevice("cpu", () => {
+    using t = product(), same = product();
+    assertEquals(compute(backend, t), compute(wasmBackend, same));
+  });
+  backend.dispose();
+});
