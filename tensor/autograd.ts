@@ -37,7 +37,7 @@ export interface Edge {
   readonly stack?: string;
 }
 
-/** Options of `backward`. */
+/** Options of `backward` and {@linkcode grad}. */
 export interface BackwardOptions {
   /** Keep what is needed to call `backward` again. */
   retainGraph?: boolean;

@@ -166,7 +166,7 @@ export abstract class ElementwiseMethods extends TensorBase {
     return this.sub(this.trunc());
   }
 
-  /** `this + weight * (end - this)`. */
+  /** `this + weight * (end - this)`: this at weight 0, `end` at 1. */
   lerp(end: Tensor, weight: TensorLike): Tensor {
     return this.add(end.sub(this.#self()).mul(weight));
   }
@@ -286,12 +286,12 @@ export abstract class ElementwiseMethods extends TensorBase {
     return binary("mul", this.#self(), b);
   }
 
-  /** `a / b`; of integers in float32, as in PyTorch. */
+  /** `a / b`; of integers in float32, as in PyTorch. See {@linkcode ElementwiseMethods.floorDivide}. */
   div(b: TensorLike): Tensor {
     return binary("div", this.#self(), b);
   }
 
-  /** `a ** b`. */
+  /** `a ** b`; of integers whole, and 0 where `b` is negative and `a` is not 1 or -1. */
   pow(b: TensorLike): Tensor {
     return binary("pow", this.#self(), b);
   }
@@ -375,19 +375,36 @@ export abstract class ElementwiseMethods extends TensorBase {
     return select(this.#self(), a, b);
   }
 
-  /** `value` where the mask is true, else this tensor's element. */
+  /**
+   * `value` where the mask is true, else this tensor's element.
+   *
+   * @param mask Truth values that broadcast with this tensor.
+   * @param value What takes the place.
+   * @throws {DTypeError} When the mask is not bool.
+   *
+   * @example Attention that does not look ahead
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const ahead = Tensor.ones([2, 2]).triu(1).ne(0);
+   * const scores = Tensor.zeros([2, 2]).maskedFill(ahead, -Infinity).softmax();
+   * assertEquals(await scores.toArray(), [[1, 0], [0.5, 0.5]]);
+   * ```
+   */
   maskedFill(mask: Tensor, value: TensorLike): Tensor {
     return select(mask, value, this.#self());
   }
 
-  /** At least `min`, at most `max`; NaN stays. */
+  /** At least `min`, at most `max`, either of which may be left out; NaN stays. */
   clamp(min?: number, max?: number): Tensor {
     const low = min === undefined ? this.#self() : binary("clampMin", this.#self(), min);
     return max === undefined ? low : binary("clampMax", low, max);
   }
 
   /**
-   * The elements in another type: floats to integers towards zero, numbers to bool by `!= 0`.
+   * The elements in another type: floats to integers towards zero (beyond the range the nearest, NaN
+   * is 0), numbers to bool by `!= 0`. Gradients go through casts between floating types.
    *
    * @throws {DTypeError} When there is no such type.
    */

@@ -26,7 +26,8 @@ export abstract class ProductMethods extends ShapeMethods {
 
   /**
    * 2-D convolution (cross-correlation, as everywhere in deep learning) of images (N, C, H, W) with
-   * `weight` (O, C / groups, KH, KW).
+   * `weight` (O, C / groups, KH, KW): (N, O, OH, OW) with
+   * `OH = floor((H + 2 * padding - dilation * (KH - 1) - 1) / stride) + 1`.
    *
    * @throws {ShapeError} When channels or sizes do not fit.
    */
@@ -34,17 +35,25 @@ export abstract class ProductMethods extends ShapeMethods {
     return contractions.conv2d(this.#self(), weight, options);
   }
 
-  /** The largest element of each window of images (N, C, H, W). */
+  /**
+   * The largest element of each window of images (N, C, H, W): (N, C, OH, OW) with
+   * `OH = floor((H + 2 * padding - kernel) / stride) + 1`.
+   *
+   * @throws {ShapeError} When a window is larger than the image, or may hold padding only.
+   */
   maxPool2d(kernel: Axes, options?: PoolOptions): Tensor {
     return contractions.maxPool2d(this.#self(), kernel, options);
   }
 
-  /** The mean of each window of images (N, C, H, W); padding counts as zeros. */
+  /**
+   * The mean of each window of images (N, C, H, W); padding counts as zeros, unless
+   * `countIncludePad` is false. Shapes as of {@linkcode ProductMethods.maxPool2d}.
+   */
   avgPool2d(kernel: Axes, options?: PoolOptions): Tensor {
     return contractions.avgPool2d(this.#self(), kernel, options);
   }
 
-  /** Images (N, C, H, W) averaged to the given size. */
+  /** Images (N, C, H, W) averaged to the given size, (N, C, height, width). */
   adaptiveAvgPool2d(size: Axes): Tensor {
     return contractions.adaptiveAvgPool2d(this.#self(), size);
   }
@@ -55,7 +64,7 @@ export abstract class ProductMethods extends ShapeMethods {
   }
 
   /**
-   * The rows of this table that `indices` name, along new last axes.
+   * The rows of this table (count, features) that `indices` (...) name: (..., features).
    *
    * @throws {DTypeError} When the indices are not integers.
    * @throws {RangeError} At the next read, when one is out of range.
@@ -75,7 +84,8 @@ export abstract class ProductMethods extends ShapeMethods {
   }
 
   /**
-   * `out[i][j] = x[indices[i][j]][j]` for axis 0 of a matrix, and so on, as `torch.gather`.
+   * `out[i][j] = x[indices[i][j]][j]` for axis 0 of a matrix, and so on, as `torch.gather`: the
+   * result has the shape of `indices`.
    *
    * @throws {RangeError} At the next read, when an index is out of range.
    */
@@ -83,7 +93,12 @@ export abstract class ProductMethods extends ShapeMethods {
     return indexing.gather(this.#self(), axis, indices);
   }
 
-  /** A copy with `source` added at `indices` along an axis; equal indices add up, in order. */
+  /**
+   * A copy with `source` added at `indices` along an axis: for axis 0 of a matrix
+   * `out[indices[i][j]][j] += source[i][j]`. Equal indices add up, in order, the same in every run.
+   *
+   * @throws {RangeError} At the next read, when an index is out of range.
+   */
   scatterAdd(axis: number, indices: Tensor, source: Tensor): Tensor {
     return indexing.scatterAdd(this.#self(), axis, indices, source);
   }
@@ -93,7 +108,11 @@ export abstract class ProductMethods extends ShapeMethods {
     return indexing.scatterSet(this.#self(), axis, indices, source);
   }
 
-  /** 1 where the class is, else 0, along a new last axis, as int32. */
+  /**
+   * 1 where the class is, else 0, along a new last axis, as int32.
+   *
+   * @throws {RangeError} At the next read, when an element is not one of the classes.
+   */
   oneHot(classes: number): Tensor {
     return indexing.oneHot(this.#self(), classes);
   }
@@ -103,12 +122,30 @@ export abstract class ProductMethods extends ShapeMethods {
     return indexing.argsort(this.#self(), axis, descending);
   }
 
-  /** The elements of an axis in order, and where they were. */
+  /**
+   * The elements of an axis (default the last) in order, and where they were, as int32; stable, NaN
+   * last. Computes the order at once.
+   */
   sort(axis?: number, descending?: boolean): { values: Tensor; indices: Tensor } {
     return indexing.sort(this.#self(), axis, descending);
   }
 
-  /** The `k` largest (or smallest) elements of an axis in order, and where they were. */
+  /**
+   * The `k` largest (or smallest) elements of an axis (default the last) in order, and where they
+   * were, as int32. Computes the order at once.
+   *
+   * @throws {RangeError} When the axis has fewer elements.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const { values, indices } = Tensor.fromHost([3, 9, 1, 7]).topk(2);
+   * assertEquals(await values.toArray(), [9, 7]);
+   * assertEquals(await indices.toArray(), [1, 3]);
+   * ```
+   */
   topk(k: number, axis?: number, largest?: boolean): { values: Tensor; indices: Tensor } {
     return indexing.topk(this.#self(), k, axis, largest);
   }

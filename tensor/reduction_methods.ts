@@ -5,7 +5,20 @@ import * as reductions from "./ops/reductions.ts";
 import type { ReduceOptions } from "./ops/reductions.ts";
 import type { Tensor } from "./tensor.ts";
 
-/** Reductions over one axis, several, or (by default) all; reduced axes go, unless `keepDims`. */
+/**
+ * Reductions over one axis, several, or (by default) all; reduced axes go, unless `keepDims`.
+ *
+ * @example
+ * ```ts
+ * import { Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const x = Tensor.ones([2, 3, 4]);
+ * assertEquals(x.sum().shape, []);
+ * assertEquals(x.sum(-1).shape, [2, 3]);
+ * assertEquals(x.sum([0, 2], { keepDims: true }).shape, [1, 3, 1]);
+ * ```
+ */
 export abstract class ReductionMethods extends ElementwiseMethods {
   #self(): Tensor {
     return this as unknown as Tensor;
@@ -68,7 +81,12 @@ export abstract class ReductionMethods extends ElementwiseMethods {
     return reductions.anyAll("all", this.#self(), axes, options);
   }
 
-  /** The variance; `correction` (default 1, Bessel's) is taken off the count. */
+  /**
+   * The variance; `correction` (default 1, Bessel's) is taken off the count. NaN where nothing is
+   * left of it.
+   *
+   * @throws {DTypeError} When the elements are not floating point.
+   */
   variance(axes?: Axes, options?: ReduceOptions & { correction?: number }): Tensor {
     return reductions.variance(this.#self(), axes, options);
   }
@@ -83,22 +101,26 @@ export abstract class ReductionMethods extends ElementwiseMethods {
     return reductions.norm(this.#self(), axes, options);
   }
 
-  /** `log(sum(exp(x)))`, without overflow. */
+  /** `log(sum(exp(x)))`, without overflow; -Infinity of nothing. */
   logSumExp(axes?: Axes, options?: ReduceOptions): Tensor {
     return reductions.logSumExp(this.#self(), axes, options);
   }
 
-  /** `exp(x) / sum(exp(x))` along an axis, without overflow. */
+  /**
+   * `exp(x) / sum(exp(x))` along an axis (default the last), without overflow.
+   *
+   * @throws {DTypeError} When the elements are not floating point.
+   */
   softmax(axis?: number): Tensor {
     return reductions.softmax(this.#self(), axis);
   }
 
-  /** `log(softmax(x))` along an axis, without overflow. */
+  /** `log(softmax(x))` along an axis (default the last), without overflow. */
   logSoftmax(axis?: number): Tensor {
     return reductions.logSoftmax(this.#self(), axis);
   }
 
-  /** Running sums along an axis. */
+  /** Running sums along an axis; of integers and truth values in int64. */
   cumsum(axis: number): Tensor {
     return reductions.cumsum(this.#self(), axis);
   }

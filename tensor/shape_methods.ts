@@ -23,7 +23,7 @@ export abstract class ShapeMethods extends ReductionMethods {
     return shaping.reshape(this.#self(), shape);
   }
 
-  /** The axes from `start` to `end` joined to one. */
+  /** The axes from `start` to `end`, both included, joined to one; a scalar becomes [1]. */
   flatten(start = 0, end = -1): Tensor {
     const { shape, ndim } = this;
     if (ndim === 0) return this.reshape([1]);
@@ -56,12 +56,19 @@ export abstract class ShapeMethods extends ReductionMethods {
     return this.permute(order);
   }
 
-  /** Axes of size 1 repeated without copying; -1 keeps an axis, leading axes may be added. */
+  /**
+   * Axes of size 1 repeated without copying; -1 keeps an axis, leading axes may be added.
+   *
+   * @throws {ShapeError} When another axis would change its size.
+   */
   expand(shape: Shape): Tensor {
     return shaping.expand(this.#self(), shape);
   }
 
-  /** The whole tensor repeated along each axis, as often as `times` says. */
+  /**
+   * The whole tensor repeated along each axis, as often as `times` says; more numbers than axes add
+   * axes in front.
+   */
   repeat(times: readonly number[]): Tensor {
     const lead = shaping.listOf("repeat", times).length - this.ndim;
     if (lead < 0 || times.some((n) => !Number.isInteger(n) || n < 0)) {
@@ -113,7 +120,12 @@ export abstract class ShapeMethods extends ReductionMethods {
     return shaping.concat([part(n - by, n), part(0, n - by)], at);
   }
 
-  /** `value` put around the elements, [before, after] for each axis; negative widths cut off. */
+  /**
+   * `value` (default 0) put around the elements, [before, after] for each axis; negative widths cut
+   * off.
+   *
+   * @throws {ShapeError} When there is not one pair an axis, or more is cut off than there is.
+   */
   pad(widths: readonly (readonly [number, number])[], value?: number): Tensor {
     return shaping.pad(this.#self(), widths, value);
   }
@@ -149,7 +161,11 @@ export abstract class ShapeMethods extends ReductionMethods {
     return shaping.sliceAssign(this.#self(), ranges, value);
   }
 
-  /** Parts of `size` along an axis (the last may be shorter), or of the given sizes. */
+  /**
+   * Parts of `size` along an axis (the last may be shorter), or of the given sizes.
+   *
+   * @throws {ShapeError} When the sizes do not add up to the axis.
+   */
   split(size: number | readonly number[], axis = 0): Tensor[] {
     const at = normalizeAxis("split", axis, this.shape);
     const n = this.shape[at]!;

@@ -30,6 +30,11 @@ import { copyTo } from "./transfer.ts";
  * optimizer; then everything needed is fused into few kernels. Values never change; `assign` gives a
  * tensor another value.
  *
+ * Operands broadcast by NumPy's rules, and meet in the type that PyTorch would choose: float32 and
+ * int32 in float32, int32 and 0.5 in float32, uint8 and 2 in uint8; integers divide in float32. Axes
+ * count from the front, or with negative numbers from the back. What does not fit throws at the call
+ * ({@linkcode ShapeError}, {@linkcode DTypeError}); an index out of range throws at the next read.
+ *
  * Memory is given back by `dispose()`, by `using`, or, late and counted, by the garbage collector.
  *
  * @example
@@ -40,6 +45,16 @@ import { copyTo } from "./transfer.ts";
  * using m = Tensor.fromHost([[1, 2], [3, 4]]);
  * using y = m.matmul(m).add(1).relu();
  * assertEquals(await y.toArray(), [[8, 11], [16, 23]]);
+ * ```
+ *
+ * @example Gradients
+ * ```ts
+ * import { Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const w = Tensor.fromHost([1, 2, 3], { requiresGrad: true });
+ * w.square().sum().backward();
+ * assertEquals(await w.grad!.toArray(), [2, 4, 6]);
  * ```
  */
 export class Tensor extends ProductMethods {
@@ -61,6 +76,8 @@ export class Tensor extends ProductMethods {
    * @param data A typed array (it keeps its type), a number, or nested arrays (float32, or bool).
    * @param options Shape, type, device.
    * @throws {ShapeError} When arrays are ragged, or the elements do not fill the shape.
+   * @throws {DTypeError} When the array has no element type of ours and none is named.
+   * @throws {RangeError} When an integer type does not hold one of the numbers.
    */
   static fromHost(data: HostData, options?: TensorOptions): Tensor {
     return fromHost(data, options);
@@ -80,24 +97,39 @@ export class Tensor extends ProductMethods {
     return fromBuffer(buffer, options);
   }
 
-  /** Zeros. */
+  /** Zeros, float32 unless the options say otherwise. */
   static zeros(shape: Shape, options?: TensorOptions): Tensor {
     return full("make", shape, 0, options);
   }
 
-  /** Ones. */
+  /** Ones, float32 unless the options say otherwise. */
   static ones(shape: Shape, options?: TensorOptions): Tensor {
     return full("make", shape, 1, options);
   }
 
-  /** A tensor full of one number. */
+  /**
+   * A tensor full of one number, float32 unless the options say otherwise.
+   *
+   * @throws {RangeError} When the type does not hold the number.
+   */
   static full(shape: Shape, value: number, options?: TensorOptions): Tensor {
     return full("fill", shape, value, options);
   }
 
   /**
    * `start, start + step, ...` before `stop`; with one number, 0 to before it. float32 unless the
-   * options say otherwise.
+   * options say otherwise. The step may be negative or a fraction.
+   *
+   * @throws {RangeError} When a bound is not finite, or the step is 0.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.arange(4).toArray(), [0, 1, 2, 3]);
+   * assertEquals(await Tensor.arange(5, 0, -2).toArray(), [5, 3, 1]);
+   * ```
    */
   static arange(start: number, stop?: number, step = 1, options?: TensorOptions): Tensor {
     const [from, to] = stop === undefined ? [0, start] : [start, stop];
@@ -125,13 +157,18 @@ export class Tensor extends ProductMethods {
     return required(index.mul(step).add(start).cast(dtype), options);
   }
 
-  /** The identity matrix. */
+  /** The identity matrix (n, n). */
   static eye(n: number, options?: TensorOptions): Tensor {
     const index = iota(checkedShape("eye", [n]), "int32", { ...options, requiresGrad: false });
     return required(index.unsqueeze(1).eq(index).cast(options?.dtype ?? "float32"), options);
   }
 
-  /** Uniform random numbers in [0, 1). */
+  /**
+   * Uniform random numbers in [0, 1): of one seed the same on every device, see
+   * {@linkcode manualSeed}.
+   *
+   * @throws {DTypeError} When the type is not floating point.
+   */
   static rand(shape: Shape, options?: TensorOptions): Tensor {
     return required(random.uniform(shape, options), options);
   }
@@ -141,7 +178,11 @@ export class Tensor extends ProductMethods {
     return required(random.normal(shape, options), options);
   }
 
-  /** Random whole numbers from `low` to before `high`, as int32 unless the options say otherwise. */
+  /**
+   * Random whole numbers from `low` to before `high`, as int32 unless the options say otherwise.
+   *
+   * @throws {RangeError} When the bounds are not whole, or more than 2 ** 24 apart.
+   */
   static randint(low: number, high: number, shape: Shape, options?: TensorOptions): Tensor {
     return random.integers(low, high, shape, options);
   }
@@ -152,17 +193,40 @@ export class Tensor extends ProductMethods {
     return random.uniform(shape, { ...options, dtype: "float32" }).argsort();
   }
 
-  /** Tensors one behind the other along an axis. */
+  /**
+   * Tensors one behind the other along an axis (default the first); their other axes are of equal
+   * size, their types meet.
+   *
+   * @throws {ShapeError} When the shapes do not fit, or there are no tensors.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const [a, b] = [Tensor.ones([2, 3]), Tensor.zeros([2, 1])];
+   * assertEquals(Tensor.concat([a, b], 1).shape, [2, 4]);
+   * assertEquals(Tensor.stack([a, a]).shape, [2, 2, 3]);
+   * ```
+   */
   static concat(tensors: Tensor[], axis?: number): Tensor {
     return concat(tensors, axis);
   }
 
-  /** Tensors of one shape side by side along a new axis. */
+  /**
+   * Tensors of one shape side by side along a new axis (default in front).
+   *
+   * @throws {ShapeError} When the shapes differ, or there are no tensors.
+   */
   static stack(tensors: Tensor[], axis?: number): Tensor {
     return stack(tensors, axis);
   }
 
-  /** `a` where the condition holds, else `b`. */
+  /**
+   * `a` where the condition holds, else `b`; all three broadcast.
+   *
+   * @throws {DTypeError} When the condition is not bool.
+   */
   static where(condition: Tensor, a: TensorLike, b: TensorLike): Tensor {
     return select(condition, a, b);
   }
