@@ -7,15 +7,7 @@
  * Kernels are made from the last node to the first, so a kernel never depends on one made before
  * it: that is what makes it safe to store a second value from the same loops.
  */
-import {
-  type Form,
-  formKey,
-  isBijection,
-  linearize,
-  type Split,
-  symbol as symbolForm,
-  zero,
-} from "./affine.ts";
+import { type Form, formKey, linearize, symbol as symbolForm } from "./affine.ts";
 import { assemble } from "./assemble.ts";
 import type { DType } from "./dtype.ts";
 import { InfoHeap } from "./info_heap.ts";
@@ -32,9 +24,9 @@ import {
   type Output,
   type Reduction,
 } from "./kernel.ts";
-import type { Node } from "./node.ts";
+import { Loops, SplitNeeded } from "./loops.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
-import { sizeOf, stridesOf } from "./shape.ts";
+import { stridesOf } from "./shape.ts";
 import { type Access, broadcastAccess, isView, viewAccess } from "./view.ts";
 
 /** A kernel with the nodes that it reads and writes. */
@@ -49,10 +41,6 @@ const CHEAP = 8;
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
 const MAX_EXPRS = 160;
 const MAX_LOADS = 24;
-/** A reduction is not computed inside its consumer when that would leave most of a device idle. */
-const MIN_ROWS = 8;
-const LONG_ROW = 8192;
-
 /** Lowers `root`; `info` is updated: what was taken in, what must be materialized. */
 export function lower(root: NodeInfo): LoweredKernel {
   const splits = new Map<string, number>();
@@ -68,13 +56,6 @@ export function lower(root: NodeInfo): LoweredKernel {
   }
 }
 
-/** Thrown inside a builder: start again with one loop index split in two. */
-class SplitNeeded extends Error {
-  constructor(readonly loop: string, readonly factor: number) {
-    super("A loop index must be split");
-  }
-}
-
 /** A value wanted at an access; `slot` is where its expression goes. */
 interface Request {
   readonly access: Access;
@@ -83,16 +64,7 @@ interface Request {
 
 class Builder {
   readonly #root: NodeInfo;
-  readonly #splits: ReadonlyMap<string, number>;
-  readonly #sizes: number[] = [];
-  /**
-   * The loop of each symbol: counted in order of creation, with a letter for each half of a split;
-   * empty for indices that are read from memory.
-   */
-  readonly #loops: string[] = [];
-  #nextLoop = 0;
-  #outer: number[] = [];
-  #inner: number[] | null = null;
+  readonly #loops: Loops;
   readonly #slots: (Expr | undefined)[] = [];
   readonly #memo = new Map<string, number>();
   readonly #pending = new Map<NodeInfo, Request[]>();
@@ -111,7 +83,7 @@ class Builder {
 
   constructor(root: NodeInfo, splits: ReadonlyMap<string, number>) {
     this.#root = root;
-    this.#splits = splits;
+    this.#loops = new Loops(splits);
   }
 
   /** Takes back what this builder has told the scheduler, before another attempt. */
@@ -121,7 +93,9 @@ class Builder {
 
   build(): LoweredKernel {
     const shape = this.#root.node.shape;
-    const coords = shape.map((n) => this.#axis(n, this.#outer));
+    const outer: number[] = [];
+    const coords = shape.map((n) => this.#loops.axis(n, outer));
+    this.#loops.outer = outer;
     this.#request(this.#root, { coords, guards: [] });
     for (let info = this.#queue.pop(); info; info = this.#queue.pop()) {
       const requests = this.#pending.get(info)!;
@@ -132,25 +106,6 @@ class Builder {
   }
 
   // ---- symbols, requests, slots
-
-  /** A loop over an axis of `n` elements: one symbol, or two where a split is due. */
-  #axis(n: number, into: number[], loop = `${this.#nextLoop++}`): Form {
-    const factor = this.#splits.get(loop);
-    if (factor !== undefined) {
-      const high = this.#axis(n / factor, into, `${loop}h`);
-      const low = this.#axis(factor, into, `${loop}l`);
-      return linearize([high, low], [factor, 1]);
-    }
-    const id = this.#newSymbol(n, loop);
-    into.push(id);
-    return symbolForm(id);
-  }
-
-  #newSymbol(size: number, loop: string): number {
-    this.#sizes.push(size);
-    this.#loops.push(loop);
-    return this.#sizes.length - 1;
-  }
 
   #request(info: NodeInfo, access: Access): number {
     const key = info.consumers > 1 ? `${info.index}@${accessKey(access)}` : null;
@@ -254,7 +209,7 @@ class Builder {
     if (info.materialized) return this.#mayStore(info, requests);
     if (this.#isFull()) return false;
     if (!all) return info.weight < CHEAP;
-    const repeated = info.node.size * 8 <= this.#iterations() && info.weight >= CHEAP;
+    const repeated = info.node.size * 8 <= this.#loops.iterations && info.weight >= CHEAP;
     return !repeated || info.reduces;
   }
 
@@ -272,22 +227,13 @@ class Builder {
       this.#loads.length + this.#pending.size > MAX_LOADS;
   }
 
-  #iterations(): number {
-    let n = 1;
-    for (const s of this.#outer) n *= this.#sizes[s]!;
-    for (const s of this.#inner ?? []) n *= this.#sizes[s]!;
-    return n;
-  }
-
   /** True when these loops visit each element of the node once; then they store it as well. */
   #storesToo(info: NodeInfo, requests: readonly Request[]): boolean {
     if (requests.length !== 1) return false;
     const { access } = requests[0]!;
     if (access.guards.length > 0) return false;
     const form = linearize(access.coords, stridesOf(info.node.shape));
-    const full = [...this.#outer, ...this.#inner ?? []];
-    const row = this.#inner !== null && isBijection(form, this.#outer, this.#sizes, info.node.size);
-    return row || isBijection(form, full, this.#sizes, info.node.size);
+    return this.#loops.visitOnce(form, info.node.size);
   }
 
   /** Tells the inputs that this node is done with them, once nobody will evaluate it again. */
@@ -370,7 +316,7 @@ class Builder {
     const [source, indices] = [inputInfo(info, 0), inputInfo(info, 1)];
     const expr = this.#request(indices, access);
     const size = source.node.shape[axis]!;
-    const id = this.#newSymbol(size, "");
+    const id = this.#loops.index(size);
     this.#dynamic.push({ symbol: id, expr, size, opName });
     const coords = access.coords.map((c, k) => k === axis ? symbolForm(id) : c);
     this.#alias(slot, this.#request(source, { coords, guards: access.guards }), info.node.dtype);
@@ -386,8 +332,9 @@ class Builder {
     const { op, shape, dtype } = info.node;
     if (!isView(op)) throw new Error(`Cannot lower ${op.kind}`);
     const input = inputInfo(info, 0);
-    const mapped = viewAccess(op, shape, input.node.shape, access, this.#sizes);
-    if (mapped === null || "factor" in mapped && !this.#isLoop(mapped.symbol)) {
+    const mapped = viewAccess(op, shape, input.node.shape, access, this.#loops.sizes);
+    // An index that was read from memory cannot be split.
+    if (mapped === null || "factor" in mapped && !this.#loops.isLoop(mapped.symbol)) {
       // The input's elements lie in memory in the order of this node's: read them there.
       if (!input.node.isLeaf) input.materialized = true;
       return this.#fillWithLoad(
@@ -397,7 +344,7 @@ class Builder {
         slot,
       );
     }
-    if ("factor" in mapped) throw this.#split(mapped);
+    if ("factor" in mapped) throw this.#loops.splitOf(mapped);
     const value = this.#request(input, mapped);
     if (op.kind !== "pad" || mapped.guards.length === access.guards.length) {
       return this.#alias(slot, value, dtype);
@@ -409,20 +356,11 @@ class Builder {
     this.#labels.push("pad");
   }
 
-  /** False for an index that was read from memory: it cannot be split. */
-  #isLoop(symbol: number): boolean {
-    return this.#loops[symbol] !== "";
-  }
-
-  #split(split: Split): SplitNeeded {
-    return new SplitNeeded(this.#loops[split.symbol]!, split.factor);
-  }
-
   // ---- reductions
 
   #reduce(info: NodeInfo, requests: readonly Request[]): void {
     const input = this.#mayFuseAnchor(info, requests)
-      ? this.#reduceAccess(info, requests[0]!.access)
+      ? this.#loops.reduceAccess(info.node, requests[0]!.access)
       : null;
     if (!input) return this.#load(info, requests);
     const { op, dtype } = info.node;
@@ -446,76 +384,24 @@ class Builder {
       this.#allAccounted(info) && !this.#inputIds.has(info) && !this.#isFull();
   }
 
-  /** Where the reduction reads its input, if its loops are (or can become) this kernel's. */
-  #reduceAccess(info: NodeInfo, access: Access): Access | null {
-    const { node } = info;
-    if (node.op.kind !== "reduce") return null;
-    const shape = node.inputs[0]!.shape;
-    const reducedSizes = node.op.axes.map((axis) => shape[axis]!);
-    const form = linearize(access.coords, stridesOf(node.shape));
-    const used = this.#outer.filter((s) => form.terms.some(([t]) => t === s));
-    if (!isBijection(form, used, this.#sizes, node.size)) return null;
-    const rest = this.#outer.filter((s) => !used.includes(s) && this.#sizes[s]! > 1);
-    if (this.#inner === null) {
-      if (rest.length === 0) return this.#openInner(node, access, reducedSizes);
-      if (!this.#worthARow(rest, node.size)) return null;
-    } else if (rest.length > 0) return null;
-    const loops = this.#inner ?? rest;
-    const coords = this.#innerCoords(loops, reducedSizes);
-    if (!coords) return null;
-    if (this.#inner === null) {
-      this.#inner = rest;
-      this.#outer = this.#outer.filter((s) => !rest.includes(s));
-    }
-    return mergeAxes(node, access, coords);
-  }
-
-  /** The kernel had only rows so far: the reduced axes become its inner loops. */
-  #openInner(node: Node, access: Access, sizes: readonly number[]): Access {
-    this.#inner = [];
-    const inner = this.#inner;
-    return mergeAxes(node, access, sizes.map((n) => this.#axis(n, inner)));
-  }
-
-  #worthARow(loops: readonly number[], rows: number): boolean {
-    let length = 1;
-    for (const s of loops) length *= this.#sizes[s]!;
-    return rows >= MIN_ROWS || length <= LONG_ROW;
-  }
-
-  /** The reduced coordinates in terms of loops that are there already, or null if they differ. */
-  #innerCoords(loops: readonly number[], sizes: readonly number[]): Form[] | null {
-    const loopSizes = loops.map((s) => this.#sizes[s]!);
-    if (sizeOf(loopSizes) !== sizeOf(sizes)) return null;
-    const form = linearize(loops.map(symbolForm), stridesOf(loopSizes));
-    const mapped = viewAccess(
-      { kind: "reshape" },
-      [sizeOf(sizes)],
-      sizes,
-      { coords: [form], guards: [] },
-      this.#sizes,
-    );
-    if (mapped === null) return null;
-    if ("factor" in mapped) throw this.#split(mapped);
-    return [...mapped.coords];
-  }
-
   // ---- contractions
 
   #contract(info: NodeInfo, requests: readonly Request[]): void {
-    const groups = this.#mayFuseAnchor(info, requests)
-      ? this.#contractGroups(info.node, requests[0]!.access)
+    const groups = this.#dynamic.length === 0 && this.#mayFuseAnchor(info, requests)
+      ? this.#loops.contractGroups(info.node, requests[0]!.access)
       : null;
     if (!groups) return this.#load(info, requests);
     this.#account(info);
     const [batch, m, n] = groups;
     const k: number[] = [];
     const [a, b] = [inputInfo(info, 0), inputInfo(info, 1)];
-    const kForms = a.node.shape.slice(batch.length + m.length).map((size) => this.#axis(size, k));
+    const kForms = a.node.shape.slice(batch.length + m.length).map((size) =>
+      this.#loops.axis(size, k)
+    );
     this.#contraction = {
-      batch: this.#symbolsOf(batch),
-      m: this.#symbolsOf(m),
-      n: this.#symbolsOf(n),
+      batch: this.#loops.symbolsOf(batch),
+      m: this.#loops.symbolsOf(m),
+      n: this.#loops.symbolsOf(n),
       k,
       a: this.#operand(a, { coords: [...batch, ...m, ...kForms], guards: [] }),
       b: this.#operand(b, { coords: [...batch, ...kForms, ...n], guards: [] }),
@@ -524,28 +410,6 @@ class Builder {
     this.#slots[requests[0]!.slot] = { op: "contracted", dtype: info.node.dtype };
     this.#labels.push("matmul");
     this.#storeIfWanted(info, requests);
-  }
-
-  /** The result's coordinates by role, if each loop of this kernel has one role. */
-  #contractGroups(node: Node, access: Access): [Form[], Form[], Form[]] | null {
-    if (node.op.kind !== "contract" || this.#inner !== null || this.#dynamic.length > 0) {
-      return null;
-    }
-    const { batch, m } = node.op;
-    const form = linearize(access.coords, stridesOf(node.shape));
-    if (!isBijection(form, this.#outer, this.#sizes, node.size)) return null;
-    const groups: [Form[], Form[], Form[]] = [
-      access.coords.slice(0, batch),
-      access.coords.slice(batch, batch + m),
-      access.coords.slice(batch + m),
-    ];
-    const used = groups.flatMap((group) => this.#symbolsOf(group));
-    return new Set(used).size === used.length ? groups : null;
-  }
-
-  #symbolsOf(coords: readonly Form[]): number[] {
-    const found = new Set(coords.flatMap((c) => c.terms.map(([s]) => s)));
-    return this.#outer.filter((s) => found.has(s));
   }
 
   /** The operand of a contraction: a view of a buffer, or a value that must become one. */
@@ -557,13 +421,13 @@ class Builder {
       const padded = op.kind === "pad";
       if (node.isLeaf || info.materialized || !isView(op) || padded) break;
       const input = inputInfo(info, 0);
-      const mapped = viewAccess(op, node.shape, input.node.shape, access, this.#sizes);
+      const mapped = viewAccess(op, node.shape, input.node.shape, access, this.#loops.sizes);
       if (mapped === null) {
         this.#account(info);
         if (!input.node.isLeaf) input.materialized = true;
         return this.#makeLoad(input, linearize(access.coords, stridesOf(node.shape)), []);
       }
-      if ("factor" in mapped) throw this.#split(mapped);
+      if ("factor" in mapped) throw this.#loops.splitOf(mapped);
       this.#account(info);
       [info, access] = [input, mapped];
     }
@@ -575,9 +439,9 @@ class Builder {
 
   #finish(): LoweredKernel {
     const { kernel, inputs } = assemble({
-      sizes: this.#sizes,
-      outer: this.#outer,
-      inner: this.#contraction ? this.#contraction.k : this.#inner ?? [],
+      sizes: this.#loops.sizes,
+      outer: this.#loops.outer,
+      inner: this.#contraction ? this.#contraction.k : this.#loops.inner ?? [],
       inputs: this.#inputs.map((info) => info.node.dtype),
       loads: this.#loads,
       dynamic: this.#dynamic,
@@ -599,15 +463,4 @@ function accessKey(access: Access): string {
   let key = access.coords.map(formKey).join();
   for (const g of access.guards) key += `|${formKey(g.form)}<${g.size}`;
   return key;
-}
-
-/** A reduction's input coordinates: kept axes from the access, reduced axes from the inner loops. */
-function mergeAxes(node: Node, access: Access, reduced: readonly Form[]): Access {
-  const axes = node.op.kind === "reduce" ? node.op.axes : [];
-  let kept = 0;
-  const coords = node.inputs[0]!.shape.map((_: number, axis: number) => {
-    const at = axes.indexOf(axis);
-    return at >= 0 ? reduced[at]! : access.coords[kept++] ?? zero;
-  });
-  return { coords, guards: [] };
 }
