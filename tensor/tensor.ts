@@ -261,16 +261,6 @@ export class Tensor extends ProductMethods {
     return iota(shape, "int32", { device: this.device });
   }
 
-  /** The matrix (out, n) that averages `n` elements to `out` regions. */
-  regionWeights(n: number, out: number): Tensor {
-    const region = this.indexLike([out]).unsqueeze(1);
-    const at = this.indexLike([n]);
-    const start = region.mul(n).floorDivide(out);
-    const end = region.add(1).mul(n).add(out - 1).floorDivide(out);
-    const inside = at.ge(start).logicalAnd(at.lt(end)).cast(this.dtype);
-    return inside.div(inside.sum(1, { keepDims: true }));
-  }
-
   // ---- devices
 
   /**

@@ -328,5 +328,15 @@ export function adaptiveAvgPool2d(x: Tensor, size: Axes): Tensor {
     );
   }
   // Regions of unequal size: a matrix of weights along each axis.
-  return matmul(matmul(x.regionWeights(h, oh), x), x.regionWeights(w, ow).transpose());
+  return matmul(matmul(regionWeights(x, h, oh), x), regionWeights(x, w, ow).transpose());
+}
+
+/** The matrix (out, n) that averages `n` elements to `out` regions. */
+function regionWeights(x: Tensor, n: number, out: number): Tensor {
+  const region = x.indexLike([out]).unsqueeze(1);
+  const at = x.indexLike([n]);
+  const start = region.mul(n).floorDivide(out);
+  const end = region.add(1).mul(n).add(out - 1).floorDivide(out);
+  const inside = at.ge(start).logicalAnd(at.lt(end)).cast(x.dtype);
+  return inside.div(inside.sum(1, { keepDims: true }));
 }

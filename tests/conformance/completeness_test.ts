@@ -14,7 +14,7 @@ const notOperations = new Map(
     "fromHost fromBuffer to": "on the way to a device: tests/backend/transfers_test.ts",
     "rand randn randint randperm randLike randnLike": "chance: tests/tensor/random_test.ts",
     "backward": "tests/tensor/autograd_test.ts",
-    "indexLike regionWeights": "parts of other operations: pooling, oneHot, tril",
+    "indexLike": "a part of other operations: pooling, oneHot, tril",
   }).flatMap(([names, why]) => names.split(" ").map((name) => [name, why] as const)),
 );
 
