@@ -4,6 +4,7 @@ import { countBuild, countCacheHit } from "../counters.ts";
 import { hashText } from "../graph/hash.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import { preludeFor } from "./prelude.ts";
+import { isCalm } from "../lifecycle/interruption.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 
 /** A kernel to be compiled: its parameter list and body, and what to call it. */
@@ -20,6 +21,7 @@ export class Programs {
   readonly #device: Device;
   readonly #cache: BinaryCache | null;
   readonly #programs: Program[] = [];
+  readonly #unsaved = new Map<string, Program>();
   readonly #kernels = new Map<string, KernelArguments>();
 
   constructor(context: Context, device: Device, cache: BinaryCache | null) {
@@ -62,9 +64,25 @@ export class Programs {
     }
     const program = new Program(this.#context, text).build(OPTIONS);
     countBuild();
-    this.#cache?.write(text, OPTIONS, program.binary(this.#device));
+    if (this.#cache === null) return program;
+    if (this.#unsaved.size === 0) addEventListener("unload", this.#save);
+    this.#unsaved.set(text, program);
     return program;
   }
+
+  /**
+   * Keeps what was compiled, at the end: to give a binary PoCL compiles every kernel once more, which
+   * would double the time to the first result. After Ctrl+C nobody wants to wait for that.
+   */
+  readonly #save = (): void => {
+    removeEventListener("unload", this.#save);
+    if (isCalm()) {
+      for (const [text, program] of this.#unsaved) {
+        this.#cache!.write(text, OPTIONS, program.binary(this.#device));
+      }
+    }
+    this.#unsaved.clear();
+  };
 
   /** A damaged or foreign binary is not an error: the source is at hand. */
   #fromBinary(binary: Uint8Array): Program | null {
