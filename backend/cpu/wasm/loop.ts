@@ -9,6 +9,7 @@ import { accumulatorType, Emitter, type Parameter, usesInner } from "../../graph
 import type { Expr, Guard, Load, LoopKernel } from "../../graph/kernel.ts";
 import { scriptDialect } from "../dialect.ts";
 import { Accumulators } from "./accumulators.ts";
+import { ArgAccumulator } from "./arg_accumulator.ts";
 import { f32x4, FunctionBuilder, i32, i32x4, type Local, v128 } from "./assembler.ts";
 import { type ElementBytes, kindOf, LaneAccess, Unsupported } from "./lanes.ts";
 import { VectorMath } from "./math.ts";
@@ -671,31 +672,48 @@ class LoopWriter {
     const { reductions, exprs } = this.#kernel;
     const { row, inner } = this.#emitter.needs(stage.map((r) => reductions[r]!.expr));
     this.#declare(row, scope);
+    const count = this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors;
+    const plain = stage.filter((r) => !Emitter.isArg(reductions[r]!));
     const sums = new Accumulators(
       this.#f,
       this.#math,
-      stage.map((r) => ({ fn: reductions[r]!.fn, dtype: reductions[r]!.dtype })),
+      plain.map((r) => ({ fn: reductions[r]!.fn, dtype: reductions[r]!.dtype })),
       this.#alongInner,
-      this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors,
+      count,
+    );
+    const places = new Map(
+      stage.filter((r) => !plain.includes(r)).map((r) => [r, this.#argAccumulator(r, count)]),
     );
     const parked = isLast ? this.#parked : null;
     this.#inner(scope, inner, parked ? [parked.output] : [], (inside) => {
       if (parked) this.#store(parked.output, parked.expr, inside);
+      const { lanes } = inside.strip;
       const vectors = Array.from({ length: inside.strip.vectors }, (_, vector) => vector);
-      stage.forEach((r, k) => {
-        const values = vectors.map((v) => this.#operand(reductions[r]!.expr, inside, v));
-        sums.add(k, values, inside.strip.lanes);
-      });
+      const valuesOf = (r: number): Local[] =>
+        vectors.map((v) => this.#operand(reductions[r]!.expr, inside, v));
+      plain.forEach((r, k) => sums.add(k, valuesOf(r), lanes));
+      for (const [r, found] of places) {
+        valuesOf(r).forEach((value, vector) => {
+          found.add(vector, value, this.#formVector(reductions[r]!.index, vector), lanes);
+        });
+      }
     });
-    stage.forEach((r, k) => {
+    for (const r of stage) {
       for (let vector = 0; vector < (this.#alongInner ? 1 : scope.strip.vectors); vector++) {
-        const result = sums.result(k, vector);
+        const result = places.get(r)?.result(vector) ?? sums.result(plain.indexOf(r), vector);
         exprs.forEach((e, id) => {
           if (e.op !== "reduced" || e.reduction !== r) return;
           scope.setValue(this.#name(id, vector), result);
         });
       }
-    });
+    }
+  }
+
+  #argAccumulator(r: number, count: number): ArgAccumulator {
+    const { fn, expr } = this.#kernel.reductions[r]!;
+    const isFloat = kindOf(this.#kernel.exprs[expr]!.dtype) === "float";
+    const which = fn === "argmax" ? fn : "argmin";
+    return new ArgAccumulator(this.#f, this.#math, which, isFloat, this.#alongInner, count);
   }
 
   /** What the outputs need of `ids` when one expression is there already. */
@@ -807,7 +825,9 @@ function check(kernel: LoopKernel): void {
   for (const dtype of kernel.inputs) kindOf(dtype);
   for (const r of kernel.reductions) {
     kindOf(r.dtype);
-    if (Emitter.isArg(r)) throw new Unsupported(r.fn);
+    if (Emitter.isArg(r) && kindOf(kernel.exprs[r.expr]!.dtype) === "mask") {
+      throw new Unsupported(r.fn);
+    }
   }
   for (const { form } of [...kernel.loads, ...kernel.outputs]) {
     const [low, high] = rangeOf(form, kernel.sizes);
@@ -855,7 +875,10 @@ const SHORT_ROW = 16;
 /** The loop index for the lanes: the one that most of the elements lie side by side along. */
 function chooseLanes(kernel: LoopKernel): number {
   let best = -1, least = Infinity;
-  const candidates = [...kernel.inner.toReversed(), ...kernel.outer.toReversed()];
+  // Places are counted in the order of the loops: that of the last one may run over lanes.
+  const isOrdered = kernel.reductions.some((r) => Emitter.isArg(r));
+  const inner = isOrdered ? kernel.inner.slice(-1) : kernel.inner.toReversed();
+  const candidates = [...inner, ...kernel.outer.toReversed()];
   for (const symbol of candidates) {
     const size = kernel.sizes[symbol]!;
     if (kernel.chunk?.part === symbol) continue;

@@ -69,6 +69,26 @@ Deno.test("rows, columns and everything are reduced in vectors", () => {
   });
 });
 
+Deno.test("the place of an extreme is that of the first, NaN before all", () => {
+  withDevice("cpu", () => {
+    fc.assert(
+      fc.property(sizes, sizes, fc.boolean(), (rows, columns, hasNaN) => {
+        const size = rows * columns;
+        const values = Float32Array.from({ length: size }, (_, k) => k * 7919 % 5 - 2);
+        if (hasNaN) { for (const k of [size >> 1, size - 1]) values[k] = NaN; }
+        const t = Tensor.fromHost(values, { shape: [rows, columns] }).realize();
+        for (const axis of [0, 1, undefined]) {
+          assertVectors(() => t.argmax(axis));
+          assertVectors(() => t.argmin(axis).add(1));
+          assertVectors(() => filled([rows, columns], "int32").argmin(axis));
+        }
+      }),
+      { numRuns: 15 },
+    );
+    assertAgree(() => filled([3, 4, 5, 6]).permute([0, 2, 1, 3]).reshape([15, 24]).argmax(1));
+  });
+});
+
 Deno.test("row-wise kernels keep what they computed in the output", () => {
   withDevice("cpu", () => {
     for (const columns of [1, 3, 10, 64, 133]) {
