@@ -182,7 +182,10 @@ for (const [why, circumstances] of Object.entries(withoutOpenCL)) {
     ignore: isOther,
     async fn() {
       const line = await inProcess(describeAuto, circumstances);
-      assertMatch(line, /^built-in CPU backend \(\d+ cores?, [\w ]+\): no OpenCL device \(.+\)\n$/);
+      assertMatch(
+        line,
+        /^built-in CPU backend \(\d+ cores?, [\w ,.]+\): no OpenCL device \(.+\)\n$/,
+      );
       const refused = await inProcess(
         `for (const selector of ["cl", "gpu"]) {
           try { manager.default(selector); } catch (e) { console.log(e.name, e.message); }
