@@ -91,6 +91,15 @@ const helpers: Readonly<Record<string, string>> = {
   typedef float16 __attribute__((aligned(4))) unaligned;
   *(global unaligned*)p = v;
 }`,
+  // OpenCL's own prefetch does nothing (PoCL 3.1).
+  prefetch_16: `#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+inline void prefetch_16(global const float* p) {
+#if __has_builtin(__builtin_prefetch)
+  __builtin_prefetch(p);
+#endif
+}`,
   // Past the caches, which needs whole lines, and a compiler that knows how.
   stream_16: `#ifndef __has_builtin
 #define __has_builtin(name) 0

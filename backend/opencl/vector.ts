@@ -340,6 +340,17 @@ export class VectorBody {
     }
   }
 
+  /** Asks early for what is loaded `ahead` elements on. */
+  prefetch(ids: readonly number[], shift: number, ahead: number): void {
+    const { exprs, loads } = this.#emitter.kernel;
+    for (const id of ids) {
+      const e = exprs[id]!;
+      if (e.op !== "load" || e.dtype !== "float32" || !this.#depends[id]) continue;
+      const { input, form } = loads[e.load]!;
+      this.#emitter.line(`prefetch_16(${this.#pointer(`a${input}`, form, shift + ahead)});`);
+    }
+  }
+
   /** Stores an output's lanes. */
   store(output: number, tag = "", shift = 0, left = ""): void {
     const o = this.#emitter.kernel.outputs[output]!;

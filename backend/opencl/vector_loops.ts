@@ -22,10 +22,12 @@ import {
 
 /** Elements of a work-item: enough to be worth a group, few enough to share them out. */
 const CHUNK = 8192;
-const COSTLY_CHUNK = 2048;
+const COSTLY_CHUNK = 4096;
 /** Independent accumulators hide the latency of additions in short bodies. */
 const UNROLL = 4;
 const SHORT_BODY = 8;
+/** Elements that a sum asks for in advance, a bare load a vector being all that it does. */
+const AHEAD = 512;
 /** Fewer elements than a vector has are worth one only in costly functions. */
 const FEWEST_LANES = 4;
 /** Bytes of a result that no cache keeps for its reader (measured from 4 MiB to 128 MiB). */
@@ -270,6 +272,7 @@ class VectorRows {
       const width = LANES * count;
       emitter.open(`for (; ${i} + ${width} <= end; ${i} += ${width}) {`);
       for (let c = 0; c < count; c++) {
+        if (count > 1 && inner.length === 1) body.prefetch(inner, c * LANES, AHEAD);
         compute({ tag: `_${c}`, shift: c * LANES });
         for (const r of stage) accumulate(emitter, body, r, c);
       }
