@@ -1,7 +1,7 @@
 /**
- * The built-in backend: it needs no driver. It runs the kernels that OpenCL would run, written out as
- * JavaScript over typed arrays, one after another, as they are launched; what multiplies large
- * matrices is its engine's choice.
+ * The built-in backend: it needs no driver. It runs the kernels that OpenCL would run, one after
+ * another, as they are launched: as WebAssembly where there are vectors for what they do, else as
+ * JavaScript over typed arrays. What multiplies large matrices is its engine's choice.
  */
 import { setImmediate } from "node:timers";
 import {

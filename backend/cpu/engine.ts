@@ -6,7 +6,7 @@ import { type WasmRuntime, wasmRuntime } from "./wasm/runtime.ts";
 
 /** How the built-in backend computes. */
 export interface Engine {
-  /** "OpenBLAS", "reference": what a person is told. */
+  /** "OpenBLAS 0.3.21, WebAssembly SIMD", "reference": what a person is told. */
   readonly name: string;
   /** Kernels are interpreted, nothing is generated. */
   readonly isReference: boolean;

@@ -36,10 +36,12 @@ export class FunctionBuilder {
     for (const byte of bytes) this.#out.push(byte);
   }
 
+  /** Puts a variable's value on the stack. */
   get(local: Local): void {
     this.put(0x20, ...unsigned(local));
   }
 
+  /** Takes a variable's value from the stack. */
   set(local: Local): void {
     this.put(0x21, ...unsigned(local));
   }
@@ -64,6 +66,7 @@ export class FunctionBuilder {
 
   // ---- numbers
 
+  /** Puts a constant on the stack. */
   constant(value: number): void {
     this.put(0x41, ...signed(value));
   }
@@ -114,6 +117,7 @@ export class FunctionBuilder {
     return this.#setNumber();
   }
 
+  /** Loads a number from memory. */
   loadNumber(op: number, address: Local, offset = 0): Local {
     this.get(address);
     this.put(op, 0, ...unsigned(offset));
@@ -196,6 +200,7 @@ export class FunctionBuilder {
     return this.splat(floatBits(value));
   }
 
+  /** Loads a vector from memory. */
   load(op: number, address: Local, offset = 0): Local {
     this.get(address);
     this.#opcode(op);
@@ -212,6 +217,7 @@ export class FunctionBuilder {
     return this.#setVector();
   }
 
+  /** Stores a vector, or one lane of it. */
   store(op: number, address: Local, vector: Local, offset = 0, lane?: number): void {
     this.get(address);
     this.get(vector);

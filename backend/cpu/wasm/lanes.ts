@@ -1,5 +1,5 @@
 /** How elements are kept in vectors of four lanes, and how they get there. */
-import type { DType } from "../../graph/dtype.ts";
+import { type DType, dtypes } from "../../graph/dtype.ts";
 import { type FunctionBuilder, i32, i32x4, type Local, narrow, v128 } from "./assembler.ts";
 import type { VectorMath } from "./math.ts";
 
@@ -33,6 +33,12 @@ const storeFour = { 1: v128.store32Lane, 2: v128.store64Lane, 4: v128.store } as
 
 /** Bytes of an element. */
 export type ElementBytes = 1 | 2 | 4;
+
+/** Bytes of an element of a type that there are lanes for. */
+export function elementBytes(dtype: DType): ElementBytes {
+  kindOf(dtype);
+  return dtypes[dtype].bytes as ElementBytes;
+}
 
 /** Moves elements between memory and lanes. */
 export class LaneAccess {
