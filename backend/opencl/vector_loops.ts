@@ -6,7 +6,7 @@
 import { formKey } from "../graph/affine.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { accumulatorType, type Dialect, type Emitter, openLoop, usesInner } from "../graph/emit.ts";
-import { extent, type LoopKernel } from "../graph/kernel.ts";
+import { extent, type LoopKernel, type Reduction } from "../graph/kernel.ts";
 import { primitive } from "../graph/primitives.ts";
 import type { Range } from "./codegen.ts";
 import { decompose, openRows } from "./indices.ts";
@@ -140,13 +140,32 @@ function declareLanes(emitter: Emitter, dialect: Dialect, r: number, copies: num
   const type = laneType(reduction);
   for (let c = 0; c < copies; c++) {
     emitter.line(`${type} z${r}_${c} = (${type})(${dialect.identity(reduction)});`);
+    if (picks(reduction)) emitter.line(`${type} n${r}_${c} = 0.0f;`);
   }
+}
+
+/** True where one element is picked by comparisons, which NaN must survive. */
+function picks(reduction: Reduction): boolean {
+  return (reduction.fn === "max" || reduction.fn === "min") && laneType(reduction) === "float16";
 }
 
 function accumulate(emitter: Emitter, body: VectorBody, r: number, copy: number): void {
   const reduction = emitter.kernel.reductions[r]!;
-  const z = `z${r}_${copy}`;
-  emitter.line(`${z} = ${joinLanes(reduction, z, body.name(reduction.expr, `_${copy}`))};`);
+  const z = `z${r}_${copy}`, value = body.name(reduction.expr, `_${copy}`);
+  if (picks(reduction)) {
+    // A bare comparison is one instruction; what it loses is collected beside it.
+    const n = `n${r}_${copy}`, operator = reduction.fn === "max" ? ">" : "<";
+    emitter.line(`${z} = select(${value}, ${z}, ${z} ${operator} ${value});`);
+    emitter.line(`${n} = select(${n}, ${value}, ${value} != ${value});`);
+  } else emitter.line(`${z} = ${joinLanes(reduction, z, value)};`);
+}
+
+/** After the loops: the accumulators are what {@linkcode joinLanes} would have made of all values. */
+function settle(emitter: Emitter, r: number, copies: number): void {
+  if (!picks(emitter.kernel.reductions[r]!)) return;
+  for (let c = 0; c < copies; c++) {
+    emitter.line(`z${r}_${c} = select(z${r}_${c}, n${r}_${c}, n${r}_${c} != n${r}_${c});`);
+  }
 }
 
 // ---- rows
@@ -296,6 +315,7 @@ class VectorRows {
   #fold(r: number, copies: number): void {
     const emitter = this.#emitter;
     const reduction = emitter.kernel.reductions[r]!;
+    settle(emitter, r, copies);
     for (let c = 1; c < copies; c++) {
       emitter.line(`z${r}_0 = ${joinLanes(reduction, `z${r}_0`, `z${r}_${c}`)};`);
     }
@@ -391,6 +411,7 @@ class VectorColumns {
         declare(needs.inner);
         each((c) => stage.forEach((r) => accumulate(emitter, body, r, c)));
       });
+      for (const r of stage) settle(emitter, r, copies);
     }
     const store = (outputs: readonly number[]): void =>
       each((_, { tag, shift }) => outputs.forEach((o) => body.store(o, tag, shift, left)));
