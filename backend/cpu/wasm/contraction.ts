@@ -161,7 +161,8 @@ export function contractionRunner(
       ...after ? [after.source] : [],
     ].join("\n"),
     run(inputs, outputs) {
-      if ([...inputs, ...outputs].some((block) => runtime.memory.addressOf(block) === null)) {
+      const isElsewhere = (block: HostBlock): boolean => runtime.memory.addressOf(block) === null;
+      if (inputs.some(isElsewhere) || outputs.some(isElsewhere)) {
         return (plain ??= otherwise()).run(inputs, outputs);
       }
       withOperand(host, prepared[0]!, inputs, (x) => {
@@ -252,10 +253,14 @@ class ProductRunner {
   readonly #packing: WasmKernel | null;
   /** All tables, one behind the other, and where each begins in bytes. */
   readonly #tables: Int32Array;
+  readonly #bytes: Uint8Array;
   readonly #places: Readonly<Record<string, number>>;
-  readonly #numbers: Readonly<Record<string, number>>;
+  /** The product's arguments, tables by where they begin behind the first. */
+  readonly #arguments: readonly { readonly value: number; readonly isTable: boolean }[];
   readonly #tasks: number;
   readonly #panels: number;
+  /** Different matrices on the right. */
+  readonly #matrices: number;
 
   constructor(plan: Plan, runtime: WasmRuntime, host: GemmHost) {
     this.#plan = plan;
@@ -272,12 +277,15 @@ class ProductRunner {
       { length: this.#panels },
       (_, p) => step === null ? p * panelBytes : b.columns[p * TILE_COLUMNS]!,
     );
-    const bBatch = step === null
-      ? b.batch.map((_, i) => matrixOf(b.batch, i) * this.#panels * panelBytes)
-      : b.batch;
+    const matrices = distinct(b.batch);
+    this.#matrices = matrices.length;
+    const places = new Map(
+      [...matrices].map((offset, i) => [offset, i * this.#panels * panelBytes]),
+    );
+    const bBatch = step === null ? b.batch.map((offset) => places.get(offset)!) : b.batch;
     const blocks = chooseBlocks(m, n, k, batches, runtime.team.size);
     this.#tasks = batches * blocks.rowBlocks * blocks.panelBlocks;
-    this.#numbers = {
+    const numbers: Record<string, number> = {
       ...blocks,
       m,
       n,
@@ -294,39 +302,41 @@ class ProductRunner {
       aBatch: a.batch,
       bBatch,
       cBatch: c.batch,
-      ...step === null ? { columns: b.columns, sums: b.rows, batch: distinct(b.batch) } : {},
+      ...step === null ? { columns: b.columns, sums: b.rows, batch: matrices } : {},
     };
-    const places: Record<string, number> = {};
+    const begins: Record<string, number> = {};
     let length = 0;
     for (const [name, table] of Object.entries(tables)) {
-      places[name] = 4 * length;
+      begins[name] = 4 * length;
       length += table.length;
     }
     this.#tables = new Int32Array(length);
-    for (const [name, table] of Object.entries(tables)) this.#tables.set(table, places[name]! / 4);
-    this.#places = places;
+    for (const [name, table] of Object.entries(tables)) this.#tables.set(table, begins[name]! / 4);
+    this.#bytes = new Uint8Array(this.#tables.buffer);
+    this.#places = begins;
+    this.#arguments = productArguments.map((name) => {
+      const table = begins[name];
+      return { value: table ?? numbers[name] ?? 0, isTable: table !== undefined };
+    });
   }
 
   run(a: HostBlock, b: HostBlock, c: HostBlock): void {
     this.#host.withScratch("float32", this.#tables.length, (block) => {
       const { memory } = this.#runtime;
       const tables = memory.addressOf(block)!;
-      memory.bytes(tables, 4 * this.#tables.length)
-        .set(new Uint8Array(this.#tables.buffer));
+      memory.bytes(tables, this.#bytes.length).set(this.#bytes);
       const right = memory.addressOf(b)!;
       if (this.#packing === null) return this.#multiply(a, right, c, tables);
-      const { k } = this.#plan;
-      const matrices = distinct(this.#plan.b.batch).length;
-      const size = matrices * this.#panels * TILE_COLUMNS * k;
+      const size = this.#matrices * this.#panels * TILE_COLUMNS * this.#plan.k;
       this.#host.withScratch("float32", size, (panels) => {
         const to = memory.addressOf(panels)!;
-        this.#pack(right, to, tables, matrices);
+        this.#pack(right, to, tables);
         this.#multiply(a, to, c, tables);
       });
     });
   }
 
-  #pack(from: number, to: number, tables: number, matrices: number): void {
+  #pack(from: number, to: number, tables: number): void {
     const { columns, sums, batch } = this.#places;
     const { n, k } = this.#plan;
     const { words } = this.#runtime;
@@ -340,21 +350,19 @@ class ProductRunner {
       k,
       this.#panels,
     ]);
-    const count = matrices * this.#panels;
+    const count = this.#matrices * this.#panels;
     this.#runtime.run(this.#packing!, count, 1, count * TILE_COLUMNS * k / COPY_SPEED);
   }
 
   #multiply(a: HostBlock, b: number, c: HostBlock, tables: number): void {
     const { words, memory } = this.#runtime;
-    const bases: Readonly<Record<string, number>> = {
-      a: memory.addressOf(a)!,
-      b,
-      c: memory.addressOf(c)!,
-    };
-    productArguments.forEach((name, place) => {
-      const table = this.#places[name];
-      words[place] = bases[name] ?? (table === undefined ? this.#numbers[name]! : tables + table);
+    this.#arguments.forEach(({ value, isTable }, place) => {
+      words[place] = isTable ? tables + value : value;
     });
+    // The first three are the matrices.
+    words[0] = memory.addressOf(a)!;
+    words[1] = b;
+    words[2] = memory.addressOf(c)!;
     this.#runtime.run(this.#product, this.#tasks, 1, this.#plan.cost);
   }
 }
@@ -362,10 +370,6 @@ class ProductRunner {
 /** The offsets that differ, in order of appearance: broadcast matrices are copied once. */
 function distinct(offsets: Int32Array): Int32Array {
   return Int32Array.from(new Set(offsets));
-}
-
-function matrixOf(offsets: Int32Array, k: number): number {
-  return distinct(offsets).indexOf(offsets[k]!);
 }
 
 /** Blocks small enough that all threads have some, large enough that each is worth taking. */
