@@ -123,7 +123,9 @@ export const primitives: Readonly<Record<string, Primitive>> = {
       cost: 6,
     },
     floordiv: {
-      cl: "floor($0 / $1)",
+      // The quotient may round up to the next whole number: 1 over a tenth is 9 times and a rest.
+      cl: "(isfinite($0 / $1) && isfinite($1)" +
+        " ? rint(($0 - float_mod_$T($0, $1)) / $1) : floor($0 / $1))",
       clInt: "safe_floordiv_$T($0, $1)",
       js: "Math.floor($0 / $1)",
       jsInt: "intFloorDiv($0, $1)",

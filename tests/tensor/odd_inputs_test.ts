@@ -202,3 +202,12 @@ testOnBackends("an index out of range names the loss, and what it should have be
     assertThrows(() => loss.itemSync(), RangeError, "crossEntropy: the index 3");
   });
 });
+
+testOnBackends("a quotient that rounds up is rounded down all the same", (backend) => {
+  withDevice(backend, () => {
+    const a = Tensor.fromHost([1, -1, 7, -7, 1, 5, 0, 6]);
+    const b = Tensor.fromHost([0.1, 0.1, -2, 2, 0, Infinity, 3, 0.3]);
+    assertEquals(numbers(a.floorDivide(b)), [9, -10, -4, -4, Infinity, 0, 0, 19]);
+    assertEquals(numbers(Tensor.ones([3000]).floorDivide(0.1)), new Array(3000).fill(9));
+  });
+});
