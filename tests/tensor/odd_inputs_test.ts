@@ -1,5 +1,5 @@
 /** What users pass by mistake is told with the operation, the value and the remedy; the rest works. */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { type DType, DTypeError, grad, ShapeError, Tensor, withDevice } from "../../mod.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 
@@ -209,5 +209,16 @@ testOnBackends("a quotient that rounds up is rounded down all the same", (backen
     const b = Tensor.fromHost([0.1, 0.1, -2, 2, 0, Infinity, 3, 0.3]);
     assertEquals(numbers(a.floorDivide(b)), [9, -10, -4, -4, Infinity, 0, 0, 19]);
     assertEquals(numbers(Tensor.ones([3000]).floorDivide(0.1)), new Array(3000).fill(9));
+  });
+});
+
+testOnBackends("the sine of a small number beside a huge one is its own", (backend) => {
+  withDevice(backend, () => {
+    const small = [1e-30, -3e-24, 1e-8, 0.001, -0.005, 0.0077, 0.0079, 0.02];
+    const x = Tensor.fromHost(small.flatMap((v) => [v, 3e38, 1e10, 0.5])).realize();
+    const every = (t: Tensor): number[] => numbers(t).filter((_, k) => k % 4 === 0);
+    every(x.sin()).forEach((v, k) => assertAlmostEquals(v, Math.sin(small[k]!), 1e-8));
+    every(x.cos()).forEach((v, k) => assertAlmostEquals(v, Math.cos(small[k]!), 2e-7));
+    assertEquals(every(x.sin())[0], Math.fround(1e-30));
   });
 });
