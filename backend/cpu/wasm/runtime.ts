@@ -19,6 +19,8 @@ const LEAST_SHARED = 20_000;
 const LEAST_AWAKE = 5_000;
 /** Work that follows so soon, in milliseconds, wakes them for less, too. */
 const SOON = 0.05;
+/** Where another program has their core, this many times its cost is too long for little work. */
+const LATE = 3, ALONE_MS = 100;
 /** Nanoseconds of a part: small enough that nobody waits long for the last one. */
 const PART = 10_000;
 const MOST_PARTS = 64;
@@ -46,6 +48,7 @@ export class WasmRuntime {
   #shareable = 0;
   #asked = -Infinity;
   #restUntil = 0;
+  #aloneUntil = 0;
 
   constructor(memory: WasmMemory, threads: number) {
     this.memory = memory;
@@ -105,6 +108,9 @@ export class WasmRuntime {
     }
     const parts = Math.min(MOST_PARTS, Math.max(this.team.size, Math.floor(cost / PART)));
     this.#share(kernel, range, Math.ceil(range / parts / grain) * grain);
+    if (cost >= LEAST_SHARED) return;
+    const now = performance.now();
+    if (now - this.#asked > LATE * cost / 1e6) this.#aloneUntil = now + ALONE_MS;
   }
 
   #share(kernel: WasmKernel, range: number, part: number): void {
@@ -116,7 +122,7 @@ export class WasmRuntime {
     if (this.#restUntil > 0 && cost < LEAST_CROWDED && performance.now() < this.#restUntil) {
       return false;
     }
-    if (this.team.helpers > 0) return cost >= LEAST_SHARED || this.team.isAwake || this.#isSoon();
+    if (this.team.helpers > 0) return cost >= LEAST_SHARED || this.#isWorthwhile();
     this.#shareable += cost;
     if (this.#shareable > START_AFTER && this.team.size > 1) this.team.start();
     return false;
@@ -127,10 +133,11 @@ export class WasmRuntime {
     this.#restUntil = performance.now() + CROWDED_MS;
   }
 
-  #isSoon(): boolean {
+  /** Little work is shared when helpers are about, unless they were late the last time. */
+  #isWorthwhile(): boolean {
     const now = performance.now(), before = this.#asked;
     this.#asked = now;
-    return now - before < SOON;
+    return now > this.#aloneUntil && (this.team.isAwake || now - before < SOON);
   }
 }
 
