@@ -114,10 +114,16 @@ export class Node {
   pass = 0;
   /** See `pass`. */
   position = 0;
-  /** Tensors and pending nodes that may still ask for this value. */
+  /** Tensors and pending nodes that will or may ask for this value. */
   #holders = 0;
-  /** True while no schedule has computed it: until then it holds its inputs. */
-  #pending: boolean;
+  /** How many of the holders are pending nodes. */
+  #users = 0;
+  /** Values that were computed, but not stored: they could be computed again from this one. */
+  #readers = 0;
+  /** Its tensor was disposed: what merely could need it does not keep it. */
+  #disposed = false;
+  /** How it keeps its inputs: as their holder, as their reader, or not at all. */
+  #bond: "holder" | "reader" | "none";
 
   /**
    * Nodes are made by operations on tensors.
@@ -133,8 +139,8 @@ export class Node {
     this.shape = shape;
     this.dtype = dtype;
     this.size = sizeOf(shape);
-    this.#pending = op.kind !== "buffer" && inputs.length > 0;
-    if (this.#pending) { for (const input of inputs) input.hold(); }
+    this.#bond = op.kind !== "buffer" && inputs.length > 0 ? "holder" : "none";
+    if (this.#bond === "holder") { for (const input of inputs) input.#addUser(); }
   }
 
   /** A node for a value that is in memory; takes over one reference on `storage`. */
@@ -159,39 +165,77 @@ export class Node {
     this.#holders++;
   }
 
+  #addUser(): void {
+    this.#holders++;
+    this.#users++;
+  }
+
   /**
-   * Takes back one `hold`; the last one frees the stored value and lets go of the inputs.
+   * Takes back one `hold`. The last one frees the stored value and lets go of the inputs; where the
+   * garbage collector found the holder, only once nothing could be computed from it any more.
    *
    * @param isLeak The garbage collector found the holder: what it frees counts as a leak.
    */
   drop(isLeak = false): void {
-    const stack: Node[] = [this];
-    for (let node = stack.pop(); node; node = stack.pop()) {
-      if (--node.#holders > 0) continue;
-      if (isLeak) node.storage?.reclaim();
-      else node.storage?.release();
-      node.storage = null;
-      if (node.#pending) {
-        node.#pending = false;
-        stack.push(...node.inputs);
-      }
-    }
+    this.#holders--;
+    if (!isLeak) this.#disposed = true;
+    Node.free(this, isLeak);
   }
 
-  /** A schedule has computed this value: it no longer holds what it was made from. */
+  /** True when nobody asks for the value any more, and nobody who matters could. */
+  get #isFree(): boolean {
+    return this.#holders === 0 && (this.#readers === 0 || this.#disposed);
+  }
+
+  /** Gives back the value; returns the inputs that it no longer keeps. */
+  #free(isLeak: boolean): readonly Node[] {
+    if (isLeak) this.storage?.reclaim();
+    else this.storage?.release();
+    this.storage = null;
+    return this.#unbind();
+  }
+
+  /** Lets go of the inputs; some may be free then. */
+  #unbind(): readonly Node[] {
+    const bond = this.#bond;
+    this.#bond = "none";
+    if (bond === "none") return [];
+    for (const input of this.inputs) {
+      if (bond === "reader") input.#readers--;
+      else input.#holders--, input.#users--;
+    }
+    return this.inputs;
+  }
+
+  /**
+   * A schedule has computed this value on the way: unless somebody still waits for it, it no longer
+   * holds what it was made from, and is computed again from that where it is asked for after all.
+   */
   settle(): void {
-    if (!this.#pending) return;
-    this.#pending = false;
-    if (this.token) this.token.node = null;
-    for (const input of this.inputs) input.drop();
+    if (this.#bond !== "holder" || this.#users > 0) return;
+    this.#bond = "reader";
+    for (const input of this.inputs) {
+      input.#holders--;
+      input.#users--;
+      input.#readers++;
+    }
+    for (const input of this.inputs) Node.free(input, false);
   }
 
   /** The value is in memory now: takes over one reference on `storage`, cuts the history. */
   store(storage: Storage): void {
-    this.settle();
-    if (this.token) this.token.node = this;
     this.storage = storage;
     this.op = { kind: "buffer" };
+    const inputs = this.#unbind();
     this.inputs = [];
+    for (const input of inputs) Node.free(input, false);
+  }
+
+  /** Frees the node if nobody needs it, and what it alone kept. */
+  static free(node: Node, isLeak: boolean): void {
+    const stack: Node[] = [node];
+    for (let next = stack.pop(); next; next = stack.pop()) {
+      if (next.#isFree) stack.push(...next.#free(isLeak));
+    }
   }
 }

@@ -80,6 +80,9 @@ function dependence(kernel: LoopKernel, symbol: number): boolean[] {
       case "cast":
         result.push(e.args.some((a) => result[a]!));
         break;
+      case "contracted":
+        result.push(true);
+        break;
       default:
         result.push(false);
     }
@@ -107,6 +110,8 @@ function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
       const from = kernel.exprs[e.args[0]!]!.dtype;
       return e.dtype === "float32" && (from === "bool" || from === "int32");
     }
+    case "contracted":
+      return e.dtype === "float32";
     default:
       return false;
   }
@@ -132,7 +137,7 @@ export function worthVectors(kernel: LoopKernel): boolean {
 }
 
 /** Writes expressions of one iteration of 16 elements; `tag` keeps the names of copies apart. */
-class VectorBody {
+export class VectorBody {
   readonly #emitter: Emitter;
   readonly #symbol: number;
   readonly #depends: readonly boolean[];
@@ -156,13 +161,14 @@ class VectorBody {
   }
 
   /** Declares the values of one iteration that begins `shift` elements on. */
-  declare(ids: readonly number[], tag = "", shift = 0): void {
+  declare(ids: readonly number[], tag = "", shift = 0, contracted = ""): void {
     const scalars = ids.filter((id) => !this.#depends[id]);
     if (shift === 0) this.#emitter.declare(scalars);
     for (const id of ids) {
       if (!this.#depends[id]) continue;
       const e = this.#emitter.kernel.exprs[id]!;
-      this.#emitter.line(`const ${types[e.dtype]} w${id}${tag} = ${this.#text(e, tag, shift)};`);
+      const text = e.op === "contracted" ? contracted : this.#text(e, tag, shift);
+      this.#emitter.line(`const ${types[e.dtype]} w${id}${tag} = ${text};`);
     }
   }
 
@@ -198,11 +204,10 @@ class VectorBody {
     }
   }
 
-  store(output: number): void {
+  store(output: number, tag = "", shift = 0): void {
     const o = this.#emitter.kernel.outputs[output]!;
-    this.#emitter.line(
-      `vstore16(${this.#operand(o.expr, "")}, 0, o${output} + ${this.#emitter.form(o.form)});`,
-    );
+    const at = this.#emitter.form(o.form) + (shift === 0 ? "" : ` + ${shift}`);
+    this.#emitter.line(`vstore16(${this.#operand(o.expr, tag)}, 0, o${output} + ${at});`);
   }
 }
 
