@@ -126,6 +126,7 @@ function finish(
   store = (node: Node, storage: AnyStorage): void => node.store(storage),
 ): void {
   const storages: (AnyStorage | undefined)[] = [];
+  const views = results.flatMap(({ node }) => viewsOf(node));
   for (const { node, at } of results) {
     if (node.storage || node.holders === 0) continue;
     const known = order[at]!.storage ?? storages[at];
@@ -138,8 +139,21 @@ function finish(
   }
   // Everybody who could have asked for the rest is gone.
   for (const at of kept) blocks[at]?.release();
-  for (const node of order) if (node.storage === null) node.settle();
-  for (const { node } of results) node.settle();
+  // Users come before what they use: what still has one then is waited for elsewhere.
+  for (const node of views) if (node.storage === null) node.settle();
+  for (let at = order.length - 1; at >= 0; at--) {
+    if (order[at]!.storage === null) order[at]!.settle();
+  }
+}
+
+/** A result that is a view, and the views that it is of: they are not in the order. */
+function viewsOf(result: Node): Node[] {
+  const views: Node[] = [];
+  for (let node = result; node.storage === null && node.op.kind === "reshape";) {
+    views.push(node);
+    node = node.inputs[0]!;
+  }
+  return views;
 }
 
 /** Releases the block once `use` is done, at once or when its promise is settled. */

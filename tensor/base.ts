@@ -14,10 +14,10 @@ import {
   Node,
   type Saved,
   type Shape,
+  type Token,
   type TypedArray,
   withBlock,
 } from "../backend/engine.ts";
-import { type Held, releaseSaved, watch } from "./abandoned.ts";
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
@@ -78,11 +78,19 @@ export function observeAssignments<T>(observer: (tensor: Tensor) => void, fn: ()
   }
 }
 
-let watchAgain: (tensor: TensorBase) => void;
+/** What belongs to a tensor and does not refer to it. */
+interface Held extends Token {
+  /** The value before the last `assign`, kept so that what was computed from it can be read. */
+  former: Node | null;
+  /** What was kept on the way to its value, for `backward`. */
+  saved: Saved[] | null;
+}
 
-/** Brings a tensor that owned nothing back under the net: it is to be computed. */
-export function watchTensor(tensor: TensorBase): void {
-  watchAgain(tensor);
+/** Lets go of what was kept for the backward of tensors that nobody can reach any more. */
+const forgotten = new FinalizationRegistry<Saved[]>(releaseAll);
+
+function releaseAll(values: Saved[]): void {
+  for (const saved of values.splice(0)) saved.release();
 }
 
 /** Lifetime, reading and bookkeeping of a tensor. */
@@ -110,14 +118,9 @@ export abstract class TensorBase implements Disposable {
   constructor(node: Node, device: DeviceHandle) {
     node.hold();
     this.#node = node;
-    this.#held = { node, former: null, saved: null, isWatched: false };
+    this.#held = { node, former: null, saved: null };
     node.token = node.owner = this.#held;
     this.device = device;
-    watch(this, this.#held);
-  }
-
-  static {
-    watchAgain = (tensor) => watch(tensor, tensor.#held);
   }
 
   #self(): Tensor {
@@ -190,9 +193,7 @@ export abstract class TensorBase implements Disposable {
   /** Set by operations that are recorded, cleared by `backward`. */
   set edge(edge: Edge | null) {
     this.#edge = edge;
-    if (this.#held.saved === null) return;
-    spentValues.push(...this.#held.saved);
-    this.#held.saved = null;
+    if (this.#held.saved) spentValues.push(...this.#held.saved.splice(0));
   }
 
   /** True when `backward` computes a gradient for it, or for something that it was made from. */
@@ -254,7 +255,8 @@ export abstract class TensorBase implements Disposable {
 
   /** Has values on the way to this one kept until `backward` has used them, or this is gone. */
   addSaved(saved: Saved): void {
-    (this.#held.saved ??= []).push(saved);
+    if (this.#held.saved === null) forgotten.register(this, this.#held.saved = []);
+    this.#held.saved.push(saved);
   }
 
   /** Memory for the elements: the caller's, where it has the size and the type. */
@@ -391,7 +393,6 @@ export abstract class TensorBase implements Disposable {
     former.token = null;
     this.dropFormer();
     this.#held.former = former;
-    watch(this, this.#held);
     this.#node = this.#held.node = next;
     next.token = next.owner = this.#held;
     assignmentObserver?.(this.#self());
@@ -403,7 +404,6 @@ export abstract class TensorBase implements Disposable {
     const former = this.node;
     node.hold();
     node.token = node.owner = this.#held;
-    watch(this, this.#held);
     former.token = null;
     this.#node = this.#held.node = node;
     this.dropFormer();
@@ -435,7 +435,7 @@ export abstract class TensorBase implements Disposable {
     this.dropFormer();
     this.#companions = null;
     this.#edge = null;
-    releaseSaved(this.#held);
+    if (this.#held.saved) releaseAll(this.#held.saved);
     this.#held.node = this.#node.token = null;
     this.#node.drop();
   }

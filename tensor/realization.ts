@@ -7,7 +7,6 @@ import {
   type Node,
   realize,
 } from "../backend/engine.ts";
-import { watchTensor } from "./base.ts";
 import { DisposedError } from "./errors.ts";
 import { foreseenGradients } from "./foresight.ts";
 import type { Tensor } from "./tensor.ts";
@@ -26,7 +25,6 @@ function takeAwaited(device: DeviceHandle): Node[] {
     if (tensor.device !== device && !tensor.disposed) continue;
     awaited.delete(tensor);
     if (tensor.disposed || tensor.isRealized) continue;
-    watchTensor(tensor);
     nodes.push(tensor.node);
   }
   return nodes;
@@ -49,10 +47,7 @@ function rootsOn(device: DeviceHandle): Companion[] {
   for (const reference of roots) {
     const root = reference.deref();
     if (!root || root.disposed || root.isRealized) roots.delete(reference);
-    else if (root.device === device) {
-      watchTensor(root);
-      companions.push({ root: root.node, with: root.companions() });
-    }
+    else if (root.device === device) companions.push({ root: root.node, with: root.companions() });
   }
   return companions;
 }
@@ -104,7 +99,6 @@ function compute(
   later: readonly Node[],
   brief: Node | null,
 ): void {
-  for (const tensor of tensors) watchTensor(tensor);
   try {
     const companions = rootsOn(device);
     const saved = realize(backendOf(device), nodes, { companions, later, brief });

@@ -4,6 +4,7 @@
  * becomes a `buffer` and lets go of what it was made from.
  */
 import type { Storage as StorageOf } from "../../memory/mod.ts";
+import { type Owned, watch } from "./abandoned.ts";
 import type { DType } from "./dtype.ts";
 import { type Shape, sizeOf } from "./shape.ts";
 
@@ -79,10 +80,7 @@ export interface RandomStream {
   readonly value: number;
 }
 
-/**
- * What a finalizer needs of a tensor: the nodes that it holds. A node that has been computed, but is
- * not stored, holds nothing: it leaves, so that the graph behind it can be collected.
- */
+/** Stands for a tensor where the tensor itself must stay collectable. */
 export interface Token {
   /** The tensor's present node. */
   node: Node | null;
@@ -136,6 +134,7 @@ export class Node {
   #users = 0;
   /** True while no schedule has computed it: until then it holds its inputs. */
   #pending: boolean;
+  #owned: Owned | null = null;
 
   /**
    * Nodes are made by operations on tensors.
@@ -162,7 +161,7 @@ export class Node {
   /** A node for a value that is in memory; takes over one reference on `storage`. */
   static stored(storage: Storage, shape: Shape, dtype: DType): Node {
     const node = new Node({ kind: "buffer" }, [], shape, dtype);
-    node.storage = storage;
+    node.#own(storage, false);
     return node;
   }
 
@@ -186,22 +185,17 @@ export class Node {
     this.#holders++;
   }
 
-  /**
-   * Takes back one `hold`; the last one frees the stored value and lets go of the inputs.
-   *
-   * @param isLeak The garbage collector found the holder: what it frees counts as a leak.
-   */
-  drop(isLeak = false): void {
-    if (--this.#holders <= 0) this.#end(isLeak);
+  /** Takes back one `hold`; the last one frees the stored value and lets go of the inputs. */
+  drop(): void {
+    if (--this.#holders <= 0) this.#end();
   }
 
   /** Nobody can ask for the value any more, nor for what only it was made from. */
-  #end(isLeak: boolean): void {
+  #end(): void {
     const ended: Node[] = [this];
     for (let node = ended.pop(); node; node = ended.pop()) {
-      if (isLeak && !node.saved) node.storage?.reclaim();
-      else node.storage?.release();
-      node.storage = node.saved = null;
+      node.saved = null;
+      node.#disown();
       if (!node.#pending) continue;
       node.#pending = false;
       for (const input of node.inputs) if (input.#leave()) ended.push(input);
@@ -216,27 +210,31 @@ export class Node {
     return false;
   }
 
-  /** A schedule has computed this value: it no longer holds what it was made from. */
-  settle(): void {
+  #letGo(): void {
     if (!this.#pending) return;
     this.#pending = false;
-    if (this.token) this.token.node = null;
-    for (const input of this.inputs) if (input.#leave()) input.#end(false);
+    for (const input of this.inputs) if (input.#leave()) input.#end();
+  }
+
+  /**
+   * A schedule has computed this value on the way: unless another computation waits for it, it no
+   * longer holds what it was made from. Where it is asked for after all it is computed again.
+   */
+  settle(): void {
+    if (this.#users === 0) this.#letGo();
   }
 
   /** The value is in memory now: takes over one reference on `storage`, cuts the history. */
   store(storage: Storage): void {
-    this.settle();
-    if (this.token) this.token.node = this;
-    this.storage = storage;
+    this.#letGo();
+    this.#own(storage, false);
     this.#cut();
   }
 
   /** The value is in memory for as long as somebody may soon ask for it. */
   save(storage: Storage, saved: Saved): void {
-    this.settle();
-    if (this.token) this.token.node = this;
-    this.storage = storage;
+    this.#letGo();
+    this.#own(storage, true);
     this.saved = saved;
   }
 
@@ -244,19 +242,33 @@ export class Node {
   keep(): void {
     if (!this.saved) return;
     this.saved = null;
+    this.#owned!.isSaved = false;
     this.#cut();
   }
 
   /** Lets a saved value go: it can be computed again. */
   forget(): void {
     if (!this.saved) return;
-    if (this.token) this.token.node = null;
-    this.storage?.release();
-    this.storage = this.saved = null;
+    this.saved = null;
+    this.#disown();
   }
 
   #cut(): void {
     this.op = { kind: "buffer" };
     this.inputs = [];
+  }
+
+  #own(storage: Storage, isSaved: boolean): void {
+    this.storage = storage;
+    this.#owned ??= { storage, isSaved, isWatched: false };
+    this.#owned.storage = storage;
+    this.#owned.isSaved = isSaved;
+    watch(this, this.#owned);
+  }
+
+  #disown(): void {
+    this.storage?.release();
+    this.storage = null;
+    if (this.#owned) this.#owned.storage = null;
   }
 }

@@ -35,6 +35,8 @@ export interface Generated {
 export interface Target {
   /** Work-items are lanes of wide cores that want neighbours to read neighbours. */
   readonly isGpu: boolean;
+  /** Bytes of local memory that a work-group may use. */
+  readonly localMemory: number;
 }
 
 /** Work-items of a group that reduces one row together. */
@@ -223,7 +225,7 @@ function joinArgs(emitter: Emitter, r: number, prefers: string): void {
 }
 
 function contraction(emitter: Emitter, dialect: Dialect, target: Target): Generated {
-  const tiled = emitContraction(emitter, dialect, target.isGpu);
+  const tiled = emitContraction(emitter, dialect, target);
   if (tiled) return finish(emitter, tiled);
   const local = target.isGpu ? [GROUP] : emitter.kernel.outer.length === 1 ? [64] : [64, 1];
   const range = ndRange(emitter, target, local);

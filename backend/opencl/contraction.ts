@@ -15,8 +15,9 @@ import { coefficient, type Form } from "../graph/affine.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
 import { type Contraction, extent, type Load } from "../graph/kernel.ts";
-import type { Range } from "./codegen.ts";
+import type { Range, Target } from "./codegen.ts";
 import { loadText } from "./dialect.ts";
+import { canVectorize, VectorBody } from "./vector.ts";
 
 /** The largest of `sizes` that does not exceed `n`; the last one fits always. */
 function largest(n: number, sizes: readonly number[]): number {
@@ -24,44 +25,37 @@ function largest(n: number, sizes: readonly number[]): number {
 }
 
 /** Emits the contraction with its epilogue; null where the general kernel must do. */
-export function emitContraction(emitter: Emitter, dialect: Dialect, isGpu: boolean): Range | null {
+export function emitContraction(
+  emitter: Emitter,
+  dialect: Dialect,
+  target: Target,
+): Range | null {
   const c = emitter.kernel.contraction!;
-  const plain = c.dtype === "float32" && c.a.dtype === "float32" && c.b.dtype === "float32";
-  if (!plain || c.m.length === 0 || c.n.length === 0 || c.k.length === 0) return null;
-  if (c.a.guards.length + c.b.guards.length > 0) return null;
-  if (isGpu) return tiles(emitter, c);
+  if (!isTiled(c)) return null;
+  if (target.isGpu) return tiles(emitter, c);
   const k = last(c.k), m = last(c.m), n = last(c.n);
   const { sizes } = emitter.kernel;
-  if (coefficient(c.b.form, n) === 1 && sizes[n]! >= 4) {
-    return rows(emitter, dialect, c, m, n, false);
-  }
-  if (coefficient(c.a.form, m) === 1 && sizes[m]! >= 4) {
-    return rows(emitter, dialect, c, n, m, true);
-  }
-  const isDot = coefficient(c.a.form, k) === 1 && coefficient(c.b.form, k) === 1;
-  return isDot && sizes[k]! >= 16 ? dots(emitter, dialect, c, m, n, k) : null;
+  const spans = (form: Form, symbol: number, least: number): boolean =>
+    coefficient(form, symbol) === 1 && sizes[symbol]! >= least;
+  const isDot = spans(c.a.form, k, MIN_DOT) && spans(c.b.form, k, MIN_DOT);
+  const least = isDot ? LANES : MIN_ROW;
+  if (spans(c.b.form, n, least)) return rows(emitter, dialect, target, m, n, c.a, c.b);
+  if (spans(c.a.form, m, least)) return rows(emitter, dialect, target, n, m, c.b, c.a);
+  return isDot ? dots(emitter, dialect, c, k) : null;
+}
+
+/** True for contractions that have kernels of their own; the general one takes any types and views. */
+export function isTiled(c: Contraction): boolean {
+  const plain = c.dtype === "float32" && c.a.dtype === "float32" && c.b.dtype === "float32";
+  return plain && c.m.length > 0 && c.n.length > 0 && c.k.length > 0 &&
+    c.a.guards.length + c.b.guards.length === 0;
 }
 
 function last(symbols: readonly number[]): number {
   return symbols[symbols.length - 1]!;
 }
 
-/** Declares the indices of all loops but two from the third dimension of the range. */
-function declareOthers(emitter: Emitter, row: number, column: number): number {
-  const others = emitter.kernel.outer.filter((s) => s !== row && s !== column);
-  if (others.length === 0) return 1;
-  let rest = "(int)get_global_id(2)";
-  for (let at = others.length - 1; at > 0; at--) {
-    const s = others[at]!;
-    emitter.line(`const int i${s} = ${rest} % ${emitter.size(s)};`);
-    emitter.line(`const int q${s} = ${rest} / ${emitter.size(s)};`);
-    rest = `q${s}`;
-  }
-  emitter.line(`const int i${others[0]} = ${rest};`);
-  return extent(emitter.kernel, others);
-}
-
-/** A form with one symbol left out, as text, and that symbol's step. */
+/** A form with some symbols left out, as text. */
 function without(emitter: Emitter, form: Form, symbols: readonly number[]): string {
   return emitter.form({
     offset: form.offset,
@@ -69,10 +63,23 @@ function without(emitter: Emitter, form: Form, symbols: readonly number[]): stri
   });
 }
 
+/** The part of a form that changes with some symbols, as text. */
+function only(emitter: Emitter, form: Form, symbols: readonly number[]): string {
+  return emitter.form({ offset: 0, terms: form.terms.filter(([s]) => symbols.includes(s)) });
+}
+
 /** How far a form moves with a symbol, as text. */
 function step(emitter: Emitter, form: Form, symbol: number): string {
   const c = coefficient(form, symbol);
   return c === 1 || c === 0 ? `${c}` : emitter.index(c);
+}
+
+/** Opens a loop of a sum; the short ones of a convolution's taps are unrolled. */
+function openSum(emitter: Emitter, dialect: Dialect, symbol: number, isLast: boolean): void {
+  const size = emitter.kernel.sizes[symbol]!;
+  if (size > SHORT_LOOP) return openLoop(emitter, dialect, symbol);
+  if (isLast) emitter.line("#pragma unroll");
+  emitter.open(dialect.loopHead(`i${symbol}`, "0", String(size)));
 }
 
 /**
@@ -82,21 +89,26 @@ function step(emitter: Emitter, form: Form, symbol: number): string {
 function declareStart(
   emitter: Emitter,
   name: string,
-  dimension: number,
+  from: string,
   tile: number,
-  symbol: number,
+  end: string,
 ): void {
-  const size = emitter.size(symbol);
-  emitter.line(`const int ${name}t = (int)get_global_id(${dimension}) * ${tile};`);
-  emitter.line(`const int ${name} = min(${name}t, ${size} - ${tile});`);
+  emitter.line(`const int ${name}t = ${from};`);
+  emitter.line(`const int ${name} = min(${name}t, ${end} - ${tile});`);
 }
 
 /** The epilogue over a tile in private memory, element by element. */
-function storeTile(emitter: Emitter, row: number, column: number, tm: number, tn: number): void {
+function storeTile(
+  emitter: Emitter,
+  row: readonly number[],
+  column: readonly number[],
+  tm: number,
+  tn: number,
+): void {
   emitter.open(`for (int r = rowt - row; r < ${tm}; ++r) {`);
-  emitter.line(`const int i${row} = row + r;`);
+  decomposeInto(emitter, row, "(row + r)", "i");
   emitter.open(`for (int c = columnt - column; c < ${tn}; ++c) {`);
-  emitter.line(`const int i${column} = column + c;`);
+  decomposeInto(emitter, column, "(column + c)", "i");
   emitter.line(`const float acc = tile[r * ${tn} + c];`);
   emitEpilogue(emitter);
   emitter.close();
@@ -109,123 +121,262 @@ function emitEpilogue(emitter: Emitter): void {
   outputs.forEach((_, o) => emitter.store(o));
 }
 
+// ---- CPU devices: rows
+
+const LANES = 16;
+/** The fewest elements along which vectors are worth their trouble. */
+const MIN_ROW = 4, MIN_DOT = 4;
+/** Loops of so few iterations are written with their bounds, so that the compiler unrolls them. */
+const SHORT_LOOP = 8;
+/** Columns that are further apart than this are packed: each row of a tile is on a page of its own. */
+const PACKED_STEP = 512;
+/** Packing pays from so many rows on. */
+const PACKED_ROWS = 64;
+
+/** The columns of a tile: vectors of `width`, the last one moved back to end with the tile. */
+interface Columns {
+  readonly count: number;
+  readonly width: number;
+  /** Where each vector begins. */
+  readonly starts: readonly number[];
+}
+
+/** A tile of at most 32 columns that divides them, where there is one. */
+function columnsFor(size: number): Columns {
+  const candidates = [32, 31, 30, 29, 28, 27, 26, 25, 24];
+  const count = size <= 32 ? size : candidates.find((n) => size % n === 0) ?? 32;
+  const width = largest(count, [16, 8, 4]);
+  const starts = Array.from(
+    { length: Math.ceil(count / width) },
+    (_, v) => Math.min(v * width, count - width),
+  );
+  return { count, width, starts };
+}
+
 function rows(
   emitter: Emitter,
   dialect: Dialect,
-  c: Contraction,
+  target: Target,
   row: number,
   column: number,
-  swapped: boolean,
+  scalar: Load,
+  vector: Load,
 ): Range {
-  const { sizes } = emitter.kernel;
-  const [scalar, vector] = swapped ? [c.b, c.a] : [c.a, c.b];
-  const tn = largest(sizes[column]!, [32, 16, 8, 4]);
-  const width = Math.min(tn, 16), vectors = tn / width;
-  const tm = largest(sizes[row]!, vectors > 1 ? [8, 4, 2, 1] : [16, 8, 4, 2, 1]);
+  const { kernel } = emitter;
+  const { sizes } = kernel;
+  const { inner: sum } = kernel;
+  const columns = columnsFor(sizes[column]!);
+  const { count: tn, width, starts } = columns;
+  const tm = largest(sizes[row]!, starts.length > 1 ? [8, 4, 2, 1] : [16, 8, 4, 2, 1]);
+  const others = kernel.outer.filter((s) => s !== row && s !== column);
+  const strips = Math.ceil(sizes[column]! / tn) * extent(kernel, others);
+  const packing = packingFor(emitter, target, row, vector, tn, strips);
   const V = `float${width}`;
-  const others = declareOthers(emitter, row, column);
-  declareStart(emitter, "row", 1, tm, row);
-  declareStart(emitter, "column", 0, tn, column);
+  if (packing) emitter.line(`local float packed[${packing.capacity * tn}];`);
+  decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
+  declareStart(emitter, "column", `(int)get_global_id(0) * ${tn}`, tn, emitter.size(column));
+  if (packing) packColumns(emitter, dialect, vector, column, columns);
+  const height = packing?.rows ?? tm;
+  if (packing) {
+    const end = `min(((int)get_global_id(1) + 1) * ${height}, ${emitter.size(row)})`;
+    const first = `(int)get_global_id(1) * ${height}`;
+    emitter.open(`for (int at = ${first}; at < ${end}; at += ${tm}) {`);
+  }
+  const from = packing ? "at" : `(int)get_global_id(1) * ${tm}`;
+  declareStart(emitter, "row", from, tm, emitter.size(row));
   for (let r = 0; r < tm; r++) {
-    const names = Array.from({ length: vectors }, (_, v) => `c${r}_${v} = 0`);
-    emitter.line(`${V} ${names.join(", ")};`);
+    emitter.line(`${V} ${starts.map((_, v) => `c${r}_${v} = 0`).join(", ")};`);
   }
   const move = step(emitter, scalar.form, row);
-  for (const s of c.k) openLoop(emitter, dialect, s);
+  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1));
   emitter.line(`const int x = ${without(emitter, scalar.form, [row])} + row * ${move};`);
-  emitter.line(`const int y = ${without(emitter, vector.form, [column])} + column;`);
-  for (let v = 0; v < vectors; v++) {
-    emitter.line(`const ${V} b${v} = vload${width}(0, a${vector.input} + y + ${v * width});`);
-  }
+  const source = packing
+    ? `packed + i${sum[0]} * ${tn}`
+    : `a${vector.input} + ${without(emitter, vector.form, [column])} + column`;
+  starts.forEach((start, v) => {
+    emitter.line(`const ${V} b${v} = vload${width}(0, ${source} + ${start});`);
+  });
   for (let r = 0; r < tm; r++) {
     emitter.line(`const ${V} s${r} = (${V})(a${scalar.input}[x + ${r} * ${move}]);`);
-    for (let v = 0; v < vectors; v++) emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`);
+    starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
   }
-  for (const _ of c.k) emitter.close();
-  if (!storesVectors(emitter, row, column, tm, vectors, width)) {
+  for (const _ of sum) emitter.close();
+  if (!storeVectors(emitter, row, column, tm, columns)) {
     emitter.line(`float tile[${tm * tn}];`);
     for (let r = 0; r < tm; r++) {
-      for (let v = 0; v < vectors; v++) {
-        emitter.line(`vstore${width}(c${r}_${v}, 0, tile + ${r * tn + v * width});`);
-      }
+      starts.forEach((start, v) => {
+        emitter.line(`vstore${width}(c${r}_${v}, 0, tile + ${r * tn + start});`);
+      });
     }
-    storeTile(emitter, row, column, tm, tn);
+    storeTile(emitter, [row], [column], tm, tn);
   }
+  if (packing) emitter.close();
   return {
-    global: [Math.ceil(sizes[column]! / tn), Math.ceil(sizes[row]! / tm), others],
+    global: [
+      Math.ceil(sizes[column]! / tn),
+      Math.ceil(sizes[row]! / height),
+      extent(kernel, others),
+    ],
     local: [1, 1, 1],
   };
 }
 
-/** A tile without an epilogue goes out as vectors, where it is whole. */
-function storesVectors(
+/** How a work-item packs its columns: room for so many terms of the sum, used for so many rows. */
+interface Packing {
+  readonly capacity: number;
+  readonly rows: number;
+}
+
+/** Packs the columns of a tile where they lie far apart and many rows use them. */
+function packingFor(
+  emitter: Emitter,
+  target: Target,
+  row: number,
+  vector: Load,
+  tn: number,
+  strips: number,
+): Packing | null {
+  const { sizes, inner } = emitter.kernel;
+  const k = inner[0]!;
+  if (inner.length > 1 || Math.abs(coefficient(vector.form, k)) < PACKED_STEP) return null;
+  // A power of two, so that kernels of similar sizes are one.
+  const capacity = Math.max(64, 2 ** Math.ceil(Math.log2(sizes[k]!)));
+  if (sizes[row]! < PACKED_ROWS || capacity * tn * 4 > target.localMemory / 2) return null;
+  const blocks = Math.min(Math.ceil(8 / strips), Math.floor(sizes[row]! / PACKED_ROWS));
+  const rows = Math.ceil(sizes[row]! / blocks / 8) * 8;
+  return { capacity, rows };
+}
+
+function packColumns(
+  emitter: Emitter,
+  dialect: Dialect,
+  vector: Load,
+  column: number,
+  { count, width, starts }: Columns,
+): void {
+  const k = emitter.kernel.inner[0]!;
+  openLoop(emitter, dialect, k);
+  const from = `a${vector.input} + ${without(emitter, vector.form, [column])} + column`;
+  for (const start of starts) {
+    const value = `vload${width}(0, ${from} + ${start})`;
+    emitter.line(`vstore${width}(${value}, 0, packed + i${k} * ${count} + ${start});`);
+  }
+  emitter.close();
+}
+
+/** Whole tiles go out as vectors, with what is done to each element. */
+function storeVectors(
   emitter: Emitter,
   row: number,
   column: number,
   tm: number,
-  vectors: number,
-  width: number,
+  { count, width, starts }: Columns,
 ): boolean {
-  const { outputs, exprs, sizes } = emitter.kernel;
-  const o = outputs[0]!;
-  const whole = sizes[row]! % tm === 0 && sizes[column]! % (vectors * width) === 0;
-  const bare = outputs.length === 1 && exprs[o.expr]!.op === "contracted" && o.dtype === "float32";
-  if (!whole || !bare || coefficient(o.form, column) !== 1) return false;
-  const at = without(emitter, o.form, [row, column]);
-  const move = step(emitter, o.form, row);
+  const { kernel } = emitter;
+  const whole = kernel.sizes[row]! % tm === 0 && kernel.sizes[column]! % count === 0;
+  if (!whole || width !== LANES || !canVectorize(kernel, column)) return false;
+  const body = new VectorBody(emitter, column);
+  const { row: ids } = emitter.needs(kernel.outputs.map((o) => o.expr));
+  emitter.line(`const int i${column} = column;`);
   for (let r = 0; r < tm; r++) {
-    for (let v = 0; v < vectors; v++) {
-      const index = `${at} + (row + ${r}) * ${move} + column + ${v * width}`;
-      emitter.line(`vstore${width}(c${r}_${v}, 0, o0 + ${index});`);
-    }
+    emitter.open("{");
+    emitter.line(`const int i${row} = row + ${r};`);
+    // An output may lie where an input lay: everything is read before anything is written.
+    starts.forEach((start, v) => body.declare(ids, `_${v}`, start, `c${r}_${v}`));
+    starts.forEach((start, v) => {
+      kernel.outputs.forEach((_, o) => body.store(o, `_${v}`, start));
+    });
+    emitter.close();
   }
   return true;
 }
 
-function dots(
-  emitter: Emitter,
-  dialect: Dialect,
-  c: Contraction,
-  row: number,
-  column: number,
-  k: number,
-): Range {
-  const { sizes } = emitter.kernel;
-  const tm = largest(sizes[row]!, [4, 2, 1]), tn = largest(sizes[column]!, [4, 2, 1]);
-  const others = declareOthers(emitter, row, column);
-  declareStart(emitter, "row", 1, tm, row);
-  declareStart(emitter, "column", 0, tn, column);
+// ---- CPU devices: dots
+
+/** The rows or columns of a tile of dot products: those that waste least. */
+function dotTile(size: number, across: number, sizes: readonly number[]): number {
+  const cost = (t: number): number => Math.ceil(size / t) * (t * across + t + across);
+  return sizes.filter((t) => t <= size).reduce((a, b) => cost(b) < cost(a) ? b : a);
+}
+
+function dots(emitter: Emitter, dialect: Dialect, c: Contraction, k: number): Range {
+  const { kernel } = emitter;
+  const { sizes } = kernel;
+  const rowCount = extent(kernel, c.m), columnCount = extent(kernel, c.n);
+  const tm = largest(rowCount, [4, 2, 1]);
+  const tn = dotTile(columnCount, tm, [6, 5, 4, 3, 2, 1]);
+  const width = largest(sizes[k]!, [16, 8, 4]);
+  const V = `float${width}`;
+  decomposeInto(emitter, c.batch, "(int)get_global_id(2)", "i");
+  const [endM, endN] = [rowCount, columnCount].map((n) => emitter.index(n)) as [string, string];
+  declareStart(emitter, "row", `(int)get_global_id(1) * ${tm}`, tm, endM);
+  declareStart(emitter, "column", `(int)get_global_id(0) * ${tn}`, tn, endN);
+  declareOffsets(emitter, "x", c.a.form, c.m, "row", tm);
+  declareOffsets(emitter, "y", c.b.form, c.n, "column", tn);
   const cells = Array.from({ length: tm * tn }, (_, i) => [Math.floor(i / tn), i % tn] as const);
-  emitter.line(`float16 ${cells.map(([r, q]) => `c${r}_${q} = 0`).join(", ")};`);
-  emitter.line(`float tile[${tm * tn}];`);
-  emitter.line(`for (int i = 0; i < ${tm * tn}; ++i) tile[i] = 0;`);
+  emitter.line(`${V} ${cells.map(([r, q]) => `c${r}_${q} = 0`).join(", ")};`);
+  const size = sizes[k]!;
+  const short = size <= 4 * width;
+  const end = short ? String(size) : emitter.size(k);
+  if (size % width !== 0) {
+    const lanes = Array.from({ length: width }, (_, lane) => lane).join(", ");
+    const rest = short ? String(size % width) : `${end} % ${width}`;
+    emitter.line(`const int${width} keep = (int${width})(${lanes}) >= ${width} - (${rest});`);
+  }
   for (const s of c.k.slice(0, -1)) openLoop(emitter, dialect, s);
-  const [ma, mb] = [step(emitter, c.a.form, row), step(emitter, c.b.form, column)];
-  emitter.line(`const int x = ${without(emitter, c.a.form, [row, k])} + row * ${ma};`);
-  emitter.line(`const int y = ${without(emitter, c.b.form, [column, k])} + column * ${mb};`);
-  emitter.line(`int k = 0;`);
-  emitter.open(`for (; k + 16 <= ${emitter.size(k)}; k += 16) {`);
-  for (let r = 0; r < tm; r++) {
-    emitter.line(`const float16 x${r} = vload16(0, a${c.a.input} + x + ${r} * ${ma} + k);`);
+  emitter.line(`const int x = ${without(emitter, c.a.form, [...c.m, k])};`);
+  emitter.line(`const int y = ${without(emitter, c.b.form, [...c.n, k])};`);
+  const products = (at: string, masked: boolean): void => {
+    for (let r = 0; r < tm; r++) {
+      const text = `vload${width}(0, a${c.a.input} + x + x${r} + ${at})`;
+      const value = masked ? `select((${V})(0), ${text}, keep)` : text;
+      emitter.line(`const ${V} u${r} = ${value};`);
+    }
+    for (let q = 0; q < tn; q++) {
+      emitter.line(`const ${V} w${q} = vload${width}(0, a${c.b.input} + y + y${q} + ${at});`);
+      for (let r = 0; r < tm; r++) emitter.line(`c${r}_${q} = fma(u${r}, w${q}, c${r}_${q});`);
+    }
+  };
+  const block = (head: string, at: string, masked: boolean): void => {
+    emitter.open(head);
+    products(at, masked);
+    emitter.close();
+  };
+  if (short) {
+    for (let at = 0; at + width <= size; at += width) block("{", String(at), false);
+  } else {
+    block(`for (int k = 0; k + ${width} <= ${end}; k += ${width}) {`, "k", false);
   }
-  for (let q = 0; q < tn; q++) {
-    emitter.line(`const float16 y${q} = vload16(0, a${c.b.input} + y + ${q} * ${mb} + k);`);
-  }
-  for (const [r, q] of cells) emitter.line(`c${r}_${q} = fma(x${r}, y${q}, c${r}_${q});`);
-  emitter.close();
-  emitter.open(`for (; k < ${emitter.size(k)}; ++k) {`);
-  for (const [r, q] of cells) {
-    const product = `a${c.a.input}[x + ${r} * ${ma} + k] * a${c.b.input}[y + ${q} * ${mb} + k]`;
-    emitter.line(`tile[${r * tn + q}] += ${product};`);
-  }
-  emitter.close();
+  // What is left is read with the end of what was summed already, which is masked out.
+  if (size % width !== 0) block("{", `${end} - ${width}`, true);
   for (const _ of c.k.slice(0, -1)) emitter.close();
-  for (const [r, q] of cells) emitter.line(`tile[${r * tn + q}] += sum_float16(c${r}_${q});`);
-  storeTile(emitter, row, column, tm, tn);
+  emitter.line(`float tile[${tm * tn}];`);
+  for (const [r, q] of cells) {
+    emitter.line(`tile[${r * tn + q}] = sum_float${width}(c${r}_${q});`);
+  }
+  storeTile(emitter, c.m, c.n, tm, tn);
   return {
-    global: [Math.ceil(sizes[column]! / tn), Math.ceil(sizes[row]! / tm), others],
+    global: [Math.ceil(columnCount / tn), Math.ceil(rowCount / tm), extent(kernel, c.batch)],
     local: [1, 1, 1],
   };
+}
+
+/** Declares how far each row or column of a tile lies from the beginning of its operand. */
+function declareOffsets(
+  emitter: Emitter,
+  name: string,
+  form: Form,
+  symbols: readonly number[],
+  origin: string,
+  count: number,
+): void {
+  for (let at = 0; at < count; at++) {
+    emitter.line(`int ${name}${at};`);
+    emitter.open("{");
+    decomposeInto(emitter, symbols, `(${origin} + ${at})`, "i");
+    emitter.line(`${name}${at} = ${only(emitter, form, symbols)};`);
+    emitter.close();
+  }
 }
 
 // ---- GPUs

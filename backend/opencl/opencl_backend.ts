@@ -49,7 +49,7 @@ export class OpenCLBackend implements Backend {
     this.#queue = device.queue!;
     this.#clDevice = device.clDevice!;
     const isGpu = device.deviceType === "gpu" || device.deviceType === "accel";
-    this.#target = { isGpu };
+    this.#target = { isGpu, localMemory: this.#clDevice.localMemSize };
     this.capabilities = capabilitiesOf(this.#clDevice, device);
     this.memory = new DeviceMemory(createPool(this.#queue), {
       name: device.deviceName,
