@@ -39,8 +39,13 @@ export function emitContraction(
     coefficient(form, symbol) === 1 && sizes[symbol]! >= least;
   const isDot = spans(c.a.form, k, MIN_DOT) && spans(c.b.form, k, MIN_DOT);
   const least = isDot ? LANES : MIN_ROW;
-  if (spans(c.b.form, n, least)) return rows(emitter, dialect, target, m, n, c.a, c.b);
-  if (spans(c.a.form, m, least)) return rows(emitter, dialect, target, n, m, c.b, c.a);
+  const alongN = spans(c.b.form, n, least), alongM = spans(c.a.form, m, least);
+  // Where both will do, the axis along which results lie, so that they are written as vectors.
+  const isTransposed = emitter.kernel.outputs.every((o) => coefficient(o.form, m) === 1);
+  if (alongN && !(alongM && isTransposed)) {
+    return rows(emitter, dialect, target, m, n, c.a, c.b);
+  }
+  if (alongM) return rows(emitter, dialect, target, n, m, c.b, c.a);
   return isDot ? dots(emitter, dialect, c, k) : null;
 }
 

@@ -255,7 +255,15 @@ function poolWindows(
         `at most half a window, so that none holds padding only`,
     );
   }
-  return window(padded(x, padding, value), size, stride, dilation);
+  const image = padded(x, padding, value);
+  const [n, c, h, w] = image.shape as [number, number, number, number];
+  const isTiling = [h, w].every((side, k) =>
+    stride[k] === size[k] && dilation[k] === 1 && side % size[k]! === 0
+  );
+  if (!isTiling) return window(image, size, stride, dilation);
+  // Windows that tile the image are a view of it, and so is what they give back in backward.
+  return image.reshape([n, c, h / size[0], size[0], w / size[1], size[1]])
+    .permute([0, 1, 2, 4, 3, 5]);
 }
 
 /** The largest element of each window; the first of equal ones gets the gradient, as in PyTorch. */
