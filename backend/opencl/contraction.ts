@@ -14,7 +14,7 @@
 import { coefficient, type Form } from "../graph/affine.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
-import { type Contraction, extent, type Load } from "../graph/kernel.ts";
+import { type Contraction, extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Range, Target } from "./codegen.ts";
 import { loadText } from "./dialect.ts";
 import { canVectorize, VectorBody } from "./vector.ts";
@@ -54,6 +54,18 @@ export function isTiled(c: Contraction): boolean {
   const plain = c.dtype === "float32" && c.a.dtype === "float32" && c.b.dtype === "float32";
   return plain && c.m.length > 0 && c.n.length > 0 && c.k.length > 0 &&
     c.a.guards.length + c.b.guards.length === 0;
+}
+
+/** How many tiles a contraction is computed in, one after the other or side by side. */
+export function tileCount(kernel: LoopKernel, { isGpu }: Target): number {
+  const c = kernel.contraction!;
+  const [m, n, others] = [c.m, c.n, c.batch].map((s) => extent(kernel, s)) as [
+    number,
+    number,
+    number,
+  ];
+  const { bm, bn } = isGpu ? tileFor(m, n, others) : { bm: 8, bn: LANES };
+  return Math.ceil(m / bm) * Math.ceil(n / bn) * others;
 }
 
 function last(symbols: readonly number[]): number {

@@ -8,7 +8,9 @@ import { type DType, dtypes } from "../graph/dtype.ts";
 import { opName } from "../graph/emit.ts";
 import type { Batchable } from "../graph/batch.ts";
 import { type BatchKernel, extent, type Launchable, type LoopKernel } from "../graph/kernel.ts";
-import { canSplit, splitReduction } from "../graph/split.ts";
+import { canSplit, type SplitReduction, splitReduction } from "../graph/split.ts";
+import { splitProduct } from "../graph/split_product.ts";
+import { isTiled, tileCount } from "./contraction.ts";
 import { indexError } from "../index_error.ts";
 import { batchableText, generateBatch } from "./batch.ts";
 import { BinaryCache } from "./binary_cache.ts";
@@ -128,9 +130,9 @@ export class OpenCLBackend implements Backend {
       return { steps: [step], between: [] };
     }
     if (kernel.kind === "batch") return { steps: [this.#batch(kernel)], between: [] };
-    const parts = this.#partsOf(kernel);
-    if (parts <= 1) return { steps: [this.#step(kernel)], between: [] };
-    const { partial, final, between } = splitReduction(kernel, parts);
+    const split = this.#split(kernel);
+    if (split === null) return { steps: [this.#step(kernel)], between: [] };
+    const { partial, final, between } = split;
     return { steps: [this.#step(partial), this.#step(final)], between };
   }
 
@@ -163,6 +165,21 @@ export class OpenCLBackend implements Backend {
         operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,
       },
     };
+  }
+
+  #split(kernel: LoopKernel): SplitReduction | null {
+    const parts = this.#partsOf(kernel);
+    if (parts > 1) return splitReduction(kernel, parts);
+    return kernel.contraction && isTiled(kernel.contraction) ? this.#splitProduct(kernel) : null;
+  }
+
+  /** A product with fewer tiles than the device has room for is computed in parts of its sum. */
+  #splitProduct(kernel: LoopKernel): SplitReduction | null {
+    const tiles = tileCount(kernel, this.#target), length = extent(kernel, kernel.inner);
+    const room = this.#clDevice.maxComputeUnits * (this.#target.isGpu ? 2 : 4);
+    const shortest = this.#target.isGpu ? 128 : 4096;
+    const parts = Math.min(Math.floor(room / tiles), Math.floor(length / shortest));
+    return parts > 1 ? splitProduct(kernel, parts) : null;
   }
 
   /** How many parts a row is reduced in, so that the device has enough rows. */
