@@ -12,7 +12,8 @@ import {
   type TransferPath,
 } from "../../memory/mod.ts";
 
-const devices = platforms().flatMap((platform) => platform.devices());
+const pocl = platforms().find(({ name }) => name.includes("Portable Computing Language"))!;
+const devices = pocl.devices();
 const N = 2 ** 20;
 
 function memoryOf(queue: CommandQueue): DeviceMemory {
