@@ -1,0 +1,99 @@
+/** Contractions on CPU devices: a work-item computes a tile of dot products along the summed axis. */
+import type { Form } from "../graph/affine.ts";
+import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
+import { type Contraction, extent } from "../graph/kernel.ts";
+import type { Range } from "./codegen.ts";
+import {
+  declareStart,
+  decomposeInto,
+  largest,
+  only,
+  storeTile,
+  without,
+} from "./contraction_text.ts";
+
+/** The rows or columns of a tile of dot products: those that waste least. */
+function dotTile(size: number, across: number, sizes: readonly number[]): number {
+  const cost = (t: number): number => Math.ceil(size / t) * (t * across + t + across);
+  return sizes.filter((t) => t <= size).reduce((a, b) => cost(b) < cost(a) ? b : a);
+}
+
+export function dots(emitter: Emitter, dialect: Dialect, c: Contraction, k: number): Range {
+  const { kernel } = emitter;
+  const { sizes } = kernel;
+  const rowCount = extent(kernel, c.m), columnCount = extent(kernel, c.n);
+  const tm = largest(rowCount, [4, 2, 1]);
+  const tn = dotTile(columnCount, tm, [6, 5, 4, 3, 2, 1]);
+  const width = largest(sizes[k]!, [16, 8, 4]);
+  const V = `float${width}`;
+  decomposeInto(emitter, c.batch, "(int)get_global_id(2)", "i");
+  const [endM, endN] = [rowCount, columnCount].map((n) => emitter.index(n)) as [string, string];
+  declareStart(emitter, "row", `(int)get_global_id(1) * ${tm}`, tm, endM);
+  declareStart(emitter, "column", `(int)get_global_id(0) * ${tn}`, tn, endN);
+  declareOffsets(emitter, "x", c.a.form, c.m, "row", tm);
+  declareOffsets(emitter, "y", c.b.form, c.n, "column", tn);
+  const cells = Array.from({ length: tm * tn }, (_, i) => [Math.floor(i / tn), i % tn] as const);
+  emitter.line(`${V} ${cells.map(([r, q]) => `c${r}_${q} = 0`).join(", ")};`);
+  const size = sizes[k]!;
+  const short = size <= 4 * width;
+  const end = short ? String(size) : emitter.size(k);
+  if (size % width !== 0) {
+    const lanes = Array.from({ length: width }, (_, lane) => lane).join(", ");
+    const rest = short ? String(size % width) : `${end} % ${width}`;
+    emitter.line(`const int${width} keep = (int${width})(${lanes}) >= ${width} - (${rest});`);
+  }
+  for (const s of c.k.slice(0, -1)) openLoop(emitter, dialect, s);
+  emitter.line(`const int x = ${without(emitter, c.a.form, [...c.m, k])};`);
+  emitter.line(`const int y = ${without(emitter, c.b.form, [...c.n, k])};`);
+  const products = (at: string, masked: boolean): void => {
+    for (let r = 0; r < tm; r++) {
+      const text = `vload${width}(0, a${c.a.input} + x + x${r} + ${at})`;
+      const value = masked ? `select((${V})(0), ${text}, keep)` : text;
+      emitter.line(`const ${V} u${r} = ${value};`);
+    }
+    for (let q = 0; q < tn; q++) {
+      emitter.line(`const ${V} w${q} = vload${width}(0, a${c.b.input} + y + y${q} + ${at});`);
+      for (let r = 0; r < tm; r++) emitter.line(`c${r}_${q} = fma(u${r}, w${q}, c${r}_${q});`);
+    }
+  };
+  const block = (head: string, at: string, masked: boolean): void => {
+    emitter.open(head);
+    products(at, masked);
+    emitter.close();
+  };
+  if (short) {
+    for (let at = 0; at + width <= size; at += width) block("{", String(at), false);
+  } else {
+    block(`for (int k = 0; k + ${width} <= ${end}; k += ${width}) {`, "k", false);
+  }
+  // What is left is read with the end of what was summed already, which is masked out.
+  if (size % width !== 0) block("{", `${end} - ${width}`, true);
+  for (const _ of c.k.slice(0, -1)) emitter.close();
+  emitter.line(`float tile[${tm * tn}];`);
+  for (const [r, q] of cells) {
+    emitter.line(`tile[${r * tn + q}] = sum_float${width}(c${r}_${q});`);
+  }
+  storeTile(emitter, c.m, c.n, tm, tn);
+  return {
+    global: [Math.ceil(columnCount / tn), Math.ceil(rowCount / tm), extent(kernel, c.batch)],
+    local: [1, 1, 1],
+  };
+}
+
+/** Declares how far each row or column of a tile lies from the beginning of its operand. */
+function declareOffsets(
+  emitter: Emitter,
+  name: string,
+  form: Form,
+  symbols: readonly number[],
+  origin: string,
+  count: number,
+): void {
+  for (let at = 0; at < count; at++) {
+    emitter.line(`int ${name}${at};`);
+    emitter.open("{");
+    decomposeInto(emitter, symbols, `(${origin} + ${at})`, "i");
+    emitter.line(`${name}${at} = ${only(emitter, form, symbols)};`);
+    emitter.close();
+  }
+}

@@ -1,0 +1,188 @@
+/** Contractions on CPU devices: a work-item computes rows of vectors, whose columns may be packed. */
+import { coefficient } from "../graph/affine.ts";
+import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
+import { extent, type Load } from "../graph/kernel.ts";
+import type { Range, Target } from "./codegen.ts";
+import {
+  declareStart,
+  decomposeInto,
+  LANES,
+  largest,
+  step,
+  storeTile,
+  without,
+} from "./contraction_text.ts";
+import { canVectorize, VectorBody } from "./vector.ts";
+
+/** Loops of so few iterations are written with their bounds, so that the compiler unrolls them. */
+const SHORT_LOOP = 8;
+/** Columns that are further apart than this are packed: each row of a tile is on a page of its own. */
+const PACKED_STEP = 512;
+/** Packing pays from so many rows on. */
+const PACKED_ROWS = 64;
+
+/** The columns of a tile: vectors of `width`, the last one moved back to end with the tile. */
+interface Columns {
+  readonly count: number;
+  readonly width: number;
+  /** Where each vector begins. */
+  readonly starts: readonly number[];
+}
+
+/** A tile of at most 32 columns that divides them, where there is one. */
+function columnsFor(size: number): Columns {
+  const candidates = [32, 31, 30, 29, 28, 27, 26, 25, 24];
+  const count = size <= 32 ? size : candidates.find((n) => size % n === 0) ?? 32;
+  const width = largest(count, [16, 8, 4]);
+  const starts = Array.from(
+    { length: Math.ceil(count / width) },
+    (_, v) => Math.min(v * width, count - width),
+  );
+  return { count, width, starts };
+}
+
+export function rows(
+  emitter: Emitter,
+  dialect: Dialect,
+  target: Target,
+  row: number,
+  column: number,
+  scalar: Load,
+  vector: Load,
+): Range {
+  const { kernel } = emitter;
+  const { sizes } = kernel;
+  const { inner: sum } = kernel;
+  const columns = columnsFor(sizes[column]!);
+  const { count: tn, width, starts } = columns;
+  const tm = largest(sizes[row]!, starts.length > 1 ? [8, 4, 2, 1] : [16, 8, 4, 2, 1]);
+  const others = kernel.outer.filter((s) => s !== row && s !== column);
+  const strips = Math.ceil(sizes[column]! / tn) * extent(kernel, others);
+  const packing = packingFor(emitter, target, row, vector, tn, strips);
+  const V = `float${width}`;
+  if (packing) emitter.line(`local float packed[${packing.capacity * tn}];`);
+  decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
+  declareStart(emitter, "column", `(int)get_global_id(0) * ${tn}`, tn, emitter.size(column));
+  if (packing) packColumns(emitter, dialect, vector, column, columns);
+  const height = packing?.rows ?? tm;
+  if (packing) {
+    const end = `min(((int)get_global_id(1) + 1) * ${height}, ${emitter.size(row)})`;
+    const first = `(int)get_global_id(1) * ${height}`;
+    emitter.open(`for (int at = ${first}; at < ${end}; at += ${tm}) {`);
+  }
+  const from = packing ? "at" : `(int)get_global_id(1) * ${tm}`;
+  declareStart(emitter, "row", from, tm, emitter.size(row));
+  for (let r = 0; r < tm; r++) {
+    emitter.line(`${V} ${starts.map((_, v) => `c${r}_${v} = 0`).join(", ")};`);
+  }
+  const move = step(emitter, scalar.form, row);
+  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1));
+  emitter.line(`const int x = ${without(emitter, scalar.form, [row])} + row * ${move};`);
+  const source = packing
+    ? `packed + i${sum[0]} * ${tn}`
+    : `a${vector.input} + ${without(emitter, vector.form, [column])} + column`;
+  starts.forEach((start, v) => {
+    emitter.line(`const ${V} b${v} = vload${width}(0, ${source} + ${start});`);
+  });
+  for (let r = 0; r < tm; r++) {
+    emitter.line(`const ${V} s${r} = (${V})(a${scalar.input}[x + ${r} * ${move}]);`);
+    starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
+  }
+  for (const _ of sum) emitter.close();
+  if (!storeVectors(emitter, row, column, tm, columns)) {
+    emitter.line(`float tile[${tm * tn}];`);
+    for (let r = 0; r < tm; r++) {
+      starts.forEach((start, v) => {
+        emitter.line(`vstore${width}(c${r}_${v}, 0, tile + ${r * tn + start});`);
+      });
+    }
+    storeTile(emitter, [row], [column], tm, tn);
+  }
+  if (packing) emitter.close();
+  return {
+    global: [
+      Math.ceil(sizes[column]! / tn),
+      Math.ceil(sizes[row]! / height),
+      extent(kernel, others),
+    ],
+    local: [1, 1, 1],
+  };
+}
+
+/** How a work-item packs its columns: room for so many terms of the sum, used for so many rows. */
+interface Packing {
+  readonly capacity: number;
+  readonly rows: number;
+}
+
+/** Packs the columns of a tile where they lie far apart and many rows use them. */
+function packingFor(
+  emitter: Emitter,
+  target: Target,
+  row: number,
+  vector: Load,
+  tn: number,
+  strips: number,
+): Packing | null {
+  const { sizes, inner } = emitter.kernel;
+  const k = inner[0]!;
+  if (inner.length > 1 || Math.abs(coefficient(vector.form, k)) < PACKED_STEP) return null;
+  // A power of two, so that kernels of similar sizes are one.
+  const capacity = Math.max(64, 2 ** Math.ceil(Math.log2(sizes[k]!)));
+  if (sizes[row]! < PACKED_ROWS || capacity * tn * 4 > target.localMemory / 2) return null;
+  const blocks = Math.min(Math.ceil(8 / strips), Math.floor(sizes[row]! / PACKED_ROWS));
+  const rows = Math.ceil(sizes[row]! / blocks / 8) * 8;
+  return { capacity, rows };
+}
+
+function packColumns(
+  emitter: Emitter,
+  dialect: Dialect,
+  vector: Load,
+  column: number,
+  { count, width, starts }: Columns,
+): void {
+  const k = emitter.kernel.inner[0]!;
+  openLoop(emitter, dialect, k);
+  const from = `a${vector.input} + ${without(emitter, vector.form, [column])} + column`;
+  for (const start of starts) {
+    const value = `vload${width}(0, ${from} + ${start})`;
+    emitter.line(`vstore${width}(${value}, 0, packed + i${k} * ${count} + ${start});`);
+  }
+  emitter.close();
+}
+
+/** Whole tiles go out as vectors, with what is done to each element. */
+function storeVectors(
+  emitter: Emitter,
+  row: number,
+  column: number,
+  tm: number,
+  { count, width, starts }: Columns,
+): boolean {
+  const { kernel } = emitter;
+  const whole = kernel.sizes[row]! % tm === 0 && kernel.sizes[column]! % count === 0;
+  if (!whole || width !== LANES || !canVectorize(kernel, column)) return false;
+  const body = new VectorBody(emitter, column);
+  const { row: ids } = emitter.needs(kernel.outputs.map((o) => o.expr));
+  emitter.line(`const int i${column} = column;`);
+  for (let r = 0; r < tm; r++) {
+    emitter.open("{");
+    emitter.line(`const int i${row} = row + ${r};`);
+    // An output may lie where an input lay: everything is read before anything is written.
+    starts.forEach((start, v) => body.declare(ids, `_${v}`, start, `c${r}_${v}`));
+    starts.forEach((start, v) => {
+      kernel.outputs.forEach((_, o) => body.store(o, `_${v}`, start));
+    });
+    emitter.close();
+  }
+  return true;
+}
+
+/** Opens a loop of a sum; the short ones of a convolution's taps are unrolled. */
+function openSum(emitter: Emitter, dialect: Dialect, symbol: number, isLast: boolean): void {
+  const size = emitter.kernel.sizes[symbol]!;
+  if (size > SHORT_LOOP) return openLoop(emitter, dialect, symbol);
+  if (isLast) emitter.line("#pragma unroll");
+  emitter.open(dialect.loopHead(`i${symbol}`, "0", String(size)));
+}
