@@ -50,7 +50,8 @@ function scheduleFor(
   { companions = [], later = [] }: RealizeOptions = {},
 ): Schedule {
   const cache = activeRecording() ? null : rememberedBy(backend).plans;
-  return schedule(nodes, { cache, batching: backend.batching, companions, later });
+  const { batching, takesPadding } = backend;
+  return schedule(nodes, { cache, batching, takesPadding, companions, later });
 }
 
 function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {

@@ -55,6 +55,7 @@ export class CPUBackend implements Backend {
     unifiedMemory: true,
   };
   readonly batching = null;
+  readonly takesPadding = null;
   readonly memory: DeviceMemory<HostBuffer>;
   /** What computes: chosen by NETCL_CPU and by what the system has. */
   readonly engine: Engine;

@@ -114,7 +114,8 @@ export class Emitter {
     return text;
   }
 
-  #guardText(guards: readonly Guard[]): string {
+  /** The test whether a guarded element exists. */
+  guardText(guards: readonly Guard[]): string {
     return guards.map((g) => {
       const text = this.form(g.form);
       return `(${text}) >= 0 && (${text}) < ${this.index(g.size)}`;
@@ -129,7 +130,7 @@ export class Emitter {
         const load = this.kernel.loads[e.load]!;
         const index = this.form(load.form);
         const guarded = load.guards.length > 0
-          ? `(${this.#guardText(load.guards)} ? ${index} : 0)`
+          ? `(${this.guardText(load.guards)} ? ${index} : 0)`
           : index;
         return d.load(load.input, load.dtype, guarded);
       }
@@ -148,7 +149,7 @@ export class Emitter {
       case "cast":
         return d.cast(this.name(e.args[0]!), this.kernel.exprs[e.args[0]!]!.dtype, e.dtype);
       case "inside":
-        return `(${this.#guardText(e.guards)} ? 1 : 0)`;
+        return `(${this.guardText(e.guards)} ? 1 : 0)`;
       case "reduced":
       case "contracted":
         throw new Error(`A ${e.op} value has no text of its own`);

@@ -25,6 +25,7 @@ import {
   type Reduction,
 } from "./kernel.ts";
 import { Loops, SplitNeeded } from "./loops.ts";
+import type { Node } from "./node.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
 import { stridesOf } from "./shape.ts";
 import { type Access, broadcastAccess, isView, viewAccess } from "./view.ts";
@@ -41,19 +42,30 @@ const CHEAP = 8;
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
 const MAX_EXPRS = 160;
 const MAX_LOADS = 24;
+
+/** Whether a backend has a kernel for a contraction whose operands are guarded: padded images. */
+export type TakesPadding = (kernel: LoopKernel) => boolean;
+
 /** Lowers `root`; `info` is updated: what was taken in, what must be materialized. */
-export function lower(root: NodeInfo): LoweredKernel {
+export function lower(root: NodeInfo, takesPadding: TakesPadding | null = null): LoweredKernel {
   const splits = new Map<string, number>();
+  let guards = takesPadding !== null;
   for (;;) {
-    const builder = new Builder(root, splits);
+    const builder = new Builder(root, splits, guards);
     try {
-      return builder.build();
+      const lowered = builder.build();
+      if (!guards || !isGuarded(lowered.kernel) || takesPadding!(lowered.kernel)) return lowered;
+      guards = false;
     } catch (error) {
       if (!(error instanceof SplitNeeded)) throw error;
-      builder.rollback();
       splits.set(error.loop, error.factor);
     }
+    builder.rollback();
   }
+}
+
+function isGuarded({ contraction: c }: LoopKernel): boolean {
+  return c !== null && c.a.guards.length + c.b.guards.length > 0;
 }
 
 /** A value wanted at an access; `slot` is where its expression goes. */
@@ -78,17 +90,23 @@ class Builder {
   #contraction: Contraction | null = null;
   readonly #outputs: { info: NodeInfo; output: Output }[] = [];
   readonly #labels: string[] = [];
-  readonly #journal: NodeInfo[] = [];
+  readonly #accounts: NodeInfo[] = [];
+  readonly #stored: NodeInfo[] = [];
   readonly #done = new Set<NodeInfo>();
 
-  constructor(root: NodeInfo, splits: ReadonlyMap<string, number>) {
+  readonly #guards: boolean;
+
+  /** @param guards Whether operands of contractions may be guarded, or paddings are stored. */
+  constructor(root: NodeInfo, splits: ReadonlyMap<string, number>, guards: boolean) {
     this.#root = root;
+    this.#guards = guards;
     this.#loops = new Loops(splits);
   }
 
   /** Takes back what this builder has told the scheduler, before another attempt. */
   rollback(): void {
-    for (const info of this.#journal) info.accounted--;
+    for (const info of this.#accounts) info.accounted--;
+    for (const info of this.#stored) info.materialized = false;
   }
 
   build(): LoweredKernel {
@@ -150,9 +168,16 @@ class Builder {
     this.#slots[slot] = { op: "load", load: id, dtype: info.node.dtype };
   }
 
+  /** The node's value must be in memory. */
+  #store(info: NodeInfo): void {
+    if (info.node.isLeaf || info.materialized) return;
+    info.materialized = true;
+    this.#stored.push(info);
+  }
+
   /** Reads the node from memory; it gets a kernel of its own unless it is there already. */
   #load(info: NodeInfo, requests: readonly Request[]): void {
-    if (!info.node.isLeaf) info.materialized = true;
+    this.#store(info);
     const strides = stridesOf(info.node.shape);
     for (const { access, slot } of requests) {
       this.#fillWithLoad(info, linearize(access.coords, strides), access.guards, slot);
@@ -242,7 +267,7 @@ class Builder {
     this.#done.add(info);
     for (const input of info.inputs) {
       input.accounted++;
-      this.#journal.push(input);
+      this.#accounts.push(input);
     }
   }
 
@@ -336,7 +361,7 @@ class Builder {
     // An index that was read from memory cannot be split.
     if (mapped === null || "factor" in mapped && !this.#loops.isLoop(mapped.symbol)) {
       // The input's elements lie in memory in the order of this node's: read them there.
-      if (!input.node.isLeaf) input.materialized = true;
+      this.#store(input);
       return this.#fillWithLoad(
         input,
         linearize(access.coords, stridesOf(shape)),
@@ -415,24 +440,31 @@ class Builder {
   /** The operand of a contraction: a view of a buffer, or a value that must become one. */
   #operand(start: NodeInfo, at: Access): Load {
     let info = start, access = at;
-    for (;;) {
+    while (!info.node.isLeaf && !info.materialized && this.#isRead(info.node)) {
       const { node } = info;
-      const op = node.op;
-      const padded = op.kind === "pad";
-      if (node.isLeaf || info.materialized || !isView(op) || padded) break;
+      const { op } = node;
+      if (!isView(op)) break;
       const input = inputInfo(info, 0);
       const mapped = viewAccess(op, node.shape, input.node.shape, access, this.#loops.sizes);
-      if (mapped === null) {
-        this.#account(info);
-        if (!input.node.isLeaf) input.materialized = true;
-        return this.#makeLoad(input, linearize(access.coords, stridesOf(node.shape)), []);
-      }
-      if ("factor" in mapped) throw this.#loops.splitOf(mapped);
+      if (mapped !== null && "factor" in mapped) throw this.#loops.splitOf(mapped);
       this.#account(info);
-      [info, access] = [input, mapped];
+      info = input;
+      if (mapped === null) {
+        // The input's elements lie in memory in the order of the view's.
+        this.#store(info);
+        const form = linearize(access.coords, stridesOf(node.shape));
+        return this.#makeLoad(info, form, access.guards);
+      }
+      access = mapped;
     }
-    if (!info.node.isLeaf) info.materialized = true;
-    return this.#makeLoad(info, linearize(access.coords, stridesOf(info.node.shape)), []);
+    this.#store(info);
+    const form = linearize(access.coords, stridesOf(info.node.shape));
+    return this.#makeLoad(info, form, access.guards);
+  }
+
+  /** True when the operand of a contraction may be read through the node. */
+  #isRead({ op }: Node): boolean {
+    return op.kind !== "pad" || this.#guards && op.value === 0;
   }
 
   // ---- the finished kernel

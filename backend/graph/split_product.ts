@@ -13,10 +13,14 @@ interface Cut {
   readonly parts: number;
 }
 
-/** The smallest divisor of a loop that gives so many parts, or else the largest. */
+/**
+ * The smallest divisor of a loop that gives so many parts, or else the largest; an outer loop rather
+ * than one further in, where neighbours may read the same elements.
+ */
 function cutOf({ sizes, inner }: LoopKernel, parts: number): Cut {
   let best: Cut = { symbol: inner[0]!, parts: 1 };
   for (const s of inner) {
+    if (best.parts >= parts) break;
     for (let d = 2; d <= Math.min(sizes[s]!, 2 * parts); d++) {
       if (sizes[s]! % d !== 0) continue;
       const isBetter = best.parts < parts ? d > best.parts : d >= parts && d < best.parts;
@@ -40,6 +44,7 @@ export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction 
   const ofPart = (load: Load): Load => ({
     ...load,
     form: along(load.form, cut.symbol, part, length),
+    guards: load.guards.map((g) => ({ ...g, form: along(g.form, cut.symbol, part, length) })),
   });
   const batch = [part, ...c.batch];
   const partial: LoopKernel = {

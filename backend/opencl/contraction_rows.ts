@@ -1,7 +1,7 @@
 /** Contractions on CPU devices: a work-item computes rows of vectors, whose columns may be packed. */
 import { coefficient } from "../graph/affine.ts";
 import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
-import { extent, type Load } from "../graph/kernel.ts";
+import { extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Range, Target } from "./codegen.ts";
 import {
   declareStart,
@@ -12,6 +12,7 @@ import {
   storeTile,
   without,
 } from "./contraction_text.ts";
+import { packedIndex, packWindow, type Window, windowOf } from "./contraction_window.ts";
 import { canVectorize, VectorBody } from "./vector.ts";
 
 /** Loops of so few iterations are written with their bounds, so that the compiler unrolls them. */
@@ -20,6 +21,13 @@ const SHORT_LOOP = 8;
 const PACKED_STEP = 512;
 /** Packing pays from so many rows on. */
 const PACKED_ROWS = 64;
+
+/** A packed window stays in the second level of caches. */
+const WINDOW_BYTES = 1 << 17;
+/** So many lines of an image share what their windows have in common. */
+const MAX_LINES = 8;
+/** So many work-items keep a few cores busy. */
+const MIN_ITEMS = 8;
 
 /** The columns of a tile: vectors of `width`, the last one moved back to end with the tile. */
 interface Columns {
@@ -41,6 +49,21 @@ function columnsFor(size: number): Columns {
   return { count, width, starts };
 }
 
+/** What a work-item's tile is: rows of scalars times columns of vectors. */
+export interface RowTile {
+  readonly row: number;
+  readonly column: number;
+  readonly scalar: Load;
+  readonly height: number;
+  readonly columns: Columns;
+}
+
+function tileOf(kernel: LoopKernel, row: number, column: number, scalar: Load): RowTile {
+  const columns = columnsFor(kernel.sizes[column]!);
+  const heights = columns.starts.length > 1 ? [8, 4, 2, 1] : [16, 8, 4, 2, 1];
+  return { row, column, scalar, height: largest(kernel.sizes[row]!, heights), columns };
+}
+
 export function rows(
   emitter: Emitter,
   dialect: Dialect,
@@ -52,14 +75,12 @@ export function rows(
 ): Range {
   const { kernel } = emitter;
   const { sizes } = kernel;
-  const { inner: sum } = kernel;
-  const columns = columnsFor(sizes[column]!);
-  const { count: tn, width, starts } = columns;
-  const tm = largest(sizes[row]!, starts.length > 1 ? [8, 4, 2, 1] : [16, 8, 4, 2, 1]);
+  const tile = tileOf(kernel, row, column, scalar);
+  const { columns, height: tm } = tile;
+  const tn = columns.count;
   const others = kernel.outer.filter((s) => s !== row && s !== column);
   const strips = Math.ceil(sizes[column]! / tn) * extent(kernel, others);
   const packing = packingFor(emitter, target, row, vector, tn, strips);
-  const V = `float${width}`;
   if (packing) emitter.line(`local float packed[${packing.capacity * tn}];`);
   decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
   declareStart(emitter, "column", `(int)get_global_id(0) * ${tn}`, tn, emitter.size(column));
@@ -72,32 +93,15 @@ export function rows(
   }
   const from = packing ? "at" : `(int)get_global_id(1) * ${tm}`;
   declareStart(emitter, "row", from, tm, emitter.size(row));
-  for (let r = 0; r < tm; r++) {
-    emitter.line(`${V} ${starts.map((_, v) => `c${r}_${v} = 0`).join(", ")};`);
-  }
-  const move = step(emitter, scalar.form, row);
-  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1));
-  emitter.line(`const int x = ${without(emitter, scalar.form, [row])} + row * ${move};`);
-  const source = packing
-    ? `packed + i${sum[0]} * ${tn}`
-    : `a${vector.input} + ${without(emitter, vector.form, [column])} + column`;
-  starts.forEach((start, v) => {
-    emitter.line(`const ${V} b${v} = vload${width}(0, ${source} + ${start});`);
-  });
-  for (let r = 0; r < tm; r++) {
-    emitter.line(`const ${V} s${r} = (${V})(a${scalar.input}[x + ${r} * ${move}]);`);
-    starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
-  }
-  for (const _ of sum) emitter.close();
-  if (!storeVectors(emitter, row, column, tm, columns)) {
-    emitter.line(`float tile[${tm * tn}];`);
-    for (let r = 0; r < tm; r++) {
-      starts.forEach((start, v) => {
-        emitter.line(`vstore${width}(c${r}_${v}, 0, tile + ${r * tn + start});`);
-      });
-    }
-    storeTile(emitter, [row], [column], tm, tn);
-  }
+  emitTile(
+    emitter,
+    dialect,
+    tile,
+    () =>
+      packing
+        ? `packed + i${kernel.inner[0]} * ${tn}`
+        : `a${vector.input} + ${without(emitter, vector.form, [column])} + column`,
+  );
   if (packing) emitter.close();
   return {
     global: [
@@ -107,6 +111,131 @@ export function rows(
     ],
     local: [1, 1, 1],
   };
+}
+
+/** How the rows of a kernel read a window: the loop over its lines, and how many a work-item takes. */
+export interface WindowTiling {
+  readonly tile: RowTile;
+  readonly window: Window;
+  readonly line: number | null;
+  readonly lines: number;
+}
+
+/** The tiling of a contraction whose vectors are guarded; null where they form no window. */
+export function windowTiling(
+  kernel: LoopKernel,
+  target: Target,
+  row: number,
+  column: number,
+  scalar: Load,
+  vector: Load,
+): WindowTiling | null {
+  if (scalar.guards.length > 0) return null;
+  const { sizes, outer, inner } = kernel;
+  const tile = tileOf(kernel, row, column, scalar);
+  const isLine = (s: number): boolean =>
+    s !== row && s !== column &&
+    vector.guards.some(({ form }) =>
+      coefficient(form, s) !== 0 && inner.some((k) => coefficient(form, k) !== 0)
+    );
+  const line = outer.findLast(isLine) ?? null;
+  const counts = new Map(inner.map((s) => [s, sizes[s]!]));
+  counts.set(column, tile.columns.count);
+  const of = (lines: number): WindowTiling | null => {
+    if (line !== null) counts.set(line, lines);
+    const window = windowOf(kernel, vector, counts, column);
+    const room = Math.min(WINDOW_BYTES, target.localMemory / 2);
+    return window && window.size * 4 <= room ? { tile, window, line, lines } : null;
+  };
+  if (line === null) return of(1);
+  const items = extent(kernel, outer.filter((s) => s !== row && s !== column)) *
+    Math.ceil(sizes[column]! / tile.columns.count);
+  for (
+    let lines = Math.max(1, Math.min(MAX_LINES, Math.floor(items / MIN_ITEMS)));
+    lines > 0;
+    lines--
+  ) {
+    const found = sizes[line]! % lines === 0 ? of(lines) : null;
+    if (found) return found;
+  }
+  return null;
+}
+
+/** The same, with vectors that come from a packed window: one work-item for all rows. */
+export function windowRows(
+  emitter: Emitter,
+  dialect: Dialect,
+  { tile, window, line, lines }: WindowTiling,
+): Range {
+  const { kernel } = emitter;
+  const { sizes } = kernel;
+  const { row, column, columns, height } = tile;
+  const others = kernel.outer.filter((s) => s !== row && s !== column && s !== line);
+  emitter.line(`local float packed[${window.size}];`);
+  decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
+  const end = emitter.size(column);
+  declareStart(emitter, "column", `(int)get_global_id(0) * ${columns.count}`, columns.count, end);
+  const starts = new Map([[column, "column"]]);
+  if (line !== null) {
+    emitter.line(`const int line = (int)get_global_id(1) * ${lines};`);
+    starts.set(line, "line");
+  }
+  packWindow(emitter, window, starts, "packed");
+  emitter.open(`for (int at = 0; at < ${emitter.size(row)}; at += ${height}) {`);
+  declareStart(emitter, "row", "at", height, emitter.size(row));
+  if (line !== null) {
+    emitter.open(`for (int i${line} = line; i${line} < line + ${lines}; ++i${line}) {`);
+  }
+  const index = packedIndex(
+    window,
+    (s) => s === column ? null : s === line ? `(i${s} - line)` : `i${s}`,
+  );
+  emitTile(emitter, dialect, tile, () => `packed + ${index}`);
+  if (line !== null) emitter.close();
+  emitter.close();
+  return {
+    global: [
+      Math.ceil(sizes[column]! / columns.count),
+      line === null ? 1 : sizes[line]! / lines,
+      extent(kernel, others),
+    ],
+    local: [1, 1, 1],
+  };
+}
+
+/** Sums up a tile and stores it; `source` is where the vectors of a term begin. */
+function emitTile(
+  emitter: Emitter,
+  dialect: Dialect,
+  { row, column, scalar, height: tm, columns }: RowTile,
+  source: () => string,
+): void {
+  const { inner: sum } = emitter.kernel;
+  const { count: tn, width, starts } = columns;
+  const V = `float${width}`;
+  for (let r = 0; r < tm; r++) {
+    emitter.line(`${V} ${starts.map((_, v) => `c${r}_${v} = 0`).join(", ")};`);
+  }
+  const move = step(emitter, scalar.form, row);
+  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1));
+  emitter.line(`const int x = ${without(emitter, scalar.form, [row])} + row * ${move};`);
+  const from = source();
+  starts.forEach((start, v) => {
+    emitter.line(`const ${V} b${v} = vload${width}(0, ${from} + ${start});`);
+  });
+  for (let r = 0; r < tm; r++) {
+    emitter.line(`const ${V} s${r} = (${V})(a${scalar.input}[x + ${r} * ${move}]);`);
+    starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
+  }
+  for (const _ of sum) emitter.close();
+  if (storeVectors(emitter, row, column, tm, columns)) return;
+  emitter.line(`float tile[${tm * tn}];`);
+  for (let r = 0; r < tm; r++) {
+    starts.forEach((start, v) => {
+      emitter.line(`vstore${width}(c${r}_${v}, 0, tile + ${r * tn + start});`);
+    });
+  }
+  storeTile(emitter, [row], [column], tm, tn);
 }
 
 /** How a work-item packs its columns: room for so many terms of the sum, used for so many rows. */

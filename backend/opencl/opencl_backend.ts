@@ -10,7 +10,7 @@ import type { Batchable } from "../graph/batch.ts";
 import { type BatchKernel, extent, type Launchable, type LoopKernel } from "../graph/kernel.ts";
 import { canSplit, type SplitReduction, splitReduction } from "../graph/split.ts";
 import { splitProduct } from "../graph/split_product.ts";
-import { isTiled, tileCount } from "./contraction.ts";
+import { isTiled, takesPadding, tileCount } from "./contraction.ts";
 import { indexError } from "../index_error.ts";
 import { batchableText, generateBatch } from "./batch.ts";
 import { BinaryCache } from "./binary_cache.ts";
@@ -109,6 +109,8 @@ export class OpenCLBackend implements Backend {
     kernel.contraction || this.#partsOf(kernel) > 1
       ? null
       : batchableText(this.#generate(kernel), this.#clDevice.query("MAX_PARAMETER_SIZE"));
+
+  readonly takesPadding = (kernel: LoopKernel): boolean => takesPadding(kernel, this.#target);
 
   prepare(kernels: readonly Launchable[]): Launch[] {
     const plans = kernels.map((kernel) => this.#plan(kernel));

@@ -54,6 +54,63 @@ const part = (T: string): Record<string, string> => {
   };
 };
 
+/** How two vectors are joined: which lanes of the 32, for each of two results. */
+interface Shuffle {
+  readonly first: readonly number[];
+  readonly second: readonly number[];
+  /** The vectors of the pairs, and where their results go. */
+  readonly pairs: readonly (readonly [a: number, b: number, first: number, second: number])[];
+}
+
+/** The rounds of a transposition: within quarters of vectors, then of quarters. */
+function transposition(): readonly Shuffle[] {
+  const quarters = (of: (k: number) => number[]): number[] => [0, 4, 8, 12].flatMap(of);
+  const pick = (...starts: number[]): number[] => starts.flatMap((k) => [k, k + 1, k + 2, k + 3]);
+  const even = pick(0, 8, 16, 24), odd = pick(4, 12, 20, 28);
+  const eight = [0, 1, 2, 3, 4, 5, 6, 7];
+  return [
+    {
+      first: quarters((k) => [k, 16 + k, k + 1, 17 + k]),
+      second: quarters((k) => [k + 2, 18 + k, k + 3, 19 + k]),
+      pairs: eight.map((k) => [2 * k, 2 * k + 1, 2 * k, 2 * k + 1]),
+    },
+    {
+      first: quarters((k) => [k, k + 1, 16 + k, 17 + k]),
+      second: quarters((k) => [k + 2, k + 3, 18 + k, 19 + k]),
+      pairs: eight.map((k) => {
+        const group = (k >> 1) * 4, h = k & 1;
+        return [group + h, group + h + 2, group + 2 * h, group + 2 * h + 1];
+      }),
+    },
+    {
+      first: even,
+      second: odd,
+      pairs: eight.map((k) => {
+        const at = (k >> 2) * 8 + (k & 3);
+        return [at, at + 4, at, at + 4];
+      }),
+    },
+    { first: even, second: odd, pairs: eight.map((k) => [k, k + 8, k, k + 8]) },
+  ];
+}
+
+function transposeText(): string {
+  const lines = ["inline void transpose_16(float16* v) {"];
+  let name = (k: number): string => `v[${k}]`;
+  transposition().forEach(({ first, second, pairs }, round) => {
+    const from = name;
+    name = (k) => `r${round}_${k}`;
+    for (const [a, b, p, q] of pairs) {
+      const text = (lanes: readonly number[]): string =>
+        lanes.map((l) => `${from(l < 16 ? a : b)}.s${(l & 15).toString(16)}`).join(", ");
+      lines.push(`  const float16 ${name(p)} = (float16)(${text(first)});`);
+      lines.push(`  const float16 ${name(q)} = (float16)(${text(second)});`);
+    }
+  });
+  for (let k = 0; k < 16; k++) lines.push(`  v[${k}] = ${name(k)};`);
+  return [...lines, "}"].join("\n");
+}
+
 /** One number from 16 lanes, by halves. */
 const fold = (name: string, T: string, join: (a: string, b: string) => string) => ({
   [`fold_${name}_${T}`]: `inline ${T} fold_${name}_${T}(${T}16 v) {
@@ -118,6 +175,19 @@ inline void stream_16(float16 v, global float* p) {
   sum_float8:
     "inline float sum_float8(float8 v) { float4 b = v.lo + v.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
   sum_float4: "inline float sum_float4(float4 v) { float2 c = v.lo + v.hi; return c.x + c.y; }",
+  // `count` elements, of which those from `low` to before `high` lie in memory; zeros are the others.
+  pack_row:
+    `inline void pack_row(local float* to, global const float* from, int count, int low, int high) {
+  low = clamp(low, 0, count); high = clamp(high, low, count);
+  for (int k = 0; k < low; ++k) to[k] = 0;
+  int k = low;
+  for (; k + 16 <= high; k += 16) vstore16(vload16(0, from + k), 0, to + k);
+  if (high - low < 16) for (; k < high; ++k) to[k] = from[k];
+  else if (k < high) vstore16(vload16(0, from + high - 16), 0, to + high - 16);
+  for (k = high; k < count; ++k) to[k] = 0;
+}`,
+  // Rows become columns.
+  transpose_16: transposeText(),
   // Round to nearest, ties to even; a NaN stays one.
   to_bfloat16: `inline ushort to_bfloat16(float v) {
   uint bits = as_uint(v);
