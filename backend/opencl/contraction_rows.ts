@@ -25,7 +25,7 @@ const PACKED_ROWS = 64;
 /** A packed window stays in the second level of caches. */
 const WINDOW_BYTES = 1 << 17;
 /** So many lines of an image share what their windows have in common. */
-const MAX_LINES = 8;
+const MAX_LINES = 16;
 /** So many work-items keep a few cores busy. */
 const MIN_ITEMS = 8;
 
@@ -181,16 +181,18 @@ export function windowRows(
     starts.set(line, "line");
   }
   packWindow(emitter, window, starts, "packed");
-  emitter.open(`for (int at = 0; at < ${emitter.size(row)}; at += ${height}) {`);
-  declareStart(emitter, "row", "at", height, emitter.size(row));
   if (line !== null) {
     emitter.open(`for (int i${line} = line; i${line} < line + ${lines}; ++i${line}) {`);
   }
+  emitter.open(`for (int at = 0; at < ${emitter.size(row)}; at += ${height}) {`);
+  declareStart(emitter, "row", "at", height, emitter.size(row));
   const index = packedIndex(
     window,
     (s) => s === column ? null : s === line ? `(i${s} - line)` : `i${s}`,
   );
-  emitTile(emitter, dialect, tile, () => `packed + ${index}`);
+  // A convolution has a kernel of its own anyway: so many addresses are cheap as numbers only.
+  const move = String(coefficient(tile.scalar.form, row));
+  emitTile(emitter, dialect, tile, move, () => `packed + ${index}`);
   if (line !== null) emitter.close();
   emitter.close();
   return {
@@ -203,11 +205,12 @@ export function windowRows(
   };
 }
 
-/** Sums up a tile and stores it; `source` is where the vectors of a term begin. */
+/** Sums up a tile and stores it; `move` is from row to row, `source` where a term's vectors begin. */
 function emitTile(
   emitter: Emitter,
   dialect: Dialect,
   { row, column, scalar, height: tm, columns }: RowTile,
+  move: string,
   source: () => string,
 ): void {
   const { inner: sum } = emitter.kernel;
@@ -216,15 +219,15 @@ function emitTile(
   for (let r = 0; r < tm; r++) {
     emitter.line(`${V} ${starts.map((_, v) => `c${r}_${v} = 0`).join(", ")};`);
   }
-  const move = step(emitter, scalar.form, row);
   sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1));
-  emitter.line(`const int x = ${without(emitter, scalar.form, [row])} + row * ${move};`);
+  const first = `${without(emitter, scalar.form, [row])} + row * ${move}`;
+  emitter.line(`global const float* x = a${scalar.input} + ${first};`);
   const from = source();
   starts.forEach((start, v) => {
     emitter.line(`const ${V} b${v} = vload${width}(0, ${from} + ${start});`);
   });
   for (let r = 0; r < tm; r++) {
-    emitter.line(`const ${V} s${r} = (${V})(a${scalar.input}[x + ${r} * ${move}]);`);
+    emitter.line(`const ${V} s${r} = (${V})(x[${r} * ${move}]);`);
     starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
   }
   for (const _ of sum) emitter.close();
