@@ -97,6 +97,7 @@ export function rows(
     emitter,
     dialect,
     tile,
+    step(emitter, scalar.form, row),
     () =>
       packing
         ? `packed + i${kernel.inner[0]} * ${tn}`
@@ -143,7 +144,7 @@ export function windowTiling(
   counts.set(column, tile.columns.count);
   const of = (lines: number): WindowTiling | null => {
     if (line !== null) counts.set(line, lines);
-    const window = windowOf(kernel, vector, counts, column);
+    const window = windowOf(vector, counts, column);
     const room = Math.min(WINDOW_BYTES, target.localMemory / 2);
     return window && window.size * 4 <= room ? { tile, window, line, lines } : null;
   };

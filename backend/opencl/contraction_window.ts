@@ -5,7 +5,7 @@
  */
 import { coefficient, type Form, type Term } from "../graph/affine.ts";
 import type { Emitter } from "../graph/emit.ts";
-import type { Guard, Load, LoopKernel } from "../graph/kernel.ts";
+import type { Guard, Load } from "../graph/kernel.ts";
 import { step, without } from "./contraction_text.ts";
 
 /** Loops whose steps differ by at most this factor walk one axis: a stride, a dilation. */
@@ -34,13 +34,11 @@ export interface Window {
 /**
  * The window of a tile; null where the elements do not form one.
  *
- * @param kernel The kernel.
  * @param load The operand.
  * @param counts How many iterations of each loop belong to a tile.
  * @param column The loop along which the operand is contiguous.
  */
 export function windowOf(
-  kernel: LoopKernel,
   load: Load,
   counts: ReadonlyMap<number, number>,
   column: number,
