@@ -5,7 +5,17 @@
 import type { Form } from "./affine.ts";
 import { formKey } from "./affine.ts";
 import type { DType } from "./dtype.ts";
-import { type Expr, type Guard, innerLevels, type LoopKernel, type Reduction } from "./kernel.ts";
+import {
+  type Expr,
+  extent,
+  type Guard,
+  innerLevels,
+  type LoopKernel,
+  type Reduction,
+} from "./kernel.ts";
+
+/** Steps up to this one are written as numbers. */
+const SMALL_STEP = 4;
 
 /** How a target language writes what kernels need. */
 export interface Dialect {
@@ -106,7 +116,11 @@ export class Emitter {
     const key = formKey(form);
     let text = this.#forms.get(key);
     if (text === undefined) {
-      const parts = form.terms.map(([s, c]) => c === 1 ? `i${s}` : `i${s} * ${this.index(c)}`);
+      const parts = form.terms.map(([s, c]) => {
+        // A compiler sees that elements interleave when it knows their small step.
+        const isSmall = c > 0 && c <= SMALL_STEP;
+        return c === 1 ? `i${s}` : `i${s} * ${isSmall ? c : this.index(c)}`;
+      });
       if (form.offset !== 0) parts.push(this.index(form.offset));
       text = parts.length === 0 ? "0" : parts.join(" + ");
       this.#forms.set(key, text);
@@ -296,8 +310,12 @@ export function opName(code: number): string {
   return opNames[code] ?? "an operation";
 }
 
-/** The statements of a kernel whose every row is one work-item: stages, then stores. */
-export function emitRow(emitter: Emitter, dialect: Dialect): void {
+/**
+ * The statements of one row of a kernel: stages, then stores.
+ *
+ * @param unrolls Whether the iterations of the inner loops are written one after the other.
+ */
+export function emitRow(emitter: Emitter, dialect: Dialect, unrolls = false): void {
   const { kernel } = emitter;
   const done = new Set<number>();
   const declareRow = (ids: readonly number[]): void => {
@@ -305,6 +323,7 @@ export function emitRow(emitter: Emitter, dialect: Dialect): void {
     for (const id of ids) done.add(id);
   };
   const loops = (body: () => void): void => {
+    if (unrolls) return eachIteration(emitter, dialect, body);
     for (const s of kernel.inner) openLoop(emitter, dialect, s);
     body();
     kernel.inner.forEach(() => emitter.close());
@@ -332,6 +351,22 @@ export function emitRow(emitter: Emitter, dialect: Dialect): void {
     emitter.declare(inner);
     for (const o of innerOutputs) emitter.store(o);
   });
+}
+
+/** Writes a body once for each iteration of the inner loops. */
+function eachIteration(emitter: Emitter, dialect: Dialect, body: () => void): void {
+  const { inner, sizes } = emitter.kernel;
+  const count = extent(emitter.kernel, inner);
+  for (let at = 0; at < count; at++) {
+    emitter.open("{");
+    let rest = at;
+    for (const s of inner.toReversed()) {
+      emitter.line(dialect.declareIndex(`i${s}`, `${rest % sizes[s]!}`));
+      rest = Math.floor(rest / sizes[s]!);
+    }
+    body();
+    emitter.close();
+  }
 }
 
 /** Opens the loop over a symbol: all of it, or the part that this row was given. */

@@ -8,6 +8,7 @@ import {
   emitRow,
   Emitter,
   finishArgs,
+  openLoop,
   type Parameter,
   usesInner,
 } from "../graph/emit.ts";
@@ -15,7 +16,7 @@ import { extent, type LoopKernel } from "../graph/kernel.ts";
 import { emitContraction, emitGeneralContraction } from "./contraction.ts";
 import { emitVectorKernel } from "./vector_loops.ts";
 import { combineText, openclDialect, prefersText } from "./dialect.ts";
-import { decompose } from "./indices.ts";
+import { decompose, openRows } from "./indices.ts";
 
 /** A kernel's text and how it is launched. */
 export interface Generated {
@@ -39,6 +40,11 @@ export interface Target {
   readonly localMemory: number;
 }
 
+/** Elements of a row that is written out, and of the expressions of all its elements. */
+const SHORT_ROW = 16, MAX_UNROLLED = 256;
+/** Elements of a work-item that takes many short rows. */
+const SHARE = 4096;
+
 /** Work-items of a group that reduces one row together. */
 const GROUP = 256;
 
@@ -50,9 +56,30 @@ export function generate(kernel: LoopKernel, target: Target): Generated {
   if (target.isGpu && reducesInGroups(kernel)) return group(emitter, dialect);
   const vectors = target.isGpu ? null : emitVectorKernel(emitter, dialect);
   if (vectors) return finish(emitter, vectors);
+  if (!target.isGpu && hasShortRows(kernel)) return finish(emitter, shortRows(emitter, dialect));
   const range = ndRange(emitter, target, localSize(kernel, target));
   emitRow(emitter, dialect);
   return finish(emitter, range);
+}
+
+/** True for rows of a few elements, such as the windows of a pooling. */
+function hasShortRows(kernel: LoopKernel): boolean {
+  const length = extent(kernel, kernel.inner);
+  return kernel.inner.length > 0 && kernel.outer.length > 0 && !kernel.chunk &&
+    length <= SHORT_ROW && length * kernel.exprs.length <= MAX_UNROLLED;
+}
+
+/** Many rows a work-item, in loops of its own; a row's elements are written out. */
+function shortRows(emitter: Emitter, dialect: Dialect): Range {
+  const { kernel } = emitter;
+  const last = kernel.outer[kernel.outer.length - 1]!;
+  const line = kernel.sizes[last]! * extent(kernel, kernel.inner);
+  const items = openRows(emitter, kernel.outer.slice(0, -1), Math.ceil(SHARE / line));
+  openLoop(emitter, dialect, last);
+  emitRow(emitter, dialect, true);
+  emitter.close();
+  emitter.close();
+  return { global: [items], local: [1] };
 }
 
 /** How many work-items there are, and how many make a group. */

@@ -72,7 +72,7 @@ export function combineText(reduction: Reduction, dtype: DType, a: string, b: st
 /** The condition under which an arg-reduction prefers (b, j) to (a, i): NaN first, then position. */
 export function prefersText(reduction: Reduction, a: string, b: string): string {
   const better = reduction.fn === "argmax" ? ">" : "<";
-  return `(${b} ${better} ${a} || (${b} != ${b} && ${a} == ${a}))`;
+  return `((${b} ${better} ${a}) | ((${b} != ${b}) & (${a} == ${a})))`;
 }
 
 /** The dialect; `typeOf` gives the accumulator type of arg-reductions. */
@@ -101,7 +101,11 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
         return [`${acc} = ${combineText(reduction, dtype, acc, value)};`];
       }
       const better = prefersText(reduction, `${acc}v`, value);
-      return [`if (${acc}i < 0 || ${better}) { ${acc}v = ${value}; ${acc}i = ${index}; }`];
+      // Without branches, so that short loops become straight code for several elements at once.
+      return [
+        `{ const int better = (${acc}i < 0) | ${better};`,
+        `${acc}v = better ? ${value} : ${acc}v; ${acc}i = better ? ${index} : ${acc}i; }`,
+      ];
     },
     argResult: (acc, dtype) => `(${compute(dtype)})${acc}i`,
   };

@@ -15,9 +15,9 @@ const integer = (T: string): Record<string, string> => ({
 
 const floating = (T: string): Record<string, string> => ({
   [`nan_max_${T}`]:
-    `inline ${T} nan_max_${T}(${T} a, ${T} b) { return (a > b || a != a) ? a : b; }`,
+    `inline ${T} nan_max_${T}(${T} a, ${T} b) { return ((a > b) | (a != a)) ? a : b; }`,
   [`nan_min_${T}`]:
-    `inline ${T} nan_min_${T}(${T} a, ${T} b) { return (a < b || a != a) ? a : b; }`,
+    `inline ${T} nan_min_${T}(${T} a, ${T} b) { return ((a < b) | (a != a)) ? a : b; }`,
   [`float_mod_${T}`]:
     `inline ${T} float_mod_${T}(${T} a, ${T} b) { ${T} r = fmod(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }`,
 });
