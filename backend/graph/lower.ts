@@ -42,6 +42,8 @@ const CHEAP = 8;
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
 const MAX_EXPRS = 160;
 const MAX_LOADS = 24;
+/** How far a product is looked for behind a value. */
+const MAX_EPILOGUE = 16;
 
 /** Whether a backend has a kernel for a contraction whose operands are guarded: padded images. */
 export type TakesPadding = (kernel: LoopKernel) => boolean;
@@ -231,7 +233,7 @@ class Builder {
   #takesIn(info: NodeInfo, requests: readonly Request[]): boolean {
     if (info === this.#root) return true;
     const all = this.#allAccounted(info);
-    if (info.materialized) return this.#mayStore(info, requests);
+    if (info.materialized) return this.#mayStore(info, requests) && !this.#followsProduct(info);
     if (this.#isFull()) return false;
     if (!all) return info.weight < CHEAP;
     const repeated = info.node.size * 8 <= this.#loops.iterations && info.weight >= CHEAP;
@@ -245,6 +247,24 @@ class Builder {
   #mayStore(info: NodeInfo, requests: readonly Request[]): boolean {
     return this.#allAccounted(info) && !this.#inputIds.has(info) &&
       this.#storesToo(info, requests);
+  }
+
+  /**
+   * True when a product that these loops cannot hold may store the value as it is computed: reading
+   * it here costs less than storing the product first.
+   */
+  #followsProduct(info: NodeInfo): boolean {
+    if (this.#loops.inner === null) return false;
+    let at: NodeInfo | undefined = info;
+    for (let steps = 0; at && steps < MAX_EPILOGUE; steps++) {
+      const { op, size }: Node = at.node;
+      if (op.kind === "contract") return true;
+      if (op.kind !== "elementwise" && op.kind !== "cast" && op.kind !== "reshape") return false;
+      at = at.inputs.find(({ node, consumers, materialized }) =>
+        !node.isLeaf && !materialized && consumers === 1 && node.size === size
+      );
+    }
+    return false;
   }
 
   #isFull(): boolean {
