@@ -94,6 +94,14 @@ export class Programs {
   }
 
   dispose(): void {
+    try {
+      if (this.#unsaved.size > 0) this.#save();
+    } finally {
+      this.#release();
+    }
+  }
+
+  #release(): void {
     for (const { kernel } of this.#kernels.values()) kernel.release();
     for (const program of this.#programs) program.release();
     this.#kernels.clear();
