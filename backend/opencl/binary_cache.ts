@@ -1,11 +1,10 @@
 /**
  * Compiled programs on disk, so that a second start does not compile: one file a program, named by
- * device, driver, source and options. Files are written under another name and renamed, so a reader
- * never sees half of one; each carries a checksum, and a damaged one is as good as none.
+ * device, driver, source and options. Each carries a checksum, and a damaged one is as good as none.
  */
-import { readEnvironment } from "../../ffi/environment.ts";
 import type { Device } from "../../ffi/mod.ts";
 import { hashText } from "../graph/hash.ts";
+import { cacheFolder, identityOf, isAllowed, replaceFile } from "./cache_folder.ts";
 
 const MAGIC = "netcl1\n";
 /** Beyond this the oldest entries go. */
@@ -19,17 +18,14 @@ export class BinaryCache {
 
   private constructor(folder: string, device: Device) {
     this.#folder = folder;
-    this.#device = `${device.platform.name}|${device.name}|${device.driverVersion}`;
+    this.#device = identityOf(device);
   }
 
   /** The cache, or null where it may not be used: no folder, no permission, or switched off. */
   static open(device: Device): BinaryCache | null {
     const folder = cacheFolder();
-    if (folder === null) return null;
-    const granted = (["read", "write"] as const).every((name) =>
-      Deno.permissions.querySync({ name, path: folder }).state === "granted"
-    );
-    return granted ? new BinaryCache(folder, device) : null;
+    if (folder === null || !isAllowed(folder, "read", "write")) return null;
+    return new BinaryCache(folder, device);
   }
 
   #path(source: string, options: string): string {
@@ -52,12 +48,8 @@ export class BinaryCache {
   /** Keeps a binary; a folder that cannot be written is left alone from then on. */
   write(source: string, options: string, binary: Uint8Array): void {
     if (!this.#usable) return;
-    const path = this.#path(source, options);
-    const temporary = `${path}.${Deno.pid}.${Math.random().toString(36).slice(2)}`;
     try {
-      Deno.mkdirSync(this.#folder, { recursive: true });
-      Deno.writeFileSync(temporary, wrap(binary, this.#signature(source, options)));
-      Deno.renameSync(temporary, path);
+      replaceFile(this.#path(source, options), wrap(binary, this.#signature(source, options)));
       this.#trim();
     } catch {
       this.#usable = false;
@@ -80,7 +72,7 @@ export class BinaryCache {
 
   #trim(): void {
     const files = [...Deno.readDirSync(this.#folder)]
-      .filter((entry) => entry.isFile)
+      .filter((entry) => entry.isFile && !entry.name.endsWith(".json"))
       .map((entry) => ({
         path: `${this.#folder}/${entry.name}`,
         ...stat(`${this.#folder}/${entry.name}`),
@@ -97,24 +89,6 @@ export class BinaryCache {
 function stat(path: string): { size: number; time: number } {
   const { size, mtime } = Deno.statSync(path);
   return { size, time: mtime?.getTime() ?? 0 };
-}
-
-function cacheFolder(): string | null {
-  const chosen = readEnvironment("NETCL_CACHE_DIR");
-  if (chosen !== undefined) return chosen === "off" ? null : chosen;
-  const base = userCacheFolder();
-  return base === undefined ? null : `${base}/netcl`;
-}
-
-function userCacheFolder(): string | undefined {
-  const env = (name: string): string | undefined =>
-    Deno.permissions.querySync({ name: "env", variable: name }).state === "granted"
-      ? Deno.env.get(name)
-      : undefined;
-  if (Deno.build.os === "windows") return env("LOCALAPPDATA");
-  const home = env("HOME");
-  if (Deno.build.os === "darwin") return home && `${home}/Library/Caches`;
-  return env("XDG_CACHE_HOME") ?? (home && `${home}/.cache`);
 }
 
 function wrap(binary: Uint8Array, signature: string): Uint8Array {
