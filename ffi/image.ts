@@ -14,6 +14,7 @@ import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
 import { corner, pitches, type Triple, triple } from "./rect.ts";
+import { toSize } from "./size.ts";
 import type { OpenCLSymbols } from "./symbols.ts";
 import type { Handle } from "./symbols/types.ts";
 import { type CopyOptions, download, transferable, upload } from "./transfers.ts";
@@ -242,7 +243,7 @@ export class Image extends OpenCLObject<"Mem"> {
       buffer.unsafeHandle,
       triple(origin, "an origin"),
       triple(region, "a region"),
-      BigInt(offset),
+      toSize(offset, "an offset"),
       listEvents(wait),
       eventList(wait),
       eventOut,
@@ -258,7 +259,7 @@ export class Image extends OpenCLObject<"Mem"> {
       queue.unsafeHandle,
       buffer.unsafeHandle,
       this.unsafeHandle,
-      BigInt(offset),
+      toSize(offset, "an offset"),
       triple(origin, "an origin"),
       triple(region, "a region"),
       listEvents(wait),
