@@ -10,7 +10,7 @@ const MAGIC = "netcl1\n";
 /** Beyond this the oldest entries go. */
 const MAX_BYTES = 256 * 2 ** 20;
 
-/** The compiled programs of one device. */
+/** The compiled programs of one device. A folder that fails is left alone: compiling goes on. */
 export class BinaryCache {
   readonly #folder: string;
   readonly #device: string;
@@ -35,17 +35,16 @@ export class BinaryCache {
   /** The binary of a source, or null. */
   read(source: string, options: string): Uint8Array | null {
     if (!this.#usable) return null;
-    let bytes: Uint8Array;
+    let bytes: Uint8Array | undefined;
     try {
-      bytes = Deno.readFileSync(this.#path(source, options));
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) this.#usable = false;
-      return null;
+      bytes = ifThere(() => Deno.readFileSync(this.#path(source, options)));
+    } catch {
+      this.#usable = false;
     }
-    return unwrap(bytes, this.#signature(source, options));
+    return bytes ? unwrap(bytes, this.#signature(source, options)) : null;
   }
 
-  /** Keeps a binary; a folder that cannot be written is left alone from then on. */
+  /** Keeps a binary, and lets the oldest go where there are too many. */
   write(source: string, options: string, binary: Uint8Array): void {
     if (!this.#usable) return;
     try {
@@ -59,9 +58,9 @@ export class BinaryCache {
   /** Forgets an entry that turned out to be of no use. */
   remove(source: string, options: string): void {
     try {
-      Deno.removeSync(this.#path(source, options));
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) this.#usable = false;
+      ifThere(() => Deno.removeSync(this.#path(source, options)));
+    } catch {
+      this.#usable = false;
     }
   }
 
@@ -71,24 +70,28 @@ export class BinaryCache {
   }
 
   #trim(): void {
-    const files = [...Deno.readDirSync(this.#folder)]
-      .filter((entry) => entry.isFile && !entry.name.endsWith(".json"))
-      .map((entry) => ({
-        path: `${this.#folder}/${entry.name}`,
-        ...stat(`${this.#folder}/${entry.name}`),
-      }));
+    const files = [...Deno.readDirSync(this.#folder)].flatMap(({ name }) => {
+      const path = `${this.#folder}/${name}`;
+      const info = name.endsWith(".json") ? undefined : ifThere(() => Deno.statSync(path));
+      return info?.isFile ? [{ path, size: info.size, time: info.mtime?.getTime() ?? 0 }] : [];
+    });
     let total = files.reduce((sum, file) => sum + file.size, 0);
-    for (const file of files.sort((a, b) => a.time - b.time)) {
+    for (const { path, size } of files.sort((a, b) => a.time - b.time)) {
       if (total <= MAX_BYTES) return;
-      Deno.removeSync(file.path);
-      total -= file.size;
+      ifThere(() => Deno.removeSync(path));
+      total -= size;
     }
   }
 }
 
-function stat(path: string): { size: number; time: number } {
-  const { size, mtime } = Deno.statSync(path);
-  return { size, time: mtime?.getTime() ?? 0 };
+/** Other processes rename and remove files of the same folder. */
+function ifThere<T>(access: () => T): T | undefined {
+  try {
+    return access();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
 }
 
 function wrap(binary: Uint8Array, signature: string): Uint8Array {

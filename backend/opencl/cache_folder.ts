@@ -1,5 +1,5 @@
 /** The folder where things are kept from one start to the next: compiled programs and tuned tiles. */
-import { readEnvironment } from "../../ffi/environment.ts";
+import { readEnvironment, readVariable } from "../../ffi/environment.ts";
 import type { Device } from "../../ffi/mod.ts";
 
 /** The folder, or null where none is known or NETCL_CACHE_DIR switches it off. */
@@ -11,14 +11,10 @@ export function cacheFolder(): string | null {
 }
 
 function userCacheFolder(): string | undefined {
-  const env = (name: string): string | undefined =>
-    Deno.permissions.querySync({ name: "env", variable: name }).state === "granted"
-      ? Deno.env.get(name)
-      : undefined;
-  if (Deno.build.os === "windows") return env("LOCALAPPDATA");
-  const home = env("HOME");
+  if (Deno.build.os === "windows") return readVariable("LOCALAPPDATA");
+  const home = readVariable("HOME");
   if (Deno.build.os === "darwin") return home && `${home}/Library/Caches`;
-  return env("XDG_CACHE_HOME") ?? (home && `${home}/.cache`);
+  return readVariable("XDG_CACHE_HOME") ?? (home && `${home}/.cache`);
 }
 
 /** Whether the permissions are there already; never asks for them. */

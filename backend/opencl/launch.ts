@@ -123,10 +123,16 @@ export function inTwoSteps(
     source: `${first.source}\n\n${second.source}`,
     bytes: first.bytes,
     run: (inputs, outputs) => {
-      const blocks = between.map(({ dtype, size }) => memory.allocate(size * dtypes[dtype].bytes));
-      first.run(inputs, blocks);
-      second.run([...inputs, ...blocks], outputs);
-      for (const block of blocks) block.release();
+      const blocks: Block[] = [];
+      try {
+        for (const { dtype, size } of between) {
+          blocks.push(memory.allocate(size * dtypes[dtype].bytes));
+        }
+        first.run(inputs, blocks);
+        second.run([...inputs, ...blocks], outputs);
+      } finally {
+        for (const block of blocks) block.release();
+      }
     },
   };
 }

@@ -1,5 +1,6 @@
 /** The backend that runs on any OpenCL device. */
 import { Buffer, type CommandQueue, type Context, type Device } from "../../ffi/mod.ts";
+import { runAll } from "../../ffi/run_all.ts";
 import { createPool, DeviceMemory, registerDeviceMemory } from "../../memory/mod.ts";
 import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
 import { countTransfer } from "../counters.ts";
@@ -222,11 +223,13 @@ export class OpenCLBackend implements Backend {
   }
 
   dispose(): void {
-    this.#programs.dispose();
-    this.#errors?.release();
+    runAll([
+      () => this.#programs.dispose(),
+      () => this.#errors?.release(),
+      () => this.#transfers.dispose(),
+      () => this.memory.destroy(),
+    ]);
     this.#errors = null;
-    this.#transfers.dispose();
-    this.memory.destroy();
   }
 }
 
