@@ -45,21 +45,22 @@ export function contractionRunner(
       ...after ? [after.source] : [],
     ].join("\n"),
     run(inputs, outputs) {
-      const isElsewhere = (block: HostBlock): boolean => runtime.memory.addressOf(block) === null;
-      if (inputs.some(isElsewhere) || outputs.some(isElsewhere)) {
-        return (plain ??= otherwise()).run(inputs, outputs);
-      }
-      withOperand(host, prepared[0]!, inputs, (x) => {
-        withOperand(host, prepared[1]!, inputs, (y) => {
-          const finish = (c: HostBlock): void => {
-            if (plan.isSwapped) product.run(y, x, c);
-            else product.run(x, y, c);
-            after?.run([...inputs, c], outputs);
-          };
-          if (output >= 0) finish(outputs[output]!);
-          else host.withScratch("float32", extent(kernel, kernel.outer), finish);
-        });
-      });
+      const isDone = withOperand(
+        host,
+        prepared[0],
+        inputs,
+        (x) =>
+          withOperand(host, prepared[1], inputs, (y) => {
+            const finish = (c: HostBlock): boolean => {
+              const isThere = plan.isSwapped ? product.run(y, x, c) : product.run(x, y, c);
+              if (isThere) after?.run([...inputs, c], outputs);
+              return isThere;
+            };
+            if (output >= 0) return finish(outputs[output]!);
+            return host.withScratch("float32", extent(kernel, kernel.outer), finish);
+          }),
+      );
+      if (!isDone) (plain ??= otherwise()).run(inputs, outputs);
     },
   };
 }
@@ -102,16 +103,16 @@ function copied(
   return { load: packed.load, copy: host.compile(packed.kernel), size: packed.size };
 }
 
-function withOperand(
+function withOperand<T>(
   host: GemmHost,
   { load, copy, size }: Operand,
   inputs: readonly HostBlock[],
-  use: (block: HostBlock) => void,
-): void {
+  use: (block: HostBlock) => T,
+): T {
   const input = inputs[load.input]!;
   if (copy === null) return use(input);
-  host.withScratch("float32", size, (block) => {
+  return host.withScratch("float32", size, (block) => {
     copy.run([input], [block]);
-    use(block);
+    return use(block);
   });
 }

@@ -7,6 +7,9 @@ import type { WasmKernel, WasmRuntime } from "./runtime.ts";
 import { makeProduct, productArguments } from "./tile.ts";
 import { TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
 
+/** Where something lies in the memory that WebAssembly sees; null: elsewhere. */
+type Address = number | null;
+
 /** Tables of offsets, one behind the other. */
 class Tables {
   readonly words: number;
@@ -110,43 +113,58 @@ export class ProductRunner {
     });
   }
 
-  run(a: HostBlock, b: HostBlock, c: HostBlock): void {
-    this.#host.withScratch("float32", this.#tables.words, (block) => {
-      const { memory } = this.#runtime;
-      const { bytes } = this.#tables;
-      const tables = memory.addressOf(block)!;
-      memory.bytes(tables, bytes.length).set(bytes);
-      const right = memory.addressOf(b)!;
-      if (this.#packing === null) return this.#multiply(a, right, c, tables);
-      const { matrices, panels } = this.#right;
-      const size = matrices * panels * TILE_COLUMNS * this.#plan.k;
-      this.#host.withScratch("float32", size, (block) => {
-        const to = memory.addressOf(block)!;
-        this.#pack(right, to, tables);
-        this.#multiply(a, to, c, tables);
+  /** False, and nothing is done, where a matrix or the room for a copy is in other memory. */
+  run(a: HostBlock, b: HostBlock, c: HostBlock): boolean {
+    const { memory } = this.#runtime;
+    const place = (block: HostBlock): Address => memory.addressOf(block);
+    const left = place(a), right = place(b), result = place(c);
+    if (left === null || right === null || result === null) return false;
+    return this.#withTables((tables) => {
+      if (this.#packing === null) return this.#multiply(left, right, result, tables);
+      return this.#withPanels((panels) => {
+        this.#pack(this.#packing!, right, panels, tables);
+        return this.#multiply(left, panels, result, tables);
       });
     });
   }
 
-  #pack(from: number, to: number, tables: number): void {
+  #withTables(use: (address: number) => boolean): boolean {
+    const { memory } = this.#runtime;
+    const { words, bytes } = this.#tables;
+    return this.#host.withScratch("float32", words, (block) => {
+      const address = memory.addressOf(block);
+      if (address === null) return false;
+      memory.bytes(address, bytes.length).set(bytes);
+      return use(address);
+    });
+  }
+
+  #withPanels(use: (address: number) => boolean): boolean {
+    const { matrices, panels } = this.#right;
+    const size = matrices * panels * TILE_COLUMNS * this.#plan.k;
+    return this.#host.withScratch("float32", size, (block) => {
+      const address = this.#runtime.memory.addressOf(block);
+      return address !== null && use(address);
+    });
+  }
+
+  #pack(packing: WasmKernel, from: number, to: number, tables: number): void {
     const { n, k } = this.#plan;
     const { matrices, panels } = this.#right;
     const [columns, sums, batch] = ["columns", "sums", "batch"]
       .map((name) => tables + this.#tables.begin(name)!);
     this.#runtime.words.set([from, to, columns!, sums!, batch!, n, k, panels]);
     const count = matrices * panels;
-    this.#runtime.run(this.#packing!, count, 1, count * TILE_COLUMNS * k / COPY_SPEED);
+    this.#runtime.run(packing, count, 1, count * TILE_COLUMNS * k / COPY_SPEED);
   }
 
-  #multiply(a: HostBlock, b: number, c: HostBlock, tables: number): void {
-    const { words, memory } = this.#runtime;
+  #multiply(a: number, b: number, c: number, tables: number): true {
+    const { words } = this.#runtime;
     this.#arguments.forEach(({ value, isTable }, place) => {
       words[place] = isTable ? tables + value : value;
     });
-    // The first three are the matrices.
-    words[0] = memory.addressOf(a)!;
-    words[1] = b;
-    words[2] = memory.addressOf(c)!;
+    words.set([a, b, c]); // the first three are the matrices
     this.#runtime.run(this.#product, this.#tasks, 1, this.#plan.cost);
+    return true;
   }
 }
