@@ -11,13 +11,13 @@ import { eventList, eventOut, listEvents } from "./event_list.ts";
 import { bindExtension, extensionVersion } from "./extension.ts";
 import { readers } from "./info.ts";
 import type { Kernel } from "./kernel.ts";
+import { prepareLaunch, writeSizes } from "./launch.ts";
 import { OpenCLObject } from "./object.ts";
 import type { BufferCopyOptions, FillOptions, LaunchOptions } from "./queue_options.ts";
 import { checkRange, toSize } from "./size.ts";
 import { commandBufferFunctions } from "./symbols/command_buffer.ts";
 import type { Calls, FunctionTable, FunctionType, Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
-import { checkDimensions, writeSizes } from "./work_sizes.ts";
 
 const extension = "cl_khr_command_buffer";
 const stateParameter = 0x1297;
@@ -66,10 +66,8 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
 
   /** Records a launch. */
   run(kernel: Kernel, options: Recorded<LaunchOptions>): SyncPoint {
-    const { global, local, offset, args, wait } = options;
-    if (args !== undefined) kernel.setArgs(args);
-    else kernel.checkArgs();
-    checkDimensions(kernel, { ...options, wait: [] });
+    prepareLaunch(kernel, options);
+    const { global, local, offset, wait } = options;
     const status = this.#functions.clCommandNDRangeKernelKHR(
       this.unsafeHandle,
       onlyQueue,

@@ -4,15 +4,17 @@
  * @module
  */
 import type { Buffer } from "./buffer.ts";
-import { MapFlags, MigrationFlags, QueueProperties } from "./constants.ts";
+import { MigrationFlags, QueueProperties } from "./constants.ts";
 import type { Context } from "./context.ts";
 import type { Device } from "./device.ts";
 import { check } from "./errors.ts";
-import { type Event, takeEvent, UserEvent } from "./event.ts";
+import { Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
+import { HeldLaunches } from "./held_launches.ts";
 import type { Kernel } from "./kernel.ts";
+import { launch, prepareLaunch, writeSizes } from "./launch.ts";
 import { cl } from "./library.ts";
-import { enqueueUnmap, MappedRegion } from "./mapped_region.ts";
+import { type MappedRegion, mapRegion } from "./mapped_region.ts";
 import { OpenCLObject, releasers } from "./object.ts";
 import type {
   BufferCopyOptions,
@@ -25,20 +27,13 @@ import type {
   RectOptions,
   TransferOptions,
 } from "./queue_options.ts";
-import { checkRect, corner, pitches, type RectLayout, triple, unpack } from "./rect.ts";
 import { registerQueue } from "./queue_registry.ts";
+import { copyRect, readRect, writeRect } from "./rect_transfers.ts";
+import { SharedWait } from "./shared_wait.ts";
 import { checkRange, toSize } from "./size.ts";
 import type { OpenCLSymbols } from "./symbols.ts";
 import type { Handle } from "./symbols/types.ts";
-import {
-  download,
-  settleTransfers,
-  transfer,
-  transferable,
-  TransferList,
-  upload,
-} from "./transfers.ts";
-import { checkDimensions, launchError, writeSizes } from "./work_sizes.ts";
+import { download, settleTransfers, transferable, TransferList, upload } from "./transfers.ts";
 import { hasWaitPolicy, underPolicy, waitForEventSync } from "./waiting.ts";
 
 // Out-parameters of one call at a time: every call below is synchronous.
@@ -46,9 +41,6 @@ const errorCode = new Int32Array(1);
 const globalOut = new BigUint64Array(3);
 const localOut = new BigUint64Array(3);
 const offsetOut = new BigUint64Array(3);
-
-/** The most launches that are held back before the device is told of them. */
-const MAX_HELD = 64;
 
 /**
  * A queue of commands for one device. Commands run in the order of the calls, unless it was made
@@ -77,13 +69,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   /** Whether commands may overtake each other. */
   readonly outOfOrder: boolean;
   readonly #transfers: TransferList;
-  // The wait that runs now, and the one after it that later callers share: a queue never occupies
-  // more than one thread.
-  #finishing: Promise<void> | null = null;
-  #finishingNext: Promise<void> | null = null;
-  // What the launches that are held back wait for.
-  #gate: UserEvent | null = null;
-  #held = 0;
+  readonly #finishing = new SharedWait(() => this.#finishElsewhere());
+  readonly #held: HeldLaunches;
 
   /**
    * Makes a queue.
@@ -99,27 +86,20 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     this.profiling = options.profiling ?? false;
     this.outOfOrder = options.outOfOrder ?? false;
     this.#transfers = new TransferList(!this.outOfOrder);
+    this.#held = new HeldLaunches(this);
     registerQueue(this);
   }
 
   /** The raw handle. Who asks for it uses the queue: nothing is held back any longer. */
   override get unsafeHandle(): Handle<"CommandQueue"> {
-    if (this.#gate !== null) this.#open();
+    if (!this.#held.isEmpty) this.#held.start();
     return super.unsafeHandle;
   }
 
   /** Gives the queue back to the driver, which runs what was enqueued. */
   override release(): void {
-    if (this.#gate !== null) this.#open();
+    if (!this.#held.isEmpty) this.#held.start();
     super.release();
-  }
-
-  #open(): void {
-    const gate = this.#gate!;
-    this.#gate = null;
-    this.#held = 0;
-    gate.complete();
-    gate.release();
   }
 
   /**
@@ -129,21 +109,9 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @throws {TypeError} If the array's memory may move or is gone.
    */
   write(buffer: Buffer, data: ArrayBufferView, options: TransferOptions = {}): Event {
-    const { offset = 0, wait } = options;
     return upload(this, data, options, (bytes, blocking) => {
-      checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
-      const status = cl.clEnqueueWriteBuffer(
-        this.unsafeHandle,
-        buffer.unsafeHandle,
-        blocking,
-        toSize(offset, "an offset"),
-        toSize(bytes.byteLength, "a size"),
-        bytes,
-        listEvents(wait),
-        eventList(wait),
-        eventOut,
-      );
-      return takeEvent(status, "clEnqueueWriteBuffer", this);
+      const args = this.#transferArgs(buffer, bytes, blocking, options);
+      return takeEvent(cl.clEnqueueWriteBuffer(...args), "clEnqueueWriteBuffer", this);
     });
   }
 
@@ -154,22 +122,31 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @throws {TypeError} If the array's memory may move or is gone.
    */
   read(buffer: Buffer, into: ArrayBufferView, options: TransferOptions = {}): Event {
-    const { offset = 0, wait } = options;
     return download(this, into, options, (bytes, blocking) => {
-      checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
-      const status = cl.clEnqueueReadBuffer(
-        this.unsafeHandle,
-        buffer.unsafeHandle,
-        blocking,
-        toSize(offset, "an offset"),
-        toSize(bytes.byteLength, "a size"),
-        bytes,
-        listEvents(wait),
-        eventList(wait),
-        eventOut,
-      );
-      return takeEvent(status, "clEnqueueReadBuffer", this);
+      const args = this.#transferArgs(buffer, bytes, blocking, options);
+      return takeEvent(cl.clEnqueueReadBuffer(...args), "clEnqueueReadBuffer", this);
     });
+  }
+
+  /** What reading and writing pass to C. */
+  #transferArgs(
+    buffer: Buffer,
+    bytes: Uint8Array,
+    blocking: number,
+    { offset = 0, wait }: TransferOptions,
+  ): Parameters<OpenCLSymbols["clEnqueueReadBuffer"]> {
+    checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
+    return [
+      this.unsafeHandle,
+      buffer.unsafeHandle,
+      blocking,
+      toSize(offset, "an offset"),
+      toSize(bytes.byteLength, "a size"),
+      bytes,
+      listEvents(wait),
+      eventList(wait),
+      eventOut,
+    ];
   }
 
   /** Copies bytes from buffer to buffer. */
@@ -198,72 +175,17 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
 
   /** Copies a box of an array into a box of a buffer. */
   writeRect(buffer: Buffer, data: ArrayBufferView, options: RectOptions): Event {
-    const { region, host = {} } = options;
-    checkRect(region, host, data.byteLength, "the array");
-    return upload(this, data, options, (bytes, blocking) => {
-      const args = this.#rectArgs(buffer, bytes, blocking, options, host);
-      return takeEvent(cl.clEnqueueWriteBufferRect(...args), "clEnqueueWriteBufferRect", this);
-    });
+    return writeRect(this, buffer, data, options);
   }
 
   /** Copies a box of a buffer into a box of an array; the rest of the array stays as it is. */
   readRect(buffer: Buffer, into: ArrayBufferView, options: RectOptions): Event {
-    const { region, host = {}, blocking = false } = options;
-    const { borrow = blocking } = options;
-    checkRect(region, host, into.byteLength, "the array");
-    const bytes = transferable(into, "read into");
-    const target = borrow ? bytes : new Uint8Array(region[0] * region[1] * region[2]);
-    const deliver = (): void =>
-      unpack(target, transferable(into, "finish a read into"), region, host);
-    return transfer(this, target, blocking, borrow ? null : deliver, (bytes, blocking) => {
-      const args = this.#rectArgs(buffer, bytes, blocking, options, borrow ? host : {});
-      return takeEvent(cl.clEnqueueReadBufferRect(...args), "clEnqueueReadBufferRect", this);
-    });
-  }
-
-  #rectArgs(
-    buffer: Buffer,
-    bytes: Uint8Array,
-    blocking: number,
-    { region, buffer: layout = {}, wait }: RectOptions,
-    host: RectLayout,
-  ): Parameters<OpenCLSymbols["clEnqueueReadBufferRect"]> {
-    checkRect(region, layout, buffer.nbytes, "a buffer");
-    return [
-      this.unsafeHandle,
-      buffer.unsafeHandle,
-      blocking,
-      triple(layout.origin ?? corner, "an origin"),
-      triple(host.origin ?? corner, "an origin"),
-      triple(region, "a region"),
-      ...pitches(layout),
-      ...pitches(host),
-      bytes,
-      listEvents(wait),
-      eventList(wait),
-      eventOut,
-    ];
+    return readRect(this, buffer, into, options);
   }
 
   /** Copies a box of a buffer into a box of another. */
   copyRect(source: Buffer, destination: Buffer, options: RectCopyOptions): Event {
-    const { region, source: from = {}, destination: to = {}, wait } = options;
-    checkRect(region, from, source.nbytes, "the source");
-    checkRect(region, to, destination.nbytes, "the destination");
-    const status = cl.clEnqueueCopyBufferRect(
-      this.unsafeHandle,
-      source.unsafeHandle,
-      destination.unsafeHandle,
-      triple(from.origin ?? corner, "an origin"),
-      triple(to.origin ?? corner, "an origin"),
-      triple(region, "a region"),
-      ...pitches(from),
-      ...pitches(to),
-      listEvents(wait),
-      eventList(wait),
-      eventOut,
-    );
-    return takeEvent(status, "clEnqueueCopyBufferRect", this);
+    return copyRect(this, source, destination, options);
   }
 
   /** Repeats a pattern over a buffer: 1, 2, 4 ... 128 bytes, which must divide offset and size. */
@@ -295,23 +217,19 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @throws {OpenCLError} If an argument or a size does not fit.
    */
   run(kernel: Kernel, options: LaunchOptions): Event {
-    const { global, local, args, offset, wait } = options;
-    if (args !== undefined) kernel.setArgs(args);
-    else kernel.checkArgs();
-    checkDimensions(kernel, options);
-    const status = cl.clEnqueueNDRangeKernel(
+    prepareLaunch(kernel, options);
+    const { global, local, offset, wait } = options;
+    launch(
       this.unsafeHandle,
-      kernel.unsafeHandle,
+      kernel,
       global.length,
       offset ? writeSizes(offset, offsetOut) : null,
       writeSizes(global, globalOut),
       local ? writeSizes(local, localOut) : null,
-      listEvents(wait),
-      eventList(wait),
+      wait,
       eventOut,
     );
-    if (status < 0) throw launchError(status, kernel, global, local);
-    return takeEvent(status, "clEnqueueNDRangeKernel", this);
+    return new Event(eventOut[0] as Handle<"Event">, this);
   }
 
   /**
@@ -324,18 +242,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     global: BigUint64Array,
     local: BigUint64Array | null,
   ): void {
-    const status = cl.clEnqueueNDRangeKernel(
-      this.unsafeHandle,
-      kernel.unsafeHandle,
-      workDim,
-      null,
-      global,
-      local,
-      0,
-      null,
-      null,
-    );
-    if (status < 0) throw launchError(status, kernel, global, local);
+    launch(this.unsafeHandle, kernel, workDim, null, global, local, undefined, null);
   }
 
   /**
@@ -349,21 +256,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     global: BigUint64Array,
     local: BigUint64Array | null,
   ): void {
-    const isFirst = this.#gate === null;
-    const wait = isFirst ? [this.#gate = new UserEvent(this.context)] : undefined;
-    const status = cl.clEnqueueNDRangeKernel(
-      super.unsafeHandle,
-      kernel.unsafeHandle,
-      workDim,
-      null,
-      global,
-      local,
-      listEvents(wait),
-      eventList(wait),
-      null,
-    );
-    if (++this.#held === MAX_HELD || status < 0) this.#open();
-    if (status < 0) throw launchError(status, kernel, global, local);
+    this.#held.add(super.unsafeHandle, kernel, workDim, global, local);
   }
 
   /** The same with an event. */
@@ -373,48 +266,13 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     global: BigUint64Array,
     local: BigUint64Array | null,
   ): Event {
-    const status = cl.clEnqueueNDRangeKernel(
-      this.unsafeHandle,
-      kernel.unsafeHandle,
-      workDim,
-      null,
-      global,
-      local,
-      0,
-      null,
-      eventOut,
-    );
-    if (status < 0) throw launchError(status, kernel, global, local);
-    return takeEvent(status, "clEnqueueNDRangeKernel", this);
+    launch(this.unsafeHandle, kernel, workDim, null, global, local, undefined, eventOut);
+    return new Event(eventOut[0] as Handle<"Event">, this);
   }
 
   /** Maps a buffer, so that the host can touch its memory. */
   map(buffer: Buffer, options: MapOptions = {}): MappedRegion {
-    const { offset = 0, blocking = true, wait } = options;
-    const { nbytes = buffer.nbytes - offset } = options;
-    checkRange(offset, nbytes, buffer.nbytes, "a buffer");
-    const direct = blocking && !hasWaitPolicy();
-    const address = cl.clEnqueueMapBuffer(
-      this.unsafeHandle,
-      buffer.unsafeHandle,
-      direct ? 1 : 0,
-      mapFlags(options),
-      toSize(offset, "an offset"),
-      toSize(nbytes, "a size"),
-      listEvents(wait),
-      eventList(wait),
-      eventOut,
-      errorCode,
-    );
-    const event = takeEvent(errorCode[0]!, "clEnqueueMapBuffer", this);
-    try {
-      if (blocking && !direct) event.waitSync();
-      return new MappedRegion(this, buffer, address, nbytes, event);
-    } catch (error) {
-      event.release();
-      enqueueUnmap(this, buffer.unsafeHandle, address).release();
-      throw error;
-    }
+    return mapRegion(this, buffer, options);
   }
 
   /**
@@ -461,22 +319,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
 
   /** Waits for everything enqueued so far, without blocking the event loop. */
   finish(): Promise<void> {
-    return underPolicy(this.#finishShared());
-  }
-
-  // A wait that has begun may not cover what was enqueued since, so a second caller gets the next
-  // one.
-  #finishShared(): Promise<void> {
-    if (this.#finishing === null) return this.#beginFinish();
-    return this.#finishingNext ??= this.#finishing.then(
-      () => this.#beginFinish(),
-      () => this.#beginFinish(),
-    );
-  }
-
-  #beginFinish(): Promise<void> {
-    this.#finishingNext = null;
-    return this.#finishing = this.#finishElsewhere().finally(() => this.#finishing = null);
+    return underPolicy(this.#finishing.join());
   }
 
   async #finishElsewhere(): Promise<void> {
@@ -524,9 +367,4 @@ function createQueue(
   const handle = cl.clCreateCommandQueue(context.unsafeHandle, unsafeHandle, properties, errorCode);
   check(errorCode[0]!, "clCreateCommandQueue");
   return handle;
-}
-
-function mapFlags({ read = true, write = true, discard = false }: MapOptions): bigint {
-  if (discard) return MapFlags.WRITE_INVALIDATE_REGION;
-  return (read ? MapFlags.READ : 0n) | (write ? MapFlags.WRITE : 0n);
 }

@@ -64,7 +64,7 @@ export const environmentVariables = {
   NETCL_CACHE_DIR: {
     values: "a folder, or off",
     default: "netcl in the user's cache folder",
-    description: "Where compiled kernels are kept",
+    description: "Where compiled kernels and tuned tiles are kept",
   },
   NETCL_SIGNALS: {
     values: "0, 1",

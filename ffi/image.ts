@@ -14,6 +14,8 @@ import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
 import { corner, pitches, type Triple, triple } from "./rect.ts";
+import { toSize } from "./size.ts";
+import type { OpenCLSymbols } from "./symbols.ts";
 import type { Handle } from "./symbols/types.ts";
 import { type CopyOptions, download, transferable, upload } from "./transfers.ts";
 
@@ -152,42 +154,40 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** Copies densely packed elements into it. */
   write(queue: CommandQueue, data: ArrayBufferView, options: ImageTransferOptions = {}): Event {
-    const region = this.#check(options, data.byteLength);
     return upload(queue, data, options, (bytes, blocking) => {
-      const status = cl.clEnqueueWriteImage(
-        queue.unsafeHandle,
-        this.unsafeHandle,
-        blocking,
-        triple(options.origin ?? corner, "an origin"),
-        triple(region, "a region"),
-        ...pitches({}),
-        bytes,
-        listEvents(options.wait),
-        eventList(options.wait),
-        eventOut,
-      );
-      return takeEvent(status, "clEnqueueWriteImage", queue);
+      const args = this.#transferArgs(queue, bytes, blocking, options);
+      return takeEvent(cl.clEnqueueWriteImage(...args), "clEnqueueWriteImage", queue);
     });
   }
 
   /** Copies its elements into an array, densely packed. */
   read(queue: CommandQueue, into: ArrayBufferView, options: ImageTransferOptions = {}): Event {
-    const region = this.#check(options, into.byteLength);
     return download(queue, into, options, (bytes, blocking) => {
-      const status = cl.clEnqueueReadImage(
-        queue.unsafeHandle,
-        this.unsafeHandle,
-        blocking,
-        triple(options.origin ?? corner, "an origin"),
-        triple(region, "a region"),
-        ...pitches({}),
-        bytes,
-        listEvents(options.wait),
-        eventList(options.wait),
-        eventOut,
-      );
-      return takeEvent(status, "clEnqueueReadImage", queue);
+      const args = this.#transferArgs(queue, bytes, blocking, options);
+      return takeEvent(cl.clEnqueueReadImage(...args), "clEnqueueReadImage", queue);
     });
+  }
+
+  /** What reading and writing pass to C. */
+  #transferArgs(
+    queue: CommandQueue,
+    bytes: Uint8Array,
+    blocking: number,
+    options: ImageTransferOptions,
+  ): Parameters<OpenCLSymbols["clEnqueueReadImage"]> {
+    const region = this.#check(options, bytes.byteLength);
+    return [
+      queue.unsafeHandle,
+      this.unsafeHandle,
+      blocking,
+      triple(options.origin ?? corner, "an origin"),
+      triple(region, "a region"),
+      ...pitches({}),
+      bytes,
+      listEvents(options.wait),
+      eventList(options.wait),
+      eventOut,
+    ];
   }
 
   /**
@@ -243,7 +243,7 @@ export class Image extends OpenCLObject<"Mem"> {
       buffer.unsafeHandle,
       triple(origin, "an origin"),
       triple(region, "a region"),
-      BigInt(offset),
+      toSize(offset, "an offset"),
       listEvents(wait),
       eventList(wait),
       eventOut,
@@ -259,7 +259,7 @@ export class Image extends OpenCLObject<"Mem"> {
       queue.unsafeHandle,
       buffer.unsafeHandle,
       this.unsafeHandle,
-      BigInt(offset),
+      toSize(offset, "an offset"),
       triple(origin, "an origin"),
       triple(region, "a region"),
       listEvents(wait),

@@ -5,12 +5,18 @@
  */
 import type { Buffer } from "./buffer.ts";
 import type { CommandQueue } from "./command_queue.ts";
+import { MapFlags } from "./constants.ts";
 import { check } from "./errors.ts";
 import { type Event, takeEvent } from "./event.ts";
-import { eventOut } from "./event_list.ts";
+import { eventList, eventOut, listEvents } from "./event_list.ts";
 import { cl } from "./library.ts";
-import { OpenCLObject, releasers } from "./object.ts";
 import { memoryView } from "./memory_view.ts";
+import { OpenCLObject, releasers } from "./object.ts";
+import type { MapOptions } from "./queue_options.ts";
+import { checkRange, toSize } from "./size.ts";
+import { hasWaitPolicy } from "./waiting.ts";
+
+const errorCode = new Int32Array(1);
 
 /**
  * A mapped region: `bytes` is the buffer's memory itself, where host and device share it, and else
@@ -58,8 +64,43 @@ export class MappedRegion extends OpenCLObject<"Mem"> {
   }
 }
 
+/** Maps a part of a buffer. */
+export function mapRegion(queue: CommandQueue, buffer: Buffer, options: MapOptions): MappedRegion {
+  const { offset = 0, blocking = true, wait } = options;
+  const { nbytes = buffer.nbytes - offset } = options;
+  checkRange(offset, nbytes, buffer.nbytes, "a buffer");
+  const direct = blocking && !hasWaitPolicy();
+  const address = cl.clEnqueueMapBuffer(
+    queue.unsafeHandle,
+    buffer.unsafeHandle,
+    direct ? 1 : 0,
+    mapFlags(options),
+    toSize(offset, "an offset"),
+    toSize(nbytes, "a size"),
+    listEvents(wait),
+    eventList(wait),
+    eventOut,
+    errorCode,
+  );
+  const event = takeEvent(errorCode[0]!, "clEnqueueMapBuffer", queue);
+  try {
+    if (blocking && !direct) event.waitSync();
+    return new MappedRegion(queue, buffer, address, nbytes, event);
+  } catch (error) {
+    event.release();
+    enqueueUnmap(queue, buffer.unsafeHandle, address).release();
+    throw error;
+  }
+}
+
+/** What a mapping is for. */
+export function mapFlags({ read = true, write = true, discard = false }: MapOptions): bigint {
+  if (discard) return MapFlags.WRITE_INVALIDATE_REGION;
+  return (read ? MapFlags.READ : 0n) | (write ? MapFlags.WRITE : 0n);
+}
+
 /** Enqueues the end of a mapping. */
-export function enqueueUnmap(
+function enqueueUnmap(
   queue: CommandQueue,
   memory: Buffer["unsafeHandle"],
   address: bigint,

@@ -161,13 +161,18 @@ export class Program extends OpenCLObject<"Program"> {
   }
 
   /** The same without blocking the event loop. */
-  async buildAsync(options = ""): Promise<this> {
+  buildAsync(options = ""): Promise<this> {
+    return underPolicy(this.#buildElsewhere(options));
+  }
+
+  /** Goes on to its end, also when its caller gives up waiting: the driver uses the program. */
+  async #buildElsewhere(options: string): Promise<this> {
     const text = cString(withArgInfo(options, this.#source));
     const handle = this.unsafeHandle;
     check(cl.clRetainProgram(handle), "clRetainProgram"); // its owner may release it meanwhile
     try {
-      const status = cl.clBuildProgramAsync(handle, 0, null, text, 0n, 0n);
-      this.#check(await underPolicy(status), "clBuildProgram");
+      const status = await cl.clBuildProgramAsync(handle, 0, null, text, 0n, 0n);
+      this.#check(status, "clBuildProgram");
     } finally {
       check(cl.clReleaseProgram(handle), "clReleaseProgram");
     }

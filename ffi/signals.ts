@@ -10,6 +10,7 @@
  *
  * @module
  */
+import { openLibc } from "./libc.ts";
 
 /** A signal that {@linkcode primeSignals} guards. */
 export type GuardedSignal = "SIGHUP" | "SIGINT" | "SIGTERM";
@@ -40,7 +41,7 @@ export function primeSignals(): void {
 
 /** Asks libc for the dispositions; where that is not allowed, nothing counts as ignored. */
 function readIgnoredSignals(): GuardedSignal[] {
-  const libc = openLibc();
+  const libc = openLibc(libcFunctions);
   if (libc === null) return [];
   // struct sigaction begins with the handler on Linux and macOS, and SIG_IGN is 1.
   const action = new BigUint64Array(64);
@@ -56,15 +57,3 @@ function readIgnoredSignals(): GuardedSignal[] {
 const libcFunctions = {
   sigaction: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
 } as const;
-
-function openLibc(): Deno.DynamicLibrary<typeof libcFunctions> | null {
-  const path = Deno.build.os === "darwin" ? "libSystem.B.dylib" : "libc.so.6";
-  if (Deno.permissions.querySync({ name: "ffi" }).state !== "granted") return null;
-  try {
-    return Deno.dlopen(path, libcFunctions);
-  } catch (error) {
-    // Another libc: the guard against nohup is lost there, nothing else.
-    if (error instanceof Error && error.message.startsWith("Could not open library")) return null;
-    throw error;
-  }
-}

@@ -16,7 +16,7 @@ export function toSize(value: number, what: string): bigint {
   return small[value] ?? BigInt(value);
 }
 
-/** A part of `total` units that begins at `offset`; by default the rest. */
+/** Refuses a part that ends behind the `total` bytes of what it is a part of. */
 export function checkRange(offset: number, length: number, total: number, what: string): void {
   if (offset + length > total) {
     throw new RangeError(

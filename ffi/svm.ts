@@ -4,12 +4,13 @@
  * @module
  */
 import type { CommandQueue } from "./command_queue.ts";
-import { MapFlags, MemFlags, Status } from "./constants.ts";
+import { MemFlags, Status } from "./constants.ts";
 import type { Context } from "./context.ts";
 import { check, OpenCLError } from "./errors.ts";
 import { type Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
 import { cl } from "./library.ts";
+import { mapFlags } from "./mapped_region.ts";
 import { memoryView } from "./memory_view.ts";
 import { OpenCLObject } from "./object.ts";
 import type { FillOptions, MapOptions } from "./queue_options.ts";
@@ -67,16 +68,13 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
 
   /** Lets the host touch the memory from the event on; not needed for fine-grained memory. */
   map(queue: CommandQueue, options: MapOptions = {}): Event {
-    const { read = true, write = true, discard = false, blocking = true, wait } = options;
+    const { blocking = true, wait } = options;
     const { offset = 0, nbytes = this.nbytes - offset } = options;
     checkRange(offset, nbytes, this.nbytes, "shared memory");
-    const flags = discard
-      ? MapFlags.WRITE_INVALIDATE_REGION
-      : (read ? MapFlags.READ : 0n) | (write ? MapFlags.WRITE : 0n);
     const status = cl.clEnqueueSVMMap(
       queue.unsafeHandle,
       0, // waiting goes through the event, so that it can be interrupted
-      flags,
+      mapFlags(options),
       this.unsafeHandle + BigInt(offset),
       toSize(nbytes, "a size"),
       listEvents(wait),

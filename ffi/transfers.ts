@@ -8,9 +8,10 @@
  *
  * @module
  */
-import { check, OpenCLError } from "./errors.ts";
+import { check } from "./errors.ts";
 import type { Event } from "./event.ts";
 import { cl } from "./library.ts";
+import { runAll } from "./run_all.ts";
 import type { Handle } from "./symbols/types.ts";
 import { executionStatus, hasWaitPolicy } from "./waiting.ts";
 
@@ -92,17 +93,12 @@ function isBusy({ event }: Transfer): boolean {
 
 /** All are let go of, also when finishing one of them fails. */
 function finishAll(transfers: readonly Transfer[]): void {
-  const errors: unknown[] = [];
-  for (const { event, finish } of transfers) {
-    try {
+  runAll(transfers.flatMap(({ event, finish }) => [
+    () => {
       if (finish !== null && executionStatus(event) === 0) finish();
-    } catch (error) {
-      errors.push(error);
-    }
-    const status = cl.clReleaseEvent(event);
-    if (status < 0) errors.push(new OpenCLError(status, "clReleaseEvent"));
-  }
-  if (errors.length > 0) throw errors[0];
+    },
+    () => check(cl.clReleaseEvent(event), "clReleaseEvent"),
+  ]));
 }
 
 /** What holds memory until an event is complete: a queue. */

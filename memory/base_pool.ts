@@ -14,6 +14,7 @@ import type {
 import { type Parked, ParkedBlocks } from "./parked_blocks.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
 import { PoolCounters, type PoolStats } from "./stats.ts";
+import { ViewHandle } from "./view_handle.ts";
 
 /** What a block is asked for. */
 export interface BlockRequest {
@@ -111,7 +112,10 @@ export abstract class PoolBase<B> implements Pool<B> {
     label: string | undefined,
   ): PooledHandle<B> {
     const id = ++this.#serial;
-    const handle = this.createHandle(block, nbytes, id, label, queue);
+    const { source } = this;
+    const handle = source.view === undefined
+      ? new PooledHandle<B>(this, block, nbytes, id, label, queue, source.empty)
+      : new ViewHandle<B>(source, this, block, nbytes, id, label, queue);
     const counters = this.counters;
     counters.numAllocs++;
     if (block !== null) {
@@ -126,17 +130,6 @@ export abstract class PoolBase<B> implements Pool<B> {
       for (const observer of this.#observers) observer.allocated(handle);
     }
     return handle;
-  }
-
-  /** Makes the handle of an allocation; pools that lend more than a buffer make their own kind. */
-  protected createHandle(
-    block: Block<B> | null,
-    nbytes: number,
-    id: number,
-    label: string | undefined,
-    queue: FenceQueue | undefined,
-  ): PooledHandle<B> {
-    return new PooledHandle<B>(this, block, nbytes, id, label, queue, this.source.empty);
   }
 
   /** Takes a block back. */

@@ -2,9 +2,9 @@ import {
   Buffer,
   type CommandQueue,
   type Context,
-  type Device,
   MemFlags,
   OpenCLError,
+  Status,
 } from "../ffi/mod.ts";
 import { formatBytes } from "./bytes.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
@@ -22,9 +22,6 @@ export interface DeviceSourceOptions {
    */
   readonly faultIn?: boolean;
 }
-
-// CL_INVALID_BUFFER_SIZE: a size above what the driver gives out in one piece today.
-const INVALID_BUFFER_SIZE = -61;
 
 /** Memory objects of an OpenCL context. */
 export class DeviceSource implements MemorySource<Buffer> {
@@ -89,9 +86,9 @@ export class DeviceSource implements MemorySource<Buffer> {
 
 /** The error that a source throws: what says that memory is short becomes a `NoMemoryError`. */
 export function asMemoryError(error: unknown, name: string, nbytes: number): unknown {
-  // The codes differ by driver and moment.
+  // The codes differ by driver and moment; the last says: more than I give out in one piece today.
   const isShortage = error instanceof OpenCLError &&
-    (error.outOfMemory || error.code === INVALID_BUFFER_SIZE);
+    (error.outOfMemory || error.code === Status.CL_INVALID_BUFFER_SIZE);
   if (!isShortage) return error;
   return new NoMemoryError(`${name} has no ${formatBytes(nbytes)}`, { cause: error });
 }
@@ -105,19 +102,13 @@ export function sourceOf<B>(from: CommandQueue | Context | MemorySource<B>): Mem
 }
 
 /** The memory that suits a queue's device best. */
-export function queueSource(queue: CommandQueue): DeviceSource {
-  const { context, device } = queue;
-  return new DeviceSource(context, {
-    flags: sharesHostMemory(device)
-      ? MemFlags.READ_WRITE | MemFlags.ALLOC_HOST_PTR
-      : MemFlags.READ_WRITE,
+function queueSource(queue: CommandQueue): DeviceSource {
+  const sharesHostMemory = queue.device.hostUnifiedMemory;
+  return new DeviceSource(queue.context, {
+    // The host's memory is mapped without a copy.
+    flags: MemFlags.READ_WRITE | (sharesHostMemory ? MemFlags.ALLOC_HOST_PTR : 0n),
     home: queue,
     // Where memory is the host's, a shortage shows in swapping and not here.
-    faultIn: !sharesHostMemory(device),
+    faultIn: !sharesHostMemory,
   });
-}
-
-/** Whether host and device use the same memory, so that mapping it copies nothing. */
-export function sharesHostMemory(device: Device): boolean {
-  return device.hostUnifiedMemory;
 }

@@ -1,5 +1,9 @@
 import type { LiveAllocation } from "./errors.ts";
-import type { LiveBlock } from "./pool.ts";
+
+interface Allocation {
+  readonly nbytes: number;
+  readonly label?: string | undefined;
+}
 
 /**
  * Adds allocations up by where they were made.
@@ -9,9 +13,9 @@ import type { LiveBlock } from "./pool.ts";
  * @param most How many sums to give.
  * @returns The largest sums, largest first.
  */
-export function largestByOrigin(
-  blocks: readonly LiveBlock[],
-  originOf: (block: LiveBlock) => string = (block) => block.label ?? "unlabelled",
+export function largestByOrigin<T extends Allocation>(
+  blocks: Iterable<T>,
+  originOf: (block: T) => string = ({ label }) => label ?? "unlabelled",
   most = 5,
 ): LiveAllocation[] {
   const sums = new Map<string, { origin: string; count: number; nbytes: number }>();

@@ -2,12 +2,9 @@ import { Buffer, type CommandQueue, type MappedRegion, MemFlags } from "../ffi/m
 import { BucketPool } from "./bucket_pool.ts";
 import { GiB, KiB, MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
 import { asMemoryError } from "./device_source.ts";
-import type { FenceQueue } from "./fences.ts";
-import type { Block, PooledHandle } from "./handle.ts";
 import { detachableView } from "./host_view.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
 import type { MemorySource } from "./source.ts";
-import { ViewHandle, type ViewSource } from "./view_handle.ts";
 
 /** A block of page-locked host memory. */
 export interface PinnedHandle extends BufferHandle<Buffer> {
@@ -21,8 +18,7 @@ export interface PinnedHandle extends BufferHandle<Buffer> {
 const PAGE = 4 * KiB;
 
 /** Buffers that the driver made in host memory and that stay mapped for as long as they live. */
-class PinnedSource implements MemorySource<Buffer>, ViewSource {
-  /** The class's name. */
+class PinnedSource implements MemorySource<Buffer> {
   readonly name: string;
   readonly alignment = PAGE;
   readonly maxAllocationBytes: number;
@@ -52,7 +48,6 @@ class PinnedSource implements MemorySource<Buffer>, ViewSource {
     return detachableView(region.bytes, 0, nbytes, region);
   }
 
-  /** Ends the pool: every block becomes `destroyed`. */
   destroy(buffer: Buffer): void {
     const region = this.#regions.get(buffer)!;
     this.#regions.delete(buffer);
@@ -76,8 +71,6 @@ export interface PinnedBufferPoolOptions {
  * gets it only when the copy is done.
  */
 export class PinnedBufferPool extends BucketPool<Buffer> {
-  readonly #source: PinnedSource;
-
   /**
    * Begins with no memory.
    *
@@ -85,25 +78,12 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
    * @param options The limit.
    */
   constructor(queue: CommandQueue, options: PinnedBufferPoolOptions = {}) {
-    const source = new PinnedSource(queue);
-    super(source, options.maxBytes ?? GiB);
-    this.#source = source;
+    super(new PinnedSource(queue), options.maxBytes ?? GiB);
   }
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
   override allocate(nbytes: number, options?: AllocateOptions): PinnedHandle {
     return super.allocate(nbytes, options) as PinnedHandle;
-  }
-
-  /** Makes a handle with a view. */
-  protected override createHandle(
-    block: Block<Buffer> | null,
-    nbytes: number,
-    id: number,
-    label: string | undefined,
-    queue: FenceQueue | undefined,
-  ): PooledHandle<Buffer> {
-    return new ViewHandle(this.#source, this, block, nbytes, id, label, queue);
   }
 
   /** Powers of two up to 1 MiB; above, whole pages: what is page-locked is lost to everybody else. */

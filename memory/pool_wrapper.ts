@@ -38,7 +38,6 @@ export class WrappedHandle<B> implements BufferHandle<B> {
     return this.upstream.buffer;
   }
 
-  /** The size that a request is rounded up to. */
   /** The memory object that the block lies in. */
   get base(): B {
     return this.upstream.base;
@@ -128,7 +127,6 @@ export abstract class PoolWrapper<B> implements Pool<B> {
     return this.upstream.limitBytes;
   }
 
-  /** The most bytes that may be held from the driver; `Infinity` is no limit. */
   /** See the getter. */
   set limitBytes(bytes: number) {
     this.upstream.limitBytes = bytes;

@@ -100,8 +100,9 @@ export class Recorder implements Disposable {
    */
   // deno-lint-ignore no-explicit-any -- any kind of pool can be recorded
   attach(name: string, pool: Pool<any>): void {
-    const taken = [...this.#names.values()].filter((other) => other.startsWith(name)).length;
-    const device = taken === 0 ? name : `${name} #${taken + 1}`;
+    const names = new Set(this.#names.values());
+    let device = name;
+    for (let nth = 2; names.has(device); nth++) device = `${name} #${nth}`;
     this.#names.set(pool, device);
     for (const { id, nbytes, blocks } of pool.segments()) {
       this.#keep({ time: 0, action: "segment_alloc", device, nbytes, segment: id });

@@ -1,5 +1,6 @@
 import { formatBytes } from "./bytes.ts";
 import type { DeviceMemory } from "./device_memory.ts";
+import type { LiveAllocation } from "./errors.ts";
 import { type Content, html, type Markup } from "./html.ts";
 import { largestByOrigin } from "./live_allocations.ts";
 import { type MemoryEvent, originOf, type Recorder } from "./recorder.ts";
@@ -132,7 +133,7 @@ before the part that matters, and write the report while it runs.</p>`;
 
 function originTable(
   title: string,
-  origins: readonly { origin: string; count: number; nbytes: number }[],
+  origins: readonly LiveAllocation[],
   palette: Palette,
 ): Markup {
   const total = origins.reduce((sum, { nbytes }) => sum + nbytes, 0);

@@ -1,4 +1,4 @@
-import { formatBytes, MiB } from "./bytes.ts";
+import { formatBytes } from "./bytes.ts";
 import { type Content, html, type Markup } from "./html.ts";
 import type { SegmentSnapshot } from "./pool.ts";
 import type { DrawnBlock, Timeline } from "./timeline.ts";
@@ -190,9 +190,4 @@ export function segmentChart(
         ? html`<p class="hint">and ${rest} smaller segments</p>`
         : []}
   `;
-}
-
-/** Bytes in MiB, for tables. */
-export function mebibytes(bytes: number): string {
-  return (bytes / MiB).toFixed(bytes < 10 * MiB ? 2 : 1);
 }

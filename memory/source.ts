@@ -29,6 +29,11 @@ export interface MemorySource<B> {
    * (580.159) crashes when overlapping sub-buffers are released in another order than last in, first out.
    */
   readonly slicesMayOverlap?: boolean;
+  /**
+   * The first bytes of what `create` or `slice` made, in a view that can be detached by itself; absent
+   * where the host does not see the memory.
+   */
+  view?(buffer: B, nbytes: number): Uint8Array<ArrayBuffer>;
   /** Gives back what `create` or `slice` made. */
   destroy(buffer: B): void;
 }
@@ -59,7 +64,6 @@ export class HostBuffer {
 
 /** The host's memory, by ArrayBuffers that the garbage collector takes back. */
 export class HostSource implements MemorySource<HostBuffer> {
-  /** The class's name. */
   /** What errors call it. */
   readonly name: string = "host memory";
   /** A cache line. */
@@ -86,9 +90,6 @@ export class HostSource implements MemorySource<HostBuffer> {
     return new HostBuffer(parent.bytes.subarray(offset, offset + nbytes));
   }
 
-  /** Ends the pool: every block becomes `destroyed`. */
   /** Leaves the memory to the garbage collector. */
-  destroy(_buffer: HostBuffer): void {
-    // The garbage collector frees an ArrayBuffer once nobody refers to it.
-  }
+  destroy(_buffer: HostBuffer): void {}
 }

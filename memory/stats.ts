@@ -106,6 +106,21 @@ export interface PoolStats {
   readonly rungs: Readonly<Record<string, number>>;
 }
 
+const accumulated = [
+  "hits",
+  "misses",
+  "numAllocs",
+  "numFrees",
+  "numOoms",
+  "numRetries",
+  "nativeAllocs",
+  "nativeFrees",
+  "slices",
+  "fences",
+  "doubleReleases",
+  "leaksReclaimed",
+] as const;
+
 /** The live statistics of one pool. */
 export class PoolCounters implements PoolStats {
   hits = 0;
@@ -167,21 +182,7 @@ export class PoolCounters implements PoolStats {
   /** Sets everything that only grows back to zero; what is live and the peaks stay. */
   resetAccumulated(): void {
     for (const gauge of [this.requested, this.allocated, this.reserved]) gauge.resetAccumulated();
-    this.hits =
-      this.misses =
-      this.numAllocs =
-      this.numFrees =
-        0;
-    this.numOoms =
-      this.numRetries =
-      this.nativeAllocs =
-      this.nativeFrees =
-        0;
-    this.slices =
-      this.fences =
-      this.doubleReleases =
-      this.leaksReclaimed =
-        0;
+    for (const name of accumulated) this[name] = 0;
     for (const name of Object.keys(this.rungs)) delete this.rungs[name];
   }
 

@@ -5,18 +5,13 @@ import {
   OpenCLError,
   OpenCLUnavailableError,
   SvmBuffer,
+  SvmCapabilities,
 } from "../ffi/mod.ts";
 import { asMemoryError, DeviceSource } from "./device_source.ts";
-import type { FenceQueue } from "./fences.ts";
-import type { Block, PooledHandle } from "./handle.ts";
 import { detachableView } from "./host_view.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
 import { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
 import type { MemorySource } from "./source.ts";
-import { ViewHandle, type ViewSource } from "./view_handle.ts";
-
-// CL_DEVICE_SVM_FINE_GRAIN_BUFFER
-const FINE_GRAIN_BUFFER = 2n;
 
 /** A block that host and device see at the same address. */
 export interface SvmHandle extends BufferHandle<Buffer> {
@@ -28,8 +23,7 @@ export interface SvmHandle extends BufferHandle<Buffer> {
 }
 
 /** Shared memory, with a buffer object over it so that every kernel and command takes it. */
-class SvmSource implements MemorySource<Buffer>, ViewSource {
-  /** The class's name. */
+class SvmSource implements MemorySource<Buffer> {
   readonly name: string;
   readonly alignment: number;
   readonly maxAllocationBytes: number;
@@ -71,7 +65,6 @@ class SvmSource implements MemorySource<Buffer>, ViewSource {
     return detachableView(memory.bytes, buffer.offset, nbytes, memory);
   }
 
-  /** Ends the pool: every block becomes `destroyed`. */
   destroy(buffer: Buffer): void {
     buffer.release();
     const memory = this.#memory.get(buffer);
@@ -88,8 +81,6 @@ class SvmSource implements MemorySource<Buffer>, ViewSource {
  * through `handle.buffer`, and nothing is copied or mapped.
  */
 export class SvmPool extends SlabPool<Buffer> {
-  readonly #source: SvmSource;
-
   /**
    * Begins with no memory.
    *
@@ -104,15 +95,13 @@ export class SvmPool extends SlabPool<Buffer> {
           "Use a SlabPool",
       );
     }
-    const source = new SvmSource(queue);
-    super(source, options);
-    this.#source = source;
+    super(new SvmSource(queue), options);
   }
 
   /** Whether the queue's device offers fine-grained shared memory. */
   static isAvailable(queue: CommandQueue): boolean {
     try {
-      return (queue.device.query("SVM_CAPABILITIES") & FINE_GRAIN_BUFFER) !== 0n;
+      return (queue.device.query("SVM_CAPABILITIES") & SvmCapabilities.FINE_GRAIN_BUFFER) !== 0n;
     } catch (error) {
       // What drivers older than OpenCL 2.0 say to a question that they do not know.
       if (error instanceof OpenCLError && error.codeName === "CL_INVALID_VALUE") return false;
@@ -123,16 +112,5 @@ export class SvmPool extends SlabPool<Buffer> {
   /** Lends a block; see {@linkcode Pool.allocate}. */
   override allocate(nbytes: number, options?: AllocateOptions): SvmHandle {
     return super.allocate(nbytes, options) as SvmHandle;
-  }
-
-  /** Makes a handle with a view. */
-  protected override createHandle(
-    block: Block<Buffer> | null,
-    nbytes: number,
-    id: number,
-    label: string | undefined,
-    queue: FenceQueue | undefined,
-  ): PooledHandle<Buffer> {
-    return new ViewHandle(this.#source, this, block, nbytes, id, label, queue);
   }
 }

@@ -1,3 +1,5 @@
+import type { LiveAllocation } from "./errors.ts";
+import { largestByOrigin } from "./live_allocations.ts";
 import { type MemoryEvent, originOf } from "./recorder.ts";
 
 /** A block of the timeline that is drawn by itself. */
@@ -23,7 +25,7 @@ export interface Peak {
   /** Milliseconds of the recording. */
   readonly time: number;
   /** By origin, largest first. */
-  readonly origins: { origin: string; count: number; nbytes: number }[];
+  readonly origins: readonly LiveAllocation[];
 }
 
 /** A recording, laid out in columns: a column is some events, not some time, as most time is idle. */
@@ -44,9 +46,9 @@ export interface Timeline {
 
 interface Lifetime {
   readonly event: MemoryEvent;
+  /** Indices of the events that begin and end it. */
   readonly first: number;
   last: number;
-  until: number | null;
 }
 
 /**
@@ -101,7 +103,7 @@ function lifetimesOf(events: readonly MemoryEvent[]): Lifetime[] {
   const lifetimes = new Map<number, Lifetime>();
   events.forEach((event, index) => {
     if (event.action === "alloc") {
-      lifetimes.set(event.id!, { event, first: index, last: events.length, until: null });
+      lifetimes.set(event.id!, { event, first: index, last: events.length });
     } else if (event.action === "free") lifetimes.get(event.id!)!.last = index;
   });
   return [...lifetimes.values()];
@@ -152,18 +154,10 @@ function findPeak(events: readonly MemoryEvent[], columnOf: (index: number) => n
     if (event.action === "alloc") living.set(event.id!, event);
     if (event.action === "free") living.delete(event.id!);
   }
-  const origins = new Map<string, { origin: string; count: number; nbytes: number }>();
-  for (const event of living.values()) {
-    const origin = originOf(event);
-    const sum = origins.get(origin) ?? { origin, count: 0, nbytes: 0 };
-    sum.count++;
-    sum.nbytes += event.nbytes;
-    origins.set(origin, sum);
-  }
   return {
     nbytes: most,
     column: at < 0 ? 0 : columnOf(at),
     time: events[at]?.time ?? 0,
-    origins: [...origins.values()].sort((a, b) => b.nbytes - a.nbytes),
+    origins: largestByOrigin(living.values(), originOf, Infinity),
   };
 }

@@ -159,7 +159,7 @@ export class CPUBackend implements Backend {
       const nbytes = size * dtypes[dtype].bytes;
       const block = this.memory.allocate(nbytes, { label: "matmul scratch" });
       try {
-        use(block);
+        return use(block);
       } finally {
         block.release();
       }

@@ -11,8 +11,8 @@ export interface GemmHost {
   compile(kernel: LoopKernel): Runner;
   /** Told when a library has computed with threads of its own. */
   othersWorked(): void;
-  /** Gives `use` a block of so many elements, for as long as it runs. */
-  withScratch(dtype: GemmType, size: number, use: (block: HostBlock) => void): void;
+  /** Gives `use` a block of so many elements, for as long as it runs; gives back what `use` does. */
+  withScratch<T>(dtype: GemmType, size: number, use: (block: HostBlock) => T): T;
 }
 
 /**

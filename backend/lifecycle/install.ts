@@ -3,6 +3,7 @@
  */
 import { isMainThread } from "node:worker_threads";
 import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
+import { runAll } from "../../ffi/run_all.ts";
 import { drainSync } from "./draining.ts";
 import { countUnhandled, InterruptedError, interruptible } from "./interruption.ts";
 import { restoreHandlers } from "./native_handlers.ts";
@@ -46,7 +47,7 @@ function finishQueues(): void {
   tellWatchdogEnding();
   stopListening();
   setWaitPolicy(null);
-  for (const queue of liveQueues()) queue.finishSync();
+  runAll(liveQueues().map((queue) => () => queue.finishSync()));
 }
 
 function onError(event: ErrorEvent): void {

@@ -2,6 +2,8 @@
  * The two functions of the C library that the ways to end need. Both are optional: without the
  * permission, or on another libc, the callers take the next best way.
  */
+import { openLibc } from "../../ffi/libc.ts";
+
 const functions = {
   _exit: { parameters: ["i32"], result: "void" },
   sigaction: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
@@ -9,33 +11,11 @@ const functions = {
 
 type Libc = Deno.DynamicLibrary<typeof functions>["symbols"];
 
-const names: Partial<Record<typeof Deno.build.os, string>> = {
-  linux: "libc.so.6",
-  darwin: "libSystem.B.dylib",
-};
-
 let opened: Libc | null | undefined;
 
 /** The functions, or null where there are none to be had. The library stays open. */
 export function libc(): Libc | null {
-  return opened === undefined ? opened = open() : opened;
-}
-
-/** The library's name, or null where it is not known or may not be opened. */
-export function libcName(): string | null {
-  const allowed = Deno.permissions.querySync({ name: "ffi" }).state === "granted";
-  return allowed ? names[Deno.build.os] ?? null : null;
-}
-
-function open(): Libc | null {
-  const name = libcName();
-  if (name === null) return null;
-  try {
-    return Deno.dlopen(name, functions).symbols;
-  } catch (error) {
-    if (error instanceof Error && error.message.startsWith("Could not open library")) return null;
-    throw error;
-  }
+  return opened === undefined ? opened = openLibc(functions)?.symbols ?? null : opened;
 }
 
 /**

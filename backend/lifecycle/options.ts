@@ -1,7 +1,8 @@
 /**
  * How signals are handled: what the program says, else what the environment says.
  */
-import { readVariable } from "../../ffi/environment.ts";
+import { readEnvironment } from "../../ffi/environment.ts";
+import { readSwitch } from "../switches.ts";
 
 /** How netcl ends a program; see {@linkcode configureSignals}. */
 export interface SignalOptions {
@@ -28,16 +29,13 @@ export function setSignalOptions(options: SignalOptions): void {
 
 /** Whether netcl handles signals. */
 export function handlesSignals(): boolean {
-  if (chosen.enabled !== undefined) return chosen.enabled;
-  const value = readVariable("NETCL_SIGNALS") ?? "1";
-  if (value === "0" || value === "1") return value === "1";
-  throw new RangeError(`NETCL_SIGNALS is "${value}": write 0 or 1`);
+  return chosen.enabled ?? readSwitch("NETCL_SIGNALS") ?? true;
 }
 
 /** How long the queues may take to finish before the program ends without them. */
 export function graceMs(): number {
   if (chosen.graceMs !== undefined) return chosen.graceMs;
-  const value = readVariable("NETCL_SIGINT_GRACE_MS") ?? "3000";
+  const value = readEnvironment("NETCL_SIGINT_GRACE_MS") ?? "3000";
   if (/^\d+$/.test(value)) return Number(value);
   throw new RangeError(
     `NETCL_SIGINT_GRACE_MS is "${value}": write a whole number of milliseconds, such as 3000`,

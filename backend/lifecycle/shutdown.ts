@@ -1,6 +1,7 @@
 /**
  * The end of netcl inside a program that goes on.
  */
+import { runAll } from "../../ffi/run_all.ts";
 import { takeBackends } from "../backends.ts";
 import { manager } from "../devices.ts";
 import { uninstallLifecycle } from "./install.ts";
@@ -23,18 +24,14 @@ import { uninstallLifecycle } from "./install.ts";
 export async function shutdown(): Promise<void> {
   const open = manager.opened();
   const finished = await Promise.allSettled(open.map((handle) => handle.finish()));
-  const errors = finished.flatMap((end) => end.status === "rejected" ? [end.reason] : []);
-  const steps = [
+  runAll([
+    () => finished.forEach(throwIfRejected),
     ...takeBackends().map((engine) => () => engine.dispose()),
     ...open.map((handle) => () => handle.close()),
     uninstallLifecycle,
-  ];
-  for (const step of steps) {
-    try {
-      step();
-    } catch (error) {
-      errors.push(error);
-    }
-  }
-  if (errors.length > 0) throw errors[0];
+  ]);
+}
+
+function throwIfRejected(end: PromiseSettledResult<void>): void {
+  if (end.status === "rejected") throw end.reason;
 }

@@ -35,7 +35,7 @@ export function listenForSignals(): void {
 /** Stops listening: signals do what they do by default, or what other listeners do. */
 export function stopListening(): void {
   active = false;
-  all.forEach(muteSignals);
+  all.forEach(mute);
 }
 
 function listen(signal: EndingSignal): void {
@@ -55,7 +55,7 @@ export function expectStaleInterrupt(): void {
 }
 
 /** Takes our listener away, so that the next such signal has its default action at once. */
-export function muteSignals(signal: EndingSignal): void {
+function mute(signal: EndingSignal): void {
   if (!listening.delete(signal)) return;
   Deno.removeSignalListener(signal, listeners[signal]);
   disarm(signal);
@@ -64,11 +64,11 @@ export function muteSignals(signal: EndingSignal): void {
 async function interrupt(): Promise<void> {
   if (isStale) {
     isStale = false;
-    if (!isCalm()) muteSignals("SIGINT");
+    if (!isCalm()) mute("SIGINT");
     return;
   }
   tellWatchdogSeen();
-  muteSignals("SIGINT");
+  mute("SIGINT");
   if (!beginInterruption()) return;
   const { finished, errors } = await drain(performance.now() + graceMs());
   if (!finished) exitNow(130);
@@ -78,14 +78,14 @@ async function interrupt(): Promise<void> {
 }
 
 async function terminate(): Promise<void> {
-  muteSignals("SIGTERM");
+  mute("SIGTERM");
   await drain(performance.now() + graceMs());
   Deno.kill(Deno.pid, "SIGTERM"); // the default ending, unless the user listens as well
 }
 
 /** Ends the program the way that `signal` does by default, whoever else listens. */
 export function dieBy(signal: EndingSignal): never {
-  muteSignals(signal);
+  mute(signal);
   Deno.kill(Deno.pid, signal);
   napSync(250); // Deno's signal thread ends the process within milliseconds
   Deno.exit(statuses[signal]);

@@ -4,7 +4,7 @@
  * it is there for those that ask.
  */
 import { Worker } from "node:worker_threads";
-import { libcName } from "./libc.ts";
+import { libcName } from "../../ffi/libc.ts";
 import { graceMs, handlesSignals } from "./options.ts";
 
 /** What the two threads share. */
@@ -67,10 +67,15 @@ export async function startWatchdog(): Promise<Disposable> {
   }
   const state = new Int32Array(new SharedArrayBuffer(12));
   const workerData = { libc, graceMs: graceMs(), shared: state.buffer };
-  const worker = new Worker(source, { eval: true, workerData });
-  await new Promise((resolve, reject) => worker.once("message", resolve).once("error", reject));
-  worker.unref();
   shared = state;
+  const worker = new Worker(source, { eval: true, workerData });
+  try {
+    await new Promise((resolve, reject) => worker.once("message", resolve).once("error", reject));
+  } catch (error) {
+    shared = null;
+    throw error;
+  }
+  worker.unref();
   return {
     [Symbol.dispose]: () => {
       shared = null;

@@ -1,17 +1,16 @@
 /**
  * Compiled programs on disk, so that a second start does not compile: one file a program, named by
- * device, driver, source and options. Files are written under another name and renamed, so a reader
- * never sees half of one; each carries a checksum, and a damaged one is as good as none.
+ * device, driver, source and options. Each carries a checksum, and a damaged one is as good as none.
  */
-import { readEnvironment } from "../../ffi/environment.ts";
 import type { Device } from "../../ffi/mod.ts";
 import { hashText } from "../graph/hash.ts";
+import { cacheFolder, identityOf, isAllowed, replaceFile } from "./cache_folder.ts";
 
 const MAGIC = "netcl1\n";
 /** Beyond this the oldest entries go. */
 const MAX_BYTES = 256 * 2 ** 20;
 
-/** The compiled programs of one device. */
+/** The compiled programs of one device. A folder that fails is left alone: compiling goes on. */
 export class BinaryCache {
   readonly #folder: string;
   readonly #device: string;
@@ -19,17 +18,14 @@ export class BinaryCache {
 
   private constructor(folder: string, device: Device) {
     this.#folder = folder;
-    this.#device = `${device.platform.name}|${device.name}|${device.driverVersion}`;
+    this.#device = identityOf(device);
   }
 
   /** The cache, or null where it may not be used: no folder, no permission, or switched off. */
   static open(device: Device): BinaryCache | null {
     const folder = cacheFolder();
-    if (folder === null) return null;
-    const granted = (["read", "write"] as const).every((name) =>
-      Deno.permissions.querySync({ name, path: folder }).state === "granted"
-    );
-    return granted ? new BinaryCache(folder, device) : null;
+    if (folder === null || !isAllowed(folder, "read", "write")) return null;
+    return new BinaryCache(folder, device);
   }
 
   #path(source: string, options: string): string {
@@ -39,25 +35,20 @@ export class BinaryCache {
   /** The binary of a source, or null. */
   read(source: string, options: string): Uint8Array | null {
     if (!this.#usable) return null;
-    let bytes: Uint8Array;
+    let bytes: Uint8Array | undefined;
     try {
-      bytes = Deno.readFileSync(this.#path(source, options));
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) this.#usable = false;
-      return null;
+      bytes = ifThere(() => Deno.readFileSync(this.#path(source, options)));
+    } catch {
+      this.#usable = false;
     }
-    return unwrap(bytes, this.#signature(source, options));
+    return bytes ? unwrap(bytes, this.#signature(source, options)) : null;
   }
 
-  /** Keeps a binary; a folder that cannot be written is left alone from then on. */
+  /** Keeps a binary, and lets the oldest go where there are too many. */
   write(source: string, options: string, binary: Uint8Array): void {
     if (!this.#usable) return;
-    const path = this.#path(source, options);
-    const temporary = `${path}.${Deno.pid}.${Math.random().toString(36).slice(2)}`;
     try {
-      Deno.mkdirSync(this.#folder, { recursive: true });
-      Deno.writeFileSync(temporary, wrap(binary, this.#signature(source, options)));
-      Deno.renameSync(temporary, path);
+      replaceFile(this.#path(source, options), wrap(binary, this.#signature(source, options)));
       this.#trim();
     } catch {
       this.#usable = false;
@@ -67,9 +58,9 @@ export class BinaryCache {
   /** Forgets an entry that turned out to be of no use. */
   remove(source: string, options: string): void {
     try {
-      Deno.removeSync(this.#path(source, options));
-    } catch (error) {
-      if (!(error instanceof Deno.errors.NotFound)) this.#usable = false;
+      ifThere(() => Deno.removeSync(this.#path(source, options)));
+    } catch {
+      this.#usable = false;
     }
   }
 
@@ -79,42 +70,28 @@ export class BinaryCache {
   }
 
   #trim(): void {
-    const files = [...Deno.readDirSync(this.#folder)]
-      .filter((entry) => entry.isFile)
-      .map((entry) => ({
-        path: `${this.#folder}/${entry.name}`,
-        ...stat(`${this.#folder}/${entry.name}`),
-      }));
+    const files = [...Deno.readDirSync(this.#folder)].flatMap(({ name }) => {
+      const path = `${this.#folder}/${name}`;
+      const info = name.endsWith(".json") ? undefined : ifThere(() => Deno.statSync(path));
+      return info?.isFile ? [{ path, size: info.size, time: info.mtime?.getTime() ?? 0 }] : [];
+    });
     let total = files.reduce((sum, file) => sum + file.size, 0);
-    for (const file of files.sort((a, b) => a.time - b.time)) {
+    for (const { path, size } of files.sort((a, b) => a.time - b.time)) {
       if (total <= MAX_BYTES) return;
-      Deno.removeSync(file.path);
-      total -= file.size;
+      ifThere(() => Deno.removeSync(path));
+      total -= size;
     }
   }
 }
 
-function stat(path: string): { size: number; time: number } {
-  const { size, mtime } = Deno.statSync(path);
-  return { size, time: mtime?.getTime() ?? 0 };
-}
-
-function cacheFolder(): string | null {
-  const chosen = readEnvironment("NETCL_CACHE_DIR");
-  if (chosen !== undefined) return chosen === "off" ? null : chosen;
-  const base = userCacheFolder();
-  return base === undefined ? null : `${base}/netcl`;
-}
-
-function userCacheFolder(): string | undefined {
-  const env = (name: string): string | undefined =>
-    Deno.permissions.querySync({ name: "env", variable: name }).state === "granted"
-      ? Deno.env.get(name)
-      : undefined;
-  if (Deno.build.os === "windows") return env("LOCALAPPDATA");
-  const home = env("HOME");
-  if (Deno.build.os === "darwin") return home && `${home}/Library/Caches`;
-  return env("XDG_CACHE_HOME") ?? (home && `${home}/.cache`);
+/** Other processes rename and remove files of the same folder. */
+function ifThere<T>(access: () => T): T | undefined {
+  try {
+    return access();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
 }
 
 function wrap(binary: Uint8Array, signature: string): Uint8Array {

@@ -17,6 +17,7 @@ import { emitContraction, emitGeneralContraction } from "./contraction.ts";
 import { emitVectorKernel } from "./vector_loops.ts";
 import { combineText, openclDialect, prefersText } from "./dialect.ts";
 import { decompose, openRows } from "./indices.ts";
+import type { Tuned } from "./tile_choices.ts";
 
 /** A kernel's text and how it is launched. */
 export interface Generated {
@@ -38,6 +39,9 @@ export interface Target {
   readonly isGpu: boolean;
   /** Bytes of local memory that a work-group may use. */
   readonly localMemory: number;
+  readonly computeUnits: number;
+  /** The tiles that were tuned on this device, by shape. */
+  readonly tuned: ReadonlyMap<string, Tuned>;
 }
 
 /** Elements of a row that is written out, and of the expressions of all its elements. */

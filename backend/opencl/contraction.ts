@@ -13,60 +13,18 @@
  *
  * What fits none of them is computed by one work-item per element.
  */
-import { coefficient, type Form } from "../graph/affine.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
-import { type Contraction, extent, type Load, type LoopKernel } from "../graph/kernel.ts";
+import { extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Range, Target } from "./codegen.ts";
 import { dots } from "./contraction_dots.ts";
-import { laneItems, lanes, type LaneTiling, laneTiling } from "./contraction_lanes.ts";
-import { rows, windowRows, type WindowTiling, windowTiling } from "./contraction_rows.ts";
-import { emitEpilogue, LANES, last } from "./contraction_text.ts";
-import { tileFor, tiles } from "./contraction_tiles.ts";
+import { laneItems, lanes } from "./contraction_lanes.ts";
+import { isTiled, layoutOf } from "./contraction_layout.ts";
+import { rows, windowRows } from "./contraction_rows.ts";
+import { emitEpilogue } from "./contraction_text.ts";
+import { tiles } from "./contraction_tiles.ts";
 import { loadText } from "./dialect.ts";
-
-/** The fewest elements along which vectors are worth their trouble. */
-const MIN_ROW = 4, MIN_DOT = 4;
-
-/** Which kernel computes a contraction. */
-type Choice =
-  | { readonly kind: "tiles" | "dots" }
-  | {
-    readonly kind: "rows";
-    readonly row: number;
-    readonly column: number;
-    readonly scalar: Load;
-    readonly vector: Load;
-  }
-  | { readonly kind: "window"; readonly tiling: WindowTiling }
-  | { readonly kind: "lanes"; readonly tiling: LaneTiling };
-
-/** The choice for a device; null where the general kernel must do. */
-function choose(kernel: LoopKernel, target: Target): Choice | null {
-  const c = kernel.contraction!;
-  if (!isTiled(c)) return null;
-  const isGuarded = c.a.guards.length + c.b.guards.length > 0;
-  if (target.isGpu) return isGuarded ? null : { kind: "tiles" };
-  const lanes = laneTiling(kernel, target);
-  if (lanes) return { kind: "lanes", tiling: lanes };
-  const k = last(c.k), m = last(c.m), n = last(c.n);
-  const { sizes } = kernel;
-  const spans = (form: Form, symbol: number, least: number): boolean =>
-    coefficient(form, symbol) === 1 && sizes[symbol]! >= least;
-  const isDot = spans(c.a.form, k, MIN_DOT) && spans(c.b.form, k, MIN_DOT);
-  const least = isDot ? LANES : MIN_ROW;
-  const alongN = spans(c.b.form, n, least), alongM = spans(c.a.form, m, least);
-  // Where both will do, the axis along which results lie, so that they are written as vectors.
-  const isTransposed = kernel.outputs.every((o) => coefficient(o.form, m) === 1);
-  const rowsAlong = (row: number, column: number, scalar: Load, vector: Load): Choice | null => {
-    if (!isGuarded) return { kind: "rows", row, column, scalar, vector };
-    const tiling = windowTiling(kernel, target, row, column, scalar, vector);
-    return tiling && { kind: "window", tiling };
-  };
-  if (alongN && !(alongM && isTransposed)) return rowsAlong(m, n, c.a, c.b);
-  if (alongM) return rowsAlong(n, m, c.b, c.a);
-  return isDot && !isGuarded ? { kind: "dots" } : null;
-}
+import { defaultParts, partsOf, tileOf } from "./tile_choices.ts";
 
 /** Emits the contraction with its epilogue; null where the general kernel must do. */
 export function emitContraction(
@@ -75,48 +33,37 @@ export function emitContraction(
   target: Target,
 ): Range | null {
   const { kernel } = emitter;
-  const choice = choose(kernel, target);
-  switch (choice?.kind) {
+  const layout = layoutOf(kernel, target);
+  switch (layout?.kind) {
     case "tiles":
-      return tiles(emitter, kernel.contraction!);
+      return tiles(emitter, kernel.contraction!, tileOf(layout.shape, target));
     case "dots":
-      return dots(emitter, dialect, kernel.contraction!, last(kernel.contraction!.k));
-    case "rows": {
-      const { row, column, scalar, vector } = choice;
-      return rows(emitter, dialect, target, row, column, scalar, vector);
-    }
+      return dots(emitter, dialect, tileOf(layout.shape, target), kernel.contraction!);
+    case "rows":
+      return rows(emitter, dialect, tileOf(layout.shape, target), layout.loops);
     case "window":
-      return windowRows(emitter, dialect, choice.tiling);
+      return windowRows(emitter, dialect, layout.tiling);
     case "lanes":
-      return lanes(emitter, dialect, choice.tiling);
+      return lanes(emitter, dialect, layout.tiling);
     default:
       return null;
   }
 }
 
-/** True for contractions that may have kernels of their own; the general one takes any types and views. */
-export function isTiled(c: Contraction): boolean {
-  const plain = c.dtype === "float32" && c.a.dtype === "float32" && c.b.dtype === "float32";
-  return plain && c.m.length > 0 && c.n.length > 0 && c.k.length > 0;
-}
-
 /** True where a contraction of guarded operands has a kernel of its own, which reads them as they are. */
 export function takesPadding(kernel: LoopKernel, target: Target): boolean {
-  return choose(kernel, target) !== null;
+  return layoutOf(kernel, target) !== null;
 }
 
-/** How many tiles a contraction is computed in, one after the other or side by side. */
-export function tileCount(kernel: LoopKernel, target: Target): number {
-  const c = kernel.contraction!;
-  const [m, n, others] = [c.m, c.n, c.batch].map((s) => extent(kernel, s)) as [
-    number,
-    number,
-    number,
-  ];
-  const choice = choose(kernel, target);
-  if (choice?.kind === "lanes") return laneItems(kernel, choice.tiling);
-  const { bm, bn } = target.isGpu ? tileFor(m, n, others) : { bm: 8, bn: LANES };
-  return Math.ceil(m / bm) * Math.ceil(n / bn) * others;
+/** In how many parts the sum of a contraction is computed, so that the whole device has work. */
+export function sumParts(kernel: LoopKernel, target: Target): number {
+  if (!isTiled(kernel.contraction!)) return 1;
+  const layout = layoutOf(kernel, target);
+  if (layout && layout.kind !== "lanes") return partsOf(layout.shape, target);
+  const items = layout
+    ? laneItems(kernel, layout.tiling)
+    : Math.ceil(extent(kernel, kernel.outer) / 128);
+  return defaultParts(items, extent(kernel, kernel.inner), target);
 }
 
 /** One work-item per element of the result: any types, any views. */

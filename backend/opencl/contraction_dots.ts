@@ -3,28 +3,19 @@ import type { Form } from "../graph/affine.ts";
 import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
 import { type Contraction, extent } from "../graph/kernel.ts";
 import type { Range } from "./codegen.ts";
-import {
-  declareStart,
-  decomposeInto,
-  largest,
-  only,
-  storeTile,
-  without,
-} from "./contraction_text.ts";
+import { declareStart, decomposeInto, last, only, storeTile, without } from "./contraction_text.ts";
+import { type DotTile, vectorWidth } from "./tile_choices.ts";
 
-/** The rows or columns of a tile of dot products: those that waste least. */
-function dotTile(size: number, across: number, sizes: readonly number[]): number {
-  const cost = (t: number): number => Math.ceil(size / t) * (t * across + t + across);
-  return sizes.filter((t) => t <= size).reduce((a, b) => cost(b) < cost(a) ? b : a);
-}
-
-export function dots(emitter: Emitter, dialect: Dialect, c: Contraction, k: number): Range {
+export function dots(
+  emitter: Emitter,
+  dialect: Dialect,
+  { rows: tm, columns: tn }: DotTile,
+  c: Contraction,
+): Range {
   const { kernel } = emitter;
   const { sizes } = kernel;
   const rowCount = extent(kernel, c.m), columnCount = extent(kernel, c.n);
-  const tm = largest(rowCount, [4, 2, 1]);
-  const tn = dotTile(columnCount, tm, [6, 5, 4, 3, 2, 1]);
-  const width = largest(sizes[k]!, [16, 8, 4]);
+  const k = last(c.k), width = vectorWidth(sizes[k]!);
   const V = `float${width}`;
   decomposeInto(emitter, c.batch, "(int)get_global_id(2)", "i");
   const [endM, endN] = [rowCount, columnCount].map((n) => emitter.index(n)) as [string, string];

@@ -3,23 +3,22 @@ import { coefficient } from "../graph/affine.ts";
 import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
 import { extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Range, Target } from "./codegen.ts";
+import type { RowLoops } from "./contraction_layout.ts";
 import {
   declareStart,
   decomposeInto,
   LANES,
-  largest,
   step,
   storeTile,
   without,
 } from "./contraction_text.ts";
 import { packedIndex, packWindow, type Window, windowOf } from "./contraction_window.ts";
+import { packedCapacity, type RowTile, vectorWidth, type WindowTile } from "./tile_choices.ts";
 import { canVectorize, VectorBody } from "./vector.ts";
 
 /** Loops of so few iterations are written with their bounds, so that the compiler unrolls them. */
 const SHORT_LOOP = 8;
-/** Columns that are further apart than this are packed: each row of a tile is on a page of its own. */
-const PACKED_STEP = 512;
-/** Packing pays from so many rows on. */
+/** A work-item packs its columns for at least so many rows. */
 const PACKED_ROWS = 64;
 
 /** A packed window stays in the second level of caches. */
@@ -37,11 +36,9 @@ interface Columns {
   readonly starts: readonly number[];
 }
 
-/** A tile of at most 32 columns that divides them, where there is one. */
-function columnsFor(size: number): Columns {
-  const candidates = [32, 31, 30, 29, 28, 27, 26, 25, 24];
-  const count = size <= 32 ? size : candidates.find((n) => size % n === 0) ?? 32;
-  const width = largest(count, [16, 8, 4]);
+/** Tiles of `count` columns. */
+function columnsOf(count: number): Columns {
+  const width = vectorWidth(count);
   const starts = Array.from(
     { length: Math.ceil(count / width) },
     (_, v) => Math.min(v * width, count - width),
@@ -50,7 +47,7 @@ function columnsFor(size: number): Columns {
 }
 
 /** What a work-item's tile is: rows of scalars times columns of vectors. */
-export interface RowTile {
+interface PlacedTile {
   readonly row: number;
   readonly column: number;
   readonly scalar: Load;
@@ -58,29 +55,25 @@ export interface RowTile {
   readonly columns: Columns;
 }
 
-function tileOf(kernel: LoopKernel, row: number, column: number, scalar: Load): RowTile {
-  const columns = columnsFor(kernel.sizes[column]!);
-  const heights = columns.starts.length > 1 ? [8, 4, 2, 1] : [16, 8, 4, 2, 1];
-  return { row, column, scalar, height: largest(kernel.sizes[row]!, heights), columns };
+function place({ rows, columns }: WindowTile, { row, column, scalar }: RowLoops): PlacedTile {
+  return { row, column, scalar, height: rows, columns: columnsOf(columns) };
 }
 
 export function rows(
   emitter: Emitter,
   dialect: Dialect,
-  target: Target,
-  row: number,
-  column: number,
-  scalar: Load,
-  vector: Load,
+  chosen: RowTile,
+  loops: RowLoops,
 ): Range {
   const { kernel } = emitter;
   const { sizes } = kernel;
-  const tile = tileOf(kernel, row, column, scalar);
+  const { row, column, scalar, vector } = loops;
+  const tile = place(chosen, loops);
   const { columns, height: tm } = tile;
   const tn = columns.count;
   const others = kernel.outer.filter((s) => s !== row && s !== column);
   const strips = Math.ceil(sizes[column]! / tn) * extent(kernel, others);
-  const packing = packingFor(emitter, target, row, vector, tn, strips);
+  const packing = chosen.packed ? packingFor(kernel, row, tm, strips) : null;
   if (packing) emitter.line(`local float packed[${packing.capacity * tn}];`);
   decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
   declareStart(emitter, "column", `(int)get_global_id(0) * ${tn}`, tn, emitter.size(column));
@@ -116,7 +109,7 @@ export function rows(
 
 /** How the rows of a kernel read a window: the loop over its lines, and how many a work-item takes. */
 export interface WindowTiling {
-  readonly tile: RowTile;
+  readonly tile: PlacedTile;
   readonly window: Window;
   readonly line: number | null;
   readonly lines: number;
@@ -126,14 +119,13 @@ export interface WindowTiling {
 export function windowTiling(
   kernel: LoopKernel,
   target: Target,
-  row: number,
-  column: number,
-  scalar: Load,
-  vector: Load,
+  chosen: WindowTile,
+  loops: RowLoops,
 ): WindowTiling | null {
+  const { row, column, scalar, vector } = loops;
   if (scalar.guards.length > 0) return null;
   const { sizes, outer, inner } = kernel;
-  const tile = tileOf(kernel, row, column, scalar);
+  const tile = place(chosen, loops);
   const isLine = (s: number): boolean =>
     s !== row && s !== column &&
     vector.guards.some(({ form }) =>
@@ -210,7 +202,7 @@ export function windowRows(
 function emitTile(
   emitter: Emitter,
   dialect: Dialect,
-  { row, column, scalar, height: tm, columns }: RowTile,
+  { row, column, scalar, height: tm, columns }: PlacedTile,
   move: string,
   source: () => string,
 ): void {
@@ -248,24 +240,17 @@ interface Packing {
   readonly rows: number;
 }
 
-/** Packs the columns of a tile where they lie far apart and many rows use them. */
+/** As few work-items as keep every core busy, since each of them packs. */
 function packingFor(
-  emitter: Emitter,
-  target: Target,
+  { sizes, inner }: LoopKernel,
   row: number,
-  vector: Load,
-  tn: number,
+  tm: number,
   strips: number,
-): Packing | null {
-  const { sizes, inner } = emitter.kernel;
-  const k = inner[0]!;
-  if (inner.length > 1 || Math.abs(coefficient(vector.form, k)) < PACKED_STEP) return null;
-  // A power of two, so that kernels of similar sizes are one.
-  const capacity = Math.max(64, 2 ** Math.ceil(Math.log2(sizes[k]!)));
-  if (sizes[row]! < PACKED_ROWS || capacity * tn * 4 > target.localMemory / 2) return null;
-  const blocks = Math.min(Math.ceil(8 / strips), Math.floor(sizes[row]! / PACKED_ROWS));
-  const rows = Math.ceil(sizes[row]! / blocks / 8) * 8;
-  return { capacity, rows };
+): Packing {
+  const most = Math.max(1, Math.floor(sizes[row]! / PACKED_ROWS));
+  const blocks = Math.min(Math.ceil(8 / strips), most);
+  const rows = Math.ceil(sizes[row]! / blocks / tm) * tm;
+  return { capacity: packedCapacity(sizes[inner[0]!]!), rows };
 }
 
 function packColumns(

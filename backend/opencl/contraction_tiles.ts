@@ -5,33 +5,13 @@ import { type Contraction, extent, type Load } from "../graph/kernel.ts";
 import type { Range } from "./codegen.ts";
 import { decomposeInto, emitEpilogue, last } from "./contraction_text.ts";
 import { loadText } from "./dialect.ts";
-
-/** Size of a work-group's tile and of a work-item's piece of it. */
-export interface Tile {
-  readonly bm: number;
-  readonly bn: number;
-  readonly bk: number;
-  readonly tm: number;
-  readonly tn: number;
-}
-
-const LARGE: Tile = { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 };
-const MEDIUM: Tile = { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 };
-const SMALL: Tile = { bm: 32, bn: 32, bk: 32, tm: 2, tn: 2 };
-
-/** Tiles small enough that there are groups for every compute unit. */
-export function tileFor(m: number, n: number, others: number): Tile {
-  const groups = (t: Tile): number => Math.ceil(m / t.bm) * Math.ceil(n / t.bn) * others;
-  if (groups(LARGE) >= 128) return LARGE;
-  return groups(MEDIUM) >= 96 ? MEDIUM : SMALL;
-}
+import type { GroupTile } from "./tile_choices.ts";
 
 /** A tile a work-group, a piece of it a work-item. */
-export function tiles(emitter: Emitter, c: Contraction): Range {
+export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   const { kernel } = emitter;
   const [m, n, k] = [extent(kernel, c.m), extent(kernel, c.n), extent(kernel, c.k)];
   const batch = extent(kernel, c.batch);
-  const t = tileFor(m, n, batch);
   const across = t.bn / t.tn, threads = across * (t.bm / t.tm);
   const [sizeM, sizeN, sizeK] = [emitter.index(m), emitter.index(n), emitter.index(k)];
   // Without the alignment, four neighbours are read one by one.

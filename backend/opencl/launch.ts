@@ -1,8 +1,9 @@
 /** A compiled kernel with its sizes: sets the arguments and enqueues it. */
 import type { Buffer, CommandQueue } from "../../ffi/mod.ts";
+import type { DeviceMemory } from "../../memory/mod.ts";
 import type { Block, Launch } from "../backend.ts";
 import { countLaunch } from "../counters.ts";
-import { dtypes } from "../graph/dtype.ts";
+import { type DType, dtypes } from "../graph/dtype.ts";
 import { activeTrace, type Trace } from "../trace.ts";
 import type { Generated } from "./codegen.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
@@ -108,4 +109,30 @@ export class KernelLaunch implements Launch {
     };
     trace.device({ name: this.name, bytes: this.bytes, enqueuedAt, times });
   }
+}
+
+/** Two launches as one: the first writes blocks that live from it to the second, which reads them. */
+export function inTwoSteps(
+  first: Launch,
+  second: Launch,
+  between: readonly { readonly dtype: DType; readonly size: number }[],
+  memory: DeviceMemory,
+): Launch {
+  return {
+    name: second.name,
+    source: `${first.source}\n\n${second.source}`,
+    bytes: first.bytes,
+    run: (inputs, outputs) => {
+      const blocks: Block[] = [];
+      try {
+        for (const { dtype, size } of between) {
+          blocks.push(memory.allocate(size * dtypes[dtype].bytes));
+        }
+        first.run(inputs, blocks);
+        second.run([...inputs, ...blocks], outputs);
+      } finally {
+        for (const block of blocks) block.release();
+      }
+    },
+  };
 }

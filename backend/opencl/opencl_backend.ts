@@ -1,5 +1,6 @@
 /** The backend that runs on any OpenCL device. */
 import { Buffer, type CommandQueue, type Context, type Device } from "../../ffi/mod.ts";
+import { runAll } from "../../ffi/run_all.ts";
 import { createPool, DeviceMemory, registerDeviceMemory } from "../../memory/mod.ts";
 import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
 import { countTransfer } from "../counters.ts";
@@ -10,15 +11,16 @@ import type { Batchable } from "../graph/batch.ts";
 import { type BatchKernel, extent, type Launchable, type LoopKernel } from "../graph/kernel.ts";
 import { canSplit, type SplitReduction, splitReduction } from "../graph/split.ts";
 import { splitProduct } from "../graph/split_product.ts";
-import { isTiled, takesPadding, tileCount } from "./contraction.ts";
+import { sumParts, takesPadding } from "./contraction.ts";
 import { indexError } from "../index_error.ts";
 import { batchableText, generateBatch } from "./batch.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { generate, type Generated, reducesInGroups, type Target } from "./codegen.ts";
-import { KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
+import { inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
 import { Programs } from "./programs.ts";
 import { generateSpecial } from "./special.ts";
 import { TransferEngine } from "./transfers.ts";
+import { readTunedTiles } from "./tuned_tiles.ts";
 
 /** A kernel's text with what its launch counts, and the split that it may need. */
 interface Step {
@@ -37,7 +39,7 @@ export class OpenCLBackend implements Backend {
   readonly #queue: CommandQueue;
   readonly #clDevice: Device;
   readonly #programs: Programs;
-  readonly #target: Target;
+  #target: Target | null = null;
   readonly #transfers: TransferEngine;
   readonly #launchContext: LaunchContext;
   readonly #generated = new WeakMap<LoopKernel, Generated>();
@@ -50,8 +52,6 @@ export class OpenCLBackend implements Backend {
     this.#context = device.context!;
     this.#queue = device.queue!;
     this.#clDevice = device.clDevice!;
-    const isGpu = device.deviceType === "gpu" || device.deviceType === "accel";
-    this.#target = { isGpu, localMemory: this.#clDevice.localMemSize };
     this.capabilities = capabilitiesOf(this.#clDevice, device);
     this.memory = new DeviceMemory(createPool(this.#queue), {
       name: device.deviceName,
@@ -71,6 +71,11 @@ export class OpenCLBackend implements Backend {
       wakesThreads: this.#clDevice.type === "cpu",
       tinyInRow: 0,
     };
+  }
+
+  /** What kernels are written for; made with the first. */
+  get target(): Target {
+    return this.#target ??= targetOf(this.device);
   }
 
   write(block: Block, data: Uint8Array, offset = 0): void {
@@ -110,7 +115,7 @@ export class OpenCLBackend implements Backend {
       ? null
       : batchableText(this.#generate(kernel), this.#clDevice.query("MAX_PARAMETER_SIZE"));
 
-  readonly takesPadding = (kernel: LoopKernel): boolean => takesPadding(kernel, this.#target);
+  readonly takesPadding = (kernel: LoopKernel): boolean => takesPadding(kernel, this.target);
 
   prepare(kernels: readonly Launchable[]): Launch[] {
     const plans = kernels.map((kernel) => this.#plan(kernel));
@@ -120,7 +125,8 @@ export class OpenCLBackend implements Backend {
     );
     return plans.map(({ steps, between }) => {
       const launches = steps.map((step) => this.#launch(step));
-      return launches.length === 1 ? launches[0]! : this.#inTwoSteps(launches, between);
+      const [first, second] = launches;
+      return second === undefined ? first! : inTwoSteps(first!, second, between, this.memory);
     });
   }
 
@@ -141,7 +147,7 @@ export class OpenCLBackend implements Backend {
   /** The batching asks for the text that the launch will need. */
   #generate(kernel: LoopKernel): Generated {
     let generated = this.#generated.get(kernel);
-    if (!generated) this.#generated.set(kernel, generated = generate(kernel, this.#target));
+    if (!generated) this.#generated.set(kernel, generated = generate(kernel, this.target));
     return generated;
   }
 
@@ -172,16 +178,8 @@ export class OpenCLBackend implements Backend {
   #split(kernel: LoopKernel): SplitReduction | null {
     const parts = this.#partsOf(kernel);
     if (parts > 1) return splitReduction(kernel, parts);
-    return kernel.contraction && isTiled(kernel.contraction) ? this.#splitProduct(kernel) : null;
-  }
-
-  /** A product with fewer tiles than the device has room for is computed in parts of its sum. */
-  #splitProduct(kernel: LoopKernel): SplitReduction | null {
-    const tiles = tileCount(kernel, this.#target), length = extent(kernel, kernel.inner);
-    const room = this.#clDevice.maxComputeUnits * (this.#target.isGpu ? 2 : 4);
-    const shortest = this.#target.isGpu ? 128 : 4096;
-    const parts = Math.min(Math.floor(room / tiles), Math.floor(length / shortest));
-    return parts > 1 ? splitProduct(kernel, parts) : null;
+    const ofSum = kernel.contraction ? sumParts(kernel, this.target) : 1;
+    return ofSum > 1 ? splitProduct(kernel, ofSum) : null;
   }
 
   /** How many parts a row is reduced in, so that the device has enough rows. */
@@ -189,9 +187,9 @@ export class OpenCLBackend implements Backend {
     if (kernel.inner.length === 0 || !canSplit(kernel)) return 1;
     const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
     const units = this.#clDevice.maxComputeUnits;
-    const inGroups = this.#target.isGpu && reducesInGroups(kernel);
-    const wanted = !this.#target.isGpu ? units * 4 : inGroups ? units * 2 : units * 256;
-    const shortest = !this.#target.isGpu || inGroups ? 4096 : 64;
+    const inGroups = this.target.isGpu && reducesInGroups(kernel);
+    const wanted = !this.target.isGpu ? units * 4 : inGroups ? units * 2 : units * 256;
+    const shortest = !this.target.isGpu || inGroups ? 4096 : 64;
     if (rows >= wanted || rows * length < 65536) return 1;
     return Math.min(Math.ceil(wanted / rows), Math.floor(length / shortest));
   }
@@ -199,23 +197,6 @@ export class OpenCLBackend implements Backend {
   #launch(step: Step): Launch {
     const args = this.#programs.kernel(step.generated.source);
     return new KernelLaunch(this.#launchContext, args, step.generated, step.work);
-  }
-
-  #inTwoSteps(
-    [first, second]: Launch[],
-    between: readonly { dtype: DType; size: number }[],
-  ): Launch {
-    return {
-      name: second!.name,
-      source: `${first!.source}\n\n${second!.source}`,
-      bytes: first!.bytes,
-      run: (inputs, outputs) => {
-        const blocks = between.map((b) => this.memory.allocate(b.size * dtypes[b.dtype].bytes));
-        first!.run(inputs, blocks);
-        second!.run([...inputs, ...blocks], outputs);
-        for (const block of blocks) block.release();
-      },
-    };
   }
 
   #errorBuffer(): Buffer {
@@ -242,12 +223,23 @@ export class OpenCLBackend implements Backend {
   }
 
   dispose(): void {
-    this.#programs.dispose();
-    this.#errors?.release();
+    runAll([
+      () => this.#programs.dispose(),
+      () => this.#errors?.release(),
+      () => this.#transfers.dispose(),
+      () => this.memory.destroy(),
+    ]);
     this.#errors = null;
-    this.#transfers.dispose();
-    this.memory.destroy();
   }
+}
+
+function targetOf({ clDevice, deviceType }: DeviceHandle): Target {
+  return {
+    isGpu: deviceType === "gpu" || deviceType === "accel",
+    localMemory: clDevice!.localMemSize,
+    computeUnits: clDevice!.maxComputeUnits,
+    tuned: readTunedTiles(clDevice!),
+  };
 }
 
 function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {

@@ -1,5 +1,6 @@
 /** Compiled kernels of one device, by their text; what is missing is built in one program. */
-import { type Context, type Device, Program } from "../../ffi/mod.ts";
+import { type Context, type Device, OpenCLError, Program } from "../../ffi/mod.ts";
+import { runAll } from "../../ffi/run_all.ts";
 import { countBuild, countCacheHit } from "../counters.ts";
 import { hashText } from "../graph/hash.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
@@ -76,26 +77,38 @@ export class Programs {
    */
   readonly #save = (): void => {
     removeEventListener("unload", this.#save);
-    if (isCalm()) {
-      for (const [text, program] of this.#unsaved) {
+    const unsaved = [...this.#unsaved];
+    this.#unsaved.clear();
+    if (!isCalm()) return;
+    try {
+      for (const [text, program] of unsaved) {
         this.#cache!.write(text, OPTIONS, program.binary(this.#device));
       }
+    } catch (error) {
+      // The next start compiles, no more: not what a program should end with.
+      if (!(error instanceof OpenCLError)) throw error;
     }
-    this.#unsaved.clear();
   };
 
   /** A damaged or foreign binary is not an error: the source is at hand. */
   #fromBinary(binary: Uint8Array): Program | null {
+    let program: Program | undefined;
     try {
-      return Program.fromBinary(this.#context, this.#device, binary).build(OPTIONS);
-    } catch {
-      return null;
+      program = Program.fromBinary(this.#context, this.#device, binary);
+      return program.build(OPTIONS);
+    } catch (error) {
+      program?.release();
+      if (error instanceof OpenCLError) return null;
+      throw error;
     }
   }
 
   dispose(): void {
-    for (const { kernel } of this.#kernels.values()) kernel.release();
-    for (const program of this.#programs) program.release();
+    runAll([
+      this.#save,
+      ...[...this.#kernels.values()].map(({ kernel }) => () => kernel.release()),
+      ...this.#programs.map((program) => () => program.release()),
+    ]);
     this.#kernels.clear();
     this.#programs.length = 0;
   }

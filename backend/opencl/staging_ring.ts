@@ -3,6 +3,7 @@
  * device copies from here when its turn comes.
  */
 import { Buffer, type CommandQueue, type Event, MemFlags, OpenCLError } from "../../ffi/mod.ts";
+import { runAll } from "../../ffi/run_all.ts";
 
 interface Piece {
   readonly start: number;
@@ -55,8 +56,13 @@ export class StagingRing {
 
   /** Waits until nothing is copied from here, and gives the memory back. */
   release(): void {
-    while (this.#pieces.length > 0) this.#retireOldest((event) => event.waitSync());
-    this.#memory?.release();
+    runAll([
+      ...this.#pieces.splice(0).flatMap(({ event }) => [
+        () => event.waitSync(),
+        () => event.release(),
+      ]),
+      () => this.#memory?.release(),
+    ]);
     this.#memory = null;
   }
 
@@ -105,12 +111,14 @@ function plain(nbytes: number): Memory {
 
 function pinned(queue: CommandQueue, nbytes: number): Memory {
   const buffer = new Buffer(queue.context, nbytes, { flags: MemFlags.ALLOC_HOST_PTR });
-  const region = queue.map(buffer, { discard: true });
-  return {
-    bytes: region.bytes,
-    release: () => {
-      region.unmap().release();
-      buffer.release();
-    },
-  };
+  try {
+    const region = queue.map(buffer, { discard: true });
+    return {
+      bytes: region.bytes,
+      release: () => runAll([() => region.release(), () => buffer.release()]),
+    };
+  } catch (error) {
+    buffer.release();
+    throw error;
+  }
 }

@@ -7,6 +7,7 @@
  * idle queue is written to directly, a busy one through plain memory, so that the host goes on.
  */
 import { type Buffer, CommandQueue, type Event } from "../../ffi/mod.ts";
+import { runAll } from "../../ffi/run_all.ts";
 import { throwIfInterrupted } from "../lifecycle/interruption.ts";
 import { obeySignals } from "../lifecycle/waits.ts";
 import { readSwitch } from "../switches.ts";
@@ -191,11 +192,13 @@ export class TransferEngine {
 
   /** Waits for the copies under way and gives memory and queue back. */
   dispose(): void {
-    this.#ring.release();
-    for (const mark of this.#marks) mark.release();
+    runAll([
+      () => this.#ring.release(),
+      ...this.#marks.map((mark) => () => mark.release()),
+      () => this.#transferQueue?.finishSync(),
+      () => this.#transferQueue?.release(),
+    ]);
     this.#marks = [];
-    this.#transferQueue?.finishSync();
-    this.#transferQueue?.release();
     this.#transferQueue = null;
   }
 

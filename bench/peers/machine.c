@@ -2,14 +2,21 @@
 // additions of a matmul at the rate of its FMA units, the bytes of a chain at the rate of a copy.
 #include "serve.h"
 
+// Chains of dependent FMAs, enough to fill the latency of every unit and few enough that they and two
+// operands stay in registers: 32 of them, or 16.
 #if defined(__AVX512F__)
 #define WIDTH 16
+#define CHAINS 24
 #elif defined(__AVX__)
 #define WIDTH 8
+#define CHAINS 12
+#elif defined(__aarch64__)
+#define WIDTH 4
+#define CHAINS 24
 #else
 #define WIDTH 4
+#define CHAINS 12
 #endif
-#define CHAINS 12 // independent ones, to fill the latency of two units
 
 typedef float vector __attribute__((vector_size(4 * WIDTH)));
 
@@ -22,14 +29,15 @@ static void multiply(void) {
 #pragma omp parallel
   {
     vector a = {1.f}, b = {.5f}, r[CHAINS];
+#pragma GCC unroll 24
     for (int i = 0; i < CHAINS; i++) r[i] = a + (float)i;
     const long passes = count / omp_get_num_threads();
-    // Not to be folded: each pass must wait for the last.
     for (long k = 0; k < passes; k++) {
-      __asm__ volatile("" : "+m"(sink));
+#pragma GCC unroll 24
       for (int i = 0; i < CHAINS; i++) r[i] = r[i] * b + a;
     }
     float sum = 0;
+#pragma GCC unroll 24
     for (int i = 0; i < CHAINS; i++) sum += r[i][0];
 #pragma omp critical
     sink = sum;

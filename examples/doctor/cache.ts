@@ -30,7 +30,9 @@ function tryFolder(folder: string): Finding {
     Deno.mkdirSync(folder, { recursive: true });
     Deno.writeTextFileSync(file, "");
     Deno.removeSync(file);
-    const entries = [...Deno.readDirSync(folder)].length;
+    const entries = [...Deno.readDirSync(folder)].filter(({ name }) =>
+      name.endsWith(".bin")
+    ).length;
     return { subject, found: `${folder}, ${entries} programs` };
   } catch (error) {
     if (!(error instanceof Error)) throw error;

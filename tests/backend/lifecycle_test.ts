@@ -178,6 +178,13 @@ Deno.test("a watchdog without netcl's signals is refused", async () => {
   }
 });
 
+Deno.test("of two watchdogs that are started at once, one runs", async () => {
+  const [first, second] = await Promise.allSettled([startWatchdog(), startWatchdog()]);
+  if (first.status === "fulfilled") first.value[Symbol.dispose]();
+  assertEquals([first.status, second.status], ["fulfilled", "rejected"]);
+  (await startWatchdog())[Symbol.dispose]();
+});
+
 testOpenCL("draining waits for what was enqueued, not for what comes later", async () => {
   const events = liveObjects().Event;
   const first = new UserEvent(queue.context), second = new UserEvent(queue.context);

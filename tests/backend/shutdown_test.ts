@@ -1,29 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { manager } from "../../backend/devices.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
-
-const root = new URL("../../", import.meta.url);
-
-/** Runs a program in a process of its own: shutdown() is for all of it. */
-async function inProcess(
-  code: string,
-  env: Record<string, string> = {},
-): Promise<{ out: string; err: string; code: number }> {
-  const script = `import { manager } from "${new URL("backend/devices.ts", root)}";
-    import { shutdown } from "${new URL("backend/lifecycle/shutdown.ts", root)}";
-    import { backendOf } from "${new URL("backend/backends.ts", root)}";
-    import { liveObjects } from "${new URL("ffi/object.ts", root)}";
-    import { withFaults } from "${new URL("ffi/faults.ts", root)}";
-    const live = () => Object.values(liveObjects()).reduce((sum, n) => sum + n, 0);
-    ${code}`;
-  const { stdout, stderr, code: status } = await new Deno.Command(Deno.execPath(), {
-    args: ["eval", "--no-check", "--ext=ts", script],
-    env: { NO_COLOR: "1", ...env },
-    stdin: "null",
-  }).output();
-  const text = new TextDecoder();
-  return { out: text.decode(stdout), err: text.decode(stderr), code: status };
-}
+import { inProcess } from "./child.ts";
 
 /** Makes everything that an engine makes: blocks, staging memory, a queue's marks. */
 const use = `
@@ -62,7 +40,7 @@ testOpenCL("a device that is asked for after shutdown starts afresh", async () =
 
 testOpenCL("shutdown waits for what was enqueued", async () => {
   const { out, err } = await inProcess(`
-    import { busyDevice } from "${new URL("tests/signals/busy.ts", root)}";
+    import { busyDevice } from "${new URL("../signals/busy.ts", import.meta.url)}";
     const busy = busyDevice(manager.default("cl"))(300);
     await shutdown();
     console.log(busy.status);`);

@@ -1,6 +1,15 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { sourceExcerpt } from "../../ffi/build_log.ts";
-import { Buffer, KernelBuildError, OpenCLError, Program } from "../../ffi/mod.ts";
+import {
+  Buffer,
+  check,
+  KernelBuildError,
+  OpenCLError,
+  openLibrary,
+  Program,
+  ProgramInfo,
+  setWaitPolicy,
+} from "../../ffi/mod.ts";
 import { context, device, queue, testOpenCL } from "./fixture.ts";
 
 const one = "kernel void one(global int* y) { y[0] = VALUE; }";
@@ -43,6 +52,39 @@ testOpenCL("buildAsync does the same without blocking", async () => {
   ]);
   assertEquals(await resultOf(program), 4);
 });
+
+testOpenCL(
+  "a build that its caller gives up goes on, and keeps the program until then",
+  async () => {
+    using program = new Program(context, one);
+    const references = () => {
+      const count = new Uint32Array(1), { REFERENCE_COUNT } = ProgramInfo;
+      check(
+        openLibrary().clGetProgramInfo(program.unsafeHandle, REFERENCE_COUNT, 4n, count, null),
+        "clGetProgramInfo",
+      );
+      return count[0]!;
+    };
+    const before = references();
+    let building: Promise<unknown> = Promise.resolve();
+    const former = setWaitPolicy({
+      waitSync() {},
+      wait(promise) {
+        building = promise;
+        return Promise.reject(new Error("given up"));
+      },
+    });
+    try {
+      await assertRejects(() => program.buildAsync("-D VALUE=7"), Error, "given up");
+    } finally {
+      setWaitPolicy(former);
+    }
+    assertEquals(references(), before + 1);
+    await building;
+    assertEquals(references(), before);
+    assertEquals(await resultOf(program), 7);
+  },
+);
 
 testOpenCL("a binary builds to the same program", async () => {
   using program = new Program(context, one).build("-D VALUE=5");

@@ -106,7 +106,7 @@ Deno.test("Recorder sums up what falls out of its ring, so that it always adds u
   assertThrows(() => new Recorder({ capacity: 0 }), RangeError, "0 events");
 });
 
-Deno.test("Recorder tells two devices of one name apart", () => {
+Deno.test("Recorder tells two devices of one name apart, and leaves other names alone", () => {
   const [a, b] = [pool(), pool()];
   using recorder = new Recorder();
   recorder.attach("card", a);
@@ -114,6 +114,9 @@ Deno.test("Recorder tells two devices of one name apart", () => {
   b.allocate(64);
   assertEquals(recorder.nameOf(b), "card #2");
   assertEquals(recorder.events().at(-1)!.device, "card #2");
+  const other = pool();
+  recorder.attach("car", other);
+  assertEquals(recorder.nameOf(other), "car");
 });
 
 Deno.test("A recording replays: the same requests, the same peaks", () => {

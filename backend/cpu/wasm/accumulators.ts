@@ -4,17 +4,10 @@
  */
 import type { DType } from "../../graph/dtype.ts";
 import type { ReduceFn } from "../../graph/node.ts";
-import {
-  f32x4,
-  f64x2,
-  floatBits,
-  type FunctionBuilder,
-  i32x4,
-  type Local,
-  v128,
-} from "./assembler.ts";
+import { floatBits, type FunctionBuilder, type Local } from "./assembler.ts";
 import { kindOf, type LaneKind, Unsupported } from "./lanes.ts";
 import type { VectorMath } from "./math.ts";
+import { f32x4, f64x2, i32x4, v128 } from "./opcodes.ts";
 
 /** One reduction of a stage. */
 export interface Sum {

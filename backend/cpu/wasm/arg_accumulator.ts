@@ -1,6 +1,7 @@
 /** The running place of the largest or smallest element; the first of equal ones, and NaN first. */
-import { f32x4, type FunctionBuilder, i32x4, type Local, v128 } from "./assembler.ts";
+import type { FunctionBuilder, Local } from "./assembler.ts";
 import type { VectorMath } from "./math.ts";
+import { f32x4, i32x4, v128 } from "./opcodes.ts";
 
 /** A value in each lane, and where it was found; before the first one the place is negative. */
 interface Found {

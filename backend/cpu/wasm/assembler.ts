@@ -1,8 +1,8 @@
 /**
  * WebAssembly modules, put together byte by byte. Every module here has one function, `run`, of four
- * numbers, and imports one shared memory. Opcodes are those of the core specification 3.0, with SIMD
- * and relaxed SIMD.
+ * numbers, and imports one shared memory.
  */
+import { core, i32, v128 } from "./opcodes.ts";
 
 /** A local variable of the function: its number. */
 export type Local = number;
@@ -38,12 +38,12 @@ export class FunctionBuilder {
 
   /** Puts a variable's value on the stack. */
   get(local: Local): void {
-    this.put(0x20, ...unsigned(local));
+    this.put(core.get, ...unsigned(local));
   }
 
   /** Takes a variable's value from the stack. */
   set(local: Local): void {
-    this.put(0x21, ...unsigned(local));
+    this.put(core.set, ...unsigned(local));
   }
 
   /** Copies a variable's value to another. */
@@ -68,7 +68,7 @@ export class FunctionBuilder {
 
   /** Puts a constant on the stack. */
   constant(value: number): void {
-    this.put(0x41, ...signed(value));
+    this.put(core.constant, ...signed(value));
   }
 
   /** A variable that holds a constant. */
@@ -113,8 +113,23 @@ export class FunctionBuilder {
     this.get(a);
     this.get(b);
     this.get(condition);
-    this.put(0x1b);
+    this.put(core.select);
     return this.#setNumber();
+  }
+
+  /** The smaller of two numbers. */
+  smaller(a: Local, b: Local): Local {
+    return this.choose(this.i(i32.ltS, a, b), a, b);
+  }
+
+  /** The larger of two numbers. */
+  larger(a: Local, b: Local): Local {
+    return this.choose(this.i(i32.ltS, a, b), b, a);
+  }
+
+  /** The address of a 32-bit word of a table. */
+  wordAt(table: Local, index: Local): Local {
+    return this.i(i32.add, table, this.iWith(i32.shl, index, 2));
   }
 
   /** Loads a number from memory. */
@@ -127,7 +142,7 @@ export class FunctionBuilder {
   // ---- vectors
 
   #opcode(op: number): void {
-    this.put(0xfd, ...unsigned(op));
+    this.put(core.vector, ...unsigned(op));
   }
 
   #setVector(): Local {
@@ -143,27 +158,11 @@ export class FunctionBuilder {
     return this.#setVector();
   }
 
-  /** The result of a vector operation that ends in a lane or another immediate. */
-  vLane(op: number, lane: number, ...operands: readonly Local[]): Local {
-    for (const operand of operands) this.get(operand);
-    this.#opcode(op);
-    this.put(lane);
-    return this.#setVector();
-  }
-
-  /** The number that a vector operation gives. */
-  extract(op: number, vector: Local, lane?: number): Local {
-    this.get(vector);
-    this.#opcode(op);
-    if (lane !== undefined) this.put(lane);
-    return this.#setNumber();
-  }
-
   /** Bytes picked from two vectors. */
   shuffle(a: Local, b: Local, lanes: readonly number[]): Local {
     this.get(a);
     this.get(b);
-    this.#opcode(13);
+    this.#opcode(v128.shuffle);
     this.put(...lanes);
     return this.#setVector();
   }
@@ -189,7 +188,7 @@ export class FunctionBuilder {
   /** A constant, lane by lane. */
   lanes(bits: readonly number[]): Local {
     return this.once(`vector ${bits}`, () => {
-      this.#opcode(12);
+      this.#opcode(v128.constant);
       this.put(...new Uint8Array(Int32Array.from(bits).buffer));
       return this.#setVector();
     });
@@ -230,47 +229,46 @@ export class FunctionBuilder {
 
   /** Runs `body` while `head` says so; what `head` leaves on the stack is the condition. */
   while(head: () => void, body: () => void): void {
-    this.put(0x02, EMPTY, 0x03, EMPTY);
+    this.put(core.block, EMPTY, core.loop, EMPTY);
     head();
-    this.put(0x45, 0x0d, 1);
+    this.put(i32.eqz, core.branchIf, 1);
     body();
-    this.put(0x0c, 0, 0x0b, 0x0b);
+    this.put(core.branch, 0, core.end, core.end);
+  }
+
+  /** Runs `body` while `a` is less than `b`: numbers, or addresses, which have no sign. */
+  whileLess(a: Local, b: Local, body: () => void, less: number = i32.ltS): void {
+    this.while(() => {
+      this.get(a);
+      this.get(b);
+      this.put(less);
+    }, body);
   }
 
   /** Runs `body` at least once, and again while the condition that it leaves holds. */
   repeat(body: () => void): void {
-    this.put(0x03, EMPTY);
+    this.put(core.loop, EMPTY);
     body();
-    this.put(0x0d, 0, 0x0b);
+    this.put(core.branchIf, 0, core.end);
   }
 
   /** Runs one of two bodies. */
   branch(condition: Local, then: () => void, otherwise?: () => void): void {
     this.get(condition);
-    this.put(0x04, EMPTY);
+    this.put(core.if, EMPTY);
     then();
     if (otherwise) {
-      this.put(0x05);
+      this.put(core.else);
       otherwise();
     }
-    this.put(0x0b);
+    this.put(core.end);
   }
 
   /** The module. */
   finish(): Uint8Array<ArrayBuffer> {
-    const locals: number[] = [];
-    for (const type of this.#types) {
-      if (locals.at(-1) === type) locals[locals.length - 2]!++;
-      else locals.push(1, type);
-    }
-    const groups: number[] = [];
-    for (let k = 0; k < locals.length; k += 2) {
-      groups.push(...unsigned(locals[k]!), locals[k + 1]!);
-    }
     const size = this.#first.length + this.#rest.length;
-    const head = [...unsigned(locals.length / 2), ...groups];
-    const length = head.length + size + 1;
-    const code = [1, ...unsigned(length), ...head];
+    const head = localsOf(this.#types);
+    const code = [1, ...unsigned(head.length + size + 1), ...head];
     const before = [
       ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
       ...section(1, [1, 0x60, 4, I32, I32, I32, I32, 0]),
@@ -284,9 +282,23 @@ export class FunctionBuilder {
     bytes.set(before);
     bytes.set(this.#first, before.length);
     bytes.set(this.#rest, before.length + this.#first.length);
-    bytes[bytes.length - 1] = 0x0b;
+    bytes[bytes.length - 1] = core.end;
     return bytes;
   }
+}
+
+/** The declaration of local variables: equal types in a row are told once, with their number. */
+function localsOf(types: readonly number[]): number[] {
+  const groups: { type: number; count: number }[] = [];
+  for (const type of types) {
+    const last = groups.at(-1);
+    if (last?.type === type) last.count++;
+    else groups.push({ type, count: 1 });
+  }
+  return [
+    ...unsigned(groups.length),
+    ...groups.flatMap(({ type, count }) => [...unsigned(count), type]),
+  ];
 }
 
 const I32 = 0x7f, V128 = 0x7b, EMPTY = 0x40;
@@ -325,116 +337,3 @@ export function floatBits(value: number): number {
   scratch.setFloat32(0, value);
   return scratch.getInt32(0);
 }
-
-/** Opcodes of 32-bit numbers. */
-export const i32 = {
-  load: 0x28,
-  loadByte: 0x2d,
-  loadShort: 0x2f,
-  eqz: 0x45,
-  ltS: 0x48,
-  ltU: 0x49,
-  leS: 0x4c,
-  add: 0x6a,
-  sub: 0x6b,
-  mul: 0x6c,
-  divU: 0x6e,
-  remU: 0x70,
-  and: 0x71,
-  or: 0x72,
-  shl: 0x74,
-  shrU: 0x76,
-} as const;
-
-/** Opcodes of vectors in memory, and of all their bits. */
-export const v128 = {
-  load: 0,
-  loadSplat: 9,
-  load64Splat: 10,
-  store: 11,
-  not: 77,
-  and: 78,
-  andnot: 79,
-  or: 80,
-  xor: 81,
-  bitselect: 82,
-  anyTrue: 83,
-  load8Lane: 84,
-  load16Lane: 85,
-  load32Lane: 86,
-  store8Lane: 88,
-  store16Lane: 89,
-  store32Lane: 90,
-  store64Lane: 91,
-  load32Zero: 92,
-  load64Zero: 93,
-} as const;
-
-/** Opcodes of eight 16-bit lanes and sixteen bytes. */
-export const narrow = {
-  shortsToBytes: 102,
-  intsToShorts: 134,
-  bytesToShorts: 137,
-  shortsToInts: 169,
-} as const;
-
-/** Opcodes of four 32-bit lanes. */
-export const i32x4 = {
-  splat: 17,
-  extractLane: 27,
-  replaceLane: 28,
-  eq: 55,
-  ne: 56,
-  ltS: 57,
-  ltU: 58,
-  gtS: 59,
-  leS: 61,
-  geS: 63,
-  geU: 64,
-  abs: 160,
-  neg: 161,
-  allTrue: 163,
-  shl: 171,
-  shrS: 172,
-  shrU: 173,
-  add: 174,
-  sub: 177,
-  mul: 181,
-  minS: 182,
-  minU: 183,
-  maxS: 184,
-  truncate: 248,
-} as const;
-
-/** Opcodes of four floats. */
-export const f32x4 = {
-  eq: 65,
-  ne: 66,
-  lt: 67,
-  gt: 68,
-  le: 69,
-  ge: 70,
-  demote: 94,
-  ceil: 103,
-  floor: 104,
-  trunc: 105,
-  nearest: 106,
-  abs: 224,
-  neg: 225,
-  sqrt: 227,
-  add: 228,
-  sub: 229,
-  mul: 230,
-  div: 231,
-  min: 232,
-  max: 233,
-  pmin: 234,
-  pmax: 235,
-  convert: 250,
-  relaxedMadd: 261,
-} as const;
-
-/** Opcodes of two doubles. */
-export const f64x2 = { promote: 95, floor: 117, add: 240, mul: 242, div: 243 } as const;
-/** Opcodes of two 64-bit numbers. */
-export const i64x2 = { extmulLow: 222, extmulHigh: 223 } as const;

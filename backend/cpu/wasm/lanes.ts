@@ -1,7 +1,8 @@
 /** How elements are kept in vectors of four lanes, and how they get there. */
 import { type DType, dtypes } from "../../graph/dtype.ts";
-import { type FunctionBuilder, i32, i32x4, type Local, narrow, v128 } from "./assembler.ts";
+import type { FunctionBuilder, Local } from "./assembler.ts";
 import type { VectorMath } from "./math.ts";
+import { i32, i32x4, narrow, v128 } from "./opcodes.ts";
 
 /** Thrown where a kernel needs what there are no vectors for; another engine computes it. */
 export class Unsupported extends Error {}

@@ -9,7 +9,7 @@ import type { Load, LoopKernel } from "../../graph/kernel.ts";
 import { scriptDialect } from "../dialect.ts";
 import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
-import { FunctionBuilder, i32, type Local } from "./assembler.ts";
+import { FunctionBuilder, type Local } from "./assembler.ts";
 import { kindOf, Unsupported } from "./lanes.ts";
 import { guardsKey, LoopIndices } from "./loop_indices.ts";
 import {
@@ -27,6 +27,7 @@ import {
 import { type Access, LANES, type Pointer, ROW, Scope, type Strip } from "./loop_scope.ts";
 import { LoopValues } from "./loop_values.ts";
 import { VectorMath } from "./math.ts";
+import { i32 } from "./opcodes.ts";
 
 /** A kernel in WebAssembly. Its arguments are 32-bit words: the buffers' addresses, then these. */
 export interface GeneratedLoop {
@@ -121,19 +122,14 @@ class LoopWriter {
     const length = this.#indices.number(chunk.length);
     const start = this.#f.i(i32.mul, this.#indices.index(chunk.part), length);
     const last = this.#f.i(i32.add, start, length);
-    const size = this.#indices.size(symbol);
-    return { start, end: this.#f.choose(this.#f.i(i32.ltS, last, size), last, size) };
+    return { start, end: this.#f.smaller(last, this.#indices.size(symbol)) };
   }
 
   /** Opens a loop, `step` at a time while that many are left; the index stays where it ended. */
   #while(index: Local, end: Local, step: number, body: () => void): void {
     const f = this.#f;
     const last = step === 1 ? end : f.iWith(i32.sub, end, step - 1);
-    f.while(() => {
-      f.get(index);
-      f.get(last);
-      f.put(i32.ltS);
-    }, () => {
+    f.whileLess(index, last, () => {
       body();
       f.step(index, step);
     });
@@ -272,7 +268,7 @@ class LoopWriter {
   }
 
   #stage(scope: Scope, stage: readonly number[], isLast: boolean): void {
-    const { reductions, exprs } = this.#kernel;
+    const { reductions } = this.#kernel;
     const { row, inner } = this.#emitter.needs(stage.map((r) => reductions[r]!.expr));
     this.#values.declare(row, scope);
     const count = this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors;
@@ -301,10 +297,24 @@ class LoopWriter {
         });
       }
     });
+    this.#keepResults(
+      scope,
+      stage,
+      (r, vector) => places.get(r)?.result(vector) ?? sums.result(plain.indexOf(r), vector),
+    );
+  }
+
+  /** Makes the results of reductions known to what is made of them. */
+  #keepResults(
+    scope: Scope,
+    stage: readonly number[],
+    resultOf: (reduction: number, vector: number) => Local,
+  ): void {
+    const count = this.#alongInner ? 1 : scope.strip.vectors;
     for (const r of stage) {
-      for (let vector = 0; vector < (this.#alongInner ? 1 : scope.strip.vectors); vector++) {
-        const result = places.get(r)?.result(vector) ?? sums.result(plain.indexOf(r), vector);
-        exprs.forEach((e, id) => {
+      for (let vector = 0; vector < count; vector++) {
+        const result = resultOf(r, vector);
+        this.#kernel.exprs.forEach((e, id) => {
           if (e.op !== "reduced" || e.reduction !== r) return;
           scope.setValue(this.#values.name(id, vector), result);
         });

@@ -5,9 +5,10 @@
 import { coefficient, type Form, formKey } from "../../graph/affine.ts";
 import type { Parameter } from "../../graph/emit.ts";
 import type { Guard, LoopKernel } from "../../graph/kernel.ts";
-import { FunctionBuilder, i32, i32x4, type Local, v128 } from "./assembler.ts";
+import { FunctionBuilder, type Local } from "./assembler.ts";
 import { type ElementBytes, Unsupported } from "./lanes.ts";
 import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
+import { i32, i32x4, v128 } from "./opcodes.ts";
 
 /** Writes indices and addresses. */
 export class LoopIndices {
@@ -149,10 +150,9 @@ export class LoopIndices {
       const first = f.i(i32.sub, f.integer(0), this.form({ ...form, terms }));
       return { first, end: f.i(i32.add, first, this.number(size)) };
     });
-    const larger = (a: Local, b: Local): Local => f.choose(f.i(i32.ltS, a, b), b, a);
-    const first = bounds.map((b) => b.first).reduce(larger);
-    const end = bounds.map((b) => b.end).reduce((a, b) => f.choose(f.i(i32.ltS, a, b), a, b));
-    const count = larger(f.i(i32.sub, end, first), f.integer(0));
+    const first = bounds.map((b) => b.first).reduce((a, b) => f.larger(a, b));
+    const end = bounds.map((b) => b.end).reduce((a, b) => f.smaller(a, b));
+    const count = f.larger(f.i(i32.sub, end, first), f.integer(0));
     const fixed = guards.filter((g) => !moving.includes(g));
     const inside = fixed.length === 0 ? null : this.inside(fixed, 0, null);
     const found = inside === null ? count : f.choose(inside, count, f.integer(0));

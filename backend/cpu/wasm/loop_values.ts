@@ -2,11 +2,12 @@
 import { coefficient } from "../../graph/affine.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { Expr, Load, LoopKernel } from "../../graph/kernel.ts";
-import { f32x4, FunctionBuilder, i32, i32x4, type Local, v128 } from "./assembler.ts";
+import { FunctionBuilder, type Local } from "./assembler.ts";
 import { elementBytes, kindOf, LaneAccess, Unsupported } from "./lanes.ts";
 import { guardsKey, type LoopIndices } from "./loop_indices.ts";
 import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
 import type { VectorMath } from "./math.ts";
+import { f32x4, i32, i32x4, v128 } from "./opcodes.ts";
 import { writeCast, writePrimitive } from "./primitives.ts";
 
 /** Writes what is computed. */

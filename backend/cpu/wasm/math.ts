@@ -2,7 +2,8 @@
  * Functions of four floats at a time, to a few units in the last place. Polynomials and reductions
  * are those of the Cephes library (single precision), unless noted.
  */
-import { f32x4, floatBits, type FunctionBuilder, i32x4, type Local, v128 } from "./assembler.ts";
+import { floatBits, type FunctionBuilder, type Local } from "./assembler.ts";
+import { f32x4, i32x4, v128 } from "./opcodes.ts";
 
 const ALL = -1, SIGN = -0x80000000, ONE = floatBits(1);
 

@@ -1,8 +1,9 @@
 /** The scalar functions of kernels, on vectors of four lanes. What is not here has no vectors. */
 import type { DType } from "../../graph/dtype.ts";
-import { f32x4, f64x2, type FunctionBuilder, i32x4, type Local, v128 } from "./assembler.ts";
+import type { FunctionBuilder, Local } from "./assembler.ts";
 import { kindOf, Unsupported } from "./lanes.ts";
 import type { VectorMath } from "./math.ts";
+import { f32x4, f64x2, i32x4, v128 } from "./opcodes.ts";
 
 /** Writes one function of vectors. */
 type Row = (f: FunctionBuilder, m: VectorMath, a: Local, b: Local, c: Local) => Local;

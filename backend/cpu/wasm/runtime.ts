@@ -2,12 +2,14 @@
 import { countBuild } from "../../counters.ts";
 import { FunctionBuilder } from "./assembler.ts";
 import { makeWasmMemory, type WasmMemory } from "./memory.ts";
+import { f32x4 } from "./opcodes.ts";
 import { CONTROL_BYTES, Team } from "./team.ts";
 
 /** A compiled kernel. */
 export interface WasmKernel {
   readonly id: number;
-  readonly code: number;
+  /** Where its code lies for helpers; null where there was no room for it: it is not shared. */
+  readonly code: number | null;
   readonly codeBytes: number;
   readonly run: (args: number, begin: number, end: number, thread: number) => void;
 }
@@ -79,11 +81,11 @@ export class WasmRuntime {
   }
 
   /** Puts code where helpers find it. */
-  #keepCode(bytes: Uint8Array): number {
+  #keepCode(bytes: Uint8Array): number | null {
     if (this.#codeAt + bytes.length > this.#codeEnd) {
       const size = Math.max(65536, bytes.length);
       const place = this.memory.take(size);
-      if (place === null) throw new RangeError("No memory is left for the code of a kernel");
+      if (place === null) return null;
       this.#codeAt = place;
       this.#codeEnd = place + size;
     }
@@ -102,19 +104,20 @@ export class WasmRuntime {
    * @param cost About how many nanoseconds that takes.
    */
   run(kernel: WasmKernel, range: number, grain: number, cost: number): void {
-    if (cost < LEAST_AWAKE || range <= grain || !this.#hasHelpers(cost)) {
+    const { code } = kernel;
+    const isLittle = cost < LEAST_AWAKE || range <= grain;
+    if (isLittle || code === null || !this.#hasHelpers(cost)) {
       kernel.run(this.#args, 0, range, 0);
       return;
     }
     const parts = Math.min(MOST_PARTS, Math.max(this.team.size, Math.floor(cost / PART)));
-    this.#share(kernel, range, Math.ceil(range / parts / grain) * grain);
+    this.#share(kernel, code, range, Math.ceil(range / parts / grain) * grain);
     if (cost >= LEAST_SHARED) return;
     const now = performance.now();
     if (now - this.#asked > LATE * cost / 1e6) this.#aloneUntil = now + ALONE_MS;
   }
 
-  #share(kernel: WasmKernel, range: number, part: number): void {
-    const { id, code, codeBytes, run } = kernel;
+  #share({ id, codeBytes, run }: WasmKernel, code: number, range: number, part: number): void {
     this.team.run({ kernel: id, code, codeBytes, run, args: this.#args, range, part });
   }
 
@@ -154,6 +157,6 @@ export function wasmRuntime(): WasmRuntime | null {
 /** Whether a module with relaxed SIMD is valid here. */
 function hasRelaxed(): boolean {
   const f = new FunctionBuilder();
-  f.v(261, f.float(1), f.float(1), f.float(1));
+  f.v(f32x4.relaxedMadd, f.float(1), f.float(1), f.float(1));
   return WebAssembly.validate(f.finish());
 }

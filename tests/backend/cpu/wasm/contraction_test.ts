@@ -1,6 +1,11 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/graph/schedule.ts";
+import type { LoopKernel } from "../../../../backend/graph/kernel.ts";
+import type { GemmHost } from "../../../../backend/cpu/gemm_runner.ts";
+import type { HostBlock } from "../../../../backend/cpu/runner.ts";
+import { contractionRunner } from "../../../../backend/cpu/wasm/contraction.ts";
+import { HostPool } from "../../../../memory/mod.ts";
 import { assertAgree, compute, wasmBackend } from "../engines.ts";
 
 /** Small whole numbers, so that every sum is exact. */
@@ -68,6 +73,37 @@ Deno.test("windows of images are read where they are", () => {
     const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
     assertStringIncludes(source, "WebAssembly SIMD: 3 times 42 x 72 by 72 x 16, float32");
     assertAgree(() => image.conv2d(filled([6, 4, 2, 3], 1), { groups: 2, dilation: 2 }));
+  });
+});
+
+Deno.test("a product for which that memory has no room is computed in other memory", () => {
+  withDevice("cpu", () => {
+    const { memory, engine } = wasmBackend, elsewhere = new HostPool();
+    const [a, b] = [filled([20, 30], 1, "float16"), filled([30, 17], 2, "float16")];
+    const { kernel } = schedule([a.matmul(b).node]).kernels[0]!;
+    const inputs = [a, b].map((tensor) => {
+      const bytes = new Uint8Array(tensor.toHostSync().buffer as ArrayBuffer);
+      const block = memory.allocate(bytes.length);
+      wasmBackend.write(block, bytes);
+      return block;
+    });
+    const output = memory.allocate(4 * 20 * 17);
+    let asked = 0;
+    const full: GemmHost = {
+      compile: () => ({ source: "", run() {} }),
+      othersWorked() {},
+      withScratch(_, size, use) {
+        asked++;
+        using block = elsewhere.allocate(4 * size) as HostBlock & Disposable;
+        return use(block);
+      },
+    };
+    let ranOtherwise = 0;
+    const otherwise = { source: "", run: () => void ranOtherwise++ };
+    const runner = contractionRunner(kernel as LoopKernel, engine.wasm!, full, () => otherwise)!;
+    runner.run(inputs, [output]);
+    assertEquals([ranOtherwise, asked > 0], [1, true]);
+    for (const block of [...inputs, output]) block.release();
   });
 });
 

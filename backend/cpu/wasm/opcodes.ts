@@ -1,0 +1,125 @@
+/**
+ * Opcodes of the WebAssembly core specification 3.0, with SIMD and relaxed SIMD: those that kernels
+ * are made of.
+ */
+
+/** Opcodes of control, variables and constants. */
+export const core = {
+  block: 0x02,
+  loop: 0x03,
+  if: 0x04,
+  else: 0x05,
+  end: 0x0b,
+  branch: 0x0c,
+  branchIf: 0x0d,
+  select: 0x1b,
+  get: 0x20,
+  set: 0x21,
+  constant: 0x41,
+  /** The opcodes of vectors follow it. */
+  vector: 0xfd,
+} as const;
+
+/** Opcodes of 32-bit numbers. */
+export const i32 = {
+  load: 0x28,
+  loadByte: 0x2d,
+  loadShort: 0x2f,
+  eqz: 0x45,
+  ltS: 0x48,
+  ltU: 0x49,
+  add: 0x6a,
+  sub: 0x6b,
+  mul: 0x6c,
+  divU: 0x6e,
+  remU: 0x70,
+  and: 0x71,
+  shl: 0x74,
+  shrU: 0x76,
+} as const;
+
+/** Opcodes of vectors in memory, and of all their bits. */
+export const v128 = {
+  load: 0,
+  loadSplat: 9,
+  load64Splat: 10,
+  store: 11,
+  constant: 12,
+  shuffle: 13,
+  not: 77,
+  and: 78,
+  or: 80,
+  xor: 81,
+  bitselect: 82,
+  load8Lane: 84,
+  load16Lane: 85,
+  load32Lane: 86,
+  store8Lane: 88,
+  store16Lane: 89,
+  store32Lane: 90,
+  store64Lane: 91,
+  load32Zero: 92,
+  load64Zero: 93,
+} as const;
+
+/** Opcodes of eight 16-bit lanes and sixteen bytes. */
+export const narrow = {
+  shortsToBytes: 102,
+  intsToShorts: 134,
+  bytesToShorts: 137,
+  shortsToInts: 169,
+} as const;
+
+/** Opcodes of four 32-bit lanes. */
+export const i32x4 = {
+  splat: 17,
+  eq: 55,
+  ne: 56,
+  ltS: 57,
+  ltU: 58,
+  gtS: 59,
+  leS: 61,
+  geS: 63,
+  abs: 160,
+  neg: 161,
+  shl: 171,
+  shrS: 172,
+  shrU: 173,
+  add: 174,
+  sub: 177,
+  mul: 181,
+  minS: 182,
+  maxS: 184,
+  truncate: 248,
+} as const;
+
+/** Opcodes of four floats. */
+export const f32x4 = {
+  eq: 65,
+  ne: 66,
+  lt: 67,
+  gt: 68,
+  le: 69,
+  ge: 70,
+  demote: 94,
+  ceil: 103,
+  floor: 104,
+  trunc: 105,
+  nearest: 106,
+  abs: 224,
+  neg: 225,
+  sqrt: 227,
+  add: 228,
+  sub: 229,
+  mul: 230,
+  div: 231,
+  min: 232,
+  max: 233,
+  pmin: 234,
+  pmax: 235,
+  convert: 250,
+  relaxedMadd: 261,
+} as const;
+
+/** Opcodes of two doubles. */
+export const f64x2 = { promote: 95, floor: 117, add: 240, mul: 242, div: 243 } as const;

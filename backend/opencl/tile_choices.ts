@@ -1,0 +1,230 @@
+/**
+ * Which tile a contraction is computed in: a table for each class of devices, and what
+ * `deno task tune` found better on this very device. Asked when a kernel's text is written, which
+ * contains the tile; never when it is launched.
+ */
+import type { Target } from "./codegen.ts";
+import { LANES, largest } from "./contraction_text.ts";
+
+/** The tile of a work-item of `rows`: so many rows of so many columns in vectors. */
+export interface RowTile {
+  readonly rows: number;
+  readonly columns: number;
+  /** The columns are copied side by side first, for all rows of a work-item. */
+  readonly packed: boolean;
+}
+
+/** The tile of a work-item that reads a `window`: so many rows of so many columns in vectors. */
+export interface WindowTile {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** The tile of a work-item of `dots`: so many rows by so many columns of dot products. */
+export interface DotTile {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** The tile of a work-group of `tiles` (bm x bn, bk terms at a time), and a work-item's piece of it. */
+export interface GroupTile {
+  readonly bm: number;
+  readonly bn: number;
+  readonly bk: number;
+  readonly tm: number;
+  readonly tn: number;
+}
+
+/** The tile of each kind of contraction kernel. */
+export interface Tiles {
+  readonly rows: RowTile;
+  readonly window: WindowTile;
+  readonly dots: DotTile;
+  readonly tiles: GroupTile;
+}
+
+export type Kind = keyof Tiles;
+
+/** A contraction as its kernel walks it: what the best tile depends on, beside the device. */
+export interface Shape<K extends Kind = Kind> {
+  readonly kind: K;
+  readonly batch: number;
+  readonly m: number;
+  readonly n: number;
+  /** The loops of the sum. */
+  readonly k: readonly number[];
+  /** How far neighbours lie apart: of the left operand along m and k, of the right along k and n. */
+  readonly steps: readonly [am: number, ak: number, bk: number, bn: number];
+}
+
+/** What was found for a shape: a tile, in how many parts its sum is computed, or both. */
+export interface Tuned {
+  readonly tile?: unknown;
+  readonly parts?: unknown;
+}
+
+/** What is chosen where nothing was tuned. */
+const defaults = {
+  /** From studies on PoCL 3.1, AVX-512: any of 96 to 512 sums in registers is as good within 3 %. */
+  cpu: {
+    rows: {
+      /** The most that there is of, with a tile that is one vector wide, and with a wider one. */
+      rows: { narrow: [16, 8, 4, 2, 1], wide: [8, 4, 2, 1] },
+      /** The first that divides the columns; else, the first. */
+      columns: [32, 31, 30, 29, 28, 27, 26, 25, 24],
+      /** Columns further apart than this are packed (each is on a page of its own), for so many rows. */
+      packed: { step: 512, rows: 64 },
+    },
+    /** Rows as above; of the columns those that waste least. */
+    dots: { rows: [4, 2, 1], columns: [6, 5, 4, 3, 2, 1] },
+    /** A sum is divided until there are so many tiles a core, in parts no shorter than this. */
+    parts: { perUnit: 4, shortest: 4096 },
+  },
+  /** Measured on NVIDIA H100 and H200. */
+  gpu: {
+    /** The first of which there are so many groups. */
+    tiles: [
+      { groups: 128, tile: { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 } },
+      { groups: 96, tile: { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 } },
+      { groups: 0, tile: { bm: 32, bn: 32, bk: 32, tm: 2, tn: 2 } },
+    ],
+    parts: { perUnit: 2, shortest: 128 },
+  },
+} as const;
+
+/** Work-items of a group that every GPU can run. */
+const MAX_GROUP = 256;
+const FLOAT = 4;
+
+/** The name of a shape: equal ones are computed by equal kernels, but for what follows the sum. */
+export function keyOf({ kind, batch, m, n, k, steps }: Shape): string {
+  const [am, ak, bk, bn] = steps;
+  return `${kind} ${batch}x ${m}x${k.join("*")}x${n} a${am},${ak} b${bk},${bn}`;
+}
+
+/** The tile of a shape: what was tuned, or else what the table has. */
+export function tileOf<K extends Kind>(shape: Shape<K>, target: Target): Tiles[K] {
+  const tile = target.tuned.get(keyOf(shape))?.tile;
+  return isTile(tile, shape, target) ? tile : rules[shape.kind].choose(shape, target);
+}
+
+/** Whether a value is a tile that a shape can be computed in. */
+export function isTile<K extends Kind>(
+  value: unknown,
+  shape: Shape<K>,
+  target: Target,
+): value is Tiles[K] {
+  if (typeof value !== "object" || value === null) return false;
+  const { counts, admits } = rules[shape.kind];
+  const tile = value as Tiles[K];
+  return counts.every((name) => isCount(tile[name])) && admits(tile, shape, target);
+}
+
+/** In how many parts a sum is computed, as tuned or by the table. */
+export function partsOf(shape: Shape, target: Target): number {
+  const parts = target.tuned.get(keyOf(shape))?.parts;
+  if (isCount(parts)) return parts;
+  return defaultParts(tileCount(shape, target), product(shape.k), target);
+}
+
+/** By the table, for a sum of `length` terms that is computed in so many tiles. */
+export function defaultParts(tiles: number, length: number, target: Target): number {
+  const { perUnit, shortest } = defaults[target.isGpu ? "gpu" : "cpu"].parts;
+  const room = Math.floor(target.computeUnits * perUnit / tiles);
+  return Math.max(1, Math.min(room, Math.floor(length / shortest)));
+}
+
+/** How many tiles a shape is computed in, one after the other or side by side. */
+export function tileCount(shape: Shape, target: Target): number {
+  const { kind, m, n, batch } = shape;
+  const { bm, bn } = kind === "tiles"
+    ? tileOf(shape as Shape<"tiles">, target)
+    : { bm: 8, bn: LANES };
+  return Math.ceil(m / bm) * Math.ceil(n / bn) * batch;
+}
+
+/** What is chosen for a kind of kernel, and what its code can do. */
+interface Rule<K extends Kind> {
+  readonly choose: (shape: Shape<K>, target: Target) => Tiles[K];
+  /** The fields that are positive integers. */
+  readonly counts: readonly (keyof Tiles[K])[];
+  /** Whether the code of the kernel can be written for a tile of such numbers. */
+  readonly admits: (tile: Tiles[K], shape: Shape<K>, target: Target) => boolean;
+}
+
+const rules: { readonly [K in Kind]: Rule<K> } = {
+  rows: {
+    choose: (shape, target) => {
+      const { packed } = defaults.cpu.rows;
+      const tile = rowTile(shape);
+      const isFar = Math.abs(shape.steps[2]) >= packed.step && shape.m >= packed.rows;
+      return { ...tile, packed: isFar && canPack(shape, tile.columns, target) };
+    },
+    counts: ["rows", "columns"],
+    admits: ({ packed, ...tile }, shape, target) =>
+      fits(tile, shape) &&
+      (packed === false || packed === true && canPack(shape, tile.columns, target)),
+  },
+  window: { choose: rowTile, counts: ["rows", "columns"], admits: fits },
+  dots: {
+    choose: ({ m, n }) => {
+      const { rows, columns } = defaults.cpu.dots;
+      const tm = largest(m, rows);
+      const cost = (tn: number): number => Math.ceil(n / tn) * (tn * tm + tn + tm);
+      const candidates: readonly number[] = columns.filter((tn) => tn <= n);
+      return { rows: tm, columns: candidates.reduce((a, b) => cost(b) < cost(a) ? b : a) };
+    },
+    counts: ["rows", "columns"],
+    admits: ({ rows, columns }, { m, n }) => rows <= Math.min(m, 16) && columns <= Math.min(n, 16),
+  },
+  tiles: {
+    choose: ({ m, n, batch }) => {
+      const groups = ({ bm, bn }: GroupTile): number =>
+        Math.ceil(m / bm) * Math.ceil(n / bn) * batch;
+      return defaults.gpu.tiles.find(({ groups: least, tile }) => groups(tile) >= least)!.tile;
+    },
+    counts: ["bm", "bn", "bk", "tm", "tn"],
+    admits: ({ bm, bn, bk, tm, tn }, _, { localMemory }) => {
+      const items = bm / tm * (bn / tn);
+      // A work-item's piece is read in runs of four; all items copy equal shares.
+      return [tm, tn].every((t) => t <= 16 && (t <= 4 || t % 4 === 0)) &&
+        bm % tm === 0 && bn % tn === 0 && items <= MAX_GROUP &&
+        bm * bk % items === 0 && bn * bk % items === 0 &&
+        (bm + bn + 8) * bk * FLOAT <= localMemory;
+    },
+  },
+};
+
+function rowTile({ m, n }: Shape): WindowTile {
+  const { rows, columns } = defaults.cpu.rows;
+  const across = n <= columns[0] ? n : columns.find((c) => n % c === 0) ?? columns[0];
+  const isWide = across > vectorWidth(across);
+  return { rows: largest(m, isWide ? rows.wide : rows.narrow), columns: across };
+}
+
+function fits({ rows, columns }: WindowTile, { m, n }: Shape): boolean {
+  return rows <= Math.min(m, 32) && columns >= 4 && columns <= Math.min(n, 128);
+}
+
+/** The width of the vectors that so many columns are computed in. */
+export function vectorWidth(columns: number): number {
+  return largest(columns, [16, 8, 4]);
+}
+
+/** How many terms of a sum a work-item's packed columns have room for: alike for similar sizes. */
+export function packedCapacity(terms: number): number {
+  return Math.max(64, 2 ** Math.ceil(Math.log2(terms)));
+}
+
+/** Columns are packed for sums of one loop, in half of the local memory. */
+function canPack({ k }: Shape, columns: number, { localMemory }: Target): boolean {
+  return k.length === 1 && packedCapacity(k[0]!) * columns * FLOAT <= localMemory / 2;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && value as number > 0;
+}
+
+function product(sizes: readonly number[]): number {
+  return sizes.reduce((a, b) => a * b, 1);
+}

@@ -1,0 +1,87 @@
+/** The tiles that are tried, for each kind of contraction kernel. */
+import type { Target } from "../../backend/opencl/codegen.ts";
+import {
+  type DotTile,
+  type GroupTile,
+  isTile,
+  type Kind,
+  type RowTile,
+  type Shape,
+  type Tiles,
+  type WindowTile,
+} from "../../backend/opencl/tile_choices.ts";
+
+/** All combinations of one value each. */
+function combinations<T extends Record<string, readonly unknown[]>>(
+  choices: T,
+): { [K in keyof T]: T[K][number] }[] {
+  return Object.entries(choices).reduce<Record<string, unknown>[]>(
+    (found, [name, values]) =>
+      found.flatMap((f) => values.map((value) => ({ ...f, [name]: value }))),
+    [{}],
+  ) as { [K in keyof T]: T[K][number] }[];
+}
+
+/** Sums that fill registers without spilling: beyond that no tile has ever won. */
+const FEWEST = 4, MOST = 28;
+
+function rowTiles({ n }: Shape): RowTile[] {
+  const columns = [16, 32, 48, 64, ...n <= 64 ? [n] : []];
+  const all = combinations({
+    rows: [1, 2, 4, 6, 8, 12, 16, 24],
+    columns: [...new Set(columns)],
+    packed: [false, true],
+  });
+  return all.filter(({ rows, columns }) => {
+    const vectors = rows * Math.ceil(columns / 16);
+    return vectors >= FEWEST && vectors <= MOST;
+  });
+}
+
+/** A window is packed anyway. */
+function windowTiles(shape: Shape): WindowTile[] {
+  return rowTiles(shape).flatMap(({ packed, ...tile }) => packed ? [] : [tile]);
+}
+
+function dotTiles(): DotTile[] {
+  const all = combinations({ rows: [1, 2, 4, 6, 8], columns: [1, 2, 3, 4, 5, 6, 8] });
+  return all.filter(({ rows, columns }) => rows * columns >= FEWEST && rows * columns <= MOST);
+}
+
+function groupTiles(): GroupTile[] {
+  const sides = [32, 64, 128, 256], pieces = [2, 4, 8, 16];
+  const all = combinations({ bm: sides, bn: sides, bk: [8, 16, 32], tm: pieces, tn: pieces });
+  return all.filter(({ bm, bn, bk, tm, tn }) => {
+    const items = bm / tm * (bn / tn);
+    const isEven = Math.max(bm / bn, bn / bm) <= 2 && Math.max(tm / tn, tn / tm) <= 2;
+    return isEven && items >= 64 && tm * tn <= 128 && (bm + bn) * bk <= 4096;
+  });
+}
+
+const lists: { readonly [K in Kind]: (shape: Shape<K>) => Tiles[K][] } = {
+  rows: rowTiles,
+  window: windowTiles,
+  dots: dotTiles,
+  tiles: groupTiles,
+};
+
+/** The tiles to try for a shape. */
+export function candidateTiles<K extends Kind>(shape: Shape<K>, target: Target): Tiles[K][] {
+  return lists[shape.kind](shape).filter((tile) => isTile(tile, shape, target));
+}
+
+/** A part of a sum is never shorter than this, and there are never more groups or tiles a core. */
+const SHORTEST = 64, MOST_PER_UNIT = 16;
+
+/** The numbers of parts to try for a sum that is computed in so many tiles; 1 is always one. */
+export function candidateParts(length: number, tiles: number, units: number): number[] {
+  return [1, 2, 4, 8, 16, 32, 64].filter((parts) =>
+    parts === 1 || length / parts >= SHORTEST && tiles * parts <= units * MOST_PER_UNIT
+  );
+}
+
+/** A tile in few words. */
+export function tileText(tile: Tiles[Kind]): string {
+  if ("bm" in tile) return `${tile.bm}x${tile.bn}x${tile.bk} of ${tile.tm}x${tile.tn}`;
+  return `${tile.rows}x${tile.columns}${"packed" in tile && tile.packed ? " packed" : ""}`;
+}

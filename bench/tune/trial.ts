@@ -1,0 +1,133 @@
+/** The ways to compute one contraction, side by side on the same random numbers. */
+import type { Block, Launch } from "../../backend/backend.ts";
+import type { LoopKernel } from "../../backend/graph/kernel.ts";
+import type { SplitReduction } from "../../backend/graph/split.ts";
+import { splitProduct } from "../../backend/graph/split_product.ts";
+import { generate } from "../../backend/opencl/codegen.ts";
+import { sumParts } from "../../backend/opencl/contraction.ts";
+import { inTwoSteps, KernelLaunch, type LaunchContext } from "../../backend/opencl/launch.ts";
+import type { OpenCLBackend } from "../../backend/opencl/opencl_backend.ts";
+import { Programs } from "../../backend/opencl/programs.ts";
+import { keyOf, type Tuned } from "../../backend/opencl/tile_choices.ts";
+import { OpenCLError } from "../../ffi/mod.ts";
+import type { ContractionWork } from "./works.ts";
+
+const FLOAT = 4;
+/** Another order of a sum gives other last digits, never more than this of the largest result. */
+const SLACK = 1e-4;
+
+/** The median of some times. */
+export function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1]!;
+}
+
+/** A contraction with its blocks, built in several ways; the first is what the others must match. */
+export class Trial {
+  readonly #backend: OpenCLBackend;
+  readonly #programs: Programs;
+  readonly #launches: readonly Launch[];
+  readonly #inputs: readonly Block[];
+  readonly #outputs: readonly Block[];
+
+  constructor(backend: OpenCLBackend, work: ContractionWork, ways: readonly Tuned[]) {
+    this.#backend = backend;
+    const { context, clDevice } = backend.device;
+    // Without the cache of binaries: hardly one of these programs is ever asked for again.
+    this.#programs = new Programs(context!, clDevice!, null);
+    this.#launches = this.#build(work, ways);
+    const blocks = (sizes: ContractionWork["inputs"]): Block[] =>
+      sizes.map(({ size }) => backend.memory.allocate(size * FLOAT));
+    this.#inputs = blocks(work.inputs);
+    this.#outputs = blocks(work.outputs);
+    for (const block of this.#inputs) this.#fill(block, () => Math.random() - 0.5);
+  }
+
+  #build(work: ContractionWork, ways: readonly Tuned[]): Launch[] {
+    const plans = ways.map((way) => {
+      const target = { ...this.#backend.target, tuned: new Map([[keyOf(work.shape), way]]) };
+      const split = splitOf(work.kernel, sumParts(work.kernel, target));
+      const kernels = split ? [split.partial, split.final] : [work.kernel];
+      return { split, steps: kernels.map((kernel) => generate(kernel, target)) };
+    });
+    const label = work.kernel.label;
+    this.#programs.build(
+      plans.flatMap(({ steps }) => steps.map(({ source }) => ({ source, label }))),
+    );
+    const context = launchContext(this.#backend);
+    return plans.map(({ split, steps }) => {
+      const [first, second] = steps.map((step) => {
+        const unlimited = { bytes: 0, operations: Infinity };
+        return new KernelLaunch(context, this.#programs.kernel(step.source), step, unlimited);
+      });
+      if (split === null) return first!;
+      return inTwoSteps(first!, second!, split.between, this.#backend.memory);
+    });
+  }
+
+  #fill(block: Block, value: () => number): void {
+    const floats = Float32Array.from({ length: block.nbytes / FLOAT }, value);
+    this.#backend.write(block, new Uint8Array(floats.buffer));
+  }
+
+  /** The ways that run on this device and give the values of the first. */
+  async sound(): Promise<number[]> {
+    const wanted = await this.#values(0);
+    const sound = [0];
+    for (let way = 1; way < this.#launches.length; way++) {
+      try {
+        const values = await this.#values(way);
+        if (values.every((value, k) => isNear(value, wanted[k]!))) sound.push(way);
+      } catch (error) {
+        // Too many registers or too much local memory for this device.
+        if (!(error instanceof OpenCLError)) throw error;
+      }
+    }
+    return sound;
+  }
+
+  async #values(way: number): Promise<Float32Array[]> {
+    for (const block of this.#outputs) this.#fill(block, () => NaN);
+    this.#launches[way]!.run(this.#inputs, this.#outputs);
+    const values = this.#outputs.map(({ nbytes }) => new Float32Array(nbytes / FLOAT));
+    for (const [k, block] of this.#outputs.entries()) {
+      await this.#backend.read(block, new Uint8Array(values[k]!.buffer));
+    }
+    return values;
+  }
+
+  /** The milliseconds of a call, of so many in a row. */
+  async time(way: number, calls: number): Promise<number> {
+    const launch = this.#launches[way]!;
+    const began = performance.now();
+    for (let call = 0; call < calls; call++) launch.run(this.#inputs, this.#outputs);
+    await this.#backend.finish();
+    return (performance.now() - began) / calls;
+  }
+
+  [Symbol.dispose](): void {
+    for (const block of [...this.#inputs, ...this.#outputs]) block.release();
+    this.#programs.dispose();
+  }
+}
+
+function splitOf(kernel: LoopKernel, parts: number): SplitReduction | null {
+  return parts > 1 ? splitProduct(kernel, parts) : null;
+}
+
+function launchContext({ device }: OpenCLBackend): LaunchContext {
+  return {
+    queue: device.queue!,
+    errors: () => {
+      throw new Error("A contraction checks no indices");
+    },
+    afterLaunch: () => {},
+    wakesThreads: false,
+    tinyInRow: 0,
+  };
+}
+
+/** Whether values are those wanted, but for the last digits. */
+export function isNear(values: Float32Array, wanted: Float32Array): boolean {
+  const largest = wanted.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  return values.every((value, k) => Math.abs(value - wanted[k]!) <= SLACK * largest);
+}

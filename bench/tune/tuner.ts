@@ -1,0 +1,138 @@
+/** Finds the best tile of a contraction on a device. */
+import { splitProduct } from "../../backend/graph/split_product.ts";
+import type { Target } from "../../backend/opencl/codegen.ts";
+import { layoutOf } from "../../backend/opencl/contraction_layout.ts";
+import type { OpenCLBackend } from "../../backend/opencl/opencl_backend.ts";
+import { partsOf, tileCount, tileOf, type Tuned } from "../../backend/opencl/tile_choices.ts";
+import { candidateParts, candidateTiles, tileText } from "./candidates.ts";
+import { median, Trial } from "./trial.ts";
+import type { ContractionWork } from "./works.ts";
+
+/** How long to look, and what counts as better. */
+export interface TuneOptions {
+  /** For one contraction; what is compiled comes on top. */
+  readonly seconds: number;
+  /** By how much a tile must be faster than the default, as a share of its time. */
+  readonly gain: number;
+}
+
+/** What was found for one shape. */
+export interface Finding {
+  readonly work: ContractionWork;
+  /** The default and the fastest, in words. */
+  readonly first: string;
+  readonly best: string;
+  /** Milliseconds of a call of each. */
+  readonly times: readonly [first: number, best: number];
+  /** What to keep: of a default that does as well, that there is nothing. */
+  readonly found: Tuned;
+  readonly isBetter: boolean;
+}
+
+/** The default and its best rival. */
+interface Duel {
+  readonly rival: number;
+  readonly times: readonly [first: number, best: number];
+}
+
+const MIN_ROUNDS = 3, MAX_ROUNDS = 9, DUEL_ROUNDS = 9;
+
+/** Tunes a contraction: in how many parts, where that is a question, then the tile of a part. */
+export async function* tuneContraction(
+  backend: OpenCLBackend,
+  work: ContractionWork,
+  options: TuneOptions,
+): AsyncGenerator<Finding> {
+  const target = { ...backend.target, tuned: new Map<string, Tuned>() };
+  const { shape } = work;
+  const usual = partsOf(shape, target), length = shape.k.reduce((a, b) => a * b, 1);
+  const counts = candidateParts(length, tileCount(shape, target), target.computeUnits);
+  let best = usual;
+  if (counts.some((parts) => parts !== usual)) {
+    const ways = [...new Set([usual, ...counts])].map((parts) => ({
+      way: { parts },
+      text: parts === 1 ? "one sum" : `${parts} parts`,
+      kept: { parts },
+    }));
+    const finding = await compare(backend, work, ways, { parts: undefined }, options);
+    yield finding;
+    if (finding.isBetter) best = finding.found.parts as number;
+  }
+  const part = partOf(work, best, target);
+  const tiles = [tileOf(part.shape, target), ...candidateTiles(part.shape, target)];
+  const byText = new Map(tiles.map((tile) => [tileText(tile), tile]));
+  if (byText.size === 1) return;
+  const ways = [...byText].map(([text, tile]) => ({
+    way: { tile, parts: 1 },
+    text,
+    kept: { tile },
+  }));
+  yield await compare(backend, part, ways, { tile: undefined }, options);
+}
+
+/** What one launch computes of a contraction that is divided in parts. */
+function partOf(work: ContractionWork, parts: number, target: Target): ContractionWork {
+  const split = parts > 1 ? splitProduct(work.kernel, parts) : null;
+  const layout = split && layoutOf(split.partial, target);
+  if (split === null || layout === null || layout.kind === "lanes") return work;
+  return {
+    name: `${work.name} (a part)`,
+    kernel: split.partial,
+    shape: layout.shape,
+    inputs: work.inputs,
+    outputs: split.between,
+  };
+}
+
+/** One way to compute a contraction: how it is built, its name, and what is kept if it is best. */
+interface Way {
+  readonly way: Tuned;
+  readonly text: string;
+  readonly kept: Tuned;
+}
+
+async function compare(
+  backend: OpenCLBackend,
+  work: ContractionWork,
+  ways: readonly Way[],
+  nothing: Tuned,
+  { seconds, gain }: TuneOptions,
+): Promise<Finding> {
+  using trial = new Trial(backend, work, ways.map(({ way }) => way));
+  const { rival, times } = await fastest(trial, seconds);
+  const isBetter = rival > 0 && times[0] > times[1] * (1 + gain);
+  return {
+    work,
+    first: ways[0]!.text,
+    best: ways[isBetter ? rival : 0]!.text,
+    times: isBetter ? times : [times[0], times[0]],
+    found: isBetter ? ways[rival]!.kept : nothing,
+    isBetter,
+  };
+}
+
+/** Interleaved rounds over all ways that are still in the race; then the first against the best. */
+async function fastest(trial: Trial, seconds: number): Promise<Duel> {
+  let left = await trial.sound();
+  const times: number[][] = [];
+  const once = await trial.time(0, 1);
+  const sample = Math.min(5, seconds * 1e3 / (2 * MIN_ROUNDS * left.length));
+  const calls = Math.ceil(sample / once);
+  const end = performance.now() + seconds * 500;
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    if (round >= MIN_ROUNDS && performance.now() > end) break;
+    for (const way of left) (times[way] ??= []).push(await trial.time(way, calls));
+    const best = Math.min(...left.map((way) => median(times[way]!)));
+    left = left.filter((way) => way === 0 || median(times[way]!) < best * 1.2);
+  }
+  const rivals = left.filter((way) => way !== 0);
+  if (rivals.length === 0) return { rival: 0, times: [median(times[0]!), median(times[0]!)] };
+  const rival = rivals.reduce((a, b) => median(times[b]!) < median(times[a]!) ? b : a);
+  // The best of many was lucky, too: it must win again.
+  const duel: [number[], number[]] = [[], []];
+  for (let round = 0; round < DUEL_ROUNDS; round++) {
+    duel[0].push(await trial.time(0, calls));
+    duel[1].push(await trial.time(rival, calls));
+  }
+  return { rival, times: [median(duel[0]), median(duel[1])] };
+}

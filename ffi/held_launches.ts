@@ -1,0 +1,65 @@
+/**
+ * Launches that a queue holds back, so that the device begins with many of them at once.
+ *
+ * @module
+ */
+import type { Context } from "./context.ts";
+import { UserEvent } from "./event.ts";
+import type { Kernel } from "./kernel.ts";
+import { launch } from "./launch.ts";
+import type { Handle } from "./symbols/types.ts";
+
+/** The most launches that are held back before the device is told of them. */
+const MAX_HELD = 64;
+
+// A queue may be collected while it holds launches back; without this they would never run.
+const forgotten = new FinalizationRegistry<HeldLaunches>((held) => held.start());
+
+/** The launches that one in-order queue holds back: the first waits for a gate, the rest for it. */
+export class HeldLaunches {
+  readonly #context: Context;
+  #gate: UserEvent | null = null;
+  #count = 0;
+
+  /** For the queue that calls {@linkcode start} before it is used in any other way. */
+  constructor(queue: { readonly context: Context }) {
+    this.#context = queue.context;
+    forgotten.register(queue, this);
+  }
+
+  /** Whether nothing is held back. */
+  get isEmpty(): boolean {
+    return this.#gate === null;
+  }
+
+  /**
+   * Enqueues one launch more. If that fails, all are started.
+   *
+   * @param queue The handle of the queue that they belong to.
+   */
+  add(
+    queue: Handle<"CommandQueue">,
+    kernel: Kernel,
+    workDim: number,
+    global: BigUint64Array,
+    local: BigUint64Array | null,
+  ): void {
+    const wait = this.#gate === null ? [this.#gate = new UserEvent(this.#context)] : undefined;
+    this.#count++;
+    try {
+      launch(queue, kernel, workDim, null, global, local, wait, null);
+    } catch (error) {
+      this.start();
+      throw error;
+    }
+    if (this.#count === MAX_HELD) this.start();
+  }
+
+  /** Lets the device begin with all of them. */
+  start(): void {
+    using gate = this.#gate;
+    this.#gate = null;
+    this.#count = 0;
+    gate?.complete();
+  }
+}

@@ -1,0 +1,37 @@
+/** Engines and cache folders of their own, for tests of what lasts from one start to the next. */
+import { OpenCLBackend } from "../../../backend/opencl/opencl_backend.ts";
+import type { DeviceType } from "../../../backend/device_handle.ts";
+import { DeviceHandle, manager } from "../../../mod.ts";
+
+/** Runs with an engine as another start of a program would make it, on the device for tests. */
+export async function withFreshBackend(
+  fn: (backend: OpenCLBackend) => void | Promise<void>,
+  deviceType?: DeviceType,
+): Promise<void> {
+  const known = manager.default("cl"), { platformName, deviceName, clDevice } = known;
+  const names = { platformName, deviceName, deviceType: deviceType ?? known.deviceType };
+  const backend = new OpenCLBackend(new DeviceHandle({ ...names, backend: "cl" }, "cl", clDevice));
+  const { queue, context } = backend.device;
+  try {
+    await fn(backend);
+  } finally {
+    backend.dispose();
+    queue!.release();
+    context!.release();
+  }
+}
+
+/** Runs with an empty cache folder. */
+export async function withCacheFolder(
+  fn: (folder: string) => void | Promise<void>,
+): Promise<void> {
+  const folder = await Deno.makeTempDir(), before = Deno.env.get("NETCL_CACHE_DIR");
+  Deno.env.set("NETCL_CACHE_DIR", folder);
+  try {
+    await fn(folder);
+  } finally {
+    if (before === undefined) Deno.env.delete("NETCL_CACHE_DIR");
+    else Deno.env.set("NETCL_CACHE_DIR", before);
+    await Deno.remove(folder, { recursive: true });
+  }
+}

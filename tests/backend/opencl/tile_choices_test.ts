@@ -1,0 +1,97 @@
+import { assert, assertEquals } from "@std/assert";
+import type { Target } from "../../../backend/opencl/codegen.ts";
+import {
+  isTile,
+  keyOf,
+  partsOf,
+  type Shape,
+  tileOf,
+  type Tuned,
+} from "../../../backend/opencl/tile_choices.ts";
+
+function target(isGpu: boolean, tuned: Record<string, Tuned> = {}): Target {
+  return { isGpu, localMemory: 48 * 1024, computeUnits: 4, tuned: new Map(Object.entries(tuned)) };
+}
+
+function product<K extends Shape["kind"]>(kind: K, m: number, n: number, k: number): Shape<K> {
+  return { kind, batch: 1, m, n, k: [k], steps: [k, 1, n, 1] };
+}
+
+const cpu = target(false), gpu = target(true);
+
+Deno.test("a GPU's tiles are small enough that there are groups for every unit", () => {
+  const side = (n: number) => tileOf(product("tiles", n, n, n), gpu).bm;
+  assertEquals([64, 512, 1024, 4096].map(side), [32, 32, 64, 128]);
+  assertEquals(tileOf({ ...product("tiles", 512, 512, 512), batch: 64 }, gpu).bm, 128);
+});
+
+Deno.test("a CPU's tile divides the columns where it can, and is never larger than the product", () => {
+  assertEquals(tileOf(product("rows", 100, 64, 9), cpu), { rows: 8, columns: 32, packed: false });
+  assertEquals(tileOf(product("rows", 100, 56, 9), cpu).columns, 28);
+  assertEquals(tileOf(product("rows", 3, 5, 9), cpu), { rows: 2, columns: 5, packed: false });
+  assertEquals(tileOf(product("rows", 100, 16, 9), cpu).rows, 16);
+});
+
+Deno.test("columns on pages of their own are packed where they fit in local memory", () => {
+  const packed = (m: number, k: number) => tileOf(product("rows", m, 512, k), cpu).packed;
+  assertEquals([packed(64, 128), packed(63, 128), packed(64, 8192)], [true, false, false]);
+});
+
+Deno.test("what was tuned for a shape holds for it alone", () => {
+  const shape = product("rows", 64, 64, 64), tile = { rows: 4, columns: 48, packed: false };
+  const tuned = target(false, { [keyOf(shape)]: { tile, parts: 3 } });
+  assertEquals(tileOf(shape, tuned), tile);
+  assertEquals(partsOf(shape, tuned), 3);
+  const others: Shape<"rows">[] = [
+    { ...shape, m: 65 },
+    { ...shape, n: 65 },
+    { ...shape, k: [8, 8] },
+    { ...shape, batch: 2 },
+    { ...shape, steps: [64, 1, 128, 1] },
+  ];
+  for (const other of others) {
+    assertEquals(tileOf(other, tuned), tileOf(other, cpu));
+    assertEquals(partsOf(other, tuned), 1);
+  }
+});
+
+Deno.test("a tile that the kernel cannot be written for is ignored", () => {
+  const shape = product("rows", 64, 64, 64);
+  const wrong = [
+    null,
+    "8x32",
+    {},
+    { rows: 8, columns: 32 },
+    { rows: 8.5, columns: 32, packed: false },
+    { rows: -8, columns: 32, packed: false },
+    { rows: 65, columns: 32, packed: false },
+    { rows: 8, columns: 65, packed: false },
+    { rows: 8, columns: 3, packed: false },
+    { rows: 8, columns: 32, packed: "no" },
+  ];
+  for (const tile of wrong) {
+    assert(!isTile(tile, shape, cpu), JSON.stringify(tile));
+    const tuned = target(false, { [keyOf(shape)]: { tile, parts: "many" } });
+    assertEquals(tileOf(shape, tuned), tileOf(shape, cpu));
+    assertEquals(partsOf(shape, tuned), 1);
+  }
+  assert(!isTile({ rows: 8, columns: 32, packed: true }, { ...shape, k: [8, 8] }, cpu));
+});
+
+Deno.test("a GPU's tile must be divided evenly, and fit in local memory and in a group", () => {
+  const shape = product("tiles", 512, 512, 512);
+  const tile = { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 };
+  assert(isTile(tile, shape, gpu));
+  const wrong = [
+    { tm: 3 },
+    { bn: 66 },
+    { bk: 1 },
+    { tm: 2, tn: 2 },
+    { tm: 6, bm: 96 },
+    { bk: 128 },
+    { bm: undefined },
+  ];
+  for (const change of wrong) {
+    assert(!isTile({ ...tile, ...change }, shape, gpu), JSON.stringify(change));
+  }
+});
