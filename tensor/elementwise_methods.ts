@@ -404,7 +404,9 @@ export abstract class ElementwiseMethods extends TensorBase {
 
   /**
    * The elements in another type: floats to integers towards zero (beyond the range the nearest, NaN
-   * is 0), numbers to bool by `!= 0`. Gradients go through casts between floating types.
+   * is 0), numbers to bool by `!= 0`, floats to shorter ones to the nearest, ties to even. Gradients go
+   * through casts between floating types. Half types are computed in float32: what is computed on the
+   * way to a stored value is rounded by casts only.
    *
    * @throws {DTypeError} When there is no such type.
    */

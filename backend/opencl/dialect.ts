@@ -103,6 +103,7 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
       const better = prefersText(reduction, `${acc}v`, value);
       return [`if (${acc}i < 0 || ${better}) { ${acc}v = ${value}; ${acc}i = ${index}; }`];
     },
+    total: (text) => text,
     argResult: (acc, dtype) => `(${compute(dtype)})${acc}i`,
   };
 }
