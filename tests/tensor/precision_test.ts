@@ -121,3 +121,22 @@ testOnBackends("arange and linspace have NumPy's numbers and both their ends", (
     assertEquals(Tensor.linspace(3, 4, 0).toHostSync(), new Float32Array());
   });
 });
+
+testOnBackends("a zero keeps its sign", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.fromHost([-0, 0]);
+    const cases: [Tensor, number[]][] = [
+      [Tensor.concat([x, x]), [-0, 0, -0, 0]],
+      [Tensor.concat(Array(10).fill(x)).slice([18, 20]), [-0, 0]],
+      [Tensor.stack([x, x], 1), [-0, -0, 0, 0]],
+      [x.roll(1), [0, -0]],
+      [Tensor.full([2], -0), [-0, -0]],
+      [Tensor.ones([2]).mul(-0), [-0, -0]],
+      [Tensor.ones([2]).mul(0), [0, 0]],
+      [x.slice([0, 1]).pad([[0, 1]], -0), [-0, -0]],
+    ];
+    for (const [same, expected] of cases) {
+      assertEquals(Array.from(same.toHostSync(), Number), expected);
+    }
+  });
+});
