@@ -1,5 +1,5 @@
 /** What `backward` refuses, and what it leaves alone. */
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { grad, noGrad, Tensor, withDevice } from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
 
@@ -77,7 +77,9 @@ testOnBackends("the second derivative of a product counts its zeros", async (bac
       const x = Tensor.fromHost([...values], { requiresGrad: true });
       const [first] = grad([x.prod()], [x], { createGraph: true });
       const [second] = grad([first!.mul(Tensor.fromHost([1, 2, 3])).sum()], [x]);
-      assertEquals(await second!.toArray(), [...expected]);
+      (await second!.toHost()).forEach((value, k) => {
+        assertAlmostEquals(Number(value), expected[k]!, 1e-4);
+      });
     }
   });
 });
