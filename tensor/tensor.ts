@@ -267,10 +267,11 @@ export class Tensor extends ProductMethods {
   // ---- devices
 
   /**
-   * This tensor on another device; itself where it is there already. A value that has not changed is
-   * copied once, however often it is moved.
+   * This tensor on another device. A value that has not changed is copied once, however often it is
+   * moved.
    *
    * @param target A selection string or handle.
+   * @returns This tensor itself where it is there already.
    */
   to(target: string | DeviceHandle): Tensor {
     return copyTo(this, manager.resolve(target));

@@ -248,7 +248,8 @@ export function unbroadcast(g: Tensor, shape: readonly number[]): Tensor {
   for (let axis = 0; axis < g.ndim; axis++) {
     if (axis < lead || shape[axis - lead] === 1 && g.shape[axis] !== 1) axes.push(axis);
   }
-  return (axes.length > 0 ? g.sum(axes) : g).reshape(shape);
+  const sum = axes.length > 0 ? g.sum(axes) : g;
+  return sameShape(sum.shape, shape) ? sum : sum.reshape(shape);
 }
 
 function broadcast(name: string, a: TensorLike, b: TensorLike): number[] {

@@ -8,6 +8,7 @@ import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { gather } from "./indexing.ts";
+import { permute, reshape } from "./shaping.ts";
 
 /** Options of the cross-entropy. */
 export interface CrossEntropyOptions {
@@ -48,7 +49,7 @@ export function crossEntropy(
   // A type that cannot hold the label has no sample to leave out.
   const counts = holds(targets.dtype, ignoreIndex) ? targets.ne(ignoreIndex) : null;
   const losses = perSample(scores, targets, counts, labelSmoothing);
-  if (reduction === "none") return losses.reshape(shape);
+  if (reduction === "none") return reshape(losses, shape);
   const total = losses.sum();
   if (reduction === "sum") return total;
   return counts ? total.div(counts.cast(scores.dtype).sum()) : total.mul(1 / rows);
@@ -81,8 +82,8 @@ function inRows(
   const classes = logits.shape[1]!;
   const rows = labels.size;
   return {
-    scores: logits.permute(order).reshape([rows, classes]),
-    targets: labels.reshape([rows]),
+    scores: reshape(permute(logits, order), [rows, classes]),
+    targets: reshape(labels, [rows]),
     shape: labels.shape,
   };
 }

@@ -246,7 +246,7 @@ export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
     );
   }
   const dtype = tensors.map((t): DType => t.dtype).reduce(promote);
-  if (tensors.length === 1) return first;
+  if (tensors.length === 1) return first.reshape(first.shape);
   // Long lists are joined in a tree, so that no element looks at more than a few tensors.
   if (tensors.length > 8) {
     const half = Math.ceil(tensors.length / 2);
