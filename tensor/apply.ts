@@ -56,6 +56,15 @@ export function result(
   return isEager() ? out.realize() : out;
 }
 
+/**
+ * What an operation gives the user: where it had nothing to do, another tensor of the same value, so
+ * that disposing of one leaves the other.
+ */
+export function distinct(name: string, x: Tensor, out: Tensor): Tensor {
+  if (out !== x) return out;
+  return derived(name, x, { kind: "reshape" }, x.shape, x.dtype, (g) => [g]);
+}
+
 /** How the result of an operation is recorded for `backward`. */
 export function edgeOf(name: string, inputs: readonly Tensor[], gradient: GradientFn): Edge {
   const edge: Edge = { name, inputs, gradient, values: inputs.map((input) => input.node) };

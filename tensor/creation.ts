@@ -6,6 +6,7 @@ import {
   type DType,
   dtypes,
   formatShape,
+  fromBfloat16Bits,
   manager,
   Node,
   type Shape,
@@ -102,6 +103,13 @@ const ranges: Readonly<Partial<Record<DType, readonly [least: number, most: numb
   bool: [0, 1],
 };
 
+/** The nearest number of a floating type that is not JavaScript's own. */
+const roundTo: Readonly<Partial<Record<DType, (value: number) => number>>> = {
+  float32: Math.fround,
+  float16: Math.f16round,
+  bfloat16: (value) => fromBfloat16Bits(toBfloat16Bits(value)),
+};
+
 /** True where the type holds the number, but for its fraction. */
 export function holds(dtype: DType, value: number): boolean {
   const range = ranges[dtype];
@@ -115,8 +123,8 @@ export function nearestIn(dtype: DType, value: number): number {
 }
 
 /**
- * A number as an element of a type holds it: whole for integers, a truth value for bool; negative
- * numbers wrap around in uint8, as in PyTorch.
+ * A number as an element of a type holds it: whole for integers, a truth value for bool, rounded for
+ * floats; negative numbers wrap around in uint8, as in PyTorch.
  */
 export function elementOf(op: string, value: number, dtype: DType): number {
   if (typeof value !== "number") {
@@ -124,7 +132,7 @@ export function elementOf(op: string, value: number, dtype: DType): number {
   }
   if (dtype === "bool") return Number(value !== 0);
   const range = ranges[dtype];
-  if (!range) return value;
+  if (!range) return roundTo[dtype]?.(value) ?? value;
   const whole = Math.trunc(value);
   if (holds(dtype, value)) return whole;
   if (dtype === "uint8" && whole < 0 && whole >= -255) return whole & 255;
@@ -179,6 +187,11 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
     throw error;
   }
   return made(Node.stored(new Storage(engine.memory, block), shape, dtype), { ...options, device });
+}
+
+/** The type to compute numbers in before they are rounded: the most precise that the device has. */
+export function widestFloat(options: TensorOptions = {}): DType {
+  return supports(deviceOf(options), "float64") ? "float64" : "float32";
 }
 
 function supports(device: DeviceHandle, dtype: DType): boolean {

@@ -1,5 +1,6 @@
 /** The elementwise methods of tensors. What they compute, and their gradients, is in `ops/elementwise.ts`. */
 import type { DType } from "../backend/engine.ts";
+import { distinct } from "./apply.ts";
 import { TensorBase } from "./base.ts";
 import {
   binary,
@@ -399,13 +400,17 @@ export abstract class ElementwiseMethods extends TensorBase {
   /** At least `min`, at most `max`, either of which may be left out; NaN stays. */
   clamp(min?: number, max?: number): Tensor {
     const low = min === undefined ? this.#self() : binary("clampMin", this.#self(), min);
-    return max === undefined ? low : binary("clampMax", low, max);
+    const out = max === undefined ? low : binary("clampMax", low, max);
+    return distinct("clamp", this.#self(), out);
   }
 
   /**
    * The elements in another type: floats to integers towards zero (beyond the range the nearest, NaN
-   * is 0), numbers to bool by `!= 0`. Gradients go through casts between floating types.
+   * is 0), numbers to bool by `!= 0`, floats to shorter ones to the nearest, ties to even. Gradients go
+   * through casts between floating types. Half types are computed in float32: what is computed on the
+   * way to a stored value is rounded by casts only.
    *
+   * @returns This tensor itself where it has that type already.
    * @throws {DTypeError} When there is no such type.
    */
   cast(dtype: DType): Tensor {

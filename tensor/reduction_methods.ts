@@ -1,4 +1,5 @@
 /** The reducing methods of tensors. What they compute, and their gradients, is in `ops/reductions.ts`. */
+import { distinct } from "./apply.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
 import type { Axes } from "./ops/axes.ts";
 import * as reductions from "./ops/reductions.ts";
@@ -24,9 +25,13 @@ export abstract class ReductionMethods extends ElementwiseMethods {
     return this as unknown as Tensor;
   }
 
+  #distinct(name: string, out: Tensor): Tensor {
+    return distinct(name, this.#self(), out);
+  }
+
   /** The sum; of integers and truth values in int64. */
   sum(axes?: Axes, options?: ReduceOptions): Tensor {
-    return reductions.sum(this.#self(), axes, options);
+    return this.#distinct("sum", reductions.sum(this.#self(), axes, options));
   }
 
   /**
@@ -40,7 +45,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
 
   /** The product; of integers and truth values in int64. */
   prod(axes?: Axes, options?: ReduceOptions): Tensor {
-    return reductions.prod(this.#self(), axes, options);
+    return this.#distinct("prod", reductions.prod(this.#self(), axes, options));
   }
 
   /**
@@ -49,7 +54,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
    * @throws {ShapeError} When an axis is empty.
    */
   max(axes?: Axes, options?: ReduceOptions): Tensor {
-    return reductions.extreme("max", this.#self(), axes, options);
+    return this.#distinct("max", reductions.extreme("max", this.#self(), axes, options));
   }
 
   /**
@@ -58,7 +63,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
    * @throws {ShapeError} When an axis is empty.
    */
   min(axes?: Axes, options?: ReduceOptions): Tensor {
-    return reductions.extreme("min", this.#self(), axes, options);
+    return this.#distinct("min", reductions.extreme("min", this.#self(), axes, options));
   }
 
   /** The position of the first largest element along an axis (default: of all), as int32. */
@@ -73,12 +78,12 @@ export abstract class ReductionMethods extends ElementwiseMethods {
 
   /** True where any element is not zero. */
   any(axes?: Axes, options?: ReduceOptions): Tensor {
-    return reductions.anyAll("any", this.#self(), axes, options);
+    return this.#distinct("any", reductions.anyAll("any", this.#self(), axes, options));
   }
 
   /** True where no element is zero. */
   all(axes?: Axes, options?: ReduceOptions): Tensor {
-    return reductions.anyAll("all", this.#self(), axes, options);
+    return this.#distinct("all", reductions.anyAll("all", this.#self(), axes, options));
   }
 
   /**
@@ -112,12 +117,12 @@ export abstract class ReductionMethods extends ElementwiseMethods {
    * @throws {DTypeError} When the elements are not floating point.
    */
   softmax(axis?: number): Tensor {
-    return reductions.softmax(this.#self(), axis);
+    return this.#distinct("softmax", reductions.softmax(this.#self(), axis));
   }
 
   /** `log(softmax(x))` along an axis (default the last), without overflow. */
   logSoftmax(axis?: number): Tensor {
-    return reductions.logSoftmax(this.#self(), axis);
+    return this.#distinct("logSoftmax", reductions.logSoftmax(this.#self(), axis));
   }
 
   /** Running sums along an axis; of integers and truth values in int64. */

@@ -1,6 +1,6 @@
 /** The rearranging methods of tensors. What they do, and their gradients, is in `ops/shaping.ts`. */
 import { formatShape, type Shape } from "../backend/engine.ts";
-import { derived } from "./apply.ts";
+import { derived, distinct } from "./apply.ts";
 import { ShapeError } from "./errors.ts";
 import { type Axes, normalizeAxis } from "./ops/axes.ts";
 import * as shaping from "./ops/shaping.ts";
@@ -14,13 +14,17 @@ export abstract class ShapeMethods extends ReductionMethods {
     return this as unknown as Tensor;
   }
 
+  #distinct(name: string, out = this.#self()): Tensor {
+    return distinct(name, this.#self(), out);
+  }
+
   /**
    * The same elements in another shape; one axis may be -1 and is computed.
    *
    * @throws {ShapeError} When the elements do not fill it.
    */
   reshape(shape: Shape): Tensor {
-    return shaping.reshape(this.#self(), shape);
+    return this.#distinct("reshape", shaping.reshape(this.#self(), shape));
   }
 
   /** The axes from `start` to `end`, both included, joined to one; a scalar becomes [1]. */
@@ -41,12 +45,12 @@ export abstract class ShapeMethods extends ReductionMethods {
    * @throws {ShapeError} When an axis is missing or named twice.
    */
   permute(axes: readonly number[]): Tensor {
-    return shaping.permute(this.#self(), axes);
+    return this.#distinct("permute", shaping.permute(this.#self(), axes));
   }
 
   /** Two axes exchanged; by default the last two. */
   transpose(a = -2, b = -1): Tensor {
-    if (this.ndim < 2 && a === -2 && b === -1) return this.#self();
+    if (this.ndim < 2 && a === -2 && b === -1) return this.#distinct("transpose");
     const order = this.shape.map((_, axis) => axis);
     const [x, y] = [
       normalizeAxis("transpose", a, this.shape),
@@ -62,7 +66,7 @@ export abstract class ShapeMethods extends ReductionMethods {
    * @throws {ShapeError} When another axis would change its size.
    */
   expand(shape: Shape): Tensor {
-    return shaping.expand(this.#self(), shape);
+    return this.#distinct("expand", shaping.expand(this.#self(), shape));
   }
 
   /**
@@ -91,7 +95,7 @@ export abstract class ShapeMethods extends ReductionMethods {
     const at = normalizeAxis("squeeze", axis, this.shape);
     return this.shape[at] === 1
       ? this.reshape(this.shape.filter((_, k) => k !== at))
-      : this.#self();
+      : this.#distinct("squeeze");
   }
 
   /** With a new axis of size 1 in front of axis `axis`. */
@@ -102,7 +106,7 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /** The elements along axes in reverse order. */
   flip(axes: Axes): Tensor {
-    return shaping.flip(this.#self(), axes);
+    return this.#distinct("flip", shaping.flip(this.#self(), axes));
   }
 
   /** The elements along an axis moved by `shift`; what leaves at the end comes back at the front. */
@@ -112,9 +116,8 @@ export abstract class ShapeMethods extends ReductionMethods {
     if (!Number.isInteger(shift)) {
       throw new RangeError(`Cannot roll by ${shift}: pass a whole number`);
     }
-    if (n === 0) return this.#self();
-    const by = ((shift % n) + n) % n;
-    if (by === 0) return this.#self();
+    const by = n === 0 ? 0 : ((shift % n) + n) % n;
+    if (by === 0) return this.#distinct("roll");
     const part = (start: number, end: number): Tensor =>
       this.slice(...this.shape.map((_, k): Range => k === at ? [start, end] : null));
     return shaping.concat([part(n - by, n), part(0, n - by)], at);
@@ -127,7 +130,7 @@ export abstract class ShapeMethods extends ReductionMethods {
    * @throws {ShapeError} When there is not one pair an axis, or more is cut off than there is.
    */
   pad(widths: readonly (readonly [number, number])[], value?: number): Tensor {
-    return shaping.pad(this.#self(), widths, value);
+    return this.#distinct("pad", shaping.pad(this.#self(), widths, value));
   }
 
   /**
@@ -148,7 +151,7 @@ export abstract class ShapeMethods extends ReductionMethods {
    * ```
    */
   slice(...ranges: Range[]): Tensor {
-    return shaping.slice(this.#self(), ranges);
+    return this.#distinct("slice", shaping.slice(this.#self(), ranges));
   }
 
   /**
@@ -158,7 +161,7 @@ export abstract class ShapeMethods extends ReductionMethods {
    * @param value What to put there.
    */
   sliceAssign(ranges: readonly Range[], value: Tensor | number): Tensor {
-    return shaping.sliceAssign(this.#self(), ranges, value);
+    return this.#distinct("sliceAssign", shaping.sliceAssign(this.#self(), ranges, value));
   }
 
   /**

@@ -2,7 +2,6 @@
 import {
   type DeviceHandle,
   type DType,
-  dtypes,
   manager,
   type Node,
   type Shape,
@@ -17,6 +16,7 @@ import {
   type HostData,
   iota,
   type TensorOptions,
+  widestFloat,
 } from "./creation.ts";
 import { select, type TensorLike } from "./ops/elementwise.ts";
 import { concat, stack } from "./ops/shaping.ts";
@@ -140,21 +140,24 @@ export class Tensor extends ProductMethods {
     }
     const count = Math.max(0, Math.ceil((to - from) / step));
     const dtype = options?.dtype ?? "float32";
-    const index = iota([count], dtype, { ...options, requiresGrad: false });
+    const isWhole = Number.isInteger(step) && Number.isInteger(from);
+    const computed = isWhole ? dtype : widestFloat(options);
+    const index = iota([count], computed, { ...options, requiresGrad: false });
     const scaled = step === 1 ? index : index.mul(step);
-    return required(from === 0 ? scaled : scaled.add(from), options).cast(dtype);
+    return required((from === 0 ? scaled : scaled.add(from)).cast(dtype), options);
   }
 
   /** `count` numbers from `start` to `stop`, both included, at equal distances. */
   static linspace(start: number, stop: number, count: number, options?: TensorOptions): Tensor {
-    const dtype = options?.dtype ?? "float32";
-    const computed = dtypes[dtype].kind === "float" ? dtype : "float32";
-    const index = iota(checkedShape("linspace", [count]), computed, {
-      ...options,
-      requiresGrad: false,
-    });
+    const shape = checkedShape("linspace", [count]);
+    const index = iota(shape, widestFloat(options), { ...options, requiresGrad: false });
     const step = count > 1 ? (stop - start) / (count - 1) : 0;
-    return required(index.mul(step).add(start).cast(dtype), options);
+    // From the nearer end, so that both are exact.
+    const values = index.lt(count / 2).where(
+      index.mul(step).add(start),
+      index.sub(count - 1).mul(step).add(stop),
+    );
+    return required(values.cast(options?.dtype ?? "float32"), options);
   }
 
   /** The identity matrix (n, n). */
@@ -264,10 +267,11 @@ export class Tensor extends ProductMethods {
   // ---- devices
 
   /**
-   * This tensor on another device; itself where it is there already. A value that has not changed is
-   * copied once, however often it is moved.
+   * This tensor on another device. A value that has not changed is copied once, however often it is
+   * moved.
    *
    * @param target A selection string or handle.
+   * @returns This tensor itself where it is there already.
    */
   to(target: string | DeviceHandle): Tensor {
     return copyTo(this, manager.resolve(target));

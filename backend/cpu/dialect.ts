@@ -44,6 +44,16 @@ export function identityText(reduction: Reduction, dtype: DType): string {
   }
 }
 
+/** Functions of float32 whose results are numbers of float32. */
+const exact = new Set(
+  "neg abs sign floor ceil trunc round roundFloat16 roundBfloat16 maximum minimum where".split(" "),
+);
+
+/** A result in the precision of its type: JavaScript computes in doubles. */
+function rounded(text: string, dtype: DType): string {
+  return dtypes[dtype].kind === "float" && dtype !== "float64" ? `Math.fround(${text})` : text;
+}
+
 const joins = { sum: "add", prod: "mul", max: "maximum", min: "minimum" } as const;
 
 /** The dialect; `accumulatorOf` gives the accumulator type of arg-reductions. */
@@ -57,8 +67,11 @@ export function scriptDialect(accumulatorOf: (reduction: Reduction) => DType): D
     smaller: (a, b) => `Math.min(${a}, ${b})`,
     load: (input, dtype, index) => loadText(`a${input}`, dtype, index),
     store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
-    primitive: renderJS,
-    cast: castText,
+    primitive: (fn, args, dtype, result) => {
+      const text = renderJS(fn, args, dtype, result);
+      return exact.has(fn) ? text : rounded(text, result);
+    },
+    cast: (text, from, to) => from === to ? text : rounded(castText(text, from, to), to),
     constant: literal,
     indexValue: (index, dtype) => dtype === "int64" ? `BigInt(${index})` : `(${index})`,
     random: (index, seed, stream) => `philox(${index}, ${seed}, ${stream})`,
@@ -74,6 +87,7 @@ export function scriptDialect(accumulatorOf: (reduction: Reduction) => DType): D
       const test = `${value} ${better} ${acc}v || (${value} !== ${value} && ${acc}v === ${acc}v)`;
       return [`if (${acc}i < 0 || ${test}) { ${acc}v = ${value}; ${acc}i = ${index}; }`];
     },
+    total: rounded,
     argResult: (acc, dtype) => dtype === "int64" ? `BigInt(${acc}i)` : `${acc}i`,
   };
 }

@@ -6,7 +6,13 @@ import type { Form } from "../graph/affine.ts";
 import { type DType, fromBfloat16Bits, toBfloat16Bits, type TypedArray } from "../graph/dtype.ts";
 import { type Expr, type Guard, innerLevels, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Kernel, Reduction } from "../graph/kernel.ts";
-import { applyPrimitive, castValue, constantValue, type Value } from "./reference_primitives.ts";
+import {
+  applyPrimitive,
+  castValue,
+  constantValue,
+  rounded,
+  type Value,
+} from "./reference_primitives.ts";
 import { runSpecial } from "./reference_special.ts";
 import { arraysOf, outputTypes, type Runner } from "./runner.ts";
 import { philox } from "./scalar.ts";
@@ -185,11 +191,14 @@ class Interpreter {
         return philox(this.#index(e.form), e.seed, e.stream.value);
       case "primitive": {
         const { dtype } = this.#kernel.exprs[e.args[e.args.length - 1]!]!;
-        return applyPrimitive(e.fn, e.args.map((a) => values[a]!), dtype, e.dtype);
+        return rounded(
+          applyPrimitive(e.fn, e.args.map((a) => values[a]!), dtype, e.dtype),
+          e.dtype,
+        );
       }
       case "cast": {
         const [from] = e.args as [number];
-        return castValue(values[from]!, this.#kernel.exprs[from]!.dtype, e.dtype);
+        return rounded(castValue(values[from]!, this.#kernel.exprs[from]!.dtype, e.dtype), e.dtype);
       }
       case "inside":
         return Number(this.#inside(e.guards));
@@ -210,7 +219,7 @@ class Interpreter {
         [best, place] = [value, this.#index(index)];
       } else best = applyPrimitive(joins[fn], [best ?? identity(fn, dtype), value], dtype, dtype);
     });
-    return isArg ? constantValue(place, dtype) : best ?? identity(fn, dtype);
+    return isArg ? constantValue(place, dtype) : rounded(best ?? identity(fn, dtype), dtype);
   }
 
   #contract(): Value {
@@ -220,7 +229,7 @@ class Interpreter {
       const product = applyPrimitive("mul", [this.#load(a), this.#load(b)], dtype, dtype);
       sum = applyPrimitive("add", [sum, product], dtype, dtype);
     });
-    return sum;
+    return rounded(sum, dtype);
   }
 }
 

@@ -40,12 +40,14 @@ const floats: Readonly<Record<string, Fn<number>>> = {
   ceil: Math.ceil,
   trunc: Math.trunc,
   round: scalar.roundEven,
+  roundFloat16: Math.f16round,
+  roundBfloat16: scalar.roundBfloat16,
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,
   div: (a, b) => a / b,
   mod: scalar.floatMod,
-  floordiv: (a, b) => Math.floor(a / b),
+  floordiv: scalar.floatFloorDiv,
   pow: scalar.power,
   atan2: Math.atan2,
   maximum: Math.max,
@@ -139,6 +141,12 @@ export function castValue(value: Value, from: DType, to: DType): Value {
   }
   if (to === "uint8") return value & 255;
   return to === "int32" && dtypes[from].kind === "float" ? scalar.toInt32(value) : value;
+}
+
+/** A result in the precision in which its type is computed; sums on the way are kept in doubles. */
+export function rounded(value: Value, dtype: DType): Value {
+  const isSingle = dtypes[dtype].kind === "float" && dtype !== "float64";
+  return isSingle ? Math.fround(value as number) : value;
 }
 
 /** A literal of a type. */

@@ -1,4 +1,5 @@
 /** Scalar functions that generated JavaScript calls where the language has none of its own. */
+import { fromBfloat16Bits, toBfloat16Bits } from "../graph/dtype.ts";
 
 /** Rounds to nearest, ties to even, as OpenCL's `rint`. */
 export function roundEven(x: number): number {
@@ -6,10 +7,27 @@ export function roundEven(x: number): number {
   return r - x === 0.5 && r % 2 !== 0 ? r - 1 : r;
 }
 
+/** The nearest number of bfloat16. */
+export function roundBfloat16(x: number): number {
+  return fromBfloat16Bits(toBfloat16Bits(x));
+}
+
 /** Python's remainder: the sign of the divisor. */
 export function floatMod(a: number, b: number): number {
   const r = a % b;
   return r !== 0 && (r < 0) !== (b < 0) ? r + b : r;
+}
+
+/**
+ * Python's quotient, rounded down, as PyTorch computes it: from the remainder, since `a / b` may round
+ * up to the next whole number; by zero as `a / b`; NaN of an infinity.
+ */
+export function floatFloorDiv(a: number, b: number): number {
+  if (b === 0) return a / b;
+  const rest = a % b, below = rest !== 0 && (rest < 0) !== (b < 0);
+  const quotient = (a - rest) / b - (below ? 1 : 0);
+  if (quotient === 0) return 0 * (a / b); // a zero has a sign
+  return roundEven(quotient);
 }
 
 /** C's pow: 1 to any power and anything to 0 are 1, also for NaN. */

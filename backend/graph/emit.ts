@@ -45,6 +45,8 @@ export interface Dialect {
   identity(reduction: Reduction): string;
   /** Statements that join a value into an accumulator (and its position, for argmax). */
   accumulate(reduction: Reduction, acc: string, value: string, index: string): string[];
+  /** What was added up, in the precision of its type. */
+  total(acc: string, dtype: DType): string;
   /** The result of an arg-reduction as a number of its type. */
   argResult(acc: string, dtype: DType): string;
 }
@@ -197,8 +199,8 @@ export class Emitter {
   declare(ids: readonly number[]): void {
     for (const id of ids) {
       const e = this.kernel.exprs[id]!;
-      if (e.op === "reduced") this.#names.set(id, `r${e.reduction}`);
-      else if (e.op === "contracted") this.#names.set(id, "acc");
+      if (e.op === "reduced") this.#names.set(id, this.#dialect.total(`r${e.reduction}`, e.dtype));
+      else if (e.op === "contracted") this.#names.set(id, this.#dialect.total("acc", e.dtype));
       else if (e.op === "constant") this.#names.set(id, this.#text(e));
       else this.line(this.#dialect.declare(e.dtype, `v${id}`, this.#text(e)));
       for (const d of this.kernel.dynamic) {

@@ -342,12 +342,7 @@ class Builder {
         return;
       }
       case "cast":
-        this.#slots[slot] = {
-          op: "cast",
-          args: [this.#request(inputInfo(info, 0), access)],
-          dtype,
-        };
-        return;
+        return this.#cast(info, access, slot);
       case "copy":
         return this.#alias(slot, this.#request(inputInfo(info, 0), access), dtype);
       case "gather":
@@ -355,6 +350,16 @@ class Builder {
       default:
         return this.#view(info, access, slot);
     }
+  }
+
+  #cast(info: NodeInfo, access: Access, slot: number): void {
+    const { node: { inputs, dtype } } = info;
+    const cast: Expr = { op: "cast", args: [this.#request(inputInfo(info, 0), access)], dtype };
+    // Half types are computed in float32: what is not stored must be rounded as if it were.
+    const fn = info === this.#root ? null : roundingOf(inputs[0]!.dtype, dtype);
+    this.#slots[slot] = fn === null
+      ? cast
+      : { op: "primitive", fn, args: [this.#emit(cast)], dtype };
   }
 
   #gather(info: NodeInfo, axis: number, opName: string, access: Access, slot: number): void {
@@ -509,6 +514,12 @@ class Builder {
       outputs: this.#outputs.map(({ info }) => info),
     };
   }
+}
+
+/** The primitive that rounds to a type of half precision; null where nothing is rounded. */
+function roundingOf(from: DType, to: DType): string | null {
+  if (from === to || from === "bool" || from === "uint8") return null;
+  return to === "float16" ? "roundFloat16" : to === "bfloat16" ? "roundBfloat16" : null;
 }
 
 function accessKey(access: Access): string {

@@ -99,6 +99,14 @@ export const primitives: Readonly<Record<string, Primitive>> = {
       jsBig: "0",
       result: "bool",
     },
+    // What a number becomes in memory of half precision, where it is computed on and not stored.
+    roundFloat16: { cl: "round_float16($0)", clInt: null, js: "Math.f16round($0)", cost: 2 },
+    roundBfloat16: {
+      cl: "from_bfloat16(to_bfloat16($0))",
+      clInt: null,
+      js: "roundBfloat16($0)",
+      cost: 2,
+    },
     not: { cl: "(!$0)", js: "($0 !== 0 ? 0 : 1)", jsBig: "($0 ? 0 : 1)", result: "bool" },
   }),
   ...binary({
@@ -123,14 +131,12 @@ export const primitives: Readonly<Record<string, Primitive>> = {
       cost: 6,
     },
     floordiv: {
-      // The quotient may round up to the next whole number: 1 over a tenth is 9 times and a rest.
-      cl: "(isfinite($0 / $1) && isfinite($1)" +
-        " ? rint(($0 - float_mod_$T($0, $1)) / $1) : floor($0 / $1))",
+      cl: "float_floordiv_$T($0, $1)",
       clInt: "safe_floordiv_$T($0, $1)",
-      js: "Math.floor($0 / $1)",
+      js: "floatFloorDiv($0, $1)",
       jsInt: "intFloorDiv($0, $1)",
       jsBig: "bigFloorDiv($0, $1)",
-      cost: 5,
+      cost: 8,
     },
     pow: {
       cl: "pow($0, $1)",

@@ -12,6 +12,7 @@ export function literal(value: number, dtype: DType): string {
   if (!Number.isFinite(value)) {
     return value > 0 ? `(${clCompute})INFINITY` : `(-(${clCompute})INFINITY)`;
   }
+  if (Object.is(value, -0)) return `(-${literal(0, dtype)})`;
   const text = Number.isInteger(value) && Math.abs(value) < 1e15 ? `${value}.0` : `${value}`;
   return clCompute === "double" ? text : `${text}f`;
 }
@@ -107,6 +108,7 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
         `${acc}v = better ? ${value} : ${acc}v; ${acc}i = better ? ${index} : ${acc}i; }`,
       ];
     },
+    total: (text) => text,
     argResult: (acc, dtype) => `(${compute(dtype)})${acc}i`,
   };
 }

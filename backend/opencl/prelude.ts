@@ -18,6 +18,9 @@ const floating = (T: string): Record<string, string> => ({
     `inline ${T} nan_max_${T}(${T} a, ${T} b) { return ((a > b) | (a != a)) ? a : b; }`,
   [`nan_min_${T}`]:
     `inline ${T} nan_min_${T}(${T} a, ${T} b) { return ((a < b) | (a != a)) ? a : b; }`,
+  // As PyTorch computes it, from the remainder: 1 over a tenth is 9 times and a rest, not 10 times.
+  [`float_floordiv_${T}`]:
+    `inline ${T} float_floordiv_${T}(${T} a, ${T} b) { if (b == 0) return a / b; ${T} r = fmod(a, b), q = (a - r) / b; if (r != 0 && (r < 0) != (b < 0)) q -= 1; return q == 0 ? copysign((${T})0, a / b) : rint(q); }`,
   [`float_mod_${T}`]:
     `inline ${T} float_mod_${T}(${T} a, ${T} b) { ${T} r = fmod(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }`,
 });
@@ -194,6 +197,11 @@ inline void stream_16(float16 v, global float* p) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (ushort)((bits >> 16) | 0x40u);
   return (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }`,
+  // Without cl_khr_fp16 there are no variables of type half.
+  round_float16:
+    "inline float round_float16(float v) { ushort h; vstore_half(v, 0, (half*)&h); return vload_half(0, (half*)&h); }",
+  round_float16_16:
+    "inline float16 round_float16_16(float16 v) { ushort16 h; vstore_half16(v, 0, (half*)&h); return vload_half16(0, (half*)&h); }",
   to_bfloat16_16: `inline ushort16 to_bfloat16_16(float16 v) {
   const uint16 bits = as_uint16(v);
   const uint16 nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;

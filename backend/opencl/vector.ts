@@ -43,6 +43,8 @@ const floatText: Readonly<Record<string, string>> = {
   ceil: "ceil($0)",
   trunc: "trunc($0)",
   round: "rint($0)",
+  roundFloat16: "round_float16_16($0)",
+  roundBfloat16: "as_float16(convert_uint16(to_bfloat16_16($0)) << 16)",
   isnan: "($0 != $0)",
   isinf: "(fabs($0) == INFINITY)",
   maximum: "select($1, $0, ($0 > $1) | ($0 != $0))",

@@ -81,7 +81,7 @@ function training(model: nn.Module, shape: number[], variant: string | undefined
   };
   const inputs = Array.from({ length: batches }, () => random(...shape));
   const labels = inputs.map((_, batch) =>
-    Tensor.fromHost(Int32Array.from({ length: shape[0]! }, (_, i) => (7 * i + 3 * batch) % 10))
+    Tensor.fromHost(Uint8Array.from({ length: shape[0]! }, (_, i) => (7 * i + 3 * batch) % 10))
   );
   const call = variant === "compiled" ? compile(step) : step;
   let made = 0;

@@ -26,7 +26,7 @@ export async function loadDataset({ dataset, data, seed }: Options): Promise<Dat
 async function loadDigits(seed: number): Promise<Data> {
   const { data, shape: [count, columns] } = await loadCsv(digits);
   const pixels = new Float32Array(count! * 64);
-  const labels = new Int32Array(count!);
+  const labels = new Uint8Array(count!);
   for (let row = 0; row < count!; row++) {
     const start = row * columns!;
     for (let i = 0; i < 64; i++) pixels[row * 64 + i] = Number(data[start + i]) / 16;
@@ -46,7 +46,7 @@ async function loadMnist(seed: number): Promise<Data> {
   }));
   const counts = byDigit.map((pixels) => pixels.length / 784);
   const pixels = Float32Array.from(byDigit.flatMap((values) => [...values]));
-  const labels = Int32Array.from(counts.flatMap((count, digit) => Array(count).fill(digit)));
+  const labels = Uint8Array.from(counts.flatMap((count, digit) => Array(count).fill(digit)));
   const [train, test] = randomSplit(samples(pixels, labels, 28), [0.8, 0.2], { seed });
   return { train: train!, test: test!, size: 28 };
 }
@@ -59,7 +59,7 @@ async function loadFashion(folder: string): Promise<Data> {
       findIdx(`${folder}/${prefix}-labels-idx1-ubyte`),
     ]);
     const pixels = Float32Array.from(images.data as Uint8Array, (byte) => byte / 255);
-    return samples(pixels, Int32Array.from(labels.data as Uint8Array), images.shape[1]!);
+    return samples(pixels, labels.data as Uint8Array<ArrayBuffer>, images.shape[1]!);
   };
   return { train: await part("train"), test: await part("t10k"), size: 28 };
 }
@@ -78,7 +78,7 @@ async function findIdx(path: string): ReturnType<typeof loadIdx> {
   );
 }
 
-function samples(pixels: Float32Array<ArrayBuffer>, labels: Int32Array<ArrayBuffer>, size: number) {
+function samples(pixels: Float32Array<ArrayBuffer>, labels: Uint8Array<ArrayBuffer>, size: number) {
   return new TensorDataset(
     { data: pixels, shape: [labels.length, 1, size, size] },
     { data: labels, shape: [labels.length] },

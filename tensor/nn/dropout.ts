@@ -19,9 +19,9 @@ export class Dropout extends Module {
     }
   }
 
-  /** Drops elements, while training. */
+  /** Drops elements, while training; else a tensor of the same value. */
   forward(x: Tensor): Tensor {
-    return this.training ? dropout(x, this.p) : x;
+    return this.training && this.p > 0 ? dropout(x, this.p) : x.reshape(x.shape);
   }
 }
 

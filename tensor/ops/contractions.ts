@@ -7,7 +7,7 @@ import { DTypeError, ShapeError } from "../errors.ts";
 import { promote } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, pair } from "./axes.ts";
-import { dilate, window } from "./shaping.ts";
+import { dilate, expand, pad, window } from "./shaping.ts";
 
 function range(start: number, count: number): number[] {
   return Array.from({ length: count }, (_, k) => start + k);
@@ -64,7 +64,7 @@ export function matmul(a: Tensor, b: Tensor): Tensor {
   if (y.ndim === 2) return contract(x, y, 0, x.ndim - 1, 1);
   const batch = broadcastShapes(x.shape.slice(0, -2), y.shape.slice(0, -2));
   if (!batch) throw fail("the leading axes do not broadcast");
-  const [p, q] = [x, y].map((t) => t.expand([...batch, ...t.shape.slice(-2)]));
+  const [p, q] = [x, y].map((t) => expand(t, [...batch, ...t.shape.slice(-2)]));
   return contract(p!, q!, batch.length, 1, 1);
 }
 
@@ -148,7 +148,7 @@ function checkConv(
 }
 
 function padded(x: Tensor, [top, left]: readonly [number, number], value = 0): Tensor {
-  return x.pad([[0, 0], [0, 0], [top, top], [left, left]], value);
+  return pad(x, [[0, 0], [0, 0], [top, top], [left, left]], value);
 }
 
 /** Windows of an image by group: (N, G, C/G, OH, OW, KH, KW). */

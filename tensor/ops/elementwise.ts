@@ -221,10 +221,19 @@ function operandOf(op: string, x: TensorLike): Operand {
   return { dtype: x.dtype, rank: x.ndim === 0 ? "scalar" : "tensor" };
 }
 
-/** The node of an operand in the common type. */
-function nodeOf(op: string, x: TensorLike, dtype: DType): { tensor: Tensor | null; node: Node } {
+/**
+ * The node of an operand in the common type. A number is in the precision in which the type is
+ * computed, as in PyTorch, unless it stands for an element.
+ */
+function nodeOf(
+  op: string,
+  x: TensorLike,
+  dtype: DType,
+  isElement: boolean,
+): { tensor: Tensor | null; node: Node } {
   if (!isTensor(x)) {
-    const value = elementOf(op, x, dtype);
+    const isHalf = dtype === "float16" || dtype === "bfloat16";
+    const value = elementOf(op, x, isHalf && !isElement ? "float32" : dtype);
     return { tensor: null, node: new Node({ kind: "constant", value }, [], [], dtype) };
   }
   const tensor = x.cast(dtype);
@@ -239,7 +248,8 @@ export function unbroadcast(g: Tensor, shape: readonly number[]): Tensor {
   for (let axis = 0; axis < g.ndim; axis++) {
     if (axis < lead || shape[axis - lead] === 1 && g.shape[axis] !== 1) axes.push(axis);
   }
-  return (axes.length > 0 ? g.sum(axes) : g).reshape(shape);
+  const sum = axes.length > 0 ? g.sum(axes) : g;
+  return sameShape(sum.shape, shape) ? sum : sum.reshape(shape);
 }
 
 function broadcast(name: string, a: TensorLike, b: TensorLike): number[] {
@@ -269,7 +279,9 @@ export function binary(name: string, a: Tensor, b: TensorLike): Tensor {
     throw new DTypeError(`Cannot ${name} bool and bool: cast one with .cast("int32")`);
   }
   const primitive = entry.primitive ?? name;
-  const x = nodeOf(name, a, common), y = nodeOf(name, bounded(primitive, b, common), common);
+  const isTest = entry.bool === true;
+  const x = nodeOf(name, a, common, isTest);
+  const y = nodeOf(name, bounded(primitive, b, common), common, isTest);
   const fn = boolean(primitive, common);
   const node = new Node(
     { kind: "elementwise", fn },
@@ -318,7 +330,7 @@ export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor 
   const dtype = promoteOperands(operandOf("select", a), operandOf("select", b));
   sameDevice("select from", [condition, a, b].filter(isTensor));
   const common = !isTensor(a) && !isTensor(b) && dtype === "int64" ? "float32" : dtype;
-  const x = nodeOf("select", a, common), y = nodeOf("select", b, common);
+  const x = nodeOf("select", a, common, true), y = nodeOf("select", b, common, true);
   const inner = broadcast("select from", a, b);
   const shape = broadcastShapes(inner, condition.shape);
   if (!shape) {

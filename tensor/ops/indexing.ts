@@ -134,7 +134,7 @@ export function sort(
   descending = false,
 ): { values: Tensor; indices: Tensor } {
   const indices = argsort(x, axis, descending).realize();
-  if (x.ndim === 0) return { values: x, indices };
+  if (x.ndim === 0) return { values: x.reshape([]), indices };
   return { values: gather(x, axis, indices), indices };
 }
 

@@ -2,32 +2,37 @@
 import { formatShape } from "../../backend/engine.ts";
 import { widened } from "../amp/autocast.ts";
 import { result, sameDevice } from "../apply.ts";
+import { holds } from "../creation.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { gather } from "./indexing.ts";
+import { permute, reshape } from "./shaping.ts";
 
 /** Options of the cross-entropy. */
 export interface CrossEntropyOptions {
   /** How much of the target is spread evenly over all classes, 0 to 1. */
   labelSmoothing?: number;
-  /** Samples with this label count for nothing. */
+  /** Samples with this label count for nothing, whatever their logits are; default -100, as in PyTorch. */
   ignoreIndex?: number;
   /** Mean over samples (default), their sum, or one loss per sample. */
   reduction?: "mean" | "sum" | "none";
 }
 
+/** The label of samples that count for nothing, where the caller names none. */
+const IGNORED = -100;
+
 /**
  * The mean of `-log(softmax(logits)[label])` over samples: logits (N, C) with labels (N), or
- * (N, C, d1, ...) with labels (N, d1, ...).
+ * (N, C, d1, ...) with labels (N, d1, ...). The mean of no samples is NaN.
  */
 export function crossEntropy(
   logits: Tensor,
   labels: Tensor,
   options: CrossEntropyOptions = {},
 ): Tensor {
-  const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
+  const { labelSmoothing = 0, ignoreIndex = IGNORED, reduction = "mean" } = options;
   if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
     throw new RangeError(
       `Cannot crossEntropy with labelSmoothing ${labelSmoothing}: pass a number from 0 to 1`,
@@ -41,14 +46,13 @@ export function crossEntropy(
   const { scores, targets, shape } = inRows(widened(logits), labels);
   const [rows, classes] = scores.shape as [number, number];
   if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");
-  const weights = ignoreIndex === undefined ? null : targets.ne(ignoreIndex).cast(scores.dtype);
-  const safe = ignoreIndex === undefined ? targets : targets.ne(ignoreIndex).where(targets, 0);
-  const losses = perSample(scores, safe, labelSmoothing, classes);
-  const counted = weights ? losses.mul(weights) : losses;
-  if (reduction === "none") return counted.reshape(shape);
-  const total = counted.sum();
+  // A type that cannot hold the label has no sample to leave out.
+  const counts = holds(targets.dtype, ignoreIndex) ? targets.ne(ignoreIndex) : null;
+  const losses = perSample(scores, targets, counts, labelSmoothing);
+  if (reduction === "none") return reshape(losses, shape);
+  const total = losses.sum();
   if (reduction === "sum") return total;
-  return weights ? total.div(weights.sum()) : total.mul(1 / rows);
+  return counts ? total.div(counts.cast(scores.dtype).sum()) : total.mul(1 / rows);
 }
 
 function inRows(
@@ -78,30 +82,44 @@ function inRows(
   const classes = logits.shape[1]!;
   const rows = labels.size;
   return {
-    scores: logits.permute(order).reshape([rows, classes]),
-    targets: labels.reshape([rows]),
+    scores: reshape(permute(logits, order), [rows, classes]),
+    targets: reshape(labels, [rows]),
     shape: labels.shape,
   };
 }
 
-/** One loss a row; the gradient is `softmax - target`, of the exponentials that the loss is made of. */
-function perSample(scores: Tensor, labels: Tensor, smoothing: number, classes: number): Tensor {
+/**
+ * One loss a row; the gradient is `softmax - target`, of the exponentials that the loss is made of.
+ * Rows that do not count are 0, selected and not multiplied: they may be NaN.
+ */
+function perSample(
+  scores: Tensor,
+  targets: Tensor,
+  counts: Tensor | null,
+  smoothing: number,
+): Tensor {
+  const classes = scores.shape[1]!;
+  const labels = (counts ? counts.where(targets, 0) : targets).unsqueeze(1);
   const { losses, exponentials, sums } = noGrad(() => {
     const x = scores.detach();
     const shifted = x.sub(x.max(1, { keepDims: true }));
     const exponentials = shifted.exp(), sums = exponentials.sum(1, { keepDims: true });
     const logSum = sums.squeeze(1).log();
-    const picked = gather(shifted, 1, labels.unsqueeze(1), "crossEntropy").squeeze(1);
+    const picked = gather(shifted, 1, labels, "crossEntropy").squeeze(1);
     const hard = logSum.sub(picked);
     const soft = (): Tensor => logSum.sub(shifted.mean(1)).mul(smoothing);
-    const losses = smoothing === 0 ? hard : hard.mul(1 - smoothing).add(soft());
-    return { losses, exponentials, sums };
+    const all = smoothing === 0 ? hard : hard.mul(1 - smoothing).add(soft());
+    return { losses: counts ? counts.where(all, 0) : all, exponentials, sums };
   });
   return result("crossEntropy", [scores], losses, (g) => {
-    const hit = labels.unsqueeze(1).eq(scores.indexLike([classes])).cast(scores.dtype);
+    const counted = counts?.unsqueeze(1);
+    const hit = labels.eq(scores.indexLike([classes])).cast(scores.dtype);
     const target = smoothing === 0 ? hit : hit.mul(1 - smoothing).add(smoothing / classes);
     // A gradient that is differentiated again needs to know how it depends on the scores.
-    const softmax = isGradEnabled() ? scores.softmax(1) : exponentials.div(sums);
-    return [softmax.sub(target).mul(g.unsqueeze(1))];
+    const softmax = isGradEnabled()
+      ? (counted ? counted.where(scores, 0) : scores).softmax(1)
+      : exponentials.div(sums);
+    const gradient = softmax.sub(target).mul(g.unsqueeze(1));
+    return [counted ? counted.where(gradient, 0) : gradient];
   });
 }

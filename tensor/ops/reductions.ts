@@ -3,7 +3,7 @@ import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../back
 import { widened } from "../amp/autocast.ts";
 import { derived, result } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
+import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./axes.ts";
 
@@ -76,7 +76,13 @@ function productOfOthers(x: Tensor, axes: readonly number[]): Tensor {
   const others = isZero.where(1, x);
   const product = others.prod(axes, { keepDims: true });
   const at = zeros.eq(1).where(product, 0), elsewhere = zeros.eq(0).where(product.div(others), 0);
-  return isZero.where(at, elsewhere);
+  if (!isGradEnabled()) return isZero.where(at, elsewhere);
+  // A second derivative is asked for: with one more zero the product is 0 and changes with that one.
+  const vanished = isZero.where(x, 0), sum = vanished.sum(axes, { keepDims: true });
+  return isZero.where(
+    zeros.eq(2).where(product.mul(sum.sub(vanished)), at),
+    zeros.eq(1).where(product.div(others).mul(sum), elsewhere),
+  );
 }
 
 /** The largest or smallest element; equal ones share the gradient evenly. */

@@ -1,5 +1,5 @@
 /** Views: operations that rearrange elements without computing; they cost nothing until they are read. */
-import { type DType, formatShape, type Shape, sizeOf } from "../../backend/engine.ts";
+import { type DType, dtypes, formatShape, type Shape, sizeOf } from "../../backend/engine.ts";
 import { derived, sameDevice } from "../apply.ts";
 import { elementOf } from "../creation.ts";
 import { ShapeError } from "../errors.ts";
@@ -246,7 +246,7 @@ export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
     );
   }
   const dtype = tensors.map((t): DType => t.dtype).reduce(promote);
-  if (tensors.length === 1) return first;
+  if (tensors.length === 1) return first.reshape(first.shape);
   // Long lists are joined in a tree, so that no element looks at more than a few tensors.
   if (tensors.length > 8) {
     const half = Math.ceil(tensors.length / 2);
@@ -256,6 +256,8 @@ export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
     ], at);
   }
   const total = tensors.reduce((sum, t) => sum + t.shape[at]!, 0);
+  // What is added changes nothing, not even the sign of a zero.
+  const neutral = dtypes[dtype].kind === "float" ? -0 : 0;
   let start = 0;
   return tensors.map((t) => {
     const n = t.shape[at]!;
@@ -263,7 +265,7 @@ export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
       k === at ? [start, total - start - n] : [0, 0]
     );
     start += n;
-    return t.cast(dtype).pad(widths);
+    return t.cast(dtype).pad(widths, neutral);
   }).reduce((a, b) => a.add(b));
 }
 

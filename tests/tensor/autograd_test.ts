@@ -1,6 +1,6 @@
 /** What `backward` refuses, and what it leaves alone. */
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { noGrad, Tensor, withDevice } from "../../mod.ts";
+import { assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { grad, noGrad, Tensor, withDevice } from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
 
 testOnBackends("a value that backward needs and that was assigned since is an error", (backend) => {
@@ -61,5 +61,25 @@ testOnBackends("a graph of 100,000 operations goes backward", async (backend) =>
     for (let k = 0; k < 100_000; k++) y = y.add(1);
     y.sum().backward();
     assertEquals(await x.grad!.toArray(), [1]);
+  });
+});
+
+testOnBackends("the second derivative of a product counts its zeros", async (backend) => {
+  await withDevice(backend, async () => {
+    // Of abc: row i of the matrix of second derivatives times (1, 2, 3).
+    const cases = [
+      [[2, 3, 5], [19, 11, 7]],
+      [[0, 3, 5], [19, 5, 3]],
+      [[0, 0, 5], [10, 5, 0]],
+      [[0, 0, 0], [0, 0, 0]],
+    ] as const;
+    for (const [values, expected] of cases) {
+      const x = Tensor.fromHost([...values], { requiresGrad: true });
+      const [first] = grad([x.prod()], [x], { createGraph: true });
+      const [second] = grad([first!.mul(Tensor.fromHost([1, 2, 3])).sum()], [x]);
+      (await second!.toHost()).forEach((value, k) => {
+        assertAlmostEquals(Number(value), expected[k]!, 1e-4);
+      });
+    }
   });
 });

@@ -15,13 +15,27 @@ const math =
   (_, m, a) => m[name](a);
 const where: Row = (_, m, a, b, c) => m.select(a, b, c);
 
-/** In doubles: a float quotient may be rounded up to the next whole number. */
-function floorOfQuotient(f: FunctionBuilder, _: VectorMath, a: Local, b: Local): Local {
+/**
+ * In doubles: a float quotient may be rounded up to the next whole number. A quotient by an infinity is
+ * -1 where the signs differ, that of an infinity is NaN, but by zero.
+ */
+function floorOfQuotient(f: FunctionBuilder, m: VectorMath, a: Local, b: Local): Local {
   const half = (lanes: readonly [number, number]): Local => {
     const [x, y] = [a, b].map((v) => f.v(f64x2.promote, f.shuffle32(v, v, [...lanes, ...lanes])));
     return f.v(f32x4.demote, f.v(f64x2.floor, f.v(f64x2.div, x!, y!)));
   };
-  return f.shuffle32(half([0, 1]), half([2, 3]), [0, 1, 4, 5]);
+  const quotient = f.shuffle32(half([0, 1]), half([2, 3]), [0, 1, 4, 5]), zero = f.float(0);
+  const vanished = f.v(
+    v128.and,
+    f.v(f32x4.eq, quotient, zero),
+    f.v(f32x4.lt, f.v(f32x4.mul, a, b), zero),
+  );
+  const infinite = f.v(
+    v128.and,
+    f.v(f32x4.eq, f.v(f32x4.abs, a), f.float(Infinity)),
+    f.v(f32x4.ne, b, zero),
+  );
+  return m.select(infinite, f.float(NaN), m.select(vanished, f.float(-1), quotient));
 }
 
 const floats: Readonly<Record<string, Row>> = {

@@ -1,5 +1,5 @@
-import { assertEquals, assertThrows } from "@std/assert";
-import { DTypeError, nn, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { DTypeError, grad, nn, ShapeError, Tensor, withDevice } from "../../../mod.ts";
 import { assertClose, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
 
@@ -38,6 +38,42 @@ for (const [name, loss] of Object.entries(losses)) {
     });
   });
 }
+
+testOnBackends("rows labelled -100 count for nothing, even if they are NaN", (backend) => {
+  return withDevice(backend, async () => {
+    const rows = [[1, 2, 3], [NaN, 0, Infinity], [3, 1, 0]];
+    const kept = Tensor.fromHost([rows[0]!, rows[2]!], { requiresGrad: true });
+    const all = Tensor.fromHost(rows, { requiresGrad: true });
+    const options = { labelSmoothing: 0.1 };
+    const expected = kept.crossEntropy(Tensor.fromHost(Int32Array.of(2, 0)), options);
+    const loss = all.crossEntropy(Tensor.fromHost(Int32Array.of(2, -100, 0)), options);
+    await assertClose(loss, expected, 1e-6, "loss");
+    const [first] = grad([loss], [all], { createGraph: true });
+    const [inner] = grad([expected], [kept], { createGraph: true });
+    const rowsOf = (x: Tensor) => x.indexSelect(0, Tensor.fromHost(Int32Array.of(0, 2)));
+    await assertClose(rowsOf(first!), inner!, 1e-6, "gradient");
+    assertEquals(await first!.slice(1).toArray(), [0, 0, 0]);
+    const [second] = grad([first!.square().sum()], [all]);
+    await assertClose(rowsOf(second!), grad([inner!.square().sum()], [kept])[0]!, 1e-6, "second");
+    assertEquals(await second!.slice(1).toArray(), [0, 0, 0]);
+    const none = all.crossEntropy(Tensor.fromHost(Int32Array.of(-100, -100, -100)));
+    assertEquals(await none.item(), NaN);
+    const each = all.crossEntropy(Tensor.fromHost(Int32Array.of(2, -100, 0)), {
+      reduction: "none",
+    });
+    assertEquals((await each.toHost())[1], 0);
+  });
+});
+
+testOnBackends("labels of bytes cannot be -100: no kernel counts them", (backend) => {
+  withDevice(backend, () => {
+    const logits = Tensor.randn([4, 3]).realize();
+    const bytes = logits.crossEntropy(Tensor.fromHost(Uint8Array.of(0, 1, 2, 0)));
+    const ints = logits.crossEntropy(Tensor.fromHost(Int32Array.of(0, 1, 2, 0)));
+    assertEquals(bytes.explain().includes("ne_"), false);
+    assertAlmostEquals(bytes.itemSync(), ints.itemSync(), 1e-6);
+  });
+});
 
 testOnBackends("losses name what does not fit", (backend) => {
   withDevice(backend, () => {

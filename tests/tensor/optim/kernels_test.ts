@@ -25,7 +25,7 @@ function kernelsOfStep(make: Make): number {
   );
   const optimizer = make(model.parameters());
   const x = Tensor.randn([16, 40]).realize();
-  const labels = Tensor.fromHost(Int32Array.from({ length: 16 }, (_, k) => k % 10)).realize();
+  const labels = Tensor.fromHost(Uint8Array.from({ length: 16 }, (_, k) => k % 10)).realize();
   for (let step = 0;; step++) {
     profiler.reset();
     using loss = model.forward(x).crossEntropy(labels);
