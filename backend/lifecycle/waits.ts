@@ -21,7 +21,7 @@ const SPIN_MS = 0.05;
 const MIN_NAP_MS = 0.02;
 const MAX_NAP_MS = 2;
 
-/** How long the last wait was: loops wait for much the same again and again. */
+/** When the last wait saw its command busy for the last time: loops wait for much the same again. */
 let usualMs = 0;
 
 /**
@@ -32,21 +32,22 @@ let usualMs = 0;
  */
 export function waitSync(isDone: () => boolean): void {
   throwIfInterrupted();
+  if (isDone()) return;
   const start = performance.now();
+  // Every look takes time from the driver's threads. Most of the usual time nobody looks, then after
+  // each twenty-fifth of the time waited: that much longer than the work is the wait.
+  const quietMs = usualMs * 0.75;
+  const spinMs = quietMs < SPIN_MS ? SPIN_MS : 0;
   let waited = 0;
-  while (!isDone()) {
-    if (waited < SPIN_MS) {
-      waited = performance.now() - start;
-      continue;
+  do {
+    usualMs = waited;
+    if (waited >= spinMs) {
+      obeySignals();
+      const nap = Math.max(quietMs - waited, waited / 25);
+      napSync(Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, nap)));
     }
-    obeySignals();
-    // Every look takes time from the driver's threads. Most of the usual time nobody looks, then
-    // after each twenty-fifth of the time waited: that much longer than the work is the wait.
-    const nap = Math.max(usualMs * 0.75 - waited, waited / 25);
-    napSync(Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, nap)));
     waited = performance.now() - start;
-  }
-  usualMs = waited;
+  } while (!isDone());
 }
 
 /** Does here what the listeners would do, if a signal came that they cannot see. */
