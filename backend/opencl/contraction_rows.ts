@@ -168,7 +168,8 @@ export function windowRows(
   decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
   const end = emitter.size(column);
   declareStart(emitter, "column", `(int)get_global_id(0) * ${columns.count}`, columns.count, end);
-  const starts = new Map([[column, "column"]]);
+  const starts = new Map<number, string>();
+  if (columns.count < sizes[column]!) starts.set(column, "column");
   if (line !== null) {
     emitter.line(`const int line = (int)get_global_id(1) * ${lines};`);
     starts.set(line, "line");

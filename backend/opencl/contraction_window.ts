@@ -109,13 +109,15 @@ export function packWindow(
 ): void {
   const inside = axes.flatMap(({ walks }) => walks.map(([s]) => s));
   const base = (form: Form): string => {
-    const terms = [without(emitter, form, inside)];
-    for (const [s, start] of starts) {
-      if (inside.includes(s) && coefficient(form, s) !== 0) {
-        terms.push(`${start} * ${step(emitter, form, s)}`);
-      }
+    const moved = form.terms.filter(([s]) => inside.includes(s) && starts.has(s));
+    // A convolution has a kernel of its own anyway: what is known of its edges is written out.
+    if (moved.length === 0 && form.terms.every(([s]) => inside.includes(s))) {
+      return `${form.offset}`;
     }
-    return terms.join(" + ");
+    return [
+      without(emitter, form, inside),
+      ...moved.map(([s]) => `${starts.get(s)} * ${step(emitter, form, s)}`),
+    ].join(" + ");
   };
   emitter.open("{");
   emitter.line(`const int from = ${base(load.form)};`);
@@ -134,11 +136,15 @@ export function packWindow(
   const source = [`a${load.input} + from`, ...moves].join(" + ");
   const last = axes.length - 1;
   const low = row.guard ? `-g${last}` : "0";
-  const high = row.guard ? `${emitter.index(row.guard.size)} - g${last}` : `${row.extent}`;
-  const ends = tests.length === 0
-    ? [low, high]
-    : [low, high].map((end, k) => `${tests.join(" && ")} ? ${end} : ${k === 0 ? row.extent : 0}`);
-  emitter.line(`pack_row(${at}, ${source}, ${row.extent}, ${ends.join(", ")});`);
+  const high = row.guard ? `${row.guard.size} - g${last}` : `${row.extent}`;
+  const pack = (low: string, high: string): void =>
+    emitter.line(`pack_row(${at}, ${source}, ${row.extent}, ${low}, ${high});`);
+  if (tests.length > 0) emitter.line(`if (${tests.join(" && ")})`);
+  pack(low, high);
+  if (tests.length > 0) {
+    emitter.line("else");
+    pack(`${row.extent}`, `${row.extent}`);
+  }
   rows.forEach(() => emitter.close());
   emitter.close();
 }
