@@ -21,7 +21,7 @@ import {
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
-import { realizeAll, realizeForRead } from "./realization.ts";
+import { computeWithNext, realizeAll, realizeForRead } from "./realization.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** Numbers and truth values as nested arrays, one level per axis. */
@@ -357,7 +357,8 @@ export abstract class TensorBase implements Disposable {
 
   /**
    * Gives this tensor another value of the same shape; others that were computed from the former
-   * value keep it. Not recorded for `backward`.
+   * value keep it. Not recorded for `backward`. A value that is not computed yet is, with whatever is
+   * computed next on the device.
    *
    * @param value The new value; it is cast to this tensor's type.
    * @returns This tensor.
@@ -396,6 +397,7 @@ export abstract class TensorBase implements Disposable {
     this.#node = this.#held.node = next;
     next.token = next.owner = this.#held;
     assignmentObserver?.(this.#self());
+    computeWithNext(this.#self());
     return this;
   }
 

@@ -11,7 +11,10 @@ import { DisposedError } from "./errors.ts";
 import { foreseenGradients } from "./foresight.ts";
 import type { Tensor } from "./tensor.ts";
 
-/** State such as running means, assigned but not computed yet. */
+/**
+ * Tensors that were assigned a value that is not computed yet. It is computed with the next schedule:
+ * the value before, from which it may be computed, goes with the next `assign`.
+ */
 const awaited = new Set<Tensor>();
 
 /** Has a tensor computed by the next schedule of its device. */
@@ -19,15 +22,23 @@ export function computeWithNext(tensor: Tensor): void {
   awaited.add(tensor);
 }
 
-function takeAwaited(device: DeviceHandle): Node[] {
-  const nodes: Node[] = [];
+function takeAwaited(device: DeviceHandle): Tensor[] {
+  const tensors: Tensor[] = [];
   for (const tensor of awaited) {
     if (tensor.device !== device && !tensor.disposed) continue;
     awaited.delete(tensor);
-    if (tensor.disposed || tensor.isRealized) continue;
-    nodes.push(tensor.node);
+    if (!tensor.disposed && !tensor.isRealized) tensors.push(tensor);
   }
-  return nodes;
+  return tensors;
+}
+
+/** Computes what waits for the next schedule, on every device. */
+export function realizeAwaited(): void {
+  if (awaited.size === 0) return;
+  for (const device of new Set([...awaited].map((tensor) => tensor.device))) {
+    const tensors = takeAwaited(device);
+    if (tensors.length > 0) realizeOn(device, tensors);
+  }
 }
 
 /** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
@@ -61,6 +72,7 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   const open: Tensor[] = [];
   for (const tensor of tensors) {
     const { node } = tensor;
+    awaited.delete(tensor);
     if (node.saved) node.keep();
     else if (!node.storage) open.push(tensor);
   }
@@ -74,12 +86,12 @@ export function realizeAll(tensors: readonly Tensor[]): void {
 /** Computes a tensor for a read, if something must stay that is computed with it. */
 export function realizeForRead(tensor: Tensor): void {
   if (tensor.isRealized) return;
-  const nodes = [...tensor.companions(), ...takeAwaited(tensor.device)];
+  const companions = tensor.companions(), states = takeAwaited(tensor.device);
   const later = foreseenGradients(tensor);
-  if (nodes.length + later.length === 0) return;
+  if (companions.length + states.length + later.length === 0) return;
   // A number costs nothing to keep; what is larger is kept for backward, not for good.
   const brief = later.length > 0 && tensor.size > 1 ? tensor.node : null;
-  compute(tensor.device, [tensor], [tensor.node, ...nodes], later, brief);
+  compute({ tensors: [tensor], nodes: [tensor.node, ...companions], states, later, brief });
 }
 
 function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {
@@ -88,22 +100,29 @@ function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {
     nodes.push(tensor.node, ...tensor.companions());
     if (tensor.edge) later.push(...foreseenGradients(tensor));
   }
-  nodes.push(...takeAwaited(device));
-  compute(device, tensors, nodes, later, null);
+  compute({ tensors, nodes, states: takeAwaited(device), later, brief: null });
 }
 
-function compute(
-  device: DeviceHandle,
-  tensors: readonly Tensor[],
-  nodes: readonly Node[],
-  later: readonly Node[],
-  brief: Node | null,
-): void {
+interface Work {
+  /** What is asked for: at least one tensor, all on one device. */
+  readonly tensors: readonly Tensor[];
+  /** Their nodes, and those of what is computed with them. */
+  readonly nodes: readonly Node[];
+  /** What has waited for this schedule. */
+  readonly states: readonly Tensor[];
+  readonly later: readonly Node[];
+  readonly brief: Node | null;
+}
+
+function compute({ tensors, nodes, states, later, brief }: Work): void {
+  const { device } = tensors[0]!;
   try {
-    const companions = rootsOn(device);
-    const saved = realize(backendOf(device), nodes, { companions, later, brief });
+    const all = [...nodes, ...states.map((tensor) => tensor.node)];
+    const options = { companions: rootsOn(device), later, brief };
+    const saved = realize(backendOf(device), all, options);
     if (saved) { for (const tensor of tensors) if (tensor.edge) tensor.addSaved(saved); }
   } catch (error) {
+    for (const tensor of states) awaited.add(tensor);
     if (!(error instanceof GoneError)) throw error;
     throw new DisposedError(
       `Cannot compute ${tensors[0]}: what it is computed from was disposed; call realize() on ` +

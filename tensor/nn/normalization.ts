@@ -2,7 +2,6 @@
 import { formatShape, sameShape, type Shape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
 import { result } from "../apply.ts";
-import { computeWithNext } from "../realization.ts";
 import { isRecomputing } from "../checkpoint.ts";
 import { ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
@@ -167,7 +166,6 @@ function toward(from: Tensor, to: Tensor, share: Tensor | number): Tensor {
 
 function change(tensor: Tensor, value: Tensor): void {
   tensor.assign(value).dropFormer();
-  computeWithNext(tensor);
 }
 
 /**
