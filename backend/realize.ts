@@ -5,7 +5,7 @@ import { dtypes } from "./graph/dtype.ts";
 import type { Node, Storage as AnyStorage } from "./graph/node.ts";
 import { PlanCache } from "./graph/plan_cache.ts";
 import { type Companion, type Plan, type Schedule, schedule } from "./graph/schedule.ts";
-import { activeRecording } from "./recording.ts";
+import { activeRecording, unrecorded } from "./recording.ts";
 import { SavedInMemory, SavedValues } from "./saved_values.ts";
 import { readSwitch } from "./switches.ts";
 
@@ -73,6 +73,8 @@ export function realize(
   nodes: readonly Node[],
   options: RealizeOptions = {},
 ): SavedValues | null {
+  const earlier = activeRecording()?.pendingBefore(nodes) ?? [];
+  if (earlier.length > 0) unrecorded(() => realize(backend, earlier));
   const plan = scheduleFor(backend, nodes, options);
   const blocks = run(backend, plan);
   const { brief = null } = options;
@@ -200,7 +202,13 @@ function enqueue(
   const { order, kernels } = plan;
   const recording = activeRecording();
   // A recording reads host data once: it needs a place that stays.
-  if (recording) keepData(backend, plan);
+  if (recording) {
+    keepData(backend, plan);
+    for (const { at } of plan.results) {
+      const { storage } = order[at]!;
+      if (storage) recording.addExternal(storage.handle, order[at]!);
+    }
+  }
   let label = "data";
   const blockAt = (at: number): Block => {
     const node = order[at]!;

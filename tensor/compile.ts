@@ -12,21 +12,21 @@ import {
 } from "../backend/engine.ts";
 import { Storage } from "../memory/mod.ts";
 import { isAnomalyEnabled } from "./anomaly.ts";
-import { observeAssignments } from "./base.ts";
+import { nextOrder, observeAssignments } from "./base.ts";
 import { isGradEnabled } from "./grad_mode.ts";
-import { tensorsIn, withTensors } from "./nested.ts";
+import { isPlain, tensorsIn, withTensors } from "./nested.ts";
 import { drawStream, observeStreams, presentSeed } from "./random_state.ts";
-import { realizeAll } from "./realization.ts";
+import { realizeAll, realizeAwaited } from "./realization.ts";
 import { Tensor } from "./tensor.ts";
 
 /** Where a replay finds, or puts, the block that the recording used. */
 type Slot =
-  /** An argument of the call. */
+  /** One of the tensors among the arguments of the call. */
   | { readonly kind: "argument"; readonly index: number }
   /** What a tensor holds at that time: a parameter, an optimizer's state. */
   | { readonly kind: "tensor"; readonly token: Token; readonly what: string }
   /** A value that never changes. */
-  | { readonly kind: "constant"; readonly block: Block }
+  | { readonly kind: "constant"; readonly storage: Storage }
   /** Memory of the compiled function itself, for results on the way. */
   | { readonly kind: "scratch"; readonly block: Block }
   /** A new block with every call: a result, or a tensor's next value. */
@@ -44,12 +44,15 @@ interface Target {
   readonly like: Node;
 }
 
+/** What a call returns: a new tensor, or one that was there before it, itself. */
+type Result = Target | { readonly argument: number } | { readonly tensor: Tensor };
+
 interface Program {
   readonly device: DeviceHandle;
   readonly slots: Slot[];
   readonly launches: readonly ReplayLaunch[];
   readonly assigned: readonly (Target & { readonly tensor: Tensor })[];
-  readonly results: readonly Target[];
+  readonly results: readonly Result[];
   readonly streams: readonly { value: number }[];
   /** What its random numbers are made from. */
   readonly seed: number;
@@ -60,8 +63,8 @@ interface Program {
 /**
  * Makes a function that records what one call launches and replays it in later calls, without
  * building a graph. Calls are told apart by the shapes, types and devices of the tensors among the
- * arguments, and by the other arguments themselves; the first call of a kind runs as usual, the
- * second is recorded, all later ones are replayed.
+ * arguments, also within arrays and plain objects, and by the other arguments themselves; the first
+ * call of a kind runs as usual, the second is recorded, all later ones are replayed.
  *
  * A replay reads the present values of the tensors that the function uses (parameters, optimizer
  * state), gives assigned tensors their next values and draws new random numbers. Numbers that the
@@ -69,7 +72,8 @@ interface Program {
  *
  * @param fn A function of tensors that reads no value; typically a training step.
  * @returns The compiled function.
- * @throws {Error} From the call, when `fn` reads a value (`item`, `toHost`).
+ * @throws {TypeError} When `fn` is no function; from the call, when it is asynchronous.
+ * @throws {Error} From the call, when `fn` reads a value (`item`, `toHost`) that it computes.
  *
  * @example
  * ```ts
@@ -85,27 +89,37 @@ interface Program {
  * ```
  */
 export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
+  if (typeof fn !== "function") {
+    throw new TypeError(`Cannot compile ${typeof fn} "${fn}": pass a function of tensors`);
+  }
   const programs = new Map<string, Program | "warm">();
   const compiled = (...args: A): R => {
     // A replay has no operations to name.
     if (isAnomalyEnabled()) return fn(...args);
-    const key = keyOf(args);
+    const given = tensorsIn(args);
+    realizeAll(given);
+    // What was assigned before is no part of the call.
+    realizeAwaited();
+    const key = keyOf(args, given);
     const known = programs.get(key);
     if (known === undefined) {
       programs.set(key, "warm");
-      const result = fn(...args);
-      realizeAll(tensorsIn(result));
-      return result;
+      // Recorded as well, so that what it does not allow is an error at once.
+      return record(() => {
+        const result = called(fn, args);
+        realizeAll(tensorsIn(result));
+        return result;
+      }).result;
     }
     if (known !== "warm") {
       // Kernels of random numbers have the seed in them: another one needs another recording.
       if (known.streams.length === 0 || known.seed === presentSeed()) {
-        return replay(known, args) as R;
+        return replay(known, given) as R;
       }
       giveBack(known.slots);
       programs.set(key, "warm");
     }
-    const { result, program } = recordCall(fn, args);
+    const { result, program } = recordCall(fn, args, given);
     programs.set(key, program);
     scratchOf.register(compiled, program.slots);
     return result;
@@ -120,14 +134,30 @@ function giveBack(slots: Slot[]): void {
   for (const slot of slots.splice(0)) if (slot.kind === "scratch") slot.block.release();
 }
 
-/** Tells calls apart. */
-function keyOf(args: readonly unknown[]): string {
-  const parts = args.map((arg) =>
-    arg instanceof Tensor
-      ? `${arg.dtype}[${arg.shape}]@${arg.device.selector}`
-      : `${typeof arg}:${identityOf(arg)}`
+/** Calls a function that must be done when it returns. */
+function called<A extends unknown[], R>(fn: (...args: A) => R, args: A): R {
+  const value = fn(...args);
+  if (!(value instanceof Promise)) return value;
+  throw new TypeError(
+    "Cannot compile an asynchronous function: what it does after an await is not part of the call; " +
+      "await its inputs before, and read its results after the call",
   );
-  return `${isGradEnabled()}|${parts.join("|")}`;
+}
+
+/** Tells calls apart: also those in which tensors share memory, which a recording cannot tell apart. */
+function keyOf(args: readonly unknown[], given: readonly Tensor[]): string {
+  const blocks = given.map(({ node }) => node.storage?.handle ?? node);
+  const isShared = new Set(blocks).size < blocks.length;
+  const sharing = isShared ? blocks.map((block) => blocks.indexOf(block)).join() : "";
+  return `${isGradEnabled()}${sharing}(${args.map(keyOfValue).join("|")})`;
+}
+
+function keyOfValue(value: unknown): string {
+  if (value instanceof Tensor) return `${value.dtype}[${value.shape}]@${value.device.selector}`;
+  if (Array.isArray(value)) return `[${value.map(keyOfValue).join("|")}]`;
+  if (!isPlain(value)) return `${typeof value}:${identityOf(value)}`;
+  const entries = Object.entries(value).map(([name, item]) => `${name}:${keyOfValue(item)}`);
+  return `{${entries.join("|")}}`;
 }
 
 const identities = new WeakMap<object, number>();
@@ -145,9 +175,9 @@ function identityOf(value: unknown): string {
 function recordCall<A extends unknown[], R>(
   fn: (...args: A) => R,
   args: A,
+  given: readonly Tensor[],
 ): { result: R; program: Program } {
-  const given = args.filter((arg) => arg instanceof Tensor);
-  realizeAll(given);
+  const start = nextOrder();
   const streams: { value: number }[] = [];
   const assigned = new Set<Tensor>();
   const { result, recording } = record(() =>
@@ -155,7 +185,7 @@ function recordCall<A extends unknown[], R>(
       (stream) => streams.push(stream),
       () =>
         observeAssignments((tensor) => assigned.add(tensor), () => {
-          const value = fn(...args);
+          const value = called(fn, args);
           realizeAll([...tensorsIn(value), ...[...assigned].filter((t) => !t.disposed)]);
           return value;
         }),
@@ -168,23 +198,31 @@ function recordCall<A extends unknown[], R>(
       "Cannot compile a function without tensors: it takes, returns and assigns none",
     );
   }
-  const builder = new ProgramBuilder(device, recording, args);
+  const builder = new ProgramBuilder(device, recording, given, start);
   return { result, program: builder.build(results, [...assigned], streams, result) };
 }
 
 class ProgramBuilder {
   readonly #device: DeviceHandle;
   readonly #recording: Recording;
+  readonly #given: readonly Tensor[];
   readonly #arguments = new Map<Block, number>();
+  readonly #start: number;
   readonly #slots: Slot[] = [];
   readonly #slotOf = new Map<Block, number>();
 
-  constructor(device: DeviceHandle, recording: Recording, args: readonly unknown[]) {
+  /** `start` is the `order` of the first tensor that the call made. */
+  constructor(
+    device: DeviceHandle,
+    recording: Recording,
+    given: readonly Tensor[],
+    start: number,
+  ) {
     this.#device = device;
     this.#recording = recording;
-    args.forEach((arg, index) => {
-      if (arg instanceof Tensor) this.#arguments.set(arg.node.storage!.handle, index);
-    });
+    this.#given = given;
+    this.#start = start;
+    given.forEach(({ node }, index) => this.#arguments.set(node.storage!.handle, index));
   }
 
   build(
@@ -214,7 +252,11 @@ class ProgramBuilder {
       slots: this.#slots,
       launches,
       assigned: live.map((tensor) => ({ ...target(tensor), tensor })),
-      results: results.map(target),
+      results: results.map((tensor): Result => {
+        const argument = this.#given.indexOf(tensor);
+        if (argument >= 0) return { argument };
+        return tensor.order < this.#start ? { tensor } : target(tensor);
+      }),
       streams,
       seed: presentSeed(),
       rebuild: (tensors) => {
@@ -239,7 +281,7 @@ class ProgramBuilder {
     if (index !== undefined) return { kind: "argument", index };
     if (token) return { kind: "tensor", token, what: `[${node.shape}] ${node.dtype}` };
     node.hold();
-    return { kind: "constant", block };
+    return { kind: "constant", storage: node.storage! };
   }
 
   /**
@@ -282,12 +324,11 @@ class ProgramBuilder {
   }
 }
 
-function replay(program: Program, args: readonly unknown[]): unknown {
-  realizeAll(args.filter((arg) => arg instanceof Tensor));
+function replay(program: Program, given: readonly Tensor[]): unknown {
   for (const stream of program.streams) stream.value = drawStream();
   const blocks: Block[] = [];
   try {
-    for (const slot of program.slots) blocks.push(blockOf(slot, program.device, args));
+    for (const slot of program.slots) blocks.push(blockOf(slot, program.device, given));
     for (const { recorded, inputs, outputs } of program.launches) {
       recorded.launch.run(
         inputs.map((slot) => blocks[slot]!),
@@ -298,34 +339,60 @@ function replay(program: Program, args: readonly unknown[]): unknown {
     blocks.forEach((block, k) => program.slots[k]!.kind === "fresh" && block.release());
     throw error;
   }
-  return deliver(program, blocks);
+  return deliver(program, blocks, given);
 }
 
-function blockOf(slot: Slot, device: DeviceHandle, args: readonly unknown[]): Block {
+function blockOf(slot: Slot, device: DeviceHandle, given: readonly Tensor[]): Block {
   switch (slot.kind) {
     case "argument":
-      return (args[slot.index] as Tensor).node.storage!.handle;
+      return given[slot.index]!.node.storage!.handle;
     case "tensor":
       return presentBlock(slot.token, slot.what, device);
+    case "constant":
+      return slot.storage.handle;
     case "fresh":
       return backendOf(device).memory.allocate(slot.nbytes);
-    default:
+    case "scratch":
       return slot.block;
   }
 }
 
+/** Who has the value of a slot already, where it is no new one. */
+function holderOf(slot: Slot, given: readonly Tensor[]): Storage | null {
+  switch (slot.kind) {
+    case "argument":
+      return given[slot.index]!.node.storage;
+    case "tensor":
+      return slot.token.node!.storage;
+    case "constant":
+      return slot.storage;
+    default:
+      return null;
+  }
+}
+
 /** Gives assigned tensors their next values and makes the tensors that the function returns. */
-function deliver(program: Program, blocks: readonly Block[]): unknown {
-  const { memory } = backendOf(program.device);
+function deliver(
+  { device, slots, assigned, results, rebuild }: Program,
+  blocks: readonly Block[],
+  given: readonly Tensor[],
+): unknown {
+  const { memory } = backendOf(device);
   const storages = new Map<number, Storage>();
   const take = ({ slot, like }: Target): Node => {
-    const known = storages.get(slot);
+    const known = storages.get(slot) ?? holderOf(slots[slot]!, given);
     const storage = known?.retain() ?? new Storage(memory, blocks[slot]!);
-    if (!known) storages.set(slot, storage);
+    storages.set(slot, storage);
     return Node.stored(storage, like.shape, like.dtype);
   };
-  for (const target of program.assigned) target.tensor.replaceNode(take(target));
-  return program.rebuild(program.results.map((t) => new Tensor(take(t), program.device)));
+  // All are taken before one is replaced: a tensor may get the value that another had.
+  const next = assigned.map(take);
+  const returned = results.map((result): Tensor => {
+    if ("argument" in result) return given[result.argument]!;
+    return "tensor" in result ? result.tensor : new Tensor(take(result), device);
+  });
+  assigned.forEach(({ tensor }, k) => tensor.replaceNode(next[k]!));
+  return rebuild(returned);
 }
 
 /** What a tensor that the function uses holds now. */

@@ -9,7 +9,8 @@ export function tensorsIn(value: unknown, found: Tensor[] = []): Tensor[] {
   return found;
 }
 
-function isPlain(value: unknown): value is Record<string, unknown> {
+/** True for objects without a class: what is in them counts, not which object it is. */
+export function isPlain(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null &&
     Object.getPrototypeOf(value) === Object.prototype;
 }

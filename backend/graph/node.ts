@@ -102,6 +102,11 @@ export interface Saved {
 
 let nextId = 1;
 
+/** The `id` of the next node: those made before have smaller ones. */
+export function nextNodeId(): number {
+  return nextId;
+}
+
 /** One value of the expression graph. */
 export class Node {
   /** Grows with creation, so inputs have smaller ids than their users. */
