@@ -77,7 +77,8 @@ function hasShortRows(kernel: LoopKernel): boolean {
 function shortRows(emitter: Emitter, dialect: Dialect): Range {
   const { kernel } = emitter;
   const last = kernel.outer[kernel.outer.length - 1]!;
-  const line = kernel.sizes[last]! * extent(kernel, kernel.inner);
+  // The row of an empty axis has no elements, and is stored as others are.
+  const line = Math.max(1, kernel.sizes[last]! * extent(kernel, kernel.inner));
   const items = openRows(emitter, kernel.outer.slice(0, -1), Math.ceil(SHARE / line));
   openLoop(emitter, dialect, last);
   emitRow(emitter, dialect, true);

@@ -222,3 +222,24 @@ testOnBackends("the sine of a small number beside a huge one is its own", (backe
     assertEquals(every(x.sin())[0], Math.fround(1e-30));
   });
 });
+
+testOnBackends("reductions of empty axes store their identity over what memory held", (backend) => {
+  withDevice(backend, () => {
+    const reductions: [expected: number, fn: (x: Tensor) => Tensor][] = [
+      [0, (x) => x.sum(0)],
+      [1, (x) => x.prod(0)],
+      [0, (x) => x.any(0)],
+      [1, (x) => x.all(0)],
+      [NaN, (x) => x.mean(0)],
+      [-Infinity, (x) => x.logSumExp(0)],
+      [0, (x) => x.transpose().matmul(x).sum(0)],
+    ];
+    for (const shape of [[0, 3], [0, 70], [0, 2000]]) {
+      for (const [expected, fn] of reductions) {
+        Tensor.full([4096], 7).realize().dispose();
+        const values = new Set(Array.from(fn(Tensor.zeros(shape)).toHostSync(), Number));
+        assertEquals([...values], [expected]);
+      }
+    }
+  });
+});
