@@ -88,6 +88,8 @@ class Builder {
   readonly #inputs: NodeInfo[] = [];
   readonly #inputIds = new Map<NodeInfo, number>();
   readonly #dynamic: DynamicIndex[] = [];
+  /** Where a gathered value goes, by which index, and where it comes from. */
+  readonly #gathers: { slot: number; symbol: number; value: number }[] = [];
   readonly #reductions: Reduction[] = [];
   #contraction: Contraction | null = null;
   readonly #outputs: { info: NodeInfo; output: Output }[] = [];
@@ -369,8 +371,35 @@ class Builder {
     const id = this.#loops.index(size);
     this.#dynamic.push({ symbol: id, expr, size, opName });
     const coords = access.coords.map((c, k) => k === axis ? symbolForm(id) : c);
-    this.#alias(slot, this.#request(source, { coords, guards: access.guards }), info.node.dtype);
+    const value = this.#request(source, { coords, guards: access.guards });
+    this.#alias(slot, value, info.node.dtype);
+    this.#gathers.push({ slot, symbol: id, value });
     this.#labels.push("gather");
+  }
+
+  /** Where every element is the same, none is read by the index: it is looked at all the same. */
+  #checkUnread(): void {
+    if (this.#gathers.length === 0) return;
+    const read = new Set(this.#formsInUse().flatMap(({ terms }) => terms.map(([s]) => s)));
+    for (const { slot, symbol, value } of this.#gathers) {
+      if (read.has(symbol)) continue;
+      const { dtype } = this.#slots[slot]!;
+      const index = this.#emit({ op: "index", form: symbolForm(symbol), dtype: "int32" });
+      const none = this.#emit({ op: "constant", value: -1, dtype: "int32" });
+      const test = this.#emit({ op: "primitive", fn: "ne", args: [index, none], dtype: "bool" });
+      this.#slots[slot] = { op: "primitive", fn: "where", args: [test, value, value], dtype };
+    }
+  }
+
+  #formsInUse(): Form[] {
+    const ofGuards = (guards: readonly Guard[]): Form[] => guards.map(({ form }) => form);
+    return [
+      ...this.#loads.flatMap(({ form, guards }) => [form, ...ofGuards(guards)]),
+      ...this.#slots.flatMap((e) => {
+        if (e?.op === "inside") return ofGuards(e.guards);
+        return e?.op === "index" || e?.op === "random" ? [e.form] : [];
+      }),
+    ];
   }
 
   /** A slot that is another slot's value. */
@@ -495,6 +524,7 @@ class Builder {
   // ---- the finished kernel
 
   #finish(): LoweredKernel {
+    this.#checkUnread();
     const { kernel, inputs } = assemble({
       sizes: this.#loops.sizes,
       outer: this.#loops.outer,

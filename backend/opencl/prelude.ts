@@ -224,7 +224,7 @@ inline void stream_16(float16 v, global float* p) {
   // The first index that is out of range is kept: {operation, index, bound}.
   checked_index: `inline int checked_index(long v, int n, int op, global volatile int* errors) {
   if (v >= 0 && v < n) return (int)v;
-  if (atomic_cmpxchg(errors, 0, op) == 0) { errors[1] = (int)v; errors[2] = n; }
+  if (atomic_cmpxchg(errors, 0, op) == 0) { errors[1] = (int)clamp(v, (long)INT_MIN, (long)INT_MAX); errors[2] = n; }
   return 0;
 }`,
 };

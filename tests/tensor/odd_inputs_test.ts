@@ -243,3 +243,23 @@ testOnBackends("reductions of empty axes store their identity over what memory h
     }
   });
 });
+
+testOnBackends("an index is looked at where all elements are the same, too", (backend) => {
+  withDevice(backend, () => {
+    const bad = Tensor.fromHost(Int32Array.of(0, 7)), good = Tensor.fromHost(Int32Array.of(2, 0));
+    const huge = Tensor.fromHost(BigInt64Array.of(2n ** 40n));
+    const same = [Tensor.ones([3]), Tensor.zeros([3, 2]).mul(2), Tensor.full([1], 3).expand([3])];
+    for (const x of same) {
+      assertThrows(() => x.indexSelect(0, bad).toHostSync(), RangeError, "the index 7");
+      assertEquals(x.indexSelect(0, good).sum().itemSync(), x.slice([0, 2]).sum().itemSync());
+    }
+    // A device keeps 32 bits of an index: the largest number that they hold, not what is left over.
+    assertThrows(
+      () => Tensor.arange(3).gather(0, huge).toHostSync(),
+      RangeError,
+      backend === "cl"
+        ? "the index 2147483647 is out of range"
+        : "the index 1099511627776 is out of range",
+    );
+  });
+});
