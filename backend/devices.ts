@@ -86,7 +86,13 @@ export class DeviceManager {
    * @throws {OpenCLUnavailableError} When an OpenCL device is asked for and there is none.
    */
   resolve(selector: string | DeviceHandle): DeviceHandle {
-    return typeof selector === "string" ? this.default(selector) : selector;
+    if (typeof selector === "string") return this.default(selector);
+    if (selector instanceof DeviceHandle) return selector;
+    throw new TypeError(
+      `Cannot select device ${
+        Deno.inspect(selector)
+      }: pass ${SELECTORS}, or a handle of the manager`,
+    );
   }
 
   /**

@@ -47,6 +47,11 @@ export function deviceMemoryOf(device?: object): AnyDeviceMemory {
   if (key === undefined) {
     throw new TypeError("No device is active: pass one, or ask for a device first");
   }
+  if (typeof key !== "object" || key === null) {
+    throw new TypeError(
+      `Cannot find the memory of ${typeof key} "${key}": pass a device handle, such as manager.active`,
+    );
+  }
   if (!memories.has(key)) openDevice?.(key);
   const memory = memories.get(key);
   if (memory === undefined) {

@@ -320,7 +320,7 @@ export abstract class TensorBase implements Disposable {
     throw new ShapeError(
       `Cannot take the item of a tensor of shape ${
         formatShape(this.shape)
-      }: it has ${this.size} elements`,
+      }: it has ${this.size} elements; pick one with slice(), reduce it, or read all with toHost()`,
     );
   }
 

@@ -243,6 +243,16 @@ function checkView(data: TypedArray, isTyped: boolean): TypedArray {
   return data;
 }
 
+function notData(item: unknown): TypeError {
+  const remedy = typeof item === "bigint"
+    ? "pass a BigInt64Array"
+    : item instanceof ArrayBuffer
+    ? "pass a typed array over it, such as new Float32Array(buffer)"
+    : "pass a typed array, or numbers or booleans, by themselves or in nested arrays";
+  const given = item === null || item === undefined ? `${item}` : `${typeof item} "${item}"`;
+  return new TypeError(`Cannot make a tensor of ${given}: ${remedy}`);
+}
+
 function flattenNested(data: NestedArray): { values: Values; shape: number[] } {
   const shape: number[] = [];
   for (let item: NestedArray | undefined = data; Array.isArray(item); item = item[0]) {
@@ -260,9 +270,7 @@ function flattenNested(data: NestedArray): { values: Values; shape: number[] } {
     }
     if (isArray) { for (const part of item) visit(part, axis + 1); }
     else if (typeof item === "number" || typeof item === "boolean") values.push(item);
-    else {throw new TypeError(
-        `Cannot make a tensor of ${typeof item} "${item}": pass numbers or booleans`,
-      );}
+    else throw notData(item);
   };
   visit(data, 0);
   return { values, shape };

@@ -20,7 +20,8 @@ let hook: ((stream: { value: number }) => void) | null = null;
  */
 export function manualSeed(value: number): void {
   if (!Number.isSafeInteger(value)) {
-    throw new RangeError(`Cannot seed with ${value}: pass a whole number`);
+    const given = typeof value === "number" ? value : `${typeof value} ${JSON.stringify(value)}`;
+    throw new RangeError(`Cannot seed with ${given}: pass a whole number`);
   }
   // The two halves are folded: seeds that differ in either give different keys.
   seed = (value ^ Math.imul(Math.floor(value / 2 ** 32), 0x9e3779b1)) | 0;

@@ -94,6 +94,11 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
    * @throws RangeError for a batch size, a prefetch or a seed that cannot be.
    */
   constructor(dataset: Dataset, options: DataLoaderOptions = {}) {
+    if (typeof dataset?.get !== "function" || !(dataset.length >= 0)) {
+      throw new TypeError(
+        `Cannot load from ${dataset}: pass a dataset, which has a length and a method get(index)`,
+      );
+    }
     const { batchSize = 1, prefetch = 2, seed = 0, dropLast = false } = options;
     checkWhole("batchSize", batchSize, 1);
     checkWhole("prefetch", prefetch, 0);

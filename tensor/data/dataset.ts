@@ -113,7 +113,14 @@ export class TensorDataset implements Dataset {
   }
 }
 
-function checkField({ data, shape }: Field, position: number): void {
+function checkField(field: Field, position: number): void {
+  if (!ArrayBuffer.isView(field?.data) || !Array.isArray(field.shape)) {
+    throw new TypeError(
+      `Field ${position} of a TensorDataset is no field: pass { data, shape } with a typed array; of a ` +
+        `tensor await its toHost()`,
+    );
+  }
+  const { data, shape } = field;
   if (shape.length === 0) {
     throw new RangeError(`Field ${position} has no axis that counts samples: its shape is []`);
   }

@@ -2,8 +2,10 @@ import type { Axes } from "../ops/axes.ts";
 import { pair } from "../ops/axes.ts";
 import type { Tensor } from "../tensor.ts";
 import { kaimingUniform, uniform } from "./init.ts";
+import { requireTensor } from "../apply.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
+import { requireSizes } from "./sizes.ts";
 
 /** Options of {@linkcode Conv2d}; one number, or height and width. */
 export interface Conv2dLayerOptions {
@@ -45,7 +47,7 @@ export class Conv2d extends Module {
    * @param outChannels Channels of the output.
    * @param kernel The kernel's size: one number, or height and width.
    * @param options Stride, padding, dilation, groups, bias.
-   * @throws {RangeError} When the channels do not divide by the groups.
+   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
    */
   constructor(
     inChannels: number,
@@ -54,6 +56,7 @@ export class Conv2d extends Module {
     options: Conv2dLayerOptions = {},
   ) {
     super();
+    requireSizes("Conv2d", { inChannels, outChannels });
     const groups = options.groups ?? 1;
     if (!(groups >= 1) || inChannels % groups !== 0 || outChannels % groups !== 0) {
       throw new RangeError(
@@ -75,6 +78,7 @@ export class Conv2d extends Module {
    * @throws {ShapeError} When the channels or sizes do not fit.
    */
   forward(x: Tensor): Tensor {
+    requireTensor("run Conv2d", x);
     const { bias: _, ...options } = this.#options;
     return x.conv2d(this.weight, this.bias ? { ...options, bias: this.bias } : options);
   }

@@ -3,6 +3,7 @@ import type { Tensor } from "../tensor.ts";
 import { normal } from "./init.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
+import { requireSizes } from "./sizes.ts";
 
 /**
  * A learned vector for each of `count` things: ids of any shape (...) give (..., features).
@@ -28,10 +29,11 @@ export class Embedding extends Module {
    * @param count How many things there are.
    * @param features The length of their vectors.
    * @param options `paddingIndex`: the id whose vector is 0 at first and does not learn.
-   * @throws {RangeError} When the padding is none of the things.
+   * @throws {RangeError} When a number is not whole, or the padding is none of the things.
    */
   constructor(count: number, features: number, options: { paddingIndex?: number } = {}) {
     super();
+    requireSizes("Embedding", { count, features });
     const { paddingIndex = null } = options;
     if (paddingIndex !== null && !(paddingIndex >= 0 && paddingIndex < count)) {
       throw new RangeError(

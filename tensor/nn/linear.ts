@@ -1,9 +1,11 @@
 import { formatShape } from "../../backend/engine.ts";
+import { requireTensor } from "../apply.ts";
 import { ShapeError } from "../errors.ts";
 import type { Tensor } from "../tensor.ts";
 import { kaimingUniform, uniform } from "./init.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
+import { requireSizes } from "./sizes.ts";
 
 /**
  * `x Wᵀ + b` over the last axis: (..., inFeatures) gives (..., outFeatures).
@@ -30,9 +32,11 @@ export class Linear extends Module {
    * @param inFeatures The length of the input's last axis.
    * @param outFeatures The length of the output's.
    * @param options `bias: false` for none.
+   * @throws {RangeError} When a length is no whole number of at least 0.
    */
   constructor(inFeatures: number, outFeatures: number, options: { bias?: boolean } = {}) {
     super();
+    requireSizes("Linear", { inFeatures, outFeatures });
     this.weight = parameter(kaimingUniform([outFeatures, inFeatures], { slope: Math.sqrt(5) }));
     const bound = inFeatures > 0 ? 1 / Math.sqrt(inFeatures) : 0;
     this.bias = options.bias === false ? null : parameter(uniform([outFeatures], -bound, bound));
@@ -44,6 +48,7 @@ export class Linear extends Module {
    * @throws {ShapeError} When the last axis does not have `inFeatures` elements.
    */
   forward(x: Tensor): Tensor {
+    requireTensor("run Linear", x);
     const features = this.weight.shape[1]!;
     if (x.shape.at(-1) !== features) {
       throw new ShapeError(

@@ -6,6 +6,7 @@ import { xavierUniform } from "./init.ts";
 import { Linear } from "./linear.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
+import { requireSizes } from "./sizes.ts";
 
 /** How {@linkcode MultiheadAttention} is made. */
 export interface MultiheadAttentionOptions {
@@ -73,6 +74,7 @@ export class MultiheadAttention
    */
   constructor(features: number, heads: number, options: MultiheadAttentionOptions = {}) {
     super();
+    requireSizes("MultiheadAttention", { features, heads });
     if (!(heads >= 1) || features % heads !== 0) {
       throw new RangeError(
         `Cannot make attention with ${heads} heads: ${features} features do not divide by them`,

@@ -1,13 +1,14 @@
 /** Normalization: mean 0 and variance 1, over the batch or over the features. */
 import { formatShape, sameShape, type Shape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
-import { result } from "../apply.ts";
+import { requireTensor, result } from "../apply.ts";
 import { isRecomputing } from "../checkpoint.ts";
 import { ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { buffer, parameter } from "./parameter.ts";
+import { requireSizes } from "./sizes.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
 interface Moments {
@@ -80,6 +81,7 @@ export abstract class BatchNorm extends Module {
    */
   constructor(channels: number, options: BatchNormOptions = {}) {
     super();
+    requireSizes(new.target.name, { channels });
     const { eps = 1e-5, momentum = 0.1, affine = true, trackRunningStats = true } = options;
     this.weight = affine ? parameter(Tensor.ones([channels])) : null;
     this.bias = affine ? parameter(Tensor.zeros([channels])) : null;
@@ -99,6 +101,7 @@ export abstract class BatchNorm extends Module {
   protected abstract readonly ranks: readonly number[];
 
   #check(x: Tensor): void {
+    requireTensor(`run ${this.constructor.name}`, x);
     if (this.ranks.includes(x.ndim) && x.shape[1] === this.#channels) return;
     throw new ShapeError(
       `Cannot run ${this.constructor.name} on a tensor of shape ${formatShape(x.shape)}: it must ` +
@@ -244,6 +247,7 @@ export class LayerNorm extends Module {
    * @throws {ShapeError} When the last axes have other lengths.
    */
   forward(x: Tensor): Tensor {
+    requireTensor("run LayerNorm", x);
     const first = x.ndim - this.#shape.length;
     if (first < 0 || !sameShape(x.shape.slice(first), this.#shape)) {
       throw new ShapeError(

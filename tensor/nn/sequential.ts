@@ -24,9 +24,19 @@ export class Sequential extends Module {
    * Makes the module.
    *
    * @param layers The layers in order.
+   * @throws {TypeError} When one is no module.
    */
   constructor(...layers: Module[]) {
     super();
+    const other = layers.findIndex((layer) => !(layer instanceof Module));
+    if (other >= 0) {
+      throw new TypeError(
+        `Cannot make a Sequential: layer ${other} is ${typeof layers[
+          other
+        ]}, no module; pass modules ` +
+          `one by one, and write a class that extends nn.Module around a function`,
+      );
+    }
     this.layers = layers;
   }
 

@@ -10,7 +10,9 @@ export function normalizeAxis(op: string, axis: number, shape: Shape, rank = sha
   const at = axis < 0 ? axis + rank : axis;
   if (Number.isInteger(axis) && at >= 0 && at < rank) return at;
   throw new ShapeError(
-    `Cannot ${op} along axis ${axis}: a tensor of shape ${formatShape(shape)} has ${
+    `Cannot ${op} along axis ${
+      typeof axis === "number" ? axis : JSON.stringify(axis)
+    }: a tensor of shape ${formatShape(shape)} has ${
       rank === 0 ? "no axes" : `the axes ${-rank} to ${rank - 1}`
     }`,
   );
@@ -19,7 +21,7 @@ export function normalizeAxis(op: string, axis: number, shape: Shape, rank = sha
 /** Distinct axes in ascending order; all of them where none is named. */
 export function normalizeAxes(op: string, axes: Axes | undefined, shape: Shape): number[] {
   if (axes === undefined) return shape.map((_, axis) => axis);
-  const list = (typeof axes === "number" ? [axes] : axes).map((a) => normalizeAxis(op, a, shape));
+  const list = [axes].flat().map((axis) => normalizeAxis(op, axis, shape));
   if (new Set(list).size !== list.length) {
     throw new ShapeError(`Cannot ${op} along the axes [${axes}]: one is named twice`);
   }

@@ -230,8 +230,14 @@ export function pad(x: Tensor, widths: readonly (readonly [number, number])[], v
   ]);
 }
 
+function requireTensors(op: string, tensors: readonly Tensor[]): void {
+  if (Array.isArray(tensors)) return;
+  throw new TypeError(`Cannot ${op} ${tensors}: pass an array of tensors`);
+}
+
 /** Tensors one behind the other along an axis. */
 export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
+  requireTensors("concat", tensors);
   const first = tensors[0];
   if (!first) throw new ShapeError("Cannot concat no tensors: pass at least one");
   sameDevice("concat", tensors);
@@ -271,6 +277,7 @@ export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
 
 /** Tensors side by side along a new axis. */
 export function stack(tensors: readonly Tensor[], axis = 0): Tensor {
+  requireTensors("stack", tensors);
   const first = tensors[0];
   if (!first) throw new ShapeError("Cannot stack no tensors: pass at least one");
   sameDevice("stack", tensors);

@@ -1,6 +1,11 @@
 import type { Tensor } from "../tensor.ts";
 import { type Assign, Optimizer, type Update, zerosFor } from "./optimizer.ts";
-import type { GroupOptions, OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "./parameter_group.ts";
 
 /** Options of {@linkcode Adam} and {@linkcode AdamW}. */
 export interface AdamOptions extends OptimizerOptions {
@@ -58,13 +63,14 @@ export class Adam extends Optimizer<AdamOptions> {
    *
    * @param parameters What is learned, or groups of it with options of their own.
    * @param options Learning rate, decay rates.
-   * @throws {RangeError} When a beta is not in [0, 1).
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When a beta is not in [0, 1), or another number is negative.
    */
   constructor(
     parameters: readonly Tensor[] | readonly GroupOptions<AdamOptions>[],
     options: AdamOptions = {},
   ) {
-    super(parameters, { ...defaults, ...options });
+    super(parameters, completed(new.target.name, defaults, options));
     for (const { options: { beta1, beta2 } } of this.groups) {
       const wrong = [beta1, beta2].find((beta) => !(beta >= 0 && beta < 1));
       if (wrong === undefined) continue;
@@ -146,7 +152,7 @@ export class AdamW extends Adam {
     parameters: readonly Tensor[] | readonly GroupOptions<AdamOptions>[],
     options: AdamOptions = {},
   ) {
-    super(parameters, { weightDecay: 0.01, ...options });
+    super(parameters, { ...options, weightDecay: options.weightDecay ?? 0.01 });
   }
 
   /** The gradient and the parameter with the decay in them: here in the parameter. */

@@ -5,7 +5,12 @@ import { realizeAll } from "../realization.ts";
 import { DisposedError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
-import { type GroupOptions, type OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  ParameterGroup,
+} from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
 
 /** Says that `target` has the value `value` after the step. */
@@ -64,7 +69,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
     options: Required<Options>,
   ) {
-    this.groups = groupsOf(parameters, options);
+    this.groups = groupsOf(new.target.name, parameters, options);
     checkParameters(this.groups.flatMap((group) => group.parameters));
     this.#entries = this.groups.flatMap((group) => {
       const counters = new Map<DeviceHandle, StepCounter>();
@@ -256,6 +261,7 @@ function countOn(
 }
 
 function groupsOf<Options extends OptimizerOptions>(
+  optimizer: string,
   parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
   options: Required<Options>,
 ): ParameterGroup<Options>[] {
@@ -263,7 +269,10 @@ function groupsOf<Options extends OptimizerOptions>(
     return [new ParameterGroup<Options>(parameters as readonly Tensor[], options)];
   }
   return (parameters as readonly GroupOptions<Options>[]).map(({ parameters: own, ...others }) =>
-    new ParameterGroup<Options>(own, { ...options, ...others } as Required<Options>)
+    new ParameterGroup<Options>(
+      own,
+      completed<Options>(optimizer, options, others as unknown as Partial<Options>),
+    )
   );
 }
 

@@ -55,6 +55,37 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
   }
 }
 
+/**
+ * Options with defaults for those that are left out.
+ *
+ * @throws {TypeError} When an option is not known.
+ * @throws {RangeError} When a number is negative or NaN.
+ */
+export function completed<Options extends OptimizerOptions>(
+  optimizer: string,
+  defaults: Required<Options>,
+  options: Partial<Options>,
+): Required<Options> {
+  const all: Record<string, unknown> = { ...defaults };
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(all, name)) {
+      throw new TypeError(
+        `Cannot make ${optimizer} with the option "${name}": its options are ${
+          Object.keys(defaults).join(", ")
+        }`,
+      );
+    }
+    if (value === undefined) continue;
+    if (typeof value === "number" && name !== "lr" && !(value >= 0)) {
+      throw new RangeError(
+        `Cannot make ${optimizer} with ${name} ${value}: pass a number of at least 0`,
+      );
+    }
+    all[name] = value;
+  }
+  return all as Required<Options>;
+}
+
 /** @throws {RangeError} When it is no learning rate. */
 export function checkedRate(lr: number): number {
   if (lr >= 0 && Number.isFinite(lr)) return lr;

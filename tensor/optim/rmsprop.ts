@@ -1,6 +1,11 @@
 import type { Tensor } from "../tensor.ts";
 import { type Assign, Optimizer, type Update, zerosFor } from "./optimizer.ts";
-import type { GroupOptions, OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "./parameter_group.ts";
 
 /** Options of {@linkcode RMSProp}. */
 export interface RMSPropOptions extends OptimizerOptions {
@@ -18,6 +23,15 @@ export interface RMSPropOptions extends OptimizerOptions {
   centered?: boolean;
 }
 
+const defaults: Required<RMSPropOptions> = {
+  lr: 1e-2,
+  alpha: 0.99,
+  eps: 1e-8,
+  weightDecay: 0,
+  momentum: 0,
+  centered: false,
+};
+
 /**
  * Steps by the gradient, divided by the root of its mean square (T. Tieleman, G. Hinton, Lecture 6.5,
  * 2012).
@@ -28,20 +42,14 @@ export class RMSProp extends Optimizer<RMSPropOptions> {
    *
    * @param parameters What is learned, or groups of it with options of their own.
    * @param options Learning rate, decay rate, momentum.
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When a number is negative.
    */
   constructor(
     parameters: readonly Tensor[] | readonly GroupOptions<RMSPropOptions>[],
     options: RMSPropOptions = {},
   ) {
-    super(parameters, {
-      lr: 1e-2,
-      alpha: 0.99,
-      eps: 1e-8,
-      weightDecay: 0,
-      momentum: 0,
-      centered: false,
-      ...options,
-    });
+    super(parameters, completed(new.target.name, defaults, options));
   }
 
   /** The mean square, and what momentum and centering need. */

@@ -1,6 +1,11 @@
 import type { Tensor } from "../tensor.ts";
 import { type Assign, Optimizer, type Update, zerosFor } from "./optimizer.ts";
-import type { GroupOptions, OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "./parameter_group.ts";
 
 /** Options of {@linkcode SGD}. */
 export interface SGDOptions extends OptimizerOptions {
@@ -15,6 +20,14 @@ export interface SGDOptions extends OptimizerOptions {
   /** Looks ahead along the momentum (Y. Nesterov, 1983); default false. */
   nesterov?: boolean;
 }
+
+const defaults: Required<SGDOptions> = {
+  lr: 1e-3,
+  momentum: 0,
+  dampening: 0,
+  weightDecay: 0,
+  nesterov: false,
+};
 
 /**
  * Stochastic gradient descent, with momentum where wanted: `v = momentum * v + g`, `p = p - lr * v`.
@@ -37,20 +50,15 @@ export class SGD extends Optimizer<SGDOptions> {
    *
    * @param parameters What is learned, or groups of it with options of their own.
    * @param options Learning rate, momentum, decay.
-   * @throws {RangeError} When nesterov is asked for without momentum, or with dampening.
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When nesterov is asked for without momentum, or with dampening, or a number is
+   * negative.
    */
   constructor(
     parameters: readonly Tensor[] | readonly GroupOptions<SGDOptions>[],
     options: SGDOptions = {},
   ) {
-    super(parameters, {
-      lr: 1e-3,
-      momentum: 0,
-      dampening: 0,
-      weightDecay: 0,
-      nesterov: false,
-      ...options,
-    });
+    super(parameters, completed(new.target.name, defaults, options));
     for (const { options: { nesterov, momentum, dampening } } of this.groups) {
       if (!nesterov || momentum > 0 && dampening === 0) continue;
       throw new RangeError("Cannot use nesterov without momentum, or with dampening");

@@ -1,6 +1,21 @@
 /** What users pass by mistake is told with the operation, the value and the remedy; the rest works. */
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { type DType, DTypeError, grad, ShapeError, Tensor, withDevice } from "../../mod.ts";
+import {
+  DataLoader,
+  device,
+  type DType,
+  DTypeError,
+  grad,
+  manager,
+  manualSeed,
+  memory,
+  nn,
+  optim,
+  ShapeError,
+  Tensor,
+  TensorDataset,
+  withDevice,
+} from "../../mod.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 
 // deno-lint-ignore no-explicit-any -- what a caller without types may pass
@@ -261,5 +276,50 @@ testOnBackends("an index is looked at where all elements are the same, too", (ba
         ? "the index 2147483647 is out of range"
         : "the index 1099511627776 is out of range",
     );
+  });
+});
+
+testOnCPU("what layers, optimizers and loaders cannot be made of is named", (backend) => {
+  withDevice(backend, () => {
+    const w = Tensor.ones([1], { requiresGrad: true });
+    const any = (value: unknown): Untyped => value;
+    assertRefused([
+      [() => new nn.Linear(2.5, 3), RangeError, "Cannot make Linear with inFeatures 2.5"],
+      [() => new nn.Conv2d(1, any(undefined), 3), RangeError, "with outChannels undefined"],
+      [() => new nn.Embedding(-1, 2), RangeError, "Cannot make Embedding with count -1"],
+      [() => new nn.BatchNorm2d(any("3")), RangeError, "Cannot make BatchNorm2d with channels 3"],
+      [() => new nn.MultiheadAttention(4, 1.5), RangeError, "with heads 1.5"],
+      [
+        () => new nn.Linear(2, 3).forward(any([1, 2])),
+        TypeError,
+        "Cannot run Linear with the array",
+      ],
+      [() => new nn.LayerNorm(2).forward(any(3)), TypeError, "Cannot run LayerNorm with number"],
+      [() => new nn.Sequential(new nn.ReLU(), any(() => 1)), TypeError, "layer 1 is function"],
+      [() => new optim.SGD([w], any({ learningRate: 1 })), TypeError, "lr, momentum, dampening"],
+      [() => new optim.Adam([w], any({ betas: [0.9, 0.99] })), TypeError, "beta1, beta2"],
+      [() => new optim.AdamW([w], { eps: -1 }), RangeError, "Cannot make AdamW with eps -1"],
+      [() => new optim.RMSProp([w], { momentum: NaN }), RangeError, "RMSProp with momentum NaN"],
+      [
+        () => new optim.SGD(any([{ parameters: [w], decay: 1 }])),
+        TypeError,
+        'Cannot make SGD with the option "decay"',
+      ],
+      [() => new DataLoader(any(undefined)), TypeError, "Cannot load from undefined"],
+      [() => new TensorDataset(any(w)), TypeError, "Field 0 of a TensorDataset is no field"],
+      [() => memory.stats(any("cpu")), TypeError, 'Cannot find the memory of string "cpu"'],
+      [() => device(any(undefined)), TypeError, "Cannot select device undefined"],
+      [() => Tensor.concat(any(w)), TypeError, "Cannot concat Tensor([1], float32, cpu)"],
+      [() => w.sum(any("0")), ShapeError, 'Cannot sum along axis "0"'],
+      [() => host(null), TypeError, "Cannot make a tensor of null"],
+      [() => host([1n]), TypeError, "pass a BigInt64Array"],
+      [() => manualSeed(any("1")), RangeError, 'Cannot seed with string "1"'],
+    ]);
+    assertEquals(manager.active, manager.default("cpu"), "a refused device is not made active");
+    // What is left undefined is left out.
+    const options = any({ weightDecay: undefined, momentum: undefined });
+    assertEquals(new optim.SGD([w], options).groups[0]!.options.momentum, 0);
+    const decay = any({ weightDecay: undefined });
+    assertEquals(new optim.AdamW([w], decay).groups[0]!.options.weightDecay, 0.01);
   });
 });
