@@ -255,9 +255,9 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   });
   useSavedValues();
   if (root.isRealized) return;
-  // A root that is read before the step computes the gradients too, so that its work is done once.
-  const gradients = leaves.map((leaf) => leaf.grad!);
-  root.setCompanions(() => gradients.filter((g) => !g.disposed).map((g) => g.node));
+  // A root that is read before the step computes the gradients too, so that its work is done once:
+  // those that are there then, since clipping and the like replace them.
+  root.setCompanions(() => leaves.flatMap(({ grad }) => grad && !grad.disposed ? grad.node : []));
   computeWithGradients(root);
 }
 

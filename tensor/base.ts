@@ -293,10 +293,14 @@ export abstract class TensorBase implements Disposable {
       bytes.set(node.op.bytes);
       return into ?? hostView(bytes, this.dtype);
     }
-    await this.#guard(() => {
-      realizeForRead(this.#self());
-      return withBlock(this.#engine, node, (block) => this.#engine.read(block, bytes));
-    });
+    const brief = this.#guard(() => realizeForRead(this.#self()));
+    try {
+      await this.#guard(() =>
+        withBlock(this.#engine, node, (block) => this.#engine.read(block, bytes))
+      );
+    } finally {
+      brief?.release();
+    }
     return into ?? hostView(bytes, this.dtype);
   }
 
@@ -308,10 +312,12 @@ export abstract class TensorBase implements Disposable {
       bytes.set(node.op.bytes);
       return into ?? hostView(bytes, this.dtype);
     }
-    this.#guard(() => {
-      realizeForRead(this.#self());
-      withBlock(this.#engine, node, (block) => this.#engine.readSync(block, bytes));
-    });
+    const brief = this.#guard(() => realizeForRead(this.#self()));
+    try {
+      this.#guard(() => withBlock(this.#engine, node, (b) => this.#engine.readSync(b, bytes)));
+    } finally {
+      brief?.release();
+    }
     return into ?? hostView(bytes, this.dtype);
   }
 

@@ -6,6 +6,7 @@ import {
   GoneError,
   type Node,
   realize,
+  type Saved,
 } from "../backend/engine.ts";
 import { DisposedError } from "./errors.ts";
 import { foreseenGradients } from "./foresight.ts";
@@ -83,15 +84,19 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   if (here.length < open.length) realizeAll(open.filter((tensor) => tensor.device !== device));
 }
 
-/** Computes a tensor for a read, if something must stay that is computed with it. */
-export function realizeForRead(tensor: Tensor): void {
-  if (tensor.isRealized) return;
+/**
+ * Computes a tensor for a read, if something must stay that is computed with it.
+ *
+ * @returns What is kept for the read alone, to be let go after it.
+ */
+export function realizeForRead(tensor: Tensor): Saved | null {
+  if (tensor.isRealized) return null;
   const companions = tensor.companions(), states = takeAwaited(tensor.device);
   const later = foreseenGradients(tensor);
-  if (companions.length + states.length + later.length === 0) return;
-  // A number costs nothing to keep; what is larger is kept for backward, not for good.
-  const brief = later.length > 0 && tensor.size > 1 ? tensor.node : null;
-  compute({ tensors: [tensor], nodes: [tensor.node, ...companions], states, later, brief });
+  if (companions.length + states.length + later.length === 0) return null;
+  // A number costs nothing to keep; what is larger is kept for the read and for backward, not for good.
+  const brief = companions.length === 0 && tensor.size > 1 ? tensor.node : null;
+  return compute({ tensors: [tensor], nodes: [tensor.node, ...companions], states, later, brief });
 }
 
 function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {
@@ -114,13 +119,16 @@ interface Work {
   readonly brief: Node | null;
 }
 
-function compute({ tensors, nodes, states, later, brief }: Work): void {
+/** Returns what was saved, unless a tensor keeps it for its backward. */
+function compute({ tensors, nodes, states, later, brief }: Work): Saved | null {
   const { device } = tensors[0]!;
   try {
     const all = [...nodes, ...states.map((tensor) => tensor.node)];
     const options = { companions: rootsOn(device), later, brief };
     const saved = realize(backendOf(device), all, options);
-    if (saved) { for (const tensor of tensors) if (tensor.edge) tensor.addSaved(saved); }
+    const keepers = saved ? tensors.filter(({ edge }) => edge !== null) : [];
+    for (const tensor of keepers) tensor.addSaved(saved!);
+    return keepers.length > 0 ? null : saved;
   } catch (error) {
     for (const tensor of states) awaited.add(tensor);
     if (!(error instanceof GoneError)) throw error;

@@ -44,3 +44,50 @@ testOnBackends(
     });
   },
 );
+
+const changes: Record<string, (learned: readonly Tensor[]) => void> = {
+  "clipped by their norm": (learned) => optim.clipGradNorm(learned, 0.1).dispose(),
+  "clipped one by one": (learned) => optim.clipGradValue(learned, 0.1),
+  "divided by hand": ([w]) => {
+    const former = w!.grad!;
+    w!.grad = former.div(2);
+    former.dispose();
+  },
+};
+
+for (const [what, change] of Object.entries(changes)) {
+  testOnBackends(`steps with gradients that are ${what} hold no former parameters`, (backend) => {
+    if (isEager()) return;
+    withDevice(backend, (device) => {
+      const w = Tensor.rand([100, 100]).realize(), x = Tensor.rand([4, 100]).realize();
+      w.requiresGrad = true;
+      const optimizer = new optim.SGD([w], { lr: 0.01 });
+      const step = (): void => {
+        using loss = x.matmul(w).square().mean();
+        optimizer.zeroGrad();
+        loss.backward();
+        change([w]);
+        optimizer.step();
+      };
+      for (let k = 0; k < 3; k++) step();
+      const before = memory.stats(device).requestedBytes;
+      for (let k = 0; k < 20; k++) step();
+      assertEquals(memory.stats(device).requestedBytes, before);
+    });
+  });
+}
+
+testOnBackends("a read keeps nothing, also where assigned state waits for it", (backend) => {
+  if (isEager()) return;
+  withDevice(backend, (device) => {
+    const x = Tensor.rand([1000]).realize(), mean = Tensor.zeros([1000]).realize();
+    const step = (): void => {
+      mean.assign(mean.mul(0.9).add(x.mul(0.1)));
+      mean.add(1).toHostSync();
+    };
+    for (let k = 0; k < 3; k++) step();
+    const before = memory.stats(device).requestedBytes;
+    for (let k = 0; k < 20; k++) step();
+    assertEquals(memory.stats(device).requestedBytes, before);
+  });
+});
