@@ -32,6 +32,7 @@ function canonical(value: unknown, ours: unknown): unknown {
   if (typeof value === "string" && Array.isArray(ours)) {
     return value.split(/[\s;]+/).filter(Boolean);
   }
+  if (typeof value === "string") return value.trim();
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const entries = Object.entries(value).map(([key, each]) => [key.trim(), each] as const);
   const object = Object.fromEntries(entries);

@@ -120,7 +120,8 @@ testOnBackends("Ctrl+C saves the model before it ends", (backend) =>
 
 Deno.test("without OpenCL the built-in backend serves, and says why", () =>
   inFolder(async (folder) => {
-    const env = { OCL_ICD_VENDORS: `${folder}/` };
+    // Also where the environment names drivers by their files.
+    const env = { OCL_ICD_VENDORS: `${folder}/`, OCL_ICD_FILENAMES: "" };
     const run = await runTrain(folder, ["--epochs", "1"], env);
     assertEquals(run.code, 0, run.err);
     assertMatch(run.out, /^device: +built-in CPU backend .*no OpenCL/m);
