@@ -24,7 +24,7 @@ const size = new BigUint64Array(1);
 const text = new TextDecoder();
 
 /** The bytes of a property of any size. */
-export function readBytes(ask: InfoCall, parameter: number, call: string): Uint8Array<ArrayBuffer> {
+function readBytes(ask: InfoCall, parameter: number, call: string): Uint8Array<ArrayBuffer> {
   size[0] = 0n;
   check(ask(parameter, 0n, null, size), call);
   const bytes = new Uint8Array(Number(size[0]));
@@ -38,7 +38,7 @@ function readScalar(ask: InfoCall, parameter: number, call: string, bytes: bigin
 }
 
 /** Reads a C string. */
-export function readString(ask: InfoCall, parameter: number, call: string): string {
+function readString(ask: InfoCall, parameter: number, call: string): string {
   const bytes = readBytes(ask, parameter, call);
   const end = bytes.indexOf(0);
   return text.decode(end < 0 ? bytes : bytes.subarray(0, end)).trim();

@@ -1,6 +1,12 @@
 /** JavaScript for kernels: the loops that OpenCL spreads over work-items are written out. */
-import { accumulatorType, emitRow, Emitter, openLoop, type Parameter } from "../graph/emit.ts";
-import { opCode } from "../graph/emit.ts";
+import {
+  accumulatorType,
+  emitRow,
+  Emitter,
+  opCode,
+  openLoop,
+  type Parameter,
+} from "../graph/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../graph/kernel.ts";
 import { stridesOf } from "../graph/shape.ts";
 import { emitContraction } from "./contraction.ts";

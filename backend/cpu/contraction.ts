@@ -2,8 +2,7 @@
  * JavaScript for contractions: tiles of 4x4 sums in local variables, so that an operand is loaded
  * once for four products.
  */
-import type { Form } from "../graph/affine.ts";
-import { coefficient } from "../graph/affine.ts";
+import { coefficient, type Form } from "../graph/affine.ts";
 import { isFloat } from "../graph/dtype.ts";
 import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
 import type { Contraction, Load } from "../graph/kernel.ts";

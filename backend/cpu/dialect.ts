@@ -1,6 +1,6 @@
 /** How generated kernels are written in JavaScript. */
 import { type DType, dtypes } from "../graph/dtype.ts";
-import { type Dialect, Emitter } from "../graph/emit.ts";
+import { type Dialect, Emitter, identityText } from "../graph/emit.ts";
 import type { Reduction } from "../graph/kernel.ts";
 import { renderJS } from "../graph/primitives.ts";
 
@@ -27,22 +27,6 @@ const extremes: Partial<Record<DType, readonly [low: string, high: string]>> = {
   uint8: ["0", "255"],
   bool: ["0", "1"],
 };
-
-/** The element that a reduction starts from. */
-export function identityText(reduction: Reduction, dtype: DType): string {
-  switch (reduction.fn) {
-    case "sum":
-      return literal(0, dtype);
-    case "prod":
-      return literal(1, dtype);
-    case "max":
-    case "argmax":
-      return extremes[dtype]?.[0] ?? "-Infinity";
-    case "min":
-    case "argmin":
-      return extremes[dtype]?.[1] ?? "Infinity";
-  }
-}
 
 /** Functions of float32 whose results are numbers of float32. */
 const exact = new Set(
@@ -76,7 +60,7 @@ export function scriptDialect(accumulatorOf: (reduction: Reduction) => DType): D
     indexValue: (index, dtype) => dtype === "int64" ? `BigInt(${index})` : `(${index})`,
     random: (index, seed, stream) => `philox(${index}, ${seed}, ${stream})`,
     checkedIndex: (value, size, op) => `checkedIndex(Number(${value}), ${size}, ${op})`,
-    identity: (reduction) => identityText(reduction, accumulatorOf(reduction)),
+    identity: (reduction) => identityText(reduction, accumulatorOf(reduction), literal, extremes),
     accumulate: (reduction, acc, value, index) => {
       const dtype = accumulatorOf(reduction);
       if (!Emitter.isArg(reduction)) {

@@ -210,38 +210,37 @@ function planProduct(core: LoopKernel, least: number): ProductPlan | null {
     const { size, a, b, c } = dimension([s]);
     return { size, steps: [a, b, c] };
   });
-  const offsets = [a.offset, b.offset, c.offset] as const;
-  return productOf(m, n, k, offsets, batch) ?? swapped(m, n, k, offsets, batch);
+  const space = { m, n, k, offsets: [a.offset, b.offset, c.offset], batch } as const;
+  return productOf(space, false) ?? productOf(transposed(space), true);
 }
 
-type Triple = readonly [number, number, number];
+/** The loops of a product, and where its matrices begin. */
+interface Space {
+  readonly m: Dimension;
+  readonly n: Dimension;
+  readonly k: Dimension;
+  readonly offsets: readonly [a: number, b: number, c: number];
+  readonly batch: readonly BatchLoop[];
+}
 
-function productOf(
-  m: Dimension,
-  n: Dimension,
-  k: Dimension,
-  offsets: Triple,
-  batch: readonly BatchLoop[],
-): ProductPlan | null {
+function productOf({ m, n, k, offsets, batch }: Space, isSwapped: boolean): ProductPlan | null {
   const a = layout(m.a, k.a, m.size, k.size, offsets[0]);
   const b = layout(k.b, n.b, k.size, n.size, offsets[1]);
   const c = layout(m.c, n.c, m.size, n.size, offsets[2]);
   if (!a || !b || !c || c.isTransposed) return null;
-  return { m: m.size, n: n.size, k: k.size, a, b, c, batch, isSwapped: false };
+  return { m: m.size, n: n.size, k: k.size, a, b, c, batch, isSwapped };
 }
 
-/** The transposed product: where c is walked by columns. */
-function swapped(
-  m: Dimension,
-  n: Dimension,
-  k: Dimension,
-  offsets: Triple,
-  batch: readonly BatchLoop[],
-): ProductPlan | null {
+/** The transposed product, of the operands in the other order: for where c is walked by columns. */
+function transposed({ m, n, k, offsets: [a, b, c], batch }: Space): Space {
   const swap = (d: Dimension): Dimension => ({ ...d, a: d.b, b: d.a });
-  const steps = batch.map(({ size, steps: [a, b, c] }): BatchLoop => ({ size, steps: [b, a, c] }));
-  const plan = productOf(swap(n), swap(m), swap(k), [offsets[1], offsets[0], offsets[2]], steps);
-  return plan && { ...plan, isSwapped: true };
+  return {
+    m: swap(n),
+    n: swap(m),
+    k: swap(k),
+    offsets: [b, a, c],
+    batch: batch.map(({ size, steps: [a, b, c] }) => ({ size, steps: [b, a, c] })),
+  };
 }
 
 /** How a matrix lies whose rows and columns are so far apart; null where it overlaps itself. */

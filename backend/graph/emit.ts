@@ -2,8 +2,7 @@
  * Writes the statements of a loop kernel. OpenCL C and JavaScript differ in how a value is declared,
  * loaded and stored; what is computed in which loop is decided here, once.
  */
-import type { Form } from "./affine.ts";
-import { formKey } from "./affine.ts";
+import { type Form, formKey } from "./affine.ts";
 import type { DType } from "./dtype.ts";
 import {
   type Expr,
@@ -404,6 +403,31 @@ export function declareAccumulators(
     const name = isArg ? `r${r}v` : `r${r}`;
     emitter.line(dialect.declareMutable(dtype, name, dialect.identity(reduction)));
     if (isArg) emitter.line(dialect.declareMutable("int32", `r${r}i`, "-1"));
+  }
+}
+
+/**
+ * The element that a reduction starts from, as text.
+ *
+ * @param extremes The least and the greatest number of types that have no infinities.
+ */
+export function identityText(
+  { fn }: Reduction,
+  dtype: DType,
+  literal: (value: number, dtype: DType) => string,
+  extremes: Readonly<Partial<Record<DType, readonly [low: string, high: string]>>>,
+): string {
+  switch (fn) {
+    case "sum":
+      return literal(0, dtype);
+    case "prod":
+      return literal(1, dtype);
+    case "max":
+    case "argmax":
+      return extremes[dtype]?.[0] ?? literal(-Infinity, dtype);
+    case "min":
+    case "argmin":
+      return extremes[dtype]?.[1] ?? literal(Infinity, dtype);
   }
 }
 

@@ -302,7 +302,7 @@ function allForms(kernel: LoopKernel): Form[] {
 }
 
 /** The kernel with every form replaced. */
-export function mapForms(kernel: LoopKernel, map: (form: Form) => Form): LoopKernel {
+function mapForms(kernel: LoopKernel, map: (form: Form) => Form): LoopKernel {
   const guard = (g: Guard): Guard => ({ form: map(g.form), size: g.size });
   const load = (l: Load): Load => ({ ...l, form: map(l.form), guards: l.guards.map(guard) });
   return {

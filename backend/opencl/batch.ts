@@ -3,7 +3,7 @@
  * all of them, and each work-group picks those of the kernel that it works for.
  */
 import type { Batchable } from "../graph/batch.ts";
-import { type DType, dtypes } from "../graph/dtype.ts";
+import { dtypes } from "../graph/dtype.ts";
 import type { Generated } from "./codegen.ts";
 
 /** More of them make the choice of arguments longer than the work. */
@@ -25,11 +25,7 @@ function argumentBytes({ buffers, parameters }: Generated): number {
 }
 
 function parameterBytes(p: Generated["parameters"][number]): number {
-  return p.kind === "constant" ? Math.max(4, computeBytes(p.dtype)) : 4;
-}
-
-function computeBytes(dtype: DType): number {
-  return dtypes[dtype].bytes;
+  return p.kind === "constant" ? Math.max(4, dtypes[p.dtype].bytes) : 4;
 }
 
 interface Argument {

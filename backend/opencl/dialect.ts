@@ -1,6 +1,6 @@
 /** How generated kernels are written in OpenCL C. */
 import { type DType, dtypes } from "../graph/dtype.ts";
-import { type Dialect, Emitter } from "../graph/emit.ts";
+import { type Dialect, Emitter, identityText } from "../graph/emit.ts";
 import type { Reduction } from "../graph/kernel.ts";
 import { renderCL } from "../graph/primitives.ts";
 
@@ -38,22 +38,6 @@ const extremes: Partial<Record<DType, readonly [low: string, high: string]>> = {
   bool: ["(uchar)0", "(uchar)1"],
 };
 
-/** The element that a reduction starts from. */
-export function identityText(reduction: Reduction, dtype: DType): string {
-  switch (reduction.fn) {
-    case "sum":
-      return literal(0, dtype);
-    case "prod":
-      return literal(1, dtype);
-    case "max":
-    case "argmax":
-      return extremes[dtype]?.[0] ?? literal(-Infinity, dtype);
-    case "min":
-    case "argmin":
-      return extremes[dtype]?.[1] ?? literal(Infinity, dtype);
-  }
-}
-
 /** Two partial results of a reduction joined, as an expression. */
 export function combineText(reduction: Reduction, dtype: DType, a: string, b: string): string {
   switch (reduction.fn) {
@@ -76,7 +60,7 @@ export function prefersText(reduction: Reduction, a: string, b: string): string 
   return `((${b} ${better} ${a}) | ((${b} != ${b}) & (${a} == ${a})))`;
 }
 
-/** The dialect; `typeOf` gives the accumulator type of arg-reductions. */
+/** The dialect; `accumulatorOf` gives the accumulator type of arg-reductions. */
 export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): Dialect {
   const compute = (dtype: DType): string => dtypes[dtype].clCompute;
   return {
@@ -89,13 +73,13 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
     load: (input, dtype, index) => loadText(`a${input}`, dtype, index),
     store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
     primitive: renderCL,
-    cast: (text, from, to) => castText(text, from, to),
+    cast: castText,
     constant: literal,
     indexValue: (index, dtype) => `(${compute(dtype)})(${index})`,
     random: (index, seed, stream) =>
       `philox((uint)(${index}), as_uint(${seed}), as_uint(${stream}))`,
     checkedIndex: (value, size, op) => `checked_index((long)${value}, ${size}, ${op}, errors)`,
-    identity: (reduction) => identityText(reduction, accumulatorOf(reduction)),
+    identity: (reduction) => identityText(reduction, accumulatorOf(reduction), literal, extremes),
     accumulate: (reduction, acc, value, index) => {
       const dtype = accumulatorOf(reduction);
       if (!Emitter.isArg(reduction)) {

@@ -19,6 +19,7 @@ import {
   choosePark,
   costOfExpr,
   costOfKernel,
+  followsReduction,
   isInnerOutput,
   type Parked,
   reach,
@@ -204,10 +205,8 @@ class LoopWriter {
       ...this.#kernel.reductions.map((r) => r.expr),
     ]);
     const rowIds = all.row.filter((id) => this.#isComputed(id));
-    this.#values.declare(
-      rowIds.filter((id) => !this.#varies[id] && !this.#afterReduction(id)),
-      scope,
-    );
+    const follows = followsReduction(this.#kernel);
+    this.#values.declare(rowIds.filter((id) => !this.#varies[id] && !follows[id]), scope);
     const hasReductions = this.#kernel.reductions.length > 0;
     const accesses = [
       ...this.#loadsOf(rowIds.filter((id) => this.#varies[id])),
@@ -221,12 +220,6 @@ class LoopWriter {
 
   #isComputed(id: number): boolean {
     return this.#kernel.exprs[id]!.op !== "reduced";
-  }
-
-  #afterReduction(id: number): boolean {
-    const e = this.#kernel.exprs[id]!;
-    if (e.op === "reduced") return true;
-    return "args" in e && e.args.some((a) => this.#afterReduction(a));
   }
 
   #unrollOf(ids: readonly number[]): number {
