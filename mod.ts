@@ -62,5 +62,19 @@ export {
   type ViewOp,
   withDevice,
 } from "./backend/mod.ts";
-export * from "./backend/workers.ts";
+export {
+  attach,
+  type LentArg,
+  type LentBuffer,
+  type LentHandles,
+  LentQueue,
+} from "./backend/lent_handles.ts";
+export {
+  type BufferSnapshot,
+  type HandleSnapshot,
+  type Loan,
+  type MemorySnapshot,
+  revokeHandles,
+  snapshotHandles,
+} from "./backend/loans.ts";
 export * from "./tensor/mod.ts";

@@ -5,7 +5,7 @@ import { CommandQueue, Context, type Device, type Platform } from "../ffi/mod.ts
 import { closeDevice } from "./active_devices.ts";
 import { engineName } from "./cpu/engine.ts";
 import { installLifecycle } from "./lifecycle/install.ts";
-import { revokeAll } from "./workers.ts";
+import { revokeAll } from "./loans.ts";
 
 /** The two engines: OpenCL, and the built-in one that needs no driver. */
 export type BackendName = "cl" | "cpu";

@@ -45,4 +45,18 @@ export {
   startWatchdog,
 } from "./lifecycle/mod.ts";
 export { profiler, type ProfilerCounters } from "./profiler.ts";
-export * from "./workers.ts";
+export {
+  attach,
+  type LentArg,
+  type LentBuffer,
+  type LentHandles,
+  LentQueue,
+} from "./lent_handles.ts";
+export {
+  type BufferSnapshot,
+  type HandleSnapshot,
+  type Loan,
+  type MemorySnapshot,
+  revokeHandles,
+  snapshotHandles,
+} from "./loans.ts";

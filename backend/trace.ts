@@ -2,6 +2,10 @@
  * Traces in the trace event format (Google, "Trace Event Format"): what the host enqueued and, where
  * the driver tells it, when the device ran it. Times are microseconds.
  */
+import { runAll } from "../ffi/run_all.ts";
+
+/** The lanes of a trace. */
+const HOST = 1, DEVICE = 2;
 
 /** One slice of a trace. */
 interface Slice {
@@ -44,38 +48,55 @@ export function startTrace(path: string): Disposable {
   if (active) {
     throw new Error("Cannot start a trace while another is recorded: dispose of that first");
   }
-  const slices: Slice[] = [], pending: DeviceWork[] = [];
-  const origin = performance.now();
-  const slice = (tid: number, name: string, ts: number, dur: number, args: Slice["args"]): void => {
-    slices.push({ name, ph: "X", pid: 1, tid, ts, dur: Math.max(dur, 0.01), args });
-  };
-  active = {
-    host: (name, start, args = {}) => {
-      slice(1, name, (start - origin) * 1000, (performance.now() - start) * 1000, args);
-    },
-    device: (work) => pending.push(work),
-  };
-  let isOpen = true;
-  return {
-    [Symbol.dispose]: () => {
-      if (!isOpen) return;
-      isOpen = false;
-      active = null;
-      for (const work of pending) {
-        const times = work.times();
-        if (!times) continue;
-        // The device's clock is set to the host's where the launch was queued.
-        const shift = (work.enqueuedAt - origin) * 1000 - times.queued / 1000;
-        const duration = (times.end - times.start) / 1000;
-        const rate = duration > 0 ? work.bytes / duration / 1000 : 0;
-        slice(2, work.name, times.start / 1000 + shift, duration, {
-          bytes: work.bytes,
-          "GB/s": Math.round(rate * 10) / 10,
-        });
-      }
-      Deno.writeTextFileSync(path, JSON.stringify({ traceEvents: [...names(), ...slices] }));
-    },
-  };
+  return active = new TraceFile(path);
+}
+
+class TraceFile implements Trace, Disposable {
+  readonly #path: string;
+  readonly #origin = performance.now();
+  readonly #slices: Slice[] = [];
+  readonly #pending: DeviceWork[] = [];
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  host(name: string, start: number, args: Slice["args"] = {}): void {
+    const duration = (performance.now() - start) * 1000;
+    this.#add(HOST, name, (start - this.#origin) * 1000, duration, args);
+  }
+
+  device(work: DeviceWork): void {
+    this.#pending.push(work);
+  }
+
+  /** Work of a device that failed has no times: the rest is written all the same. */
+  [Symbol.dispose](): void {
+    if (active !== this) return;
+    active = null;
+    runAll([...this.#pending.map((work) => () => this.#place(work)), () => this.#write()]);
+  }
+
+  #place({ name, bytes, enqueuedAt, times }: DeviceWork): void {
+    const stamps = times();
+    if (!stamps) return;
+    const { queued, start, end } = stamps;
+    // The device's clock is set to the host's where the launch was queued.
+    const shift = (enqueuedAt - this.#origin) * 1000 - queued / 1000;
+    const duration = (end - start) / 1000;
+    const rate = duration > 0 ? bytes / duration / 1000 : 0;
+    const args = { bytes, "GB/s": Math.round(rate * 10) / 10 };
+    this.#add(DEVICE, name, start / 1000 + shift, duration, args);
+  }
+
+  #add(tid: number, name: string, ts: number, dur: number, args: Slice["args"]): void {
+    this.#slices.push({ name, ph: "X", pid: 1, tid, ts, dur: Math.max(dur, 0.01), args });
+  }
+
+  #write(): void {
+    const traceEvents = [...names(), ...this.#slices];
+    Deno.writeTextFileSync(this.#path, JSON.stringify({ traceEvents }));
+  }
 }
 
 function names(): object[] {
@@ -88,7 +109,7 @@ function names(): object[] {
   });
   return [
     { name: "process_name", ph: "M", pid: 1, args: { name: "netcl" } },
-    lane(1, "host"),
-    lane(2, "device"),
+    lane(HOST, "host"),
+    lane(DEVICE, "device"),
   ];
 }

@@ -102,9 +102,9 @@ export class KernelLaunch implements Launch {
     const event = queue.enqueueKernelEvent(kernel, this.#global.length, this.#global, this.#local);
     trace.host(`enqueue ${this.name}`, enqueuedAt);
     const times = (): { queued: number; start: number; end: number } | null => {
-      event.waitSync();
-      const profile = queue.profiling ? event.profile : null;
-      event.release();
+      using done = event;
+      done.waitSync();
+      const profile = queue.profiling ? done.profile : null;
       return profile && { queued: profile.queued, start: profile.started, end: profile.ended };
     };
     trace.device({ name: this.name, bytes: this.bytes, enqueuedAt, times });
