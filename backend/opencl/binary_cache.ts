@@ -44,11 +44,20 @@ export class BinaryCache {
     return bytes ? unwrap(bytes, this.#signature(source, options)) : null;
   }
 
-  /** Keeps a binary, and lets the oldest go where there are too many. */
+  /** Keeps a binary. */
   write(source: string, options: string, binary: Uint8Array): void {
     if (!this.#usable) return;
     try {
       replaceFile(this.#path(source, options), wrap(binary, this.#signature(source, options)));
+    } catch {
+      this.#usable = false;
+    }
+  }
+
+  /** Lets the oldest go where there are too many; to be called after some were written. */
+  trim(): void {
+    if (!this.#usable) return;
+    try {
       this.#trim();
     } catch {
       this.#usable = false;

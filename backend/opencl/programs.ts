@@ -84,6 +84,7 @@ export class Programs {
       for (const [text, program] of unsaved) {
         this.#cache!.write(text, OPTIONS, program.binary(this.#device));
       }
+      if (unsaved.length > 0) this.#cache!.trim();
     } catch (error) {
       // The next start compiles, no more: not what a program should end with.
       if (!(error instanceof OpenCLError)) throw error;

@@ -62,10 +62,12 @@ Deno.test("BinaryCache leaves nothing but whole entries, and lets the oldest go"
     Deno.truncateSync(`${folder}/large`, 255 * 2 ** 20);
     Deno.utimeSync(`${folder}/large`, 2000, 2000);
     cache.write("new", "", binary);
+    cache.trim();
     assertEquals([cache.read("old", ""), cache.read("new", "")], [binary, binary]);
     Deno.truncateSync(`${folder}/large`, 256 * 2 ** 20);
     Deno.utimeSync(`${folder}/large`, 2000, 2000);
     cache.write("newer", "", binary);
+    cache.trim();
     assertEquals(cache.read("old", ""), null);
     assertEquals([cache.read("new", ""), cache.read("newer", "")], [binary, binary]);
     assert(names(folder).every((name) => name.endsWith(".bin")), names(folder).join());
