@@ -63,6 +63,10 @@ export interface Tuned {
   readonly parts?: unknown;
 }
 
+function range(from: number, to: number): number[] {
+  return Array.from({ length: to - from + 1 }, (_, k) => from + k);
+}
+
 /** What is chosen where nothing was tuned. */
 const defaults = {
   /** From studies on PoCL 3.1, AVX-512: any of 96 to 512 sums in registers is as good within 3 %. */
@@ -70,8 +74,10 @@ const defaults = {
     rows: {
       /** The most that there is of, with a tile that is one vector wide, and with a wider one. */
       rows: { narrow: [16, 8, 4, 2, 1], wide: [8, 4, 2, 1] },
-      /** The first that divides the columns; else, the first. */
-      columns: [32, 31, 30, 29, 28, 27, 26, 25, 24],
+      /** All of them up to `whole`; else those that take the fewest vectors, the first of equals. */
+      columns: { whole: 48, pieces: [32, 48, 16, ...range(24, 31), ...range(33, 47)] },
+      /** What a vector costs where tiles do not divide the columns, and are stored one by one. */
+      ragged: 1.15,
       /** Columns further apart than this are packed (each is on a page of its own), for so many rows. */
       packed: { step: 512, rows: 64 },
     },
@@ -196,10 +202,12 @@ const rules: { readonly [K in Kind]: Rule<K> } = {
 };
 
 function rowTile({ m, n }: Shape): WindowTile {
-  const { rows, columns } = defaults.cpu.rows;
-  const across = n <= columns[0] ? n : columns.find((c) => n % c === 0) ?? columns[0];
-  const isWide = across > vectorWidth(across);
-  return { rows: largest(m, isWide ? rows.wide : rows.narrow), columns: across };
+  const { rows, columns: { whole, pieces }, ragged } = defaults.cpu.rows;
+  const cost = (c: number): number =>
+    Math.ceil(n / c) * Math.ceil(c / LANES) * (n % c === 0 ? 1 : ragged);
+  const columns = n <= whole ? n : pieces.reduce((a, b) => cost(b) < cost(a) ? b : a);
+  const isWide = columns > vectorWidth(columns);
+  return { rows: largest(m, isWide ? rows.wide : rows.narrow), columns };
 }
 
 function fits({ rows, columns }: WindowTile, { m, n }: Shape): boolean {

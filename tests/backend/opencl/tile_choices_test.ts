@@ -25,9 +25,15 @@ Deno.test("a GPU's tiles are small enough that there are groups for every unit",
   assertEquals(tileOf({ ...product("tiles", 512, 512, 512), batch: 64 }, gpu).bm, 128);
 });
 
-Deno.test("a CPU's tile divides the columns where it can, and is never larger than the product", () => {
+Deno.test("a CPU's tiles take few vectors and divide the columns where they can", () => {
+  const columns = (n: number) => tileOf(product("rows", 100, n, 9), cpu).columns;
+  assertEquals([5, 28, 33, 48].map(columns), [5, 28, 33, 48]);
+  assertEquals([64, 144, 784, 80, 256].map(columns), [32, 48, 16, 16, 32]);
+  assertEquals([56, 100, 90, 65].map(columns), [28, 25, 30, 16]);
+});
+
+Deno.test("a CPU's tile has sums for its registers, and is never larger than the product", () => {
   assertEquals(tileOf(product("rows", 100, 64, 9), cpu), { rows: 8, columns: 32, packed: false });
-  assertEquals(tileOf(product("rows", 100, 56, 9), cpu).columns, 28);
   assertEquals(tileOf(product("rows", 3, 5, 9), cpu), { rows: 2, columns: 5, packed: false });
   assertEquals(tileOf(product("rows", 100, 16, 9), cpu).rows, 16);
 });
