@@ -31,7 +31,7 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
   const c = kernel.contraction!;
   if (!isTiled(c)) return null;
   const isGuarded = c.a.guards.length + c.b.guards.length > 0;
-  if (target.isGpu) return isGuarded ? null : { kind: "tiles", shape: shapeOf(kernel, "tiles") };
+  if (target.isGpu) return { kind: "tiles", shape: shapeOf(kernel, "tiles") };
   const lanes = laneTiling(kernel, target);
   if (lanes) return { kind: "lanes", tiling: lanes };
   const k = last(c.k), m = last(c.m), n = last(c.n);

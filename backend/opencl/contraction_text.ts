@@ -72,17 +72,21 @@ export function emitEpilogue(emitter: Emitter): void {
   outputs.forEach((_, o) => emitter.store(o));
 }
 
-/** Declares the indices of several loops from one number; `prefix` tells copies apart. */
+/**
+ * Declares the indices of several loops from one number; `prefix` tells copies apart. Sizes of a
+ * convolution are numbers: dividing by one that is known costs a multiplication.
+ */
 export function decomposeInto(
   emitter: Emitter,
   symbols: readonly number[],
   text: string,
   prefix: string,
 ): void {
+  const isConvolution = (emitter.kernel.contraction?.k.length ?? 0) > 1;
   let rest = text;
   for (let at = symbols.length - 1; at > 0; at--) {
     const s = symbols[at]!;
-    const size = emitter.size(s);
+    const size = isConvolution ? emitter.kernel.sizes[s]! : emitter.size(s);
     emitter.line(`const int ${prefix}${s} = (${rest}) % ${size};`);
     emitter.line(`const int ${prefix}q${s} = (${rest}) / ${size};`);
     rest = `${prefix}q${s}`;

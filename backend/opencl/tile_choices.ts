@@ -88,11 +88,13 @@ const defaults = {
   },
   /** Measured on NVIDIA H100 and H200. */
   gpu: {
-    /** The first of which there are so many groups. */
+    /** Of those of which there are so many groups, the one whose code needs the least time. */
     tiles: [
-      { groups: 128, tile: { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 } },
-      { groups: 96, tile: { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 } },
-      { groups: 0, tile: { bm: 32, bn: 32, bk: 32, tm: 2, tn: 2 } },
+      { groups: 128, speed: 1, tile: { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 } },
+      { groups: 128, speed: 0.55, tile: { bm: 32, bn: 128, bk: 16, tm: 4, tn: 8 } },
+      { groups: 128, speed: 0.55, tile: { bm: 128, bn: 32, bk: 16, tm: 8, tn: 4 } },
+      { groups: 96, speed: 0.6, tile: { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 } },
+      { groups: 0, speed: 0.4, tile: { bm: 32, bn: 32, bk: 32, tm: 2, tn: 2 } },
     ],
     parts: { perUnit: 2, shortest: 128 },
   },
@@ -187,7 +189,12 @@ const rules: { readonly [K in Kind]: Rule<K> } = {
     choose: ({ m, n, batch }) => {
       const groups = ({ bm, bn }: GroupTile): number =>
         Math.ceil(m / bm) * Math.ceil(n / bn) * batch;
-      return defaults.gpu.tiles.find(({ groups: least, tile }) => groups(tile) >= least)!.tile;
+      const cost = ({ tile, speed }: (typeof defaults.gpu.tiles)[number]): number =>
+        groups(tile) * tile.bm * tile.bn / speed;
+      const candidates = defaults.gpu.tiles.filter(({ groups: least, tile }) =>
+        groups(tile) >= least
+      );
+      return candidates.reduce((a, b) => cost(b) < cost(a) ? b : a).tile;
     },
     counts: ["bm", "bn", "bk", "tm", "tn"],
     admits: ({ bm, bn, bk, tm, tn }, _, { localMemory }) => {
