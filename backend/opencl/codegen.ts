@@ -51,7 +51,6 @@ const SHARE = 4096;
 
 /** Work-items of a group that reduces one row together. */
 const GROUP = 256;
-const SIDE = 16;
 
 /** Writes a loop kernel for a target. */
 export function generate(kernel: LoopKernel, target: Target): Generated {
@@ -227,37 +226,24 @@ function decomposeInner(emitter: Emitter): void {
 /** Joins the accumulators of a group's items; every item then has the result. */
 function joinInLocalMemory(emitter: Emitter, r: number): void {
   const reduction = emitter.kernel.reductions[r]!;
-  if (Emitter.isArg(reduction)) return joinArgsInLocalMemory(emitter, r);
   const dtype = accumulatorType(emitter.kernel, reduction);
-  const join = (other: string): string =>
-    `r${r} = ${combineText(reduction, dtype, `r${r}`, other)};`;
-  emitter.line(`local ${dtypes[dtype].clCompute} s${r}[${GROUP}]; s${r}[lid] = r${r};`);
-  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  // In two steps of 16: a tree would wait for everybody at each of eight.
-  emitter.open(`if (lid < ${SIDE}) {`);
-  emitter.line("#pragma unroll");
-  emitter.line(`for (int k = ${SIDE}; k < ${GROUP}; k += ${SIDE}) ${join(`s${r}[lid + k]`)}`);
-  emitter.line(`s${r}[lid] = r${r};`);
-  emitter.close();
-  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  emitter.line(`r${r} = s${r}[0];`);
-  emitter.line("#pragma unroll");
-  emitter.line(`for (int k = 1; k < ${SIDE}; ++k) ${join(`s${r}[k]`)}`);
-}
-
-function joinArgsInLocalMemory(emitter: Emitter, r: number): void {
-  const reduction = emitter.kernel.reductions[r]!;
-  const T = dtypes[accumulatorType(emitter.kernel, reduction)].clCompute;
-  emitter.line(`local ${T} s${r}[${GROUP}]; s${r}[lid] = r${r}v;`);
-  emitter.line(`local int j${r}[${GROUP}]; j${r}[lid] = r${r}i;`);
+  const T = dtypes[dtype].clCompute;
+  const isArg = Emitter.isArg(reduction);
+  const value = isArg ? `r${r}v` : `r${r}`;
+  emitter.line(`local ${T} s${r}[${GROUP}]; s${r}[lid] = ${value};`);
+  if (isArg) emitter.line(`local int j${r}[${GROUP}]; j${r}[lid] = r${r}i;`);
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   emitter.open(`for (int h = ${GROUP / 2}; h > 0; h >>= 1) {`);
   emitter.open("if (lid < h) {");
-  joinArgs(emitter, r, prefersText(reduction, `s${r}[lid]`, `s${r}[lid + h]`));
+  if (isArg) joinArgs(emitter, r, prefersText(reduction, `s${r}[lid]`, `s${r}[lid + h]`));
+  else {
+    const joined = combineText(reduction, dtype, `s${r}[lid]`, `s${r}[lid + h]`);
+    emitter.line(`s${r}[lid] = ${joined};`);
+  }
   emitter.close();
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   emitter.close();
-  emitter.line(`r${r}v = s${r}[0]; r${r}i = j${r}[0];`);
+  emitter.line(`${value} = s${r}[0];${isArg ? ` r${r}i = j${r}[0];` : ""}`);
 }
 
 /** Keeps the better of two candidates; among equals the one that comes first in the row. */

@@ -83,8 +83,11 @@ const defaults = {
     },
     /** Rows as above; of the columns those that waste least. */
     dots: { rows: [4, 2, 1], columns: [6, 5, 4, 3, 2, 1] },
-    /** A sum is divided until there are so many tiles a core, in parts no shorter than this. */
-    parts: { perUnit: 4, shortest: 4096 },
+    /**
+     * A sum of at least so many terms is divided until there are so many tiles a core, in parts no
+     * shorter than this.
+     */
+    parts: { perUnit: 4, shortest: 4096, least: 8192 },
   },
   /** Measured on NVIDIA H100 and H200. */
   gpu: {
@@ -96,7 +99,7 @@ const defaults = {
       { groups: 96, speed: 0.6, tile: { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 } },
       { groups: 0, speed: 0.4, tile: { bm: 32, bn: 32, bk: 32, tm: 2, tn: 2 } },
     ],
-    parts: { perUnit: 2, shortest: 128 },
+    parts: { perUnit: 2, shortest: 128, least: 512 },
   },
 } as const;
 
@@ -137,7 +140,8 @@ export function partsOf(shape: Shape, target: Target): number {
 
 /** By the table, for a sum of `length` terms that is computed in so many tiles. */
 export function defaultParts(tiles: number, length: number, target: Target): number {
-  const { perUnit, shortest } = defaults[target.isGpu ? "gpu" : "cpu"].parts;
+  const { perUnit, shortest, least } = defaults[target.isGpu ? "gpu" : "cpu"].parts;
+  if (length < least) return 1;
   const room = Math.floor(target.computeUnits * perUnit / tiles);
   return Math.max(1, Math.min(room, Math.floor(length / shortest)));
 }
