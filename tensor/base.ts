@@ -347,9 +347,12 @@ export abstract class TensorBase implements Disposable {
   }
 
   /**
-   * The one element as a number.
+   * The one element as a number; an int64 beyond 2 ** 53 is rounded, `toHost` gives it whole.
    *
    * @throws {ShapeError} When there is not exactly one.
+   * @throws {DisposedError} When it, or what it is computed from, was disposed.
+   * @throws {RangeError} When an index that was used on the way is out of range.
+   * @throws {InterruptedError} When Ctrl+C arrives while it waits.
    */
   async item(): Promise<number> {
     this.#onlyElement();
@@ -362,7 +365,10 @@ export abstract class TensorBase implements Disposable {
     return Number(this.toHostSync()[0]);
   }
 
-  /** The elements as nested arrays, one level per axis; truth values as booleans. */
+  /**
+   * The elements as nested arrays, one level per axis; truth values as booleans, int64 as numbers. Throws
+   * as {@linkcode TensorBase.toHost} does.
+   */
   async toArray(): Promise<NestedArray> {
     const flat = await this.toHost();
     const isBool = this.dtype === "bool";
