@@ -3,7 +3,7 @@ import { formatShape, type Node, sameShape } from "../backend/engine.ts";
 import { withoutAutocast } from "./amp/autocast.ts";
 import { requireTensor } from "./apply.ts";
 import { AnomalyWatch, isAnomalyEnabled } from "./anomaly.ts";
-import { guardValues, useSavedValues } from "./base.ts";
+import { goingBackward, guardValues, useSavedValues } from "./base.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 import { computeWithGradients } from "./realization.ts";
@@ -144,7 +144,9 @@ interface Walk {
 function walk(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Walk): void {
   const { options, ends = new Set() } = walk;
   const mode = options.createGraph ? enableGrad : noGrad;
-  withoutAutocast(() => mode(() => new Walker(roots, seeds, { ...walk, ends }).run()));
+  goingBackward(() =>
+    withoutAutocast(() => mode(() => new Walker(roots, seeds, { ...walk, ends }).run()))
+  );
 }
 
 class Walker {

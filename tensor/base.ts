@@ -58,6 +58,22 @@ export function guardValues<T>(tensors: ReadonlySet<TensorBase>, op: string, fn:
   }
 }
 
+let isGoingBackward = false;
+
+/**
+ * Runs `fn`, which goes backward: it may read tensors that were disposed of meanwhile, for they are
+ * part of the graph all the same. Their values are there, or computed again, or an error says so.
+ */
+export function goingBackward<T>(fn: () => T): T {
+  const former = isGoingBackward;
+  isGoingBackward = true;
+  try {
+    return fn();
+  } finally {
+    isGoingBackward = former;
+  }
+}
+
 function changedError(tensor: TensorBase, op: string): Error {
   return new Error(
     `Cannot go backward through ${op}: its input of shape ${
@@ -133,7 +149,7 @@ export abstract class TensorBase implements Disposable {
    * @throws {DisposedError} After `dispose()`.
    */
   get node(): Node {
-    if (this.#disposed) throw this.#gone("it");
+    if (this.#disposed && !isGoingBackward) throw this.#gone("it");
     if (guarded?.tensors.has(this)) throw changedError(this, guarded.op);
     return this.#node;
   }
@@ -331,9 +347,12 @@ export abstract class TensorBase implements Disposable {
   }
 
   /**
-   * The one element as a number.
+   * The one element as a number; an int64 beyond 2 ** 53 is rounded, `toHost` gives it whole.
    *
    * @throws {ShapeError} When there is not exactly one.
+   * @throws {DisposedError} When it, or what it is computed from, was disposed.
+   * @throws {RangeError} When an index that was used on the way is out of range.
+   * @throws {InterruptedError} When Ctrl+C arrives while it waits.
    */
   async item(): Promise<number> {
     this.#onlyElement();
@@ -346,7 +365,10 @@ export abstract class TensorBase implements Disposable {
     return Number(this.toHostSync()[0]);
   }
 
-  /** The elements as nested arrays, one level per axis; truth values as booleans. */
+  /**
+   * The elements as nested arrays, one level per axis; truth values as booleans, int64 as numbers. Throws
+   * as {@linkcode TensorBase.toHost} does.
+   */
   async toArray(): Promise<NestedArray> {
     const flat = await this.toHost();
     const isBool = this.dtype === "bool";
@@ -436,13 +458,16 @@ export abstract class TensorBase implements Disposable {
     this.#held.former = null;
   }
 
-  /** Gives its memory back at once, unless views or pending computations need it. Idempotent. */
+  /**
+   * Gives its memory back at once, unless views or pending computations need it. Idempotent. `backward`
+   * goes through it all the same; where it needs the value of a tensor that was kept in memory and was
+   * disposed of, it is an error: dispose of such after `backward`.
+   */
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
     this.dropFormer();
     this.#companions = null;
-    this.#edge = null;
     if (this.#held.saved) releaseAll(this.#held.saved);
     this.#held.node = this.#node.token = null;
     this.#node.drop();
@@ -470,6 +495,11 @@ export abstract class TensorBase implements Disposable {
   /** `Tensor([2, 3], float32, cl)`. */
   toString(): string {
     return `Tensor(${formatShape(this.shape)}, ${this.dtype}, ${this.backend})`;
+  }
+
+  /** What `JSON.stringify` writes, without the elements: those are in `await tensor.toArray()`. */
+  toJSON(): string {
+    return this.toString();
   }
 
   /** What `console.log` prints. */

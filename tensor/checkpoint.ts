@@ -25,7 +25,8 @@ export function isRecomputing(): boolean {
  * The second run draws the same random numbers as the first, on the same active device and with the
  * same autocast, and running statistics of batch normalization count the batch once. Gradients reach the
  * arguments and every tensor that `fn` uses otherwise, such as parameters. Second derivatives work;
- * for them what is computed again is kept. Under `noGrad` it just calls `fn`.
+ * for them what is computed again is kept. Under `noGrad` it just calls `fn`. With NETCL_EAGER=1 it
+ * saves no memory: there every operation keeps its result.
  *
  * @param fn A function of tensors without side effects that matter: it is called again by `backward`,
  * with the same arguments, and must do the same.

@@ -6,13 +6,14 @@ import { isEager, type Node } from "../backend/engine.ts";
 import { withoutAutocast } from "./amp/autocast.ts";
 import { isAnomalyEnabled } from "./anomaly.ts";
 import type { Edge } from "./autograd.ts";
+import { goingBackward } from "./base.ts";
 import { noGrad } from "./grad_mode.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** The nodes of the gradients that going backward from a tensor would give, none where it cannot. */
 export function foreseenGradients(root: Tensor): Node[] {
   if (!root.edge || root.edge.isSpent || isEager() || isAnomalyEnabled()) return [];
-  return withoutAutocast(() => noGrad(() => gradientsFrom(root)));
+  return goingBackward(() => withoutAutocast(() => noGrad(() => gradientsFrom(root))));
 }
 
 function gradientsFrom(root: Tensor): Node[] {
@@ -39,7 +40,7 @@ function gradientsFrom(root: Tensor): Node[] {
 
 /** What lies below a value in memory was computed with it, and what it needs was kept then. */
 function isEnd(tensor: Tensor, root: Tensor): boolean {
-  return tensor !== root && (tensor.disposed || tensor.isRealized);
+  return tensor !== root && tensor.node.isLeaf;
 }
 
 /** The recorded tensors that a root is computed from, the last made first. */
@@ -58,7 +59,7 @@ function pending(root: Tensor): Tensor[] {
  */
 function through(edge: Edge, gradient: Tensor, result: Tensor): readonly (Tensor | null)[] {
   const changed = edge.values?.some((node, k) => !edge.inputs[k]!.holds(node));
-  if (changed || edge.isSpent || edge.inputs.some((input) => input.disposed)) return [];
+  if (changed || edge.isSpent) return [];
   return edge.outputs
     ? edge.inputs.map((input) => input.requiresGrad ? input.neg() : null)
     : edge.gradient(gradient, result, [gradient]);

@@ -132,6 +132,8 @@ function compute({ tensors, nodes, states, later, brief }: Work): Saved | null {
   } catch (error) {
     for (const tensor of states) awaited.add(tensor);
     if (!(error instanceof GoneError)) throw error;
+    // What backward would need may be gone, where what is asked for now is not.
+    if (later.length > 0) return compute({ tensors, nodes, states, later: [], brief });
     throw new DisposedError(
       `Cannot compute ${tensors[0]}: what it is computed from was disposed; call realize() on ` +
         `what is needed later, or dispose later`,

@@ -5,7 +5,7 @@ import { countBuild, countCacheHit } from "../counters.ts";
 import { hashText } from "../graph/hash.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import { preludeFor } from "./prelude.ts";
-import { isCalm } from "../lifecycle/interruption.ts";
+import { beforeEnd, forgetEnding } from "../lifecycle/endings.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 
 /** A kernel to be compiled: its parameter list and body, and what to call it. */
@@ -66,22 +66,23 @@ export class Programs {
     const program = new Program(this.#context, text).build(OPTIONS);
     countBuild();
     if (this.#cache === null) return program;
-    if (this.#unsaved.size === 0) addEventListener("unload", this.#save);
+    if (this.#unsaved.size === 0) beforeEnd(this.#save);
     this.#unsaved.set(text, program);
     return program;
   }
 
   /**
    * Keeps what was compiled, at the end: to give a binary PoCL compiles every kernel once more, which
-   * would double the time to the first result. After Ctrl+C nobody wants to wait for that.
+   * would double the time to the first result. After Ctrl+C or an error it is as many as a short wait
+   * allows, for who ends programs that way would else compile at every start.
    */
-  readonly #save = (): void => {
-    removeEventListener("unload", this.#save);
+  readonly #save = (deadline: number): void => {
+    forgetEnding(this.#save);
     const unsaved = [...this.#unsaved];
     this.#unsaved.clear();
-    if (!isCalm()) return;
     try {
       for (const [text, program] of unsaved) {
+        if (performance.now() > deadline) return;
         this.#cache!.write(text, OPTIONS, program.binary(this.#device));
       }
       if (unsaved.length > 0) this.#cache!.trim();
@@ -106,7 +107,7 @@ export class Programs {
 
   dispose(): void {
     runAll([
-      this.#save,
+      () => this.#save(Infinity),
       ...[...this.#kernels.values()].map(({ kernel }) => () => kernel.release()),
       ...this.#programs.map((program) => () => program.release()),
     ]);

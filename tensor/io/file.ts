@@ -17,7 +17,8 @@ export async function readFully(file: Deno.FsFile, into: Uint8Array): Promise<vo
 
 /**
  * Writes a file that appears under its name only when it is complete: a crash or a second Ctrl+C
- * halfway leaves the former file as it was.
+ * halfway leaves the former file as it was. Where the permissions are for the file alone, it is
+ * written in place.
  *
  * @param path Where the file will be; a file beside it holds the bytes until then.
  * @param parts The bytes, in order.
@@ -26,19 +27,27 @@ export async function writeWhole(
   path: string | URL,
   parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
 ): Promise<void> {
-  const unfinished = path instanceof URL
+  const beside = path instanceof URL
     ? new URL(`${path.href}.${Deno.pid}.part`)
     : `${path}.${Deno.pid}.part`;
+  const unfinished = mayRename(beside) ? beside : path;
   const file = await Deno.open(unfinished, { write: true, create: true, truncate: true });
   try {
     for await (const part of parts) await writeFully(file, part);
     file.close();
-    await Deno.rename(unfinished, path);
+    if (unfinished !== path) await Deno.rename(unfinished, path);
   } catch (error) {
     closeIfOpen(file);
-    await Deno.remove(unfinished);
+    if (unfinished !== path) await Deno.remove(unfinished);
     throw error;
   }
+}
+
+/** Deno wants both permissions to rename a file. */
+function mayRename(path: string | URL): boolean {
+  return (["read", "write"] as const).every((name) =>
+    Deno.permissions.querySync({ name, path }).state === "granted"
+  );
 }
 
 async function writeFully(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {

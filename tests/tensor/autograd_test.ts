@@ -1,6 +1,6 @@
 /** What `backward` refuses, and what it leaves alone. */
 import { assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { grad, noGrad, Tensor, withDevice } from "../../mod.ts";
+import { DisposedError, grad, noGrad, optim, Tensor, withDevice } from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
 
 testOnBackends("a value that backward needs and that was assigned since is an error", (backend) => {
@@ -81,5 +81,72 @@ testOnBackends("the second derivative of a product counts its zeros", async (bac
         assertAlmostEquals(Number(value), expected[k]!, 1e-4);
       });
     }
+  });
+});
+
+const disposals: Record<string, (y: Tensor) => Tensor> = {
+  "not computed": (y) => y,
+  "computed on the way": (y) => {
+    y.sum().itemSync();
+    return y;
+  },
+  "in memory": (y) => y.realize(),
+};
+
+for (const [state, prepare] of Object.entries(disposals)) {
+  testOnBackends(`backward goes through a tensor that was disposed of, ${state}`, (backend) => {
+    withDevice(backend, () => {
+      const x = Tensor.fromHost([1, 2], { requiresGrad: true }).realize();
+      const y = prepare(x.mul(2));
+      const loss = y.square().sum(); // needs the value of y
+      y.dispose();
+      assertThrows(() => y.add(1), DisposedError);
+      loss.backward();
+      assertEquals(x.grad!.toHostSync(), Float32Array.of(8, 16));
+    });
+  });
+}
+
+testOnBackends("layers learn whose outputs were disposed of before backward", (backend) => {
+  withDevice(backend, () => {
+    const [v, w] = [[2, 3], [1, 1]].map((row) => Tensor.fromHost([row], { requiresGrad: true }));
+    const forward = (x: Tensor): Tensor => {
+      using hidden = x.matmul(v!).relu();
+      return hidden.mul(w!).sum();
+    };
+    const optimizer = new optim.SGD([v!, w!], { lr: 0.5 });
+    const x = Tensor.fromHost([[1]]);
+    using loss = forward(x);
+    assertEquals(loss.itemSync(), 5, "read before backward");
+    loss.backward();
+    optimizer.step();
+    assertEquals(v!.toHostSync(), Float32Array.of(1.5, 2.5));
+    assertEquals(w!.toHostSync(), Float32Array.of(0, -0.5));
+  });
+});
+
+testOnBackends("backward says which value is gone", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.fromHost([1, 2], { requiresGrad: true }).realize();
+    const y = x.exp().realize();
+    const loss = y.square().sum();
+    y.dispose();
+    assertEquals(loss.itemSync() > 0, true);
+    loss.backward();
+    assertThrows(() => x.grad!.toHostSync(), DisposedError, "was disposed");
+    // Where the value is not needed, nothing is missing.
+    const z = Tensor.fromHost([3], { requiresGrad: true }).realize();
+    const twice = z.mul(2).realize(), sum = twice.sum();
+    twice.dispose();
+    assertEquals(sum.itemSync(), 6);
+    sum.backward();
+    assertEquals(z.grad!.toHostSync(), Float32Array.of(2));
+  });
+});
+
+testOnBackends("a tensor is written as JSON by its description", (backend) => {
+  withDevice(backend, () => {
+    const text = JSON.stringify({ loss: Tensor.ones([2]) });
+    assertEquals(text, `{"loss":"Tensor([2], float32, ${backend})"}`);
   });
 });

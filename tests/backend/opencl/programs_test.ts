@@ -1,10 +1,10 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { testOpenCL } from "../../opencl.ts";
 import { inProcess } from "../child.ts";
 import { withCacheFolder } from "./fixture.ts";
 
 /** What one start of a program built from source and took from the cache. */
-async function start(folder: string, ending = ""): Promise<string> {
+async function start(folder: string, ending = "", ended = /^0: $/): Promise<string> {
   const { out, err, code } = await inProcess(
     `
     import { profiler, Tensor } from "${new URL("../../../mod.ts", import.meta.url)}";
@@ -15,7 +15,7 @@ async function start(folder: string, ending = ""): Promise<string> {
     ${ending}`,
     { NETCL_CACHE_DIR: folder },
   );
-  assertEquals([err, code], ["", 0]);
+  assertMatch(`${code}: ${err}`, ended);
   const [values, counts] = out.split("\n");
   assertEquals(values, "2.5 4.5 6.5");
   return counts!;
@@ -39,3 +39,29 @@ testOpenCL(
       assertEquals(await start(folder, "await shutdown();"), cached);
     }),
 );
+
+const endings: Record<string, [code: string, ended: RegExp]> = {
+  "an uncaught error": [`throw new Error("boom");`, /^1: .*boom/s],
+  "an error in a timer": [`setTimeout(() => { throw new Error("boom"); }, 1);`, /^1: .*boom/s],
+  "an unhandled rejection": [`Promise.reject(new Error("boom"));`, /^1: .*boom/s],
+  "Deno.exit": [`Deno.exit(3);`, /^3: $/],
+  "Ctrl+C, uncaught": [
+    `Deno.kill(Deno.pid, "SIGINT"); for (;;) await values.add(1).toHost();`,
+    /^130: $/,
+  ],
+  "Ctrl+C, caught": [
+    `Deno.kill(Deno.pid, "SIGINT");
+    try { for (;;) await values.add(1).toHost(); } catch { console.log("saved"); }`,
+    /^0: $/,
+  ],
+};
+
+for (const [name, [code, ended]] of Object.entries(endings)) {
+  testOpenCL(
+    `what was compiled is kept after ${name}`,
+    () =>
+      withCacheFolder(async (folder) => {
+        assertEquals([await start(folder, code, ended), await start(folder)], [built, cached]);
+      }),
+  );
+}

@@ -164,3 +164,28 @@ Deno.test("loadNpy names the file that is no .npy", () =>
     const { message } = await assertRejects(() => loadNpy(path), FileFormatError, "\\x93NUMPY");
     assert(message.startsWith(`Cannot read "${path}": `));
   }));
+
+Deno.test({
+  name: "a file is saved with the permission to write it alone",
+  async fn() {
+    const folder = await Deno.makeTempDir(), path = `${folder}/t.npy`;
+    const program = `import { saveNpy, Tensor } from "${new URL(
+      "../../../mod.ts",
+      import.meta.url,
+    )}";
+      const t = Tensor.fromHost([1, 2], { device: "cpu" });
+      for (let k = 0; k < 2; k++) await saveNpy(${JSON.stringify(path)}, t.add(k));`;
+    await Deno.writeTextFile(`${folder}/program.ts`, program);
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "--no-prompt", "--no-check", `--allow-write=${path}`, `${folder}/program.ts`],
+    }).output();
+    assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+    const t = await loadNpy(path, { device: "cpu" });
+    assertEquals(await t.toArray(), [2, 3]);
+    assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name).sort(), [
+      "program.ts",
+      "t.npy",
+    ]);
+    await Deno.remove(folder, { recursive: true });
+  },
+});
