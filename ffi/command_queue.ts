@@ -246,9 +246,9 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /**
-   * The same for one of many tiny launches: the device need not begin with it before there are a few
-   * of them, or before the queue is used in any other way. A driver whose threads sleep wakes them
-   * once for all (on PoCL 3.1 waking costs 4-9 us, enqueuing 1.3 us). In-order queues only.
+   * The same for one of many tiny launches: the device need not begin with it before there are a
+   * few of them, or before the queue is used in any other way. A driver whose threads sleep wakes
+   * them once for all (on PoCL 3.1 waking costs 4-9 us, enqueuing 1.3 us). In-order queues only.
    */
   enqueueKernelHeld(
     kernel: Kernel,

@@ -18,7 +18,9 @@ export function writeSizes(sizes: readonly number[], out: BigUint64Array): BigUi
   return out;
 }
 
-/** Sets the arguments of a launch, and refuses sizes that the driver would read beyond the end of. */
+/**
+ * Sets the arguments of a launch, and refuses sizes that the driver would read beyond the end of.
+ */
 export function prepareLaunch(
   kernel: Kernel,
   { args, global, local, offset }: Omit<LaunchOptions, "wait">,

@@ -34,7 +34,8 @@ const encoder = new TextEncoder();
 const cString = (value: string): Uint8Array<ArrayBuffer> => encoder.encode(value + "\0");
 const errorCode = new Int32Array(1);
 const argInfo = "-cl-kernel-arg-info";
-// Of the info of such a kernel NVIDIA's compiler makes PTX that its own assembler refuses (580.159).
+// Of the info of such a kernel NVIDIA's compiler makes PTX that its own assembler refuses
+// (580.159).
 const kernelWithoutArguments = /\bkernel\s+void\s+\w+\s*\(\s*(?:void\s*)?\)/;
 const buildFailures: readonly number[] = [
   Status.CL_BUILD_PROGRAM_FAILURE,

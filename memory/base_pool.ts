@@ -69,7 +69,8 @@ export abstract class PoolBase<B> implements Pool<B> {
    * Takes a block back.
    *
    * @param queue Who may have it at once; `undefined` is anyone.
-   * @param fence What others must wait for. Without one, a marker on `queue` (the home queue) will do.
+   * @param fence What others must wait for. Without one, a marker on `queue` (the home queue) will
+   *   do.
    */
   protected abstract give(
     block: Block<B>,
@@ -78,7 +79,9 @@ export abstract class PoolBase<B> implements Pool<B> {
   ): void;
   /** Takes a block back that may be in use for nobody knows how long: nobody may have it again. */
   protected abstract abandon(block: Block<B>): void;
-  /** Makes blocks of other queues that may serve the request its queue's own; returns their bytes. */
+  /**
+   * Makes blocks of other queues that may serve the request its queue's own; returns their bytes.
+   */
   protected abstract adopt(request: BlockRequest): number;
   /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
   abstract trim(bytes?: number): number;
@@ -180,7 +183,9 @@ export abstract class PoolBase<B> implements Pool<B> {
     return parked.reduce((bytes, { block }) => bytes + block.size, 0);
   }
 
-  /** Lets `taker` wait, on the device, for the users of all parked blocks, and gives these to it. */
+  /**
+   * Lets `taker` wait, on the device, for the users of all parked blocks, and gives these to it.
+   */
   #adoptParked(taker: FenceQueue | undefined): number {
     if (taker === undefined) return 0;
     let bytes = 0;
@@ -195,8 +200,8 @@ export abstract class PoolBase<B> implements Pool<B> {
   }
 
   /**
-   * Lets `taker` come after `events`, and after the work of the home queue where that was the `owner`: on
-   * the device, or without a taker by waiting for it.
+   * Lets `taker` come after `events`, and after the work of the home queue where that was the
+   * `owner`: on the device, or without a taker by waiting for it.
    */
   protected order(
     taker: FenceQueue | undefined,

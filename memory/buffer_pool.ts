@@ -5,8 +5,8 @@ import { sourceOf } from "./device_source.ts";
 import type { MemorySource } from "./source.ts";
 
 /**
- * Power-of-two buckets with a list of free buffers each: simple, fast, and up to twice as large as what
- * is asked for. {@linkcode SlabPool} wastes far less; this one never divides a buffer.
+ * Power-of-two buckets with a list of free buffers each: simple, fast, and up to twice as large as
+ * what is asked for. {@linkcode SlabPool} wastes far less; this one never divides a buffer.
  *
  * A pool of a context knows no queue: name the queue in each `allocate` when more than one uses its
  * buffers.

@@ -26,8 +26,8 @@ export function formatBytes(nbytes: number): string {
 }
 
 /**
- * Checks a size that a caller asked for. OpenCL takes sizes as unsigned integers: a fraction would be
- * cut off and a negative number would wrap around, both in silence.
+ * Checks a size that a caller asked for. OpenCL takes sizes as unsigned integers: a fraction would
+ * be cut off and a negative number would wrap around, both in silence.
  *
  * @throws {RangeError} When it is no whole number of bytes.
  */
@@ -38,7 +38,8 @@ export function checkByteCount(nbytes: number, operation: string): void {
 }
 
 /**
- * Reads an amount of memory: bytes ("1048576"), a number with a unit ("1.5 GiB"), or a share ("50%").
+ * Reads an amount of memory: bytes ("1048576"), a number with a unit ("1.5 GiB"), or a share
+ * ("50%").
  *
  * @param name What is read, for the error.
  * @param text The amount.

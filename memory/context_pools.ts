@@ -25,7 +25,10 @@ export function getPersistentPool(queue: CommandQueue): PersistentBufferPool {
   return poolsOf(queue.context).persistent ??= new PersistentBufferPool(queue);
 }
 
-/** Ends the pools that {@linkcode getPinnedPool} and {@linkcode getPersistentPool} made for a context. */
+/**
+ * Ends the pools that {@linkcode getPinnedPool} and {@linkcode getPersistentPool} made for a
+ * context.
+ */
 export function destroyContextPools(context: Context): void {
   const { pinned, persistent } = poolsOf(context);
   pools.delete(context);

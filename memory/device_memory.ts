@@ -19,7 +19,9 @@ export interface DeviceMemoryStats extends PoolStats {
   readonly limitBytes: number;
   /** The device's memory as the driver reports it; a hint, `Infinity` where it says nothing. */
   readonly totalBytes: number;
-  /** What the driver says is free, for all programs together; a hint, `null` where it says nothing. */
+  /**
+   * What the driver says is free, for all programs together; a hint, `null` where it says nothing.
+   */
   readonly driverFreeBytes: number | null;
 }
 
@@ -41,7 +43,9 @@ export type PressureCallback = (info: {
   readonly deviceName: string;
 }) => boolean;
 
-/** Something that holds memory which it can do without, such as values that can be computed again. */
+/**
+ * Something that holds memory which it can do without, such as values that can be computed again.
+ */
 export interface Reclaimer {
   /** The rung's name in errors and statistics. */
   readonly name: string;
@@ -56,10 +60,11 @@ const DEFAULT_SHARE = 0.9;
 export const pressureCallbacks: Set<PressureCallback> = new Set();
 
 /**
- * The memory of one device: its pool, its limit and the ladder that is climbed when memory is short.
+ * The memory of one device: its pool, its limit and the ladder that is climbed when memory is
+ * short.
  *
- * The ladder: own free blocks, blocks of other queues (behind a fence), the oldest work, cached segments,
- * reclaimers (values that can be computed again), the user's callbacks, and in
+ * The ladder: own free blocks, blocks of other queues (behind a fence), the oldest work, cached
+ * segments, reclaimers (values that can be computed again), the user's callbacks, and in
  * {@linkcode allocateAsync} the garbage collector. Every rung is counted in `stats.rungs`.
  *
  * @example
@@ -120,8 +125,8 @@ export class DeviceMemory<B = Buffer> {
   }
 
   /**
-   * Like {@linkcode allocate}, with one more rung: the garbage collector runs and its finalizers get a
-   * turn of the event loop, which synchronous code cannot give them.
+   * Like {@linkcode allocate}, with one more rung: the garbage collector runs and its finalizers
+   * get a turn of the event loop, which synchronous code cannot give them.
    *
    * @throws {OutOfMemoryError} When no rung helped.
    */
@@ -220,7 +225,9 @@ export class DeviceMemory<B = Buffer> {
     return { [Symbol.dispose]: () => void this.#reclaimers.delete(reclaimer) };
   }
 
-  /** Takes back a block that its holder forgot; for finalizers. Counted in `stats.leaksReclaimed`. */
+  /**
+   * Takes back a block that its holder forgot; for finalizers. Counted in `stats.leaksReclaimed`.
+   */
   reclaim(handle: BufferHandle<B>): void {
     this.pool.reclaim(handle);
   }

@@ -16,9 +16,9 @@ export interface DeviceSourceOptions {
   /** The queue that uses the memory where nobody names one. */
   readonly home?: CommandQueue;
   /**
-   * Whether to fault new memory in on that queue. OpenCL promises memory lazily: clCreateBuffer succeeds
-   * and the first command that uses the buffer fails. Faulted in, it fails here, where something can
-   * be done about it. Default: false.
+   * Whether to fault new memory in on that queue. OpenCL promises memory lazily: clCreateBuffer
+   * succeeds and the first command that uses the buffer fails. Faulted in, it fails here, where
+   * something can be done about it. Default: false.
    */
   readonly faultIn?: boolean;
 }

@@ -40,7 +40,9 @@ export interface OutOfMemoryDetails {
   readonly cause?: unknown;
 }
 
-/** Free bytes that a request of the size of the largest free piece cannot use: 0 is none, 1 is all. */
+/**
+ * Free bytes that a request of the size of the largest free piece cannot use: 0 is none, 1 is all.
+ */
 export function fragmentation(freeBytes: number, largestFreeBytes: number): number {
   return freeBytes === 0 ? 0 : 1 - largestFreeBytes / freeBytes;
 }

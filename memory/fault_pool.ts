@@ -4,8 +4,8 @@ import type { AllocateOptions, BufferHandle } from "./pool.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
 
 /**
- * Lets allocations fail on demand: for testing what a program does when memory is short, on machines
- * where it never is.
+ * Lets allocations fail on demand: for testing what a program does when memory is short, on
+ * machines where it never is.
  *
  * @example
  * ```ts

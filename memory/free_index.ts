@@ -1,8 +1,8 @@
 import type { Chunk } from "./region.ts";
 
 /**
- * Free chunks in order of size, and of place among equals, so that the best fit is one binary search
- * away and the same requests always get the same places.
+ * Free chunks in order of size, and of place among equals, so that the best fit is one binary
+ * search away and the same requests always get the same places.
  */
 export class FreeIndex {
   readonly #chunks: Chunk[] = [];

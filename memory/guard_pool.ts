@@ -60,14 +60,18 @@ function whereabouts(stack: string): string {
 
 /** How a GuardPool is set up. */
 export interface GuardPoolOptions {
-  /** The most bytes of released blocks to keep back, so that late writes are noticed. Default: 64 MiB. */
+  /**
+   * The most bytes of released blocks to keep back, so that late writes are noticed. Default: 64
+   * MiB.
+   */
   readonly quarantineBytes?: number;
 }
 
 /**
- * For debugging: fills what is released with NaN, keeps it back for a while and looks whether somebody
- * still writes to it, and puts guard words behind each block that must be intact at its release. A second
- * release and a use after release name the lines that allocated and released the block.
+ * For debugging: fills what is released with NaN, keeps it back for a while and looks whether
+ * somebody still writes to it, and puts guard words behind each block that must be intact at its
+ * release. A second release and a use after release name the lines that allocated and released the
+ * block.
  *
  * It waits for the device at every release: programs run much slower.
  *

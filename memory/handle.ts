@@ -20,7 +20,10 @@ export interface Block<B> {
   holder: PooledHandle<B> | null;
 }
 
-/** The handle of every pool that owns memory. Each allocation makes a new one, so a stale one stays stale. */
+/**
+ * The handle of every pool that owns memory. Each allocation makes a new one, so a stale one stays
+ * stale.
+ */
 export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   /** The pool that lent it. */
   readonly pool: Pool<B>;
@@ -141,8 +144,8 @@ export function describeHandle<B>(handle: PooledHandle<B>): LiveBlock {
 }
 
 /**
- * Says that commands of another queue use a block too: after its release it may be lent again only when
- * the work enqueued on `queue` until then is done. Nobody waits on the host.
+ * Says that commands of another queue use a block too: after its release it may be lent again only
+ * when the work enqueued on `queue` until then is done. Nobody waits on the host.
  *
  * @param handle The block.
  * @param queue The queue that uses it besides the one that it was allocated for.

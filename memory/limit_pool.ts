@@ -5,8 +5,8 @@ import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
 
 /**
- * Lets one part of a program have at most so many bytes of a pool that it shares with others. (The limit
- * of a pool itself, `limitBytes`, is on what it holds from the driver.)
+ * Lets one part of a program have at most so many bytes of a pool that it shares with others. (The
+ * limit of a pool itself, `limitBytes`, is on what it holds from the driver.)
  *
  * @example
  * ```ts

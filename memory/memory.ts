@@ -69,8 +69,8 @@ export interface MemoryFacade {
   /** Everything about a device's memory as data: statistics, segments, blocks, who holds them. */
   snapshot(device?: object): Record<string, unknown>;
   /**
-   * Writes one self-contained HTML page: the timeline, what lives now and where it was made. While a
-   * recording runs, the page shows it.
+   * Writes one self-contained HTML page: the timeline, what lives now and where it was made. While
+   * a recording runs, the page shows it.
    *
    * @param path Where to; needs the permission to write there.
    */
@@ -78,8 +78,8 @@ export interface MemoryFacade {
 }
 
 /**
- * The memory of all devices: statistics, limits, the cache, recordings and reports. Every function takes
- * a device and means the active one where none is given.
+ * The memory of all devices: statistics, limits, the cache, recordings and reports. Every function
+ * takes a device and means the active one where none is given.
  */
 export const memory: MemoryFacade = {
   stats(device) {

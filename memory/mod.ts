@@ -1,13 +1,15 @@
 /**
- * Memory: pools that lend blocks of device or host memory, their statistics and limits, what is done
- * when memory is short, and copies between devices. It knows the binding (`ffi/`) and nothing above.
+ * Memory: pools that lend blocks of device or host memory, their statistics and limits, what is
+ * done when memory is short, and copies between devices. It knows the binding (`ffi/`) and nothing
+ * above.
  *
- * **Why a pool?** Asking an OpenCL driver for memory is slow (62 µs for a small buffer on an H100, first
- * touch included), and a training step needs hundreds of buffers of the same sizes as the step
- * before. A pool asks once, keeps what comes back, and lends it again: that takes a tenth of a microsecond.
+ * **Why a pool?** Asking an OpenCL driver for memory is slow (62 µs for a small buffer on an H100,
+ * first touch included), and a training step needs hundreds of buffers of the same sizes as the
+ * step before. A pool asks once, keeps what comes back, and lends it again: that takes a tenth of a
+ * microsecond.
  *
- * **What it lends** is a {@linkcode BufferHandle}. Whoever has it calls `release()`, or lets `using` do it;
- * then the block is the pool's, and touching it through the old handle is an error.
+ * **What it lends** is a {@linkcode BufferHandle}. Whoever has it calls `release()`, or lets
+ * `using` do it; then the block is the pool's, and touching it through the old handle is an error.
  *
  * ```ts
  * import { HostPool } from "@netcl/netcl/memory";
@@ -22,20 +24,22 @@
  * assertEquals([pool.stats.hits, pool.stats.misses], [1, 1]);
  * ```
  *
- * **Which pool?** {@linkcode SlabPool}, unless you know why not: it divides 64 MiB segments and joins what
- * comes back, so that it holds 1.05 to 1.10 times what is asked of it where others hold twice and more.
- * {@linkcode BufferPool} (powers of two) and {@linkcode PersistentBufferPool} (a fixed ladder, bounded)
- * never divide a buffer; {@linkcode PinnedBufferPool} lends page-locked host memory for fast copies,
- * {@linkcode SvmPool} memory that host and device share, {@linkcode HostPool} the host's own.
+ * **Which pool?** {@linkcode SlabPool}, unless you know why not: it divides 64 MiB segments and
+ * joins what comes back, so that it holds 1.05 to 1.10 times what is asked of it where others hold
+ * twice and more. {@linkcode BufferPool} (powers of two) and {@linkcode PersistentBufferPool} (a
+ * fixed ladder, bounded) never divide a buffer; {@linkcode PinnedBufferPool} lends page-locked host
+ * memory for fast copies, {@linkcode SvmPool} memory that host and device share,
+ * {@linkcode HostPool} the host's own.
  *
- * **Two queues** may share a pool: a block goes to another queue only behind the work of the former one,
- * which the device waits for, not the host. {@linkcode recordQueue} names further users.
+ * **Two queues** may share a pool: a block goes to another queue only behind the work of the former
+ * one, which the device waits for, not the host. {@linkcode recordQueue} names further users.
  *
- * **When memory is short**, {@linkcode DeviceMemory} tries one thing after the other before it throws an
- * {@linkcode OutOfMemoryError} that says who holds what; `memory.onPressure()` lets a program help.
+ * **When memory is short**, {@linkcode DeviceMemory} tries one thing after the other before it
+ * throws an {@linkcode OutOfMemoryError} that says who holds what; `memory.onPressure()` lets a
+ * program help.
  *
- * **To look at it**, {@linkcode memory} has statistics, recordings, and `memory.report("memory.html")`,
- * one page with the timeline of every block.
+ * **To look at it**, {@linkcode memory} has statistics, recordings, and
+ * `memory.report("memory.html")`, one page with the timeline of every block.
  *
  * @module
  */

@@ -33,7 +33,9 @@ export class ParkedBlocks<B> {
     return done;
   }
 
-  /** Waits, on the host, for the users of the oldest one and takes it out; none where there is none. */
+  /**
+   * Waits, on the host, for the users of the oldest one and takes it out; none where there is none.
+   */
   awaitOldest(): Parked<B>[] {
     const oldest = this.#parked.splice(0, 1);
     for (const { events } of oldest) {

@@ -21,8 +21,8 @@ export interface PersistentPoolStats extends PoolStats {
 }
 
 /**
- * A bounded cache for long runs: a fixed ladder of sizes, a bound on all cached bytes and one on the
- * buffers of each size. What is released above the bounds goes back to the driver at once.
+ * A bounded cache for long runs: a fixed ladder of sizes, a bound on all cached bytes and one on
+ * the buffers of each size. What is released above the bounds goes back to the driver at once.
  *
  * On devices that share the host's memory, its buffers are made where the host can map them.
  */

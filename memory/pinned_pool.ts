@@ -9,8 +9,8 @@ import type { MemorySource } from "./source.ts";
 /** A block of page-locked host memory. */
 export interface PinnedHandle extends BufferHandle<Buffer> {
   /**
-   * The memory itself, `nbytes` of it. Detached at the release: a view that somebody kept is empty then, and
-   * cannot reach what the memory is used for next.
+   * The memory itself, `nbytes` of it. Detached at the release: a view that somebody kept is empty
+   * then, and cannot reach what the memory is used for next.
    */
   readonly view: Uint8Array<ArrayBuffer>;
 }
@@ -63,12 +63,13 @@ export interface PinnedBufferPoolOptions {
 }
 
 /**
- * Page-locked host memory for copies to and from a device, which such memory reaches several times as
- * fast on discrete GPUs. Where host and device share memory it is a detour: map the buffer itself there.
+ * Page-locked host memory for copies to and from a device, which such memory reaches several times
+ * as fast on discrete GPUs. Where host and device share memory it is a detour: map the buffer
+ * itself there.
  *
- * Its buffers stay mapped: fill `handle.view` and enqueue a write from it. Before the block is released
- * with that write under way, `recordQueue(handle, queue)`: its next user fills it from the host, and so
- * gets it only when the copy is done.
+ * Its buffers stay mapped: fill `handle.view` and enqueue a write from it. Before the block is
+ * released with that write under way, `recordQueue(handle, queue)`: its next user fills it from the
+ * host, and so gets it only when the copy is done.
  */
 export class PinnedBufferPool extends BucketPool<Buffer> {
   /**
@@ -86,7 +87,9 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
     return super.allocate(nbytes, options) as PinnedHandle;
   }
 
-  /** Powers of two up to 1 MiB; above, whole pages: what is page-locked is lost to everybody else. */
+  /**
+   * Powers of two up to 1 MiB; above, whole pages: what is page-locked is lost to everybody else.
+   */
   protected override bucketSize(nbytes: number): number {
     return nbytes <= MiB ? Math.max(PAGE, nextPowerOfTwo(nbytes)) : roundUp(nbytes, PAGE);
   }

@@ -7,8 +7,8 @@ export interface AllocateOptions {
   /** `cl_mem_flags`; blocks are only reused for the same ones. Default: READ_WRITE. */
   readonly flags?: bigint;
   /**
-   * The queue whose commands will use the block; default: the pool's own. A later holder on the same
-   * queue gets the block at once, one on another queue only behind a fence.
+   * The queue whose commands will use the block; default: the pool's own. A later holder on the
+   * same queue gets the block at once, one on another queue only behind a fence.
    */
   readonly queue?: FenceQueue;
   /** What it is for, as reports and errors show it: "matmul [64, 64]". */
@@ -21,15 +21,15 @@ export type HandleState = "live" | "pooled" | "destroyed";
 /** A block of memory, lent by a pool until `release()`. */
 export interface BufferHandle<B = Buffer> extends Disposable {
   /**
-   * The memory object; it begins where the block begins. Pools that divide make a sub-buffer when it is
-   * asked for; `base` with `offset` does without.
+   * The memory object; it begins where the block begins. Pools that divide make a sub-buffer when
+   * it is asked for; `base` with `offset` does without.
    *
    * @throws {ReferenceError} After the release, since it may be somebody else's by now.
    */
   readonly buffer: B;
   /**
-   * The memory object that the block lies in, from byte `offset` on: for commands and kernels that take an
-   * offset. Never calls the driver.
+   * The memory object that the block lies in, from byte `offset` on: for commands and kernels that
+   * take an offset. Never calls the driver.
    *
    * @throws {ReferenceError} After the release.
    */

@@ -80,8 +80,8 @@ export class WrappedHandle<B> implements BufferHandle<B> {
 }
 
 /**
- * A pool that adds something to another one, its upstream, and leaves the rest to it. Statistics, limits
- * and the cache are the upstream's.
+ * A pool that adds something to another one, its upstream, and leaves the rest to it. Statistics,
+ * limits and the cache are the upstream's.
  */
 export abstract class PoolWrapper<B> implements Pool<B> {
   /** The pool that lends the memory. */

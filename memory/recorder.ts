@@ -32,8 +32,8 @@ export interface MemoryEvent {
 /** What a recording keeps. */
 export interface RecorderOptions {
   /**
-   * Whether to note who allocates. Deno maps every frame back to its TypeScript, which costs 50 to 250
-   * microseconds an allocation. Default: false.
+   * Whether to note who allocates. Deno maps every frame back to its TypeScript, which costs 50 to
+   * 250 microseconds an allocation. Default: false.
    */
   readonly stacks?: boolean;
   /** Events to keep; older ones are summed up in what was live. Default: 100,000. */

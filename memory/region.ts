@@ -45,8 +45,9 @@ export class Chunk {
  * allocation, coalesced on release (after PoCL's bufalloc and the Vulkan Memory Allocator's virtual
  * blocks). The same requests in the same order get the same offsets.
  *
- * Free chunks have an owner, a small number: chunks of different owners neither serve each other nor
- * coalesce, until one owner adopts the others'. SlabPool keeps the blocks of different queues apart by it.
+ * Free chunks have an owner, a small number: chunks of different owners neither serve each other
+ * nor coalesce, until one owner adopts the others'. SlabPool keeps the blocks of different queues
+ * apart by it.
  */
 export class Region {
   readonly #indexes: FreeIndex[] = [new FreeIndex()];

@@ -39,7 +39,8 @@ export function parseJSONLines(text: string): ReplayEvent[] {
 }
 
 /**
- * Runs the allocations and releases of a recording against a pool, such as one on a `SimulatedSource`.
+ * Runs the allocations and releases of a recording against a pool, such as one on a
+ * `SimulatedSource`.
  *
  * @param events The recording; what it leaves live is released at the end.
  * @param pool A fresh pool of any kind.

@@ -9,8 +9,8 @@ import { style } from "./report_style.ts";
 import { layOut, type Timeline } from "./timeline.ts";
 
 /**
- * One self-contained HTML page about a device's memory: the figures, the timeline of a recording, who
- * held memory at its peak and who holds it now, and every segment with its blocks.
+ * One self-contained HTML page about a device's memory: the figures, the timeline of a recording,
+ * who held memory at its peak and who holds it now, and every segment with its blocks.
  *
  * @param memory The device's memory.
  * @param recorder A recording of it; without one, the page shows the present only.

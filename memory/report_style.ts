@@ -20,7 +20,9 @@ const colourRules = colours
   .map((colour, i) => `.o-${i}{fill:${colour};background:${colour}}`)
   .join("");
 
-/** The style of the report: follows the reader's light or dark scheme, needs nothing from outside. */
+/**
+ * The style of the report: follows the reader's light or dark scheme, needs nothing from outside.
+ */
 export const style: Markup = new Markup(`
 :root{color-scheme:light dark;--text:#1d2126;--quiet:#667080;--line:#dde2e8;--card:#f5f7f9;--page:#fff;
 --free:#e6eaee;--rest:#a3acb8;--small:#ccd3db}

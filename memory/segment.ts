@@ -98,7 +98,10 @@ export class Segment<B> extends Span {
     this.#slices.push(slice);
   }
 
-  /** Takes out what was not used since the last eviction; where all was, everything that nobody holds. */
+  /**
+   * Takes out what was not used since the last eviction; where all was, everything that nobody
+   * holds.
+   */
   evict(): Slice<B>[] {
     const idle = this.#slices.filter((slice) => !slice.isHeld);
     const unused = idle.filter((slice) => !slice.used);

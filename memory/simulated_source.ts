@@ -35,8 +35,8 @@ export interface SimulatedSourceOptions {
 }
 
 /**
- * A device that only counts: for replaying traces, and for tests that need a device to run out of memory
- * (PoCL aborts the process instead, and a GPU takes its time).
+ * A device that only counts: for replaying traces, and for tests that need a device to run out of
+ * memory (PoCL aborts the process instead, and a GPU takes its time).
  */
 export class SimulatedSource implements MemorySource<SimulatedBuffer> {
   /** What errors call it. */

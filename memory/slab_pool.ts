@@ -16,7 +16,8 @@ const LARGE_GRANULARITY = 2 * MiB;
 /** Places that a segment remembers, with their sub-buffers, beside those in use. */
 const MAX_IDLE_SLICES = 256;
 
-// Owners of free chunks. In a pool with a home queue, chunks that nobody in particular has used are its.
+// Owners of free chunks. In a pool with a home queue, chunks that nobody in particular has used are
+// its.
 const ANYONE = 0;
 const NOBODY = 1;
 const FIRST_QUEUE = 2;
@@ -34,8 +35,8 @@ export interface SlabPoolOptions {
   /** The most bytes to hold from the driver. Default: no limit. */
   readonly maxBytes?: number;
   /**
-   * `false` never divides a segment: each block is a buffer of its own, of 2^k or 1.5 * 2^k bytes. For
-   * drivers whose sub-buffers are broken. Default: what the source can.
+   * `false` never divides a segment: each block is a buffer of its own, of 2^k or 1.5 * 2^k bytes.
+   * For drivers whose sub-buffers are broken. Default: what the source can.
    */
   readonly subBuffers?: boolean;
 }
@@ -47,14 +48,15 @@ interface Arena {
 }
 
 /**
- * The default pool: large segments from the driver, divided into blocks. Best fit, split on allocation,
- * coalesced on release; once a workload has found its shape, the driver is called no more.
+ * The default pool: large segments from the driver, divided into blocks. Best fit, split on
+ * allocation, coalesced on release; once a workload has found its shape, the driver is called no
+ * more.
  *
- * A block's `buffer` is a sub-buffer, made when somebody asks for it and kept for the next holder of that
- * place. Who passes its `base` and `offset` to kernels and commands needs none.
+ * A block's `buffer` is a sub-buffer, made when somebody asks for it and kept for the next holder
+ * of that place. Who passes its `base` and `offset` to kernels and commands needs none.
  *
- * Blocks of different queues are kept apart. When memory is short, a queue takes over the others' free
- * blocks and waits for them on the device.
+ * Blocks of different queues are kept apart. When memory is short, a queue takes over the others'
+ * free blocks and waits for them on the device.
  *
  * @example A pool of the host's memory
  * ```ts

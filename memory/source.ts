@@ -19,26 +19,30 @@ export interface MemorySource<B> {
   /**
    * Makes a piece of memory.
    *
-   * @throws {NoMemoryError} When there is none; anything else that it throws is no matter of memory.
+   * @throws {NoMemoryError} When there is none; anything else that it throws is no matter of
+   *   memory.
    */
   create(nbytes: number, flags: bigint | undefined): B;
   /** Part of a piece, as an object of its own; absent where a piece cannot be divided. */
   slice?(parent: B, offset: number, nbytes: number): B;
   /**
-   * Whether parts of a piece may overlap, as long as only one of them is used at a time. NVIDIA's driver
-   * (580.159) crashes when overlapping sub-buffers are released in another order than last in, first out.
+   * Whether parts of a piece may overlap, as long as only one of them is used at a time. NVIDIA's
+   * driver (580.159) crashes when overlapping sub-buffers are released in another order than last
+   * in, first out.
    */
   readonly slicesMayOverlap?: boolean;
   /**
-   * The first bytes of what `create` or `slice` made, in a view that can be detached by itself; absent
-   * where the host does not see the memory.
+   * The first bytes of what `create` or `slice` made, in a view that can be detached by itself;
+   * absent where the host does not see the memory.
    */
   view?(buffer: B, nbytes: number): Uint8Array<ArrayBuffer>;
   /** Gives back what `create` or `slice` made. */
   destroy(buffer: B): void;
 }
 
-/** The source is out of memory. Pools answer with their ladder; callers see an `OutOfMemoryError`. */
+/**
+ * The source is out of memory. Pools answer with their ladder; callers see an `OutOfMemoryError`.
+ */
 export class NoMemoryError extends Error {
   /** The class's name. */
   override readonly name = "NoMemoryError";

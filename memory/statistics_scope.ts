@@ -2,8 +2,9 @@ import type { Pool } from "./pool.ts";
 import { Gauge, type GaugeValues } from "./stats.ts";
 
 /**
- * Counts what a pool does while the scope is open. The gauges begin at zero: `requested.current` is what
- * the scope left live (below zero when it released older blocks), `requested.peak` what it needed.
+ * Counts what a pool does while the scope is open. The gauges begin at zero: `requested.current` is
+ * what the scope left live (below zero when it released older blocks), `requested.peak` what it
+ * needed.
  */
 export class StatisticsScope implements Disposable {
   /** Allocations. */

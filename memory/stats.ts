@@ -54,8 +54,8 @@ export class Gauge implements GaugeValues {
 }
 
 /**
- * What a pool did so far. Two laws always hold: `bytesAllocated + bytesCached === reservedBytes`, and
- * (since the last reset) `hits + misses === numAllocs` less the allocations of zero bytes.
+ * What a pool did so far. Two laws always hold: `bytesAllocated + bytesCached === reservedBytes`,
+ * and (since the last reset) `hits + misses === numAllocs` less the allocations of zero bytes.
  */
 export interface PoolStats {
   /** Allocations that needed no new memory from the driver. */

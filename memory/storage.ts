@@ -4,8 +4,8 @@ import type { BufferHandle } from "./pool.ts";
 import { transfer } from "./transfer.ts";
 
 /**
- * Copies the bytes of one storage into another, which has the same size and may be another device's.
- * When it returns, work that is enqueued on the target's device may rely on the content.
+ * Copies the bytes of one storage into another, which has the same size and may be another
+ * device's. When it returns, work that is enqueued on the target's device may rely on the content.
  */
 // deno-lint-ignore no-explicit-any -- the two ends may be of different kinds of memory
 export type Transport = (source: Storage<any>, target: Storage<any>) => void;
@@ -17,9 +17,9 @@ type Replicas = Set<Storage<any>>;
 /**
  * A reference-counted block of bytes on one device: what tensors and their views share.
  *
- * Copies of it on other devices are its replicas. They are made once and shared until either side is
- * written (one writer, many readers): moving an unchanged tensor back and forth copies nothing the
- * second time. Each replica lives as long as its own references.
+ * Copies of it on other devices are its replicas. They are made once and shared until either side
+ * is written (one writer, many readers): moving an unchanged tensor back and forth copies nothing
+ * the second time. Each replica lives as long as its own references.
  *
  * @example
  * ```ts
@@ -121,8 +121,9 @@ export class Storage<B = Buffer> {
   }
 
   /**
-   * The same content in another device's memory, with a reference for the caller. A replica that is there
-   * already is shared; else one is made. (A copy back to where the content came from is shared too.)
+   * The same content in another device's memory, with a reference for the caller. A replica that is
+   * there already is shared; else one is made. (A copy back to where the content came from is
+   * shared too.)
    *
    * @param memory Where the content is needed; its own memory gives the storage itself.
    * @param transport How to copy, where a copy is needed. Default: {@linkcode transfer}.

@@ -16,8 +16,8 @@ import type { MemorySource } from "./source.ts";
 /** A block that host and device see at the same address. */
 export interface SvmHandle extends BufferHandle<Buffer> {
   /**
-   * The memory itself, `nbytes` of it; no copy and no mapping. Wait for the work that uses the block
-   * before touching it. Detached at the release.
+   * The memory itself, `nbytes` of it; no copy and no mapping. Wait for the work that uses the
+   * block before touching it. Detached at the release.
    */
   readonly view: Uint8Array<ArrayBuffer>;
 }
@@ -77,8 +77,8 @@ class SvmSource implements MemorySource<Buffer> {
 }
 
 /**
- * Fine-grained shared virtual memory: the host reads and writes a block through `handle.view`, kernels
- * through `handle.buffer`, and nothing is copied or mapped.
+ * Fine-grained shared virtual memory: the host reads and writes a block through `handle.view`,
+ * kernels through `handle.buffer`, and nothing is copied or mapped.
  */
 export class SvmPool extends SlabPool<Buffer> {
   /**

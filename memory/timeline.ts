@@ -28,7 +28,9 @@ export interface Peak {
   readonly origins: readonly LiveAllocation[];
 }
 
-/** A recording, laid out in columns: a column is some events, not some time, as most time is idle. */
+/**
+ * A recording, laid out in columns: a column is some events, not some time, as most time is idle.
+ */
 export interface Timeline {
   readonly columns: number;
   /** Milliseconds of the recording at which each column begins. */

@@ -6,9 +6,9 @@ import type { HostBuffer } from "./source.ts";
 import type { Storage } from "./storage.ts";
 
 /**
- * How bytes went from one device to another: `host` to or from the host's own memory, `device` by the
- * driver within a context, `mapped` straight out of or into memory that a device shares with the
- * host, `staged` through two slots of pinned host memory, one filling while the other drains.
+ * How bytes went from one device to another: `host` to or from the host's own memory, `device` by
+ * the driver within a context, `mapped` straight out of or into memory that a device shares with
+ * the host, `staged` through two slots of pinned host memory, one filling while the other drains.
  */
 export type TransferPath = "host" | "device" | "mapped" | "staged";
 
@@ -16,8 +16,8 @@ export type TransferPath = "host" | "device" | "mapped" | "staged";
 const CHUNK_BYTES = 4 * MiB;
 
 /**
- * Copies a storage's bytes into another one by the best path there is. Work that is enqueued on either
- * device afterwards comes after the copy.
+ * Copies a storage's bytes into another one by the best path there is. Work that is enqueued on
+ * either device afterwards comes after the copy.
  *
  * @returns The path that it took.
  */

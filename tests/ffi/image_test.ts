@@ -1,5 +1,12 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { Buffer, Image, OpenCLError, Program, Sampler } from "../../ffi/mod.ts";
+import {
+  Buffer,
+  Image,
+  OpenCLError,
+  Program,
+  Sampler,
+  type SamplerOptions,
+} from "../../ffi/mod.ts";
 import { context, device, hasOpenCL, leftBehind, queue } from "./fixture.ts";
 
 const ignore = !hasOpenCL || !device.query("IMAGE_SUPPORT");
@@ -58,23 +65,28 @@ test("images of one and three dimensions have their extents", () => {
   assertEquals([layers.type, ...layers.extent], ["2d-array", 4, 3, 5]);
 });
 
-test("a kernel reads an image through a sampler", async () => {
+test("a kernel reads an image through a sampler: as it says, in elements or in shares", async () => {
   using program = new Program(
     context,
-    `kernel void pick(read_only image2d_t image, sampler_t sampler, global float4* out) {
-      out[0] = read_imagef(image, sampler, (float2)(5.5f, 0.5f));
+    `kernel void pick(read_only image2d_t image, sampler_t sampler, float x, global float4* out) {
+      out[0] = read_imagef(image, sampler, (float2)(x, 0.5f));
     }`,
   ).build();
   const data = new Float32Array([1, 1, 1, 1, 2, 3, 4, 5]);
   const options = { format: { order: "RGBA", type: "FLOAT" }, width: 2, height: 1, data } as const;
   using image = new Image(context, options);
-  using sampler = new Sampler(context, { addressing: "clamp-to-edge" });
   using out = new Buffer(context, 16);
   using kernel = program.kernel("pick");
-  queue.run(kernel, { global: [1], args: [image, sampler, out] }).release();
-  const values = new Float32Array(4);
-  await queue.read(out, values).wait();
-  assertEquals([...values], [2, 3, 4, 5]);
+  const pick = async (options: SamplerOptions, x: number) => {
+    using sampler = new Sampler(context, options);
+    queue.run(kernel, { global: [1], args: [image, sampler, x, out] }).release();
+    const values = new Float32Array(4);
+    await queue.read(out, values).wait();
+    return [...values];
+  };
+  assertEquals(await pick({ addressing: "clamp-to-edge" }, 5.5), [2, 3, 4, 5]);
+  assertEquals(await pick({}, 0.75), [1, 1, 1, 1]);
+  assertEquals(await pick({ normalized: true }, 0.75), [2, 3, 4, 5]);
 });
 
 test("an image that cannot be made says which, and leaves nothing behind", async () => {

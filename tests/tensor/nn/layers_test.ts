@@ -153,6 +153,27 @@ for (const [layer, fn] of activations) {
   });
 }
 
+testOnBackends("AvgPool2d counts padding as zeros, or not at all", (backend) => {
+  return withDevice(backend, async () => {
+    const image = Tensor.arange(1, 10).reshape([1, 1, 3, 3]);
+    const means = (countIncludePad?: boolean) => {
+      const options = countIncludePad === undefined ? {} : { countIncludePad };
+      const layer = new nn.AvgPool2d(2, { stride: 1, padding: 1, ...options });
+      return layer.forward(image).toArray();
+    };
+    const counted = [
+      [0.25, 0.75, 1.25, 0.75],
+      [1.25, 3, 4, 2.25],
+      [2.75, 6, 7, 3.75],
+      [1.75, 3.75, 4.25, 2.25],
+    ];
+    const alone = [[1, 1.5, 2.5, 3], [2.5, 3, 4, 4.5], [5.5, 6, 7, 7.5], [7, 7.5, 8.5, 9]];
+    assertEquals(await means(), [[counted]]);
+    assertEquals(await means(true), [[counted]]);
+    assertEquals(await means(false), [[alone]]);
+  });
+});
+
 testOnBackends("Softmax, pooling and Flatten are the tensor's", (backend) => {
   return withDevice(backend, async () => {
     const x = Tensor.arange(32).reshape([2, 1, 4, 4]).realize();
