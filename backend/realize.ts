@@ -2,7 +2,7 @@
 import { Storage } from "../memory/mod.ts";
 import type { Backend, Block, Launch } from "./backend.ts";
 import { dtypes } from "./graph/dtype.ts";
-import type { Node, Storage as AnyStorage } from "./graph/node.ts";
+import type { Node, Saved, Storage as AnyStorage } from "./graph/node.ts";
 import { PlanCache } from "./graph/plan_cache.ts";
 import { type Companion, type Plan, type Schedule, schedule } from "./graph/schedule.ts";
 import { activeRecording, unrecorded } from "./recording.ts";
@@ -129,7 +129,8 @@ function finish(
   store = (node: Node, storage: AnyStorage): void => node.store(storage),
 ): void {
   const storages: (AnyStorage | undefined)[] = [];
-  const views = results.flatMap(({ node }) => viewsOf(node));
+  const views: Node[] = [];
+  for (const { node } of results) addViews(node, views);
   for (const { node, at } of results) {
     if (node.storage || node.holders === 0) continue;
     const known = order[at]!.storage ?? storages[at];
@@ -149,14 +150,12 @@ function finish(
   }
 }
 
-/** A result that is a view, and the views that it is of: they are not in the order. */
-function viewsOf(result: Node): Node[] {
-  const views: Node[] = [];
+/** Notes a result that is a view, and the views that it is of: they are not in the order. */
+function addViews(result: Node, views: Node[]): void {
   for (let node = result; node.storage === null && node.op.kind === "reshape";) {
     views.push(node);
     node = node.inputs[0]!;
   }
-  return views;
 }
 
 /** Releases the block once `use` is done, at once or when its promise is settled. */
@@ -180,7 +179,8 @@ function run(backend: Backend, plan: Schedule): Blocks {
   const launches = launchesOf(backend, plan);
   const blocks: Blocks = [];
   // Where memory is short, values that other computations have saved may go, but not those read here.
-  const pinned = plan.order.flatMap(({ saved }) => saved ?? []);
+  const pinned: Saved[] = [];
+  for (const { saved } of plan.order) if (saved) pinned.push(saved);
   for (const saved of pinned) saved.pin();
   try {
     enqueue(backend, plan, launches, blocks);

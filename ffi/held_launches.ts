@@ -10,7 +10,7 @@ import { launch } from "./launch.ts";
 import type { Handle } from "./symbols/types.ts";
 
 /** The most launches that are held back before the device is told of them. */
-const MAX_HELD = 64;
+const MAX_HELD = 128;
 
 // A queue may be collected while it holds launches back; without this they would never run.
 const forgotten = new FinalizationRegistry<HeldLaunches>((held) => held.start());

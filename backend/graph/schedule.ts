@@ -106,7 +106,10 @@ export function schedule(roots: readonly Node[], options: ScheduleOptions = {}):
   return { kernels, kept, saved, order, results, remembered };
 }
 
+const none: ReadonlySet<Node> = new Set();
+
 function collectLater(roots: readonly Node[], collection: Collection): ReadonlySet<Node> {
+  if (roots.length === 0) return none;
   const later = new Set<Node>();
   for (const root of roots) {
     const base = baseOf(root);

@@ -38,7 +38,7 @@ function dependsOnReduction(kernel: LoopKernel, root: number): boolean {
 /** The two kernels for `parts` parts a row; call only where {@linkcode canSplit} says yes. */
 export function splitReduction(kernel: LoopKernel, parts: number): SplitReduction {
   const longest = kernel.inner.reduce((a, b) => kernel.sizes[b]! > kernel.sizes[a]! ? b : a);
-  const length = Math.ceil(kernel.sizes[longest]! / parts);
+  const length = wholeLines(Math.ceil(kernel.sizes[longest]! / parts));
   const count = Math.ceil(kernel.sizes[longest]! / length);
   const rowSizes = kernel.outer.map((s) => kernel.sizes[s]!);
   const rows = linearize(kernel.outer.map(symbol), stridesOf(rowSizes));
@@ -89,6 +89,11 @@ export function splitReduction(kernel: LoopKernel, parts: number): SplitReductio
     label: `${kernel.label}_join`,
   };
   return { partial, final, between };
+}
+
+/** Long parts begin where lines of a cache begin: a vector that lies in two of them takes two loads. */
+function wholeLines(length: number): number {
+  return length < 1024 ? length : Math.ceil(length / 64) * 64;
 }
 
 /** Partial results of half types are kept in float32. */

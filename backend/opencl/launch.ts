@@ -14,7 +14,7 @@ export interface LaunchContext {
   /** The buffer that receives the first index out of range. */
   readonly errors: () => Buffer;
   /** Called after every enqueue, to hold the host back. */
-  readonly afterLaunch: () => void;
+  readonly afterLaunch: (isTiny: boolean) => void;
   /** The driver runs kernels on threads of this machine, which sleep while there is nothing to do. */
   readonly wakesThreads: boolean;
   /** Tiny launches in a row. */
@@ -68,7 +68,7 @@ export class KernelLaunch implements Launch {
     if (trace) this.#enqueueTraced(trace);
     else this.#enqueue();
     countLaunch(this.bytes);
-    this.#context.afterLaunch();
+    this.#context.afterLaunch(this.#isTiny);
   }
 
   #setArguments(inputs: readonly Block[], outputs: readonly Block[]): void {

@@ -67,7 +67,7 @@ export class OpenCLBackend implements Backend {
         this.#mayHaveErrors = true;
         return this.#errorBuffer();
       },
-      afterLaunch: () => this.#transfers.afterLaunch(),
+      afterLaunch: (isTiny) => this.#transfers.afterLaunch(isTiny),
       wakesThreads: this.#clDevice.type === "cpu",
       tinyInRow: 0,
     };
@@ -188,9 +188,11 @@ export class OpenCLBackend implements Backend {
     const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
     const units = this.#clDevice.maxComputeUnits;
     const inGroups = this.target.isGpu && reducesInGroups(kernel);
-    const wanted = !this.target.isGpu ? units * 4 : inGroups ? units * 2 : units * 256;
+    const enough = !this.target.isGpu ? units * 4 : inGroups ? units * 2 : units * 256;
     const shortest = !this.target.isGpu || inGroups ? 4096 : 64;
-    if (rows >= wanted || rows * length < 65536) return 1;
+    if (rows >= enough || rows * length < 65536) return 1;
+    // A thread that wakes late finds work left where the parts are small (PoCL 3.1 deals out halves).
+    const wanted = this.target.isGpu ? enough : units * 32;
     return Math.min(Math.ceil(wanted / rows), Math.floor(length / shortest));
   }
 

@@ -40,6 +40,8 @@ const MIN_PINNED_BYTES = 64 * 1024;
 const MIN_OVERLAPPED_BYTES = 256 * 1024;
 /** Marks divide the launches ahead; NVIDIA's driver blocks the thread at about 1,020 launches. */
 const MARKS = 8;
+/** A tiny launch puts the host that much less ahead than another one. */
+const TINY_SHARE = 1 / 8;
 
 /** The transfers of one compute queue. */
 export class TransferEngine {
@@ -158,11 +160,13 @@ export class TransferEngine {
    * To be called after each launch: holds the host back when it is too far ahead of the device,
    * and lets a loop that only launches notice Ctrl+C.
    *
+   * @param isTiny The launch takes the device no longer than the host.
    * @throws {InterruptedError} After Ctrl+C.
    */
-  afterLaunch(): void {
+  afterLaunch(isTiny = false): void {
     this.#enqueued++;
-    if (++this.#launches >= this.#launchesPerMark) this.#mark();
+    this.#launches += isTiny ? TINY_SHARE : 1;
+    if (this.#launches >= this.#launchesPerMark) this.#mark();
   }
 
   #mark(): void {
