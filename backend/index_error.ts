@@ -1,7 +1,13 @@
 /** The error for an index that a kernel found out of range. */
 export function indexError(op: string, index: number, bound: number): RangeError {
+  const range = `valid: 0 to ${bound - 1}`;
+  if (op === "crossEntropy") {
+    return new RangeError(
+      `Cannot crossEntropy: the label ${index} is none of ${bound} classes (${range}); ` +
+        `to leave out samples with this label, pass { ignoreIndex: ${index} }`,
+    );
+  }
   return new RangeError(
-    `Cannot ${op}: the index ${index} is out of range for an axis of ${bound} elements ` +
-      `(valid: 0 to ${bound - 1})`,
+    `Cannot ${op}: the index ${index} is out of range for an axis of ${bound} elements (${range})`,
   );
 }

@@ -152,11 +152,11 @@ export abstract class ProductMethods extends ShapeMethods {
 
   /**
    * The loss of a classifier, `-log(softmax(logits)[label])`, averaged over samples: logits (N, C)
-   * with integer labels (N), or (N, C, d1, ...) with (N, d1, ...). Samples labelled -100 (or
-   * `ignoreIndex`) count for nothing.
+   * with integer labels (N), or (N, C, d1, ...) with (N, d1, ...). Samples labelled `ignoreIndex`
+   * count for nothing; there is no such label by default.
    *
-   * @param labels The class of each sample; uint8 saves the kernel that counts them.
-   * @param options Label smoothing, another label to ignore, another reduction than the mean.
+   * @param labels The class of each sample.
+   * @param options Label smoothing, a label to ignore, another reduction than the mean.
    * @throws {ShapeError} When the labels do not have the shape of the logits without their axis 1.
    * @throws {DTypeError} When the labels are not integers.
    * @throws {RangeError} At the next read, when a label is not a class.

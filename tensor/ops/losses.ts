@@ -14,14 +14,14 @@ import { permute, reshape } from "./shaping.ts";
 export interface CrossEntropyOptions {
   /** How much of the target is spread evenly over all classes, 0 to 1. */
   labelSmoothing?: number;
-  /** Samples with this label count for nothing, whatever their logits are; default -100, as in PyTorch. */
+  /**
+   * Samples with this label count for nothing, whatever their logits are. Without it each label must
+   * be a class: PyTorch's default, -100, would cost every step a kernel that counts the samples.
+   */
   ignoreIndex?: number;
   /** Mean over samples (default), their sum, or one loss per sample. */
   reduction?: "mean" | "sum" | "none";
 }
-
-/** The label of samples that count for nothing, where the caller names none. */
-const IGNORED = -100;
 
 /**
  * The mean of `-log(softmax(logits)[label])` over samples: logits (N, C) with labels (N), or
@@ -32,7 +32,7 @@ export function crossEntropy(
   labels: Tensor,
   options: CrossEntropyOptions = {},
 ): Tensor {
-  const { labelSmoothing = 0, ignoreIndex = IGNORED, reduction = "mean" } = options;
+  const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
   if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
     throw new RangeError(
       `Cannot crossEntropy with labelSmoothing ${labelSmoothing}: pass a number from 0 to 1`,
@@ -47,7 +47,9 @@ export function crossEntropy(
   const [rows, classes] = scores.shape as [number, number];
   if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");
   // A type that cannot hold the label has no sample to leave out.
-  const counts = holds(targets.dtype, ignoreIndex) ? targets.ne(ignoreIndex) : null;
+  const counts = ignoreIndex !== undefined && holds(targets.dtype, ignoreIndex)
+    ? targets.ne(ignoreIndex)
+    : null;
   const losses = perSample(scores, targets, counts, labelSmoothing);
   if (reduction === "none") return reshape(losses, shape);
   const total = losses.sum();

@@ -1,4 +1,4 @@
-import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DTypeError, grad, nn, ShapeError, Tensor, withDevice } from "../../../mod.ts";
 import { assertClose, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
@@ -39,12 +39,12 @@ for (const [name, loss] of Object.entries(losses)) {
   });
 }
 
-testOnBackends("rows labelled -100 count for nothing, even if they are NaN", (backend) => {
+testOnBackends("rows with the ignored label count for nothing, even if they are NaN", (backend) => {
   return withDevice(backend, async () => {
     const rows = [[1, 2, 3], [NaN, 0, Infinity], [3, 1, 0]];
     const kept = Tensor.fromHost([rows[0]!, rows[2]!], { requiresGrad: true });
     const all = Tensor.fromHost(rows, { requiresGrad: true });
-    const options = { labelSmoothing: 0.1 };
+    const options = { labelSmoothing: 0.1, ignoreIndex: -100 };
     const expected = kept.crossEntropy(Tensor.fromHost(Int32Array.of(2, 0)), options);
     const loss = all.crossEntropy(Tensor.fromHost(Int32Array.of(2, -100, 0)), options);
     await assertClose(loss, expected, 1e-6, "loss");
@@ -56,20 +56,29 @@ testOnBackends("rows labelled -100 count for nothing, even if they are NaN", (ba
     const [second] = grad([first!.square().sum()], [all]);
     await assertClose(rowsOf(second!), grad([inner!.square().sum()], [kept])[0]!, 1e-6, "second");
     assertEquals(await second!.slice(1).toArray(), [0, 0, 0]);
-    const none = all.crossEntropy(Tensor.fromHost(Int32Array.of(-100, -100, -100)));
+    const none = all.crossEntropy(Tensor.fromHost(Int32Array.of(-100, -100, -100)), options);
     assertEquals(await none.item(), NaN);
     const each = all.crossEntropy(Tensor.fromHost(Int32Array.of(2, -100, 0)), {
       reduction: "none",
+      ignoreIndex: -100,
     });
     assertEquals((await each.toHost())[1], 0);
   });
 });
 
-testOnBackends("labels of bytes cannot be -100: no kernel counts them", (backend) => {
+testOnBackends("without a label to ignore each label must be a class", (backend) => {
+  return withDevice(backend, async () => {
+    const loss = Tensor.ones([2, 3]).crossEntropy(Tensor.fromHost(Int32Array.of(0, -100)));
+    await assertRejects(() => loss.item(), RangeError, "pass { ignoreIndex: -100 }");
+  });
+});
+
+testOnBackends("labels of bytes cannot be negative: no kernel counts them", (backend) => {
   withDevice(backend, () => {
     const logits = Tensor.randn([4, 3]).realize();
-    const bytes = logits.crossEntropy(Tensor.fromHost(Uint8Array.of(0, 1, 2, 0)));
-    const ints = logits.crossEntropy(Tensor.fromHost(Int32Array.of(0, 1, 2, 0)));
+    const options = { ignoreIndex: -100 };
+    const bytes = logits.crossEntropy(Tensor.fromHost(Uint8Array.of(0, 1, 2, 0)), options);
+    const ints = logits.crossEntropy(Tensor.fromHost(Int32Array.of(0, 1, 2, 0)), options);
     assertEquals(bytes.explain().includes("ne_"), false);
     assertAlmostEquals(bytes.itemSync(), ints.itemSync(), 1e-6);
   });
