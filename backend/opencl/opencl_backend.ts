@@ -19,7 +19,7 @@ import { generate, type Generated, reducesInGroups, type Target } from "./codege
 import { inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
 import { Programs } from "./programs.ts";
 import { generateSpecial } from "./special.ts";
-import { TransferEngine } from "./transfers.ts";
+import { type Copy, TransferEngine } from "./transfers.ts";
 import { readTunedTiles } from "./tuned_tiles.ts";
 
 /** A kernel's text with what its launch counts, and the split that it may need. */
@@ -85,21 +85,27 @@ export class OpenCLBackend implements Backend {
   }
 
   async read(block: Block, into: Uint8Array, offset = 0): Promise<void> {
-    if (into.byteLength > 0) await this.#transfers.read(block.base, block.offset + offset, into);
+    const found = this.#mayHaveErrors ? new Int32Array(4) : null;
+    await this.#transfers.read(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
-    if (!this.#mayHaveErrors) return;
-    const found = new Int32Array(4);
-    await this.#transfers.read(this.#errorBuffer(), 0, new Uint8Array(found.buffer));
-    this.#checkErrors(found);
+    if (found) this.#checkErrors(found);
   }
 
   readSync(block: Block, into: Uint8Array, offset = 0): void {
-    if (into.byteLength > 0) this.#transfers.readSync(block.base, block.offset + offset, into);
+    const found = this.#mayHaveErrors ? new Int32Array(4) : null;
+    this.#transfers.readSync(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
-    if (!this.#mayHaveErrors) return;
-    const found = new Int32Array(4);
-    this.#transfers.readSync(this.#errorBuffer(), 0, new Uint8Array(found.buffer));
-    this.#checkErrors(found);
+    if (found) this.#checkErrors(found);
+  }
+
+  /** What a read copies: the errors of the kernels before it, too, since one wait is enough. */
+  #copies(block: Block, into: Uint8Array, offset: number, found: Int32Array | null): Copy[] {
+    const copies: Copy[] = [{ buffer: block.base, offset: block.offset + offset, into }];
+    if (found) {
+      const errors = new Uint8Array(found.buffer);
+      copies.unshift({ buffer: this.#errorBuffer(), offset: 0, into: errors });
+    }
+    return copies;
   }
 
   copy(source: Block, destination: Block, nbytes: number): void {

@@ -60,10 +60,10 @@ for (const [way, options] of Object.entries(ways)) {
         using buffer = new Buffer(queue.context, Math.max(1, nbytes) + 8);
         const data = pattern(nbytes), into = new Uint8Array(nbytes);
         engine.write(buffer, 8, data);
-        await engine.read(buffer, 8, into);
+        await engine.read([{ buffer, offset: 8, into }]);
         assertEquals(into, data);
         into.fill(0);
-        engine.readSync(buffer, 8, into);
+        engine.readSync([{ buffer, offset: 8, into }]);
         assertEquals(into, data);
       }
     });
