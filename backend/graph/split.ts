@@ -4,8 +4,9 @@
  */
 import { linearize, symbol, zero } from "./affine.ts";
 import type { DType } from "./dtype.ts";
-import { Emitter, usesInner } from "./emit.ts";
+import { Emitter } from "./emit.ts";
 import { type Expr, innerLevels, type LoopKernel } from "./kernel.ts";
+import { usesInner } from "./rows.ts";
 import { sizeOf, stridesOf } from "./shape.ts";
 
 /** The two halves, and what lies between them. */

@@ -1,7 +1,8 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
 import { coefficient, type Form, rangeOf } from "../../graph/affine.ts";
-import { Emitter, usesInner } from "../../graph/emit.ts";
+import { Emitter } from "../../graph/emit.ts";
 import type { Guard, LoopKernel } from "../../graph/kernel.ts";
+import { usesInner } from "../../graph/rows.ts";
 import { kindOf, Unsupported } from "./lanes.ts";
 import { LANES } from "./loop_scope.ts";
 import { costOf } from "./primitives.ts";
