@@ -5,7 +5,7 @@
  */
 import { coefficient } from "../../graph/affine.ts";
 import { Emitter, type Parameter } from "../../graph/emit.ts";
-import type { Load, LoopKernel } from "../../graph/kernel.ts";
+import { followsReduction, type Load, type LoopKernel } from "../../graph/kernel.ts";
 import { accumulatorType, usesInner } from "../../graph/rows.ts";
 import { scriptDialect } from "../dialect.ts";
 import { Accumulators } from "./accumulators.ts";
@@ -20,7 +20,6 @@ import {
   choosePark,
   costOfExpr,
   costOfKernel,
-  followsReduction,
   isInnerOutput,
   type Parked,
   reach,

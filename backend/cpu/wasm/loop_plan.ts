@@ -87,15 +87,6 @@ export function variesWith(kernel: LoopKernel, symbol: number): boolean[] {
   return varies;
 }
 
-/** For each expression, whether the result of a reduction is in it. */
-export function followsReduction(kernel: LoopKernel): boolean[] {
-  const follows: boolean[] = [];
-  for (const e of kernel.exprs) {
-    follows.push(e.op === "reduced" || "args" in e && e.args.some((a) => follows[a]!));
-  }
-  return follows;
-}
-
 /** Rows shorter than this are better computed side by side than one by one. */
 const SHORT_ROW = 16;
 
