@@ -1,13 +1,8 @@
 /** JavaScript for kernels: the loops that OpenCL spreads over work-items are written out. */
-import {
-  accumulatorType,
-  emitRow,
-  Emitter,
-  opCode,
-  openLoop,
-  type Parameter,
-} from "../graph/emit.ts";
+import { Emitter, type Parameter } from "../graph/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../graph/kernel.ts";
+import { opCode } from "../graph/op_names.ts";
+import { accumulatorType, emitRow, openLoop } from "../graph/rows.ts";
 import { stridesOf } from "../graph/shape.ts";
 import { emitContraction } from "./contraction.ts";
 import { literal, loadText, scriptDialect, storeText } from "./dialect.ts";

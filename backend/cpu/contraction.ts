@@ -4,8 +4,9 @@
  */
 import { coefficient, type Form } from "../graph/affine.ts";
 import { isFloat } from "../graph/dtype.ts";
-import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
+import type { Dialect, Emitter } from "../graph/emit.ts";
 import type { Contraction, Load } from "../graph/kernel.ts";
+import { openLoop } from "../graph/rows.ts";
 import { literal, loadText } from "./dialect.ts";
 
 const TILE = 4;

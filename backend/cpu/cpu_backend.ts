@@ -24,8 +24,9 @@ import {
 } from "../graph/dtype.ts";
 import { installLifecycle } from "../lifecycle/install.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
-import { opName, type Parameter } from "../graph/emit.ts";
+import type { Parameter } from "../graph/emit.ts";
 import type { Kernel, Launchable, LoopKernel } from "../graph/kernel.ts";
+import { opName } from "../graph/op_names.ts";
 import { indexError } from "../index_error.ts";
 import { type GeneratedScript, generateScript, generateSpecialScript } from "./codegen.ts";
 import { chooseEngine, type Engine } from "./engine.ts";

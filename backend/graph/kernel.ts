@@ -182,6 +182,15 @@ export function innerLevels(kernel: LoopKernel): boolean[] {
   return levels;
 }
 
+/** For each expression, whether the result of a reduction is in it. */
+export function followsReduction(kernel: LoopKernel): boolean[] {
+  const follows: boolean[] = [];
+  for (const e of kernel.exprs) {
+    follows.push(e.op === "reduced" || "args" in e && e.args.some((a) => follows[a]!));
+  }
+  return follows;
+}
+
 function dependsOnForms(
   kernel: LoopKernel,
   e: Expr,

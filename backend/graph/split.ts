@@ -2,10 +2,11 @@
  * Splits a reduction with few rows in two kernels: the first reduces parts of each row, so that the
  * whole device has work, the second joins the parts and does what followed the reduction.
  */
-import { linearize, symbol, zero } from "./affine.ts";
+import { type Form, linearize, symbol, zero } from "./affine.ts";
 import type { DType } from "./dtype.ts";
-import { Emitter, usesInner } from "./emit.ts";
-import { type Expr, innerLevels, type LoopKernel } from "./kernel.ts";
+import { Emitter } from "./emit.ts";
+import { type Expr, followsReduction, innerLevels, type LoopKernel } from "./kernel.ts";
+import { usesInner } from "./rows.ts";
 import { sizeOf, stridesOf } from "./shape.ts";
 
 /** The two halves, and what lies between them. */
@@ -20,65 +21,95 @@ export interface SplitReduction {
 export function canSplit(kernel: LoopKernel): boolean {
   if (kernel.contraction || kernel.chunk || kernel.reductions.length === 0) return false;
   if (kernel.reductions.some((r) => Emitter.isArg(r))) return false;
-  if (kernel.reductions.some((r) => dependsOnReduction(kernel, r.expr))) return false;
+  const follows = followsReduction(kernel);
+  if (kernel.reductions.some((r) => follows[r.expr])) return false;
   const levels = innerLevels(kernel);
   return kernel.outputs.every((o, k) => !levels[o.expr] && !usesInner(kernel, k));
 }
 
-function dependsOnReduction(kernel: LoopKernel, root: number): boolean {
-  const stack = [root];
-  for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
-    const e = kernel.exprs[id]!;
-    if (e.op === "reduced") return true;
-    if (e.op === "primitive" || e.op === "cast") stack.push(...e.args);
-  }
-  return false;
-}
-
 /** The two kernels for `parts` parts a row; call only where {@linkcode canSplit} says yes. */
 export function splitReduction(kernel: LoopKernel, parts: number): SplitReduction {
-  const longest = kernel.inner.reduce((a, b) => kernel.sizes[b]! > kernel.sizes[a]! ? b : a);
-  const length = wholeLines(Math.ceil(kernel.sizes[longest]! / parts));
-  const count = Math.ceil(kernel.sizes[longest]! / length);
-  const rowSizes = kernel.outer.map((s) => kernel.sizes[s]!);
-  const rows = linearize(kernel.outer.map(symbol), stridesOf(rowSizes));
-  const part = kernel.sizes.length;
-  const sizes = [...kernel.sizes, count];
-  const slot = linearize([rows, symbol(part)], [count, 1]);
-  const size = sizeOf(rowSizes) * count;
-  const between = kernel.reductions.map((r) => ({ dtype: storedType(r.dtype), size }));
-  const reduced = kernel.reductions.map((r, k): Expr => ({
+  const cut = cutOf(kernel, parts);
+  const between = kernel.reductions.map((r) => ({ dtype: storedType(r.dtype), size: cut.size }));
+  return {
+    partial: partialOf(kernel, cut, between),
+    final: finalOf(kernel, cut, between),
+    between,
+  };
+}
+
+/** How a kernel's rows are cut in parts. */
+interface Cut {
+  /** The loop that is cut, and how much of it is a part. */
+  readonly symbol: number;
+  readonly length: number;
+  /** The loop over parts. */
+  readonly part: number;
+  readonly sizes: readonly number[];
+  /** Where a part's result lies, and how many there are. */
+  readonly slot: Form;
+  readonly size: number;
+}
+
+function cutOf({ sizes, outer, inner }: LoopKernel, parts: number): Cut {
+  const longest = inner.reduce((a, b) => sizes[b]! > sizes[a]! ? b : a);
+  const length = wholeLines(Math.ceil(sizes[longest]! / parts));
+  const count = Math.ceil(sizes[longest]! / length);
+  const rowSizes = outer.map((s) => sizes[s]!);
+  const rows = linearize(outer.map(symbol), stridesOf(rowSizes));
+  const part = sizes.length;
+  return {
+    symbol: longest,
+    length,
+    part,
+    sizes: [...sizes, count],
+    slot: linearize([rows, symbol(part)], [count, 1]),
+    size: sizeOf(rowSizes) * count,
+  };
+}
+
+function partialOf(
+  kernel: LoopKernel,
+  { symbol, length, part, sizes, slot, size }: Cut,
+  between: SplitReduction["between"],
+): LoopKernel {
+  const reduced = kernel.reductions.map((r, reduction): Expr => ({
     op: "reduced",
-    reduction: k,
+    reduction,
     dtype: r.dtype,
   }));
-  const partial: LoopKernel = {
+  const first = kernel.exprs.length;
+  return {
     ...kernel,
     sizes,
     outer: [...kernel.outer, part],
     exprs: [...kernel.exprs, ...reduced],
-    outputs: between.map(({ dtype }, k) => ({
-      expr: kernel.exprs.length + k,
-      dtype,
-      form: slot,
-      size,
-    })),
-    chunk: { symbol: longest, part, length },
+    outputs: between.map(({ dtype }, k) => ({ expr: first + k, dtype, form: slot, size })),
+    chunk: { symbol, part, length },
     label: `${kernel.label}_part`,
   };
-  const firstInput = kernel.inputs.length, firstLoad = kernel.loads.length;
-  const shift = reduced.length;
-  const final: LoopKernel = {
+}
+
+function finalOf(
+  kernel: LoopKernel,
+  { part, sizes, slot }: Cut,
+  between: SplitReduction["between"],
+): LoopKernel {
+  const input = kernel.inputs.length, load = kernel.loads.length, shift = between.length;
+  const loads = between.map(({ dtype }, k) => ({
+    input: input + k,
+    dtype,
+    form: slot,
+    guards: [],
+  }));
+  return {
     ...kernel,
     sizes,
     inner: [part],
     inputs: [...kernel.inputs, ...between.map((b) => b.dtype)],
-    loads: [
-      ...kernel.loads,
-      ...between.map(({ dtype }, k) => ({ input: firstInput + k, dtype, form: slot, guards: [] })),
-    ],
+    loads: [...kernel.loads, ...loads],
     exprs: [
-      ...between.map(({ dtype }, k): Expr => ({ op: "load", load: firstLoad + k, dtype })),
+      ...between.map(({ dtype }, k): Expr => ({ op: "load", load: load + k, dtype })),
       ...kernel.exprs.map((e): Expr =>
         e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map((a) => a + shift) } : e
       ),
@@ -88,7 +119,6 @@ export function splitReduction(kernel: LoopKernel, parts: number): SplitReductio
     outputs: kernel.outputs.map((o) => ({ ...o, expr: o.expr + shift })),
     label: `${kernel.label}_join`,
   };
-  return { partial, final, between };
 }
 
 /** Long parts begin where lines of a cache begin: a vector that lies in two of them takes two loads. */

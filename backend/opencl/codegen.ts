@@ -1,18 +1,16 @@
 /** OpenCL C for loop kernels: how iterations map to work-items, and the text of each kind. */
 import { type DType, dtypes } from "../graph/dtype.ts";
+import { type Dialect, Emitter, type Parameter } from "../graph/emit.ts";
+import { extent, type LoopKernel } from "../graph/kernel.ts";
 import {
   accumulatorType,
   declareAccumulators,
-  type Dialect,
   emitAccumulation,
   emitRow,
-  Emitter,
   finishArgs,
   openLoop,
-  type Parameter,
   usesInner,
-} from "../graph/emit.ts";
-import { extent, type LoopKernel } from "../graph/kernel.ts";
+} from "../graph/rows.ts";
 import { emitContraction, emitGeneralContraction } from "./contraction.ts";
 import { emitVectorKernel } from "./vector_loops.ts";
 import { combineText, openclDialect, prefersText } from "./dialect.ts";

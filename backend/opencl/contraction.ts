@@ -14,8 +14,9 @@
  * What fits none of them is computed by one work-item per element.
  */
 import { dtypes } from "../graph/dtype.ts";
-import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
+import type { Dialect, Emitter } from "../graph/emit.ts";
 import { extent, type Load, type LoopKernel } from "../graph/kernel.ts";
+import { openLoop } from "../graph/rows.ts";
 import type { Range, Target } from "./codegen.ts";
 import { dots } from "./contraction_dots.ts";
 import { laneItems, lanes } from "./contraction_lanes.ts";

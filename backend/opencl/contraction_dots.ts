@@ -1,7 +1,8 @@
 /** Contractions on CPU devices: a work-item computes a tile of dot products along the summed axis. */
 import type { Form } from "../graph/affine.ts";
-import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
+import type { Dialect, Emitter } from "../graph/emit.ts";
 import { type Contraction, extent } from "../graph/kernel.ts";
+import { openLoop } from "../graph/rows.ts";
 import type { Range } from "./codegen.ts";
 import { declareStart, decomposeInto, last, only, storeTile, without } from "./contraction_text.ts";
 import { type DotTile, vectorWidth } from "./tile_choices.ts";

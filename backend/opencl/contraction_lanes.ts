@@ -4,8 +4,9 @@
  * their operand is transposed piece by piece; taps are the rows of a tile, scalars from a window.
  */
 import { coefficient, type Form } from "../graph/affine.ts";
-import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
+import type { Dialect, Emitter } from "../graph/emit.ts";
 import { extent, type LoopKernel } from "../graph/kernel.ts";
+import { openLoop } from "../graph/rows.ts";
 import type { Range, Target } from "./codegen.ts";
 import { decomposeInto, emitEpilogue, LANES, last, without } from "./contraction_text.ts";
 import {

@@ -1,7 +1,8 @@
 /** Contractions on CPU devices: a work-item computes rows of vectors, whose columns may be packed. */
 import { coefficient } from "../graph/affine.ts";
-import { type Dialect, type Emitter, openLoop } from "../graph/emit.ts";
+import type { Dialect, Emitter } from "../graph/emit.ts";
 import { extent, type Load, type LoopKernel } from "../graph/kernel.ts";
+import { openLoop } from "../graph/rows.ts";
 import type { Range, Target } from "./codegen.ts";
 import type { RowLoops } from "./contraction_layout.ts";
 import {

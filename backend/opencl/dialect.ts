@@ -1,8 +1,9 @@
 /** How generated kernels are written in OpenCL C. */
 import { type DType, dtypes } from "../graph/dtype.ts";
-import { type Dialect, Emitter, identityText } from "../graph/emit.ts";
+import { type Dialect, Emitter } from "../graph/emit.ts";
 import type { Reduction } from "../graph/kernel.ts";
 import { renderCL } from "../graph/primitives.ts";
+import { identityText } from "../graph/rows.ts";
 
 /** A number as OpenCL C text of the compute type of `dtype`. */
 export function literal(value: number, dtype: DType): string {

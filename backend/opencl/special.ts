@@ -1,7 +1,8 @@
 /** OpenCL C for the operations whose loops carry state: scatter, running sums, sorting, folding. */
 import { dtypes } from "../graph/dtype.ts";
-import { opCode, type Parameter } from "../graph/emit.ts";
+import type { Parameter } from "../graph/emit.ts";
 import type { SpecialKernel } from "../graph/kernel.ts";
+import { opCode } from "../graph/op_names.ts";
 import { stridesOf } from "../graph/shape.ts";
 import { type Generated, kernelText } from "./codegen.ts";
 import { loadText, storeText } from "./dialect.ts";

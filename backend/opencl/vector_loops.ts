@@ -5,9 +5,10 @@
  */
 import { formKey } from "../graph/affine.ts";
 import { dtypes } from "../graph/dtype.ts";
-import { accumulatorType, type Dialect, type Emitter, openLoop, usesInner } from "../graph/emit.ts";
+import type { Dialect, Emitter } from "../graph/emit.ts";
 import { extent, type LoopKernel, type Reduction } from "../graph/kernel.ts";
 import { primitive } from "../graph/primitives.ts";
+import { accumulatorType, openLoop, usesInner } from "../graph/rows.ts";
 import type { Range } from "./codegen.ts";
 import { decompose, openRows } from "./indices.ts";
 import {

@@ -4,8 +4,9 @@
  * sums a part and the parts are joined; where it is not, each lane is a result of its own.
  */
 import { coefficient } from "../../graph/affine.ts";
-import { accumulatorType, Emitter, type Parameter, usesInner } from "../../graph/emit.ts";
-import type { Load, LoopKernel } from "../../graph/kernel.ts";
+import { Emitter, type Parameter } from "../../graph/emit.ts";
+import { followsReduction, type Load, type LoopKernel } from "../../graph/kernel.ts";
+import { accumulatorType, usesInner } from "../../graph/rows.ts";
 import { scriptDialect } from "../dialect.ts";
 import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
@@ -19,7 +20,6 @@ import {
   choosePark,
   costOfExpr,
   costOfKernel,
-  followsReduction,
   isInnerOutput,
   type Parked,
   reach,

@@ -1,7 +1,8 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
 import { coefficient, type Form, rangeOf } from "../../graph/affine.ts";
-import { Emitter, usesInner } from "../../graph/emit.ts";
+import { Emitter } from "../../graph/emit.ts";
 import type { Guard, LoopKernel } from "../../graph/kernel.ts";
+import { usesInner } from "../../graph/rows.ts";
 import { kindOf, Unsupported } from "./lanes.ts";
 import { LANES } from "./loop_scope.ts";
 import { costOf } from "./primitives.ts";
@@ -84,15 +85,6 @@ export function variesWith(kernel: LoopKernel, symbol: number): boolean[] {
     }
   }
   return varies;
-}
-
-/** For each expression, whether the result of a reduction is in it. */
-export function followsReduction(kernel: LoopKernel): boolean[] {
-  const follows: boolean[] = [];
-  for (const e of kernel.exprs) {
-    follows.push(e.op === "reduced" || "args" in e && e.args.some((a) => follows[a]!));
-  }
-  return follows;
 }
 
 /** Rows shorter than this are better computed side by side than one by one. */
