@@ -1,6 +1,6 @@
 /** What a compiled function reads, assigns and returns, call after call. */
 import { assertAlmostEquals, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { compile, memory, optim, Tensor, withDevice } from "../../mod.ts";
+import { compile, DisposedError, memory, optim, Tensor, withDevice } from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
 
 const CALLS = 5;
@@ -214,5 +214,31 @@ testOnBackends("gradients of a compiled function take no more memory with each c
     const before = memory.stats(dev).requestedBytes;
     for (let k = 0; k < 10; k++) step();
     assertEquals(memory.stats(dev).requestedBytes, before);
+  });
+});
+
+testOnBackends("an assigned tensor that is read stays, and is assigned again", (backend) => {
+  withDevice(backend, () => {
+    const x = stored(1, 2), state = stored(0, 0);
+    for (let k = 1; k <= CALLS; k++) {
+      state.assign(state.add(x));
+      assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
+      assertEquals(state.isRealized, true);
+    }
+  });
+});
+
+testOnBackends("a tensor whose value is gone does not keep others from theirs", (backend) => {
+  withDevice(backend, () => {
+    const x = stored(1, 2), y = x.exp(), state = stored(0, 0), sound = stored(3, 4);
+    y.sum().itemSync(); // computed on the way
+    x.dispose();
+    const other = stored(0);
+    state.assign(y);
+    other.assign(stored(1).add(1));
+    assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
+    assertEquals(other.isRealized, true);
+    assertThrows(() => state.toHostSync(), DisposedError);
+    assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
   });
 });
