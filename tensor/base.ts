@@ -134,6 +134,7 @@ export abstract class TensorBase implements Disposable {
   #node: Node;
   readonly #held: Held;
   #disposed = false;
+  #isKept = false;
   #requiresGrad = false;
   #edge: Edge | null = null;
   #companions: (() => Node[]) | null = null;
@@ -479,6 +480,14 @@ export abstract class TensorBase implements Disposable {
     abandoned.drop();
   }
 
+  /**
+   * Has the value outlive `dispose()`, until the collector finds the tensor: where every operation runs
+   * at once, what backward will read is not kept by what waits for it.
+   */
+  keepForBackward(): void {
+    this.#isKept = true;
+  }
+
   /** Gives back the value that `assign` replaced, which is otherwise kept until the next one. */
   dropFormer(): void {
     this.#held.former?.drop();
@@ -493,6 +502,7 @@ export abstract class TensorBase implements Disposable {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    if (this.#isKept) return;
     this.dropFormer();
     this.#companions = null;
     if (this.#held.saved) releaseAll(this.#held.saved);
