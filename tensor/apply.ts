@@ -67,6 +67,7 @@ export function distinct(name: string, x: Tensor, out: Tensor): Tensor {
 
 /** How the result of an operation is recorded for `backward`. */
 export function edgeOf(name: string, inputs: readonly Tensor[], gradient: GradientFn): Edge {
+  if (isEager()) { for (const input of inputs) input.keepForBackward(); }
   const edge: Edge = { name, inputs, gradient, values: inputs.map((input) => input.node) };
   return isAnomalyEnabled() ? { ...edge, stack: callerStack() } : edge;
 }

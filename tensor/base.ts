@@ -94,6 +94,22 @@ export function observeAssignments<T>(observer: (tensor: Tensor) => void, fn: ()
   }
 }
 
+let gradientObserver: ((tensor: Tensor, gradient: Tensor | null) => void) | null = null;
+
+/** Tells `observer` of every look at a tensor's gradient, and every change, with what it was before. */
+export function observeGradients<T>(
+  observer: (tensor: Tensor, gradient: Tensor | null) => void,
+  fn: () => T,
+): T {
+  const former = gradientObserver;
+  gradientObserver = observer;
+  try {
+    return fn();
+  } finally {
+    gradientObserver = former;
+  }
+}
+
 /** What belongs to a tensor and does not refer to it. */
 interface Held extends Token {
   /** The value before the last `assign`, kept so that what was computed from it can be read. */
@@ -118,12 +134,12 @@ export abstract class TensorBase implements Disposable {
   #node: Node;
   readonly #held: Held;
   #disposed = false;
+  #isKept = false;
   #requiresGrad = false;
   #edge: Edge | null = null;
   #companions: (() => Node[]) | null = null;
 
-  /** The gradient that `backward` has added up, null before. */
-  grad: Tensor | null = null;
+  #grad: Tensor | null = null;
 
   /**
    * Tensors are made by the static methods of `Tensor`, and by operations.
@@ -233,6 +249,18 @@ export abstract class TensorBase implements Disposable {
       throw new TypeError("Cannot stop gradients at a computed tensor: use detach()");
     }
     this.#requiresGrad = value;
+  }
+
+  /** The gradient that `backward` has added up, null before. */
+  get grad(): Tensor | null {
+    gradientObserver?.(this.#self(), this.#grad);
+    return this.#grad;
+  }
+
+  /** Replaces the gradient; the former one is the caller's to dispose of. */
+  set grad(gradient: Tensor | null) {
+    gradientObserver?.(this.#self(), this.#grad);
+    this.#grad = gradient;
   }
 
   get #engine(): Backend {
@@ -452,6 +480,14 @@ export abstract class TensorBase implements Disposable {
     abandoned.drop();
   }
 
+  /**
+   * Has the value outlive `dispose()`, until the collector finds the tensor: where every operation runs
+   * at once, what backward will read is not kept by what waits for it.
+   */
+  keepForBackward(): void {
+    this.#isKept = true;
+  }
+
   /** Gives back the value that `assign` replaced, which is otherwise kept until the next one. */
   dropFormer(): void {
     this.#held.former?.drop();
@@ -466,6 +502,7 @@ export abstract class TensorBase implements Disposable {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    if (this.#isKept) return;
     this.dropFormer();
     this.#companions = null;
     if (this.#held.saved) releaseAll(this.#held.saved);

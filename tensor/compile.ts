@@ -12,8 +12,9 @@ import {
 } from "../backend/engine.ts";
 import { Storage } from "../memory/mod.ts";
 import { isAnomalyEnabled } from "./anomaly.ts";
-import { nextOrder, observeAssignments } from "./base.ts";
+import { nextOrder, observeAssignments, observeGradients } from "./base.ts";
 import { isGradEnabled } from "./grad_mode.ts";
+import { GradientNotes, type NotedGradient } from "./gradient_notes.ts";
 import { isPlain, tensorsIn, withTensors } from "./nested.ts";
 import { drawStream, observeStreams, presentSeed } from "./random_state.ts";
 import { realizeAll, realizeAwaited } from "./realization.ts";
@@ -25,6 +26,8 @@ type Slot =
   | { readonly kind: "argument"; readonly index: number }
   /** What a tensor holds at that time: a parameter, an optimizer's state. */
   | { readonly kind: "tensor"; readonly token: Token; readonly what: string }
+  /** The gradient that a tensor has at that time, which the function adds to. */
+  | { readonly kind: "gradient"; readonly of: Tensor }
   /** A value that never changes. */
   | { readonly kind: "constant"; readonly storage: Storage }
   /** Memory of the compiled function itself, for results on the way. */
@@ -53,6 +56,7 @@ interface Program {
   readonly launches: readonly ReplayLaunch[];
   readonly assigned: readonly (Target & { readonly tensor: Tensor })[];
   readonly results: readonly Result[];
+  readonly gradients: readonly NotedGradient<Target>[];
   readonly streams: readonly { value: number }[];
   /** What its random numbers are made from. */
   readonly seed: number;
@@ -68,7 +72,9 @@ interface Program {
  *
  * A replay reads the present values of the tensors that the function uses (parameters, optimizer
  * state), gives assigned tensors their next values and draws new random numbers. Numbers that the
- * function takes from elsewhere stay what they were: pass them as arguments, or keep them in tensors.
+ * function takes from elsewhere stay what they were, and so do modes, such as whether a module trains:
+ * pass them as arguments, or keep them in tensors. Gradients are left as the function leaves them, but
+ * for those of parameters that it steps itself: these are part of the step, and null after it.
  *
  * @param fn A function of tensors that reads no value; typically a training step.
  * @returns The compiled function.
@@ -92,7 +98,7 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
   if (typeof fn !== "function") {
     throw new TypeError(`Cannot compile ${typeof fn} "${fn}": pass a function of tensors`);
   }
-  const programs = new Map<string, Program | "warm">();
+  const programs = new Map<string, Program[]>();
   const compiled = (...args: A): R => {
     // A replay has no operations to name.
     if (isAnomalyEnabled()) return fn(...args);
@@ -103,7 +109,7 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
     const key = keyOf(args, given);
     const known = programs.get(key);
     if (known === undefined) {
-      programs.set(key, "warm");
+      programs.set(key, []);
       // Recorded as well, so that what it does not allow is an error at once.
       return record(() => {
         const result = called(fn, args);
@@ -111,20 +117,27 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
         return result;
       }).result;
     }
-    if (known !== "warm") {
+    const at = known.findIndex(isAsRecorded);
+    const found = known[at];
+    if (found) {
       // Kernels of random numbers have the seed in them: another one needs another recording.
-      if (known.streams.length === 0 || known.seed === presentSeed()) {
-        return replay(known, given) as R;
+      if (found.streams.length === 0 || found.seed === presentSeed()) {
+        return replay(found, given) as R;
       }
-      giveBack(known.slots);
-      programs.set(key, "warm");
+      giveBack(found.slots);
+      known.splice(at, 1);
     }
     const { result, program } = recordCall(fn, args, given);
-    programs.set(key, program);
+    known.push(program);
     scratchOf.register(compiled, program.slots);
     return result;
   };
   return compiled;
+}
+
+/** True where the function would find the gradients that it found when it was recorded. */
+function isAsRecorded({ gradients }: Program): boolean {
+  return gradients.every(({ of, wasThere }) => (of.grad !== null) === wasThere);
 }
 
 /** Gives back the memory of compiled functions that nobody can call any more. */
@@ -180,15 +193,22 @@ function recordCall<A extends unknown[], R>(
   const start = nextOrder();
   const streams: { value: number }[] = [];
   const assigned = new Set<Tensor>();
+  const gradients = new GradientNotes();
+  const run = (): R => {
+    const value = called(fn, args);
+    gradients.settle(assigned);
+    const states = [...assigned].filter((t) => !t.disposed);
+    realizeAll([...tensorsIn(value), ...states, ...gradients.made()]);
+    return value;
+  };
   const { result, recording } = record(() =>
     observeStreams(
       (stream) => streams.push(stream),
       () =>
-        observeAssignments((tensor) => assigned.add(tensor), () => {
-          const value = called(fn, args);
-          realizeAll([...tensorsIn(value), ...[...assigned].filter((t) => !t.disposed)]);
-          return value;
-        }),
+        observeAssignments(
+          (tensor) => assigned.add(tensor),
+          () => observeGradients((tensor, gradient) => gradients.note(tensor, gradient), run),
+        ),
     )
   );
   const results = tensorsIn(result);
@@ -199,7 +219,8 @@ function recordCall<A extends unknown[], R>(
     );
   }
   const builder = new ProgramBuilder(device, recording, given, start);
-  return { result, program: builder.build(results, [...assigned], streams, result) };
+  const program = builder.build(results, [...assigned], gradients, streams, result);
+  return { result, program };
 }
 
 class ProgramBuilder {
@@ -208,6 +229,7 @@ class ProgramBuilder {
   readonly #given: readonly Tensor[];
   readonly #arguments = new Map<Block, number>();
   readonly #start: number;
+  #gradients: GradientNotes | null = null;
   readonly #slots: Slot[] = [];
   readonly #slotOf = new Map<Block, number>();
 
@@ -228,12 +250,14 @@ class ProgramBuilder {
   build(
     results: readonly Tensor[],
     assigned: readonly Tensor[],
+    gradients: GradientNotes,
     streams: readonly { value: number }[],
     shape: unknown,
   ): Program {
+    this.#gradients = gradients;
     const live = assigned.filter((tensor) => !tensor.disposed);
     const fresh = new Map<Block, number>();
-    for (const tensor of [...results, ...live]) {
+    for (const tensor of [...results, ...live, ...gradients.made()]) {
       const { handle } = tensor.node.storage!;
       if (this.#recording.produces(handle)) fresh.set(handle, handle.nbytes);
     }
@@ -257,6 +281,7 @@ class ProgramBuilder {
         if (argument >= 0) return { argument };
         return tensor.order < this.#start ? { tensor } : target(tensor);
       }),
+      gradients: gradients.describe(target),
       streams,
       seed: presentSeed(),
       rebuild: (tensors) => {
@@ -279,6 +304,8 @@ class ProgramBuilder {
   #external(block: Block, node: Node, token: Token | null): Slot {
     const index = this.#arguments.get(block);
     if (index !== undefined) return { kind: "argument", index };
+    const of = this.#gradients!.owner(node);
+    if (of) return { kind: "gradient", of };
     if (token) return { kind: "tensor", token, what: `[${node.shape}] ${node.dtype}` };
     node.hold();
     return { kind: "constant", storage: node.storage! };
@@ -348,6 +375,8 @@ function blockOf(slot: Slot, device: DeviceHandle, given: readonly Tensor[]): Bl
       return given[slot.index]!.node.storage!.handle;
     case "tensor":
       return presentBlock(slot.token, slot.what, device);
+    case "gradient":
+      return slot.of.grad!.realize().node.storage!.handle;
     case "constant":
       return slot.storage.handle;
     case "fresh":
@@ -364,6 +393,8 @@ function holderOf(slot: Slot, given: readonly Tensor[]): Storage | null {
       return given[slot.index]!.node.storage;
     case "tensor":
       return slot.token.node!.storage;
+    case "gradient":
+      return slot.of.grad!.node.storage;
     case "constant":
       return slot.storage;
     default:
@@ -373,7 +404,7 @@ function holderOf(slot: Slot, given: readonly Tensor[]): Storage | null {
 
 /** Gives assigned tensors their next values and makes the tensors that the function returns. */
 function deliver(
-  { device, slots, assigned, results, rebuild }: Program,
+  { device, slots, assigned, results, gradients, rebuild }: Program,
   blocks: readonly Block[],
   given: readonly Tensor[],
 ): unknown {
@@ -391,7 +422,15 @@ function deliver(
     if ("argument" in result) return given[result.argument]!;
     return "tensor" in result ? result.tensor : new Tensor(take(result), device);
   });
+  const made = gradients.map(({ next }) =>
+    typeof next === "string" ? null : new Tensor(take(next.made), device)
+  );
   assigned.forEach(({ tensor }, k) => tensor.replaceNode(next[k]!));
+  gradients.forEach(({ of, next }, k) => {
+    if (next === "same") return;
+    of.grad?.dispose();
+    of.grad = made[k]!;
+  });
   return rebuild(returned);
 }
 

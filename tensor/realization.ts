@@ -95,7 +95,8 @@ export function realizeForRead(tensor: Tensor): Saved | null {
   const later = foreseenGradients(tensor);
   if (companions.length + states.length + later.length === 0) return null;
   // A number costs nothing to keep; what is larger is kept for the read and for backward, not for good.
-  const brief = companions.length === 0 && tensor.size > 1 ? tensor.node : null;
+  const stays = companions.length > 0 || tensor.size === 1 || states.includes(tensor);
+  const brief = stays ? null : tensor.node;
   return compute({ tensors: [tensor], nodes: [tensor.node, ...companions], states, later, brief });
 }
 
@@ -130,13 +131,27 @@ function compute({ tensors, nodes, states, later, brief }: Work): Saved | null {
     for (const tensor of keepers) tensor.addSaved(saved!);
     return keepers.length > 0 ? null : saved;
   } catch (error) {
-    for (const tensor of states) awaited.add(tensor);
-    if (!(error instanceof GoneError)) throw error;
-    // What backward would need may be gone, where what is asked for now is not.
-    if (later.length > 0) return compute({ tensors, nodes, states, later: [], brief });
+    if (!(error instanceof GoneError)) {
+      for (const tensor of states) awaited.add(tensor);
+      throw error;
+    }
+    // What backward or another tensor needs may be gone, where what is asked for now is not.
+    if (later.length + states.length > 0) {
+      for (const state of states) computeIfThere(state);
+      return compute({ tensors, nodes, states: [], later: [], brief });
+    }
     throw new DisposedError(
       `Cannot compute ${tensors[0]}: what it is computed from was disposed; call realize() on ` +
         `what is needed later, or dispose later`,
     );
+  }
+}
+
+/** Computes an assigned value that may be gone: who reads it is told. */
+function computeIfThere(state: Tensor): void {
+  try {
+    compute({ tensors: [state], nodes: [state.node], states: [], later: [], brief: null });
+  } catch (error) {
+    if (!(error instanceof DisposedError)) throw error;
   }
 }

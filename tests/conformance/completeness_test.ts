@@ -10,7 +10,8 @@ const notOperations = new Map(
   Object.entries({
     "node realize holds companions setCompanions addSaved assign replaceNode restoreFormer dropFormer":
       "what a tensor is: tests/tensor/autograd_test.ts, tests/backend/graph",
-    "toHost toHostSync item itemSync toArray explain dispose toString": "reading and letting go",
+    "toHost toHostSync item itemSync toArray explain dispose toString toJSON":
+      "reading and letting go",
     "fromHost fromBuffer to": "on the way to a device: tests/backend/transfers_test.ts",
     "rand randn randint randperm randLike randnLike": "chance: tests/tensor/random_test.ts",
     "backward": "tests/tensor/autograd_test.ts",

@@ -1,5 +1,5 @@
 /**
- * The table of values once more with NETCL_EAGER=1, in a process of its own: a process decides once.
+ * The table of values, and some tests of tensors, once more with NETCL_EAGER=1, in a process of its own: a process decides once.
  * On OpenCL every operation is a kernel of its own then, which takes minutes to compile, so that
  * runs with NETCL_CONFORMANCE=all only.
  */
@@ -7,18 +7,28 @@ import { assertEquals, assertMatch } from "@std/assert";
 
 const everything = Deno.env.get("NETCL_CONFORMANCE") === "all";
 
-Deno.test("the table's values come out of operations that run one by one", async () => {
+async function testEagerly(file: string, ...options: string[]): Promise<void> {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [
       "test",
       "--allow-all",
       "--no-check",
-      ...(everything ? [] : ["--filter=/cpu/"]),
-      new URL("values_test.ts", import.meta.url).pathname,
+      ...options,
+      new URL(file, import.meta.url).pathname,
     ],
     env: { NETCL_EAGER: "1", NO_COLOR: "1" },
   }).output();
   const text = new TextDecoder().decode(stdout);
   assertEquals(code, 0, text + new TextDecoder().decode(stderr));
   assertMatch(text, /ok \| \d{2,} passed/);
+}
+
+Deno.test("the table's values come out of operations that run one by one", () => {
+  return testEagerly("values_test.ts", ...(everything ? [] : ["--filter=/cpu/"]));
 });
+
+for (const file of ["autograd_test.ts", "compile_test.ts", "distinct_test.ts"]) {
+  Deno.test(`what ${file} says holds where operations run one by one`, () => {
+    return testEagerly(`../tensor/${file}`, "--filter=/cpu/");
+  });
+}

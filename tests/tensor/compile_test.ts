@@ -1,6 +1,7 @@
 /** What a compiled function reads, assigns and returns, call after call. */
-import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { compile, memory, Tensor, withDevice } from "../../mod.ts";
+import { assertAlmostEquals, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { compile, DisposedError, memory, optim, Tensor, withDevice } from "../../mod.ts";
+import { isEager } from "../../backend/engine.ts";
 import { testOnBackends } from "../opencl.ts";
 
 const CALLS = 5;
@@ -143,5 +144,103 @@ testOnBackends("an assigned tensor is computed with what is computed next", (bac
       assertEquals(state.mul(10).realize().itemSync(), 10 * k);
       assertEquals(state.isRealized, true);
     }
+  });
+});
+
+/** Gradients of `mean(square(x w))` by steps of a function, beside those of the same function plainly. */
+function losses(
+  wrap: <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R,
+  where: "before" | "inside" | "nowhere",
+  steps: "outside" | "inside" | "never",
+): number[] {
+  const w = stored(1, -2, 3).reshape([3, 1]).realize(), x = Tensor.ones([2, 3]).realize();
+  w.requiresGrad = true;
+  const optimizer = new optim.SGD([w], { lr: 0.1 });
+  const call = wrap((x: Tensor) => {
+    if (where === "inside") optimizer.zeroGrad();
+    const loss = x.matmul(w).square().mean();
+    loss.backward();
+    if (steps === "inside") optimizer.step();
+    return loss;
+  });
+  const seen: number[] = [];
+  for (let k = 0; k < CALLS + 2; k++) {
+    if (where === "before") optimizer.zeroGrad();
+    using loss = call(x);
+    seen.push(loss.itemSync());
+    if (steps !== "inside") seen.push(w.grad!.sum().itemSync());
+    if (steps === "outside") optimizer.step();
+  }
+  return seen;
+}
+
+for (
+  const [where, steps] of [
+    ["before", "outside"],
+    ["inside", "outside"],
+    ["before", "inside"],
+    ["inside", "inside"],
+    ["nowhere", "outside"],
+    ["nowhere", "never"],
+  ] as const
+) {
+  testOnBackends(
+    `compiled gradients are those of plain calls, zeroed ${where}, stepped ${steps}`,
+    (backend) => {
+      withDevice(backend, (dev) => {
+        const before = memory.stats(dev).doubleReleases;
+        const plain = losses((fn) => fn, where, steps), compiled = losses(compile, where, steps);
+        compiled.forEach((value, k) => assertAlmostEquals(value, plain[k]!, 1e-4));
+        assertEquals(memory.stats(dev).doubleReleases, before);
+      });
+    },
+  );
+}
+
+testOnBackends("gradients of a compiled function take no more memory with each call", (backend) => {
+  withDevice(backend, (dev) => {
+    const w = Tensor.rand([100, 100]).realize(), x = Tensor.rand([4, 100]).realize();
+    w.requiresGrad = true;
+    const call = compile((x: Tensor) => {
+      const loss = x.matmul(w).square().mean();
+      loss.backward();
+      return loss;
+    });
+    const step = (): void => {
+      w.grad?.dispose();
+      w.grad = null;
+      call(x).dispose();
+    };
+    for (let k = 0; k < 4; k++) step();
+    const before = memory.stats(dev).requestedBytes;
+    for (let k = 0; k < 10; k++) step();
+    assertEquals(memory.stats(dev).requestedBytes, before);
+  });
+});
+
+testOnBackends("an assigned tensor that is read stays, and is assigned again", (backend) => {
+  withDevice(backend, () => {
+    const x = stored(1, 2), state = stored(0, 0);
+    for (let k = 1; k <= CALLS; k++) {
+      state.assign(state.add(x));
+      assertEquals(state.toHostSync(), Float32Array.of(k, 2 * k));
+      assertEquals(state.isRealized, true);
+    }
+  });
+});
+
+testOnBackends("a tensor whose value is gone does not keep others from theirs", (backend) => {
+  if (isEager()) return;
+  withDevice(backend, () => {
+    const x = stored(1, 2), y = x.exp(), state = stored(0, 0), sound = stored(3, 4);
+    y.sum().itemSync(); // computed on the way
+    x.dispose();
+    const other = stored(0);
+    state.assign(y);
+    other.assign(stored(1).add(1));
+    assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
+    assertEquals(other.isRealized, true);
+    assertThrows(() => state.toHostSync(), DisposedError);
+    assertEquals(sound.add(1).toHostSync(), Float32Array.of(4, 5));
   });
 });

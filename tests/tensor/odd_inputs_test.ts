@@ -214,7 +214,7 @@ testOnBackends("differentiating what is constant is an error, not zeros", (backe
 testOnBackends("an index out of range names the loss, and what it should have been", (backend) => {
   withDevice(backend, () => {
     const loss = Tensor.ones([2, 3]).crossEntropy(host(Int32Array.of(0, 3)));
-    assertThrows(() => loss.itemSync(), RangeError, "crossEntropy: the index 3");
+    assertThrows(() => loss.itemSync(), RangeError, "crossEntropy: the label 3");
   });
 });
 
