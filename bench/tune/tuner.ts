@@ -35,6 +35,8 @@ interface Duel {
   readonly times: readonly [first: number, best: number];
 }
 
+/** Who takes so much longer than the best is out. */
+const STILL_IN = 1.2;
 const MIN_ROUNDS = 3, MAX_ROUNDS = 9, DUEL_ROUNDS = 9;
 
 /** Tunes a contraction: in how many parts, where that is a question, then the tile of a part. */
@@ -113,21 +115,24 @@ async function compare(
 
 /** Interleaved rounds over all ways that are still in the race; then the first against the best. */
 async function fastest(trial: Trial, seconds: number): Promise<Duel> {
-  let left = await trial.sound();
+  let [, ...rivals] = await trial.sound();
+  const sample = Math.min(5, seconds * 1e3 / (2 * MIN_ROUNDS * (rivals.length + 1)));
+  const calls = await callsIn(trial, sample);
+  if (rivals.length === 0) {
+    const time = await trial.time(0, calls);
+    return { rival: 0, times: [time, time] };
+  }
   const times: number[][] = [];
-  const once = await trial.time(0, 1);
-  const sample = Math.min(5, seconds * 1e3 / (2 * MIN_ROUNDS * left.length));
-  const calls = Math.ceil(sample / once);
   const end = performance.now() + seconds * 500;
+  const timeOf = (way: number): number => median(times[way]!);
   for (let round = 0; round < MAX_ROUNDS; round++) {
     if (round >= MIN_ROUNDS && performance.now() > end) break;
-    for (const way of left) (times[way] ??= []).push(await trial.time(way, calls));
-    const best = Math.min(...left.map((way) => median(times[way]!)));
-    left = left.filter((way) => way === 0 || median(times[way]!) < best * 1.2);
+    for (const way of [0, ...rivals]) (times[way] ??= []).push(await trial.time(way, calls));
+    rivals.sort((a, b) => timeOf(a) - timeOf(b));
+    const limit = STILL_IN * Math.min(timeOf(0), timeOf(rivals[0]!));
+    rivals = rivals.filter((way, place) => place === 0 || timeOf(way) < limit);
   }
-  const rivals = left.filter((way) => way !== 0);
-  if (rivals.length === 0) return { rival: 0, times: [median(times[0]!), median(times[0]!)] };
-  const rival = rivals.reduce((a, b) => median(times[b]!) < median(times[a]!) ? b : a);
+  const [rival] = rivals as [number];
   // The best of many was lucky, too: it must win again.
   const duel: [number[], number[]] = [[], []];
   for (let round = 0; round < DUEL_ROUNDS; round++) {
@@ -135,4 +140,11 @@ async function fastest(trial: Trial, seconds: number): Promise<Duel> {
     duel[1].push(await trial.time(rival, calls));
   }
   return { rival, times: [median(duel[0]), median(duel[1])] };
+}
+
+/** How many calls last so many milliseconds; a single one is mostly waiting for its end. */
+async function callsIn(trial: Trial, milliseconds: number): Promise<number> {
+  const single = await trial.time(0, 1);
+  const several = await trial.time(0, Math.ceil(milliseconds / 4 / single));
+  return Math.ceil(milliseconds / several);
 }
