@@ -79,7 +79,7 @@ for (const [way, options] of Object.entries(ways)) {
         engine.write(buffer, 0, data);
         data.fill(255);
         data.buffer.transfer(0);
-        await engine.read(buffer, 0, into);
+        await engine.read([{ buffer, offset: 0, into }]);
         assertEquals(into, expected);
       }
     });
@@ -96,7 +96,7 @@ testOpenCL("a busy queue does not hold a write up", () => {
         engine.write(buffer, 0, pattern(nbytes)); // would wait for ever if it waited
         letGo();
         const into = new Uint8Array(nbytes);
-        engine.readSync(buffer, 0, into);
+        engine.readSync([{ buffer, offset: 0, into }]);
         assertEquals(into, pattern(nbytes));
       });
     }
@@ -116,7 +116,7 @@ testOpenCL(
       engine.write(buffer, 0, pattern(nbytes), { unused: true });
       letGo();
       const into = new Uint8Array(nbytes);
-      engine.readSync(buffer, 0, into); // in the order of the compute queue
+      engine.readSync([{ buffer, offset: 0, into }]); // in the order of the compute queue
       assertEquals(into, pattern(nbytes));
       assert(liveObjects().Event <= before + 4, "no event for each chunk stays");
     });
@@ -134,7 +134,7 @@ testOpenCL("an overlapped copy does not wait for the compute queue", () => {
     engine.write(buffer, 0, pattern(nbytes, 2), { unused: true });
     letGo();
     const into = new Uint8Array(nbytes);
-    engine.readSync(buffer, 0, into);
+    engine.readSync([{ buffer, offset: 0, into }]);
     assertEquals(into, pattern(nbytes, 2));
   });
 });
@@ -171,7 +171,7 @@ testOpenCL("a copy that the device refuses is an error, and the engine goes on",
     }
     engine.write(buffer, 0, pattern(KiB));
     const into = new Uint8Array(KiB);
-    engine.readSync(buffer, 0, into);
+    engine.readSync([{ buffer, offset: 0, into }]);
     assertEquals(into, pattern(KiB));
   });
 });
@@ -209,7 +209,7 @@ testOpenCL("memory of a resizable buffer can be written from, but not read into"
       engine.write(buffer, 0, resizable);
       await assertRejects(() => engine.read(buffer, 0, resizable), TypeError, "resizable");
       const into = new Uint8Array(64);
-      await engine.read(buffer, 0, into);
+      await engine.read([{ buffer, offset: 0, into }]);
       assertEquals(into, pattern(64));
     });
   }
