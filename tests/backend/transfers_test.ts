@@ -181,7 +181,10 @@ testOpenCL("a read that fails rejects", async () => {
     using buffer = new Buffer(queue.context, KiB);
     const lost = { call: "clEnqueueReadBuffer", status: Status.CL_DEVICE_NOT_AVAILABLE } as const;
     await withFaults([lost], async () => {
-      await assertRejects(() => engine.read(buffer, 0, new Uint8Array(KiB)), OpenCLError);
+      await assertRejects(
+        () => engine.read([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
+        OpenCLError,
+      );
       assertThrows(() => engine.readSync(buffer, 0, new Uint8Array(KiB)), OpenCLError);
     });
   });
