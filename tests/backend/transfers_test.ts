@@ -185,7 +185,10 @@ testOpenCL("a read that fails rejects", async () => {
         () => engine.read([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
         OpenCLError,
       );
-      assertThrows(() => engine.readSync(buffer, 0, new Uint8Array(KiB)), OpenCLError);
+      assertThrows(
+        () => engine.readSync([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
+        OpenCLError,
+      );
     });
   });
 });
