@@ -213,7 +213,11 @@ testOpenCL("memory of a resizable buffer can be written from, but not read into"
     await withEngine(options, async (engine) => {
       using buffer = new Buffer(queue.context, 64);
       engine.write(buffer, 0, resizable);
-      await assertRejects(() => engine.read(buffer, 0, resizable), TypeError, "resizable");
+      await assertRejects(
+        () => engine.read([{ buffer, offset: 0, into: resizable }]),
+        TypeError,
+        "resizable",
+      );
       const into = new Uint8Array(64);
       await engine.read([{ buffer, offset: 0, into }]);
       assertEquals(into, pattern(64));
