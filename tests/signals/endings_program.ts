@@ -127,7 +127,11 @@ const cases: Record<string, () => unknown> = {
     const buffer = new Buffer(handle.context!, 4, { data: new Float32Array([42]) });
     interruptSignal.addEventListener("abort", async () => {
       const saved = new Float32Array(1);
-      await new TransferEngine(queue).read(buffer, 0, new Uint8Array(saved.buffer));
+      await new TransferEngine(queue).read([{
+        buffer,
+        offset: 0,
+        into: new Uint8Array(saved.buffer),
+      }]);
       console.log("saved", saved[0]);
       Deno.exit(130);
     });
