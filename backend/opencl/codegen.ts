@@ -38,6 +38,8 @@ export interface Target {
   /** Bytes of local memory that a work-group may use. */
   readonly localMemory: number;
   readonly computeUnits: number;
+  /** Floats in a vector of the hardware. */
+  readonly vectorWidth: number;
   /** The tiles that were tuned on this device, by shape. */
   readonly tuned: ReadonlyMap<string, Tuned>;
 }

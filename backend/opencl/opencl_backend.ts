@@ -246,6 +246,7 @@ function targetOf({ clDevice, deviceType }: DeviceHandle): Target {
     isGpu: deviceType === "gpu" || deviceType === "accel",
     localMemory: clDevice!.localMemSize,
     computeUnits: clDevice!.maxComputeUnits,
+    vectorWidth: clDevice!.query("NATIVE_VECTOR_WIDTH_FLOAT"),
     tuned: readTunedTiles(clDevice!),
   };
 }

@@ -9,8 +9,14 @@ import {
   type Tuned,
 } from "../../../backend/opencl/tile_choices.ts";
 
-function target(isGpu: boolean, tuned: Record<string, Tuned> = {}): Target {
-  return { isGpu, localMemory: 48 * 1024, computeUnits: 4, tuned: new Map(Object.entries(tuned)) };
+function target(isGpu: boolean, tuned: Record<string, Tuned> = {}, vectorWidth = 16): Target {
+  return {
+    vectorWidth,
+    isGpu,
+    localMemory: 48 * 1024,
+    computeUnits: 4,
+    tuned: new Map(Object.entries(tuned)),
+  };
 }
 
 function product<K extends Shape["kind"]>(kind: K, m: number, n: number, k: number): Shape<K> {
@@ -36,6 +42,22 @@ Deno.test("a CPU's tile has sums for its registers, and is never larger than the
   assertEquals(tileOf(product("rows", 100, 64, 9), cpu), { rows: 8, columns: 32, packed: false });
   assertEquals(tileOf(product("rows", 3, 5, 9), cpu), { rows: 2, columns: 5, packed: false });
   assertEquals(tileOf(product("rows", 100, 16, 9), cpu).rows, 16);
+});
+
+Deno.test("rows left over by one height are computed in another", () => {
+  const rows = (m: number) => tileOf(product("rows", m, 64, 9), cpu).rows;
+  assertEquals([64, 12, 9, 1].map(rows), [8, 4, 4, 1]);
+});
+
+Deno.test("a CPU of shorter vectors has tiles for fewer registers", () => {
+  const narrow = target(false, {}, 8);
+  const tile = (m: number, n: number) => {
+    const { rows, columns } = tileOf(product("rows", m, n, 9), narrow);
+    return [rows, columns];
+  };
+  assertEquals([tile(512, 512), tile(64, 784), tile(32, 64)], [[6, 16], [6, 16], [4, 16]]);
+  assertEquals([tile(64, 28), tile(64, 10), tile(64, 8)], [[2, 28], [6, 10], [12, 8]]);
+  assertEquals(tileOf(product("dots", 64, 256, 784), narrow), { rows: 2, columns: 3 });
 });
 
 Deno.test("columns on pages of their own are packed where they fit in local memory", () => {
