@@ -127,11 +127,8 @@ const cases: Record<string, () => unknown> = {
     const buffer = new Buffer(handle.context!, 4, { data: new Float32Array([42]) });
     interruptSignal.addEventListener("abort", async () => {
       const saved = new Float32Array(1);
-      await new TransferEngine(queue).read([{
-        buffer,
-        offset: 0,
-        into: new Uint8Array(saved.buffer),
-      }]);
+      const into = new Uint8Array(saved.buffer);
+      await new TransferEngine(queue).read([{ buffer, offset: 0, into }]);
       console.log("saved", saved[0]);
       Deno.exit(130);
     });
@@ -146,7 +143,7 @@ const cases: Record<string, () => unknown> = {
     ready();
     await queue.finish().catch(isInterrupt);
     const saved = new Float32Array(1);
-    await transfers.read(buffer, 0, new Uint8Array(saved.buffer));
+    await transfers.read([{ buffer, offset: 0, into: new Uint8Array(saved.buffer) }]);
     transfers.readSync(buffer, 0, new Uint8Array(saved.buffer));
     console.log("saved", saved[0]);
   },
