@@ -146,8 +146,8 @@ const cases: Record<string, () => unknown> = {
     ready();
     await queue.finish().catch(isInterrupt);
     const saved = new Float32Array(1);
-    await transfers.read(buffer, 0, new Uint8Array(saved.buffer));
-    transfers.readSync(buffer, 0, new Uint8Array(saved.buffer));
+    await transfers.read([{ buffer, offset: 0, into: new Uint8Array(saved.buffer) }]);
+    transfers.readSync([{ buffer, offset: 0, into: new Uint8Array(saved.buffer) }]);
     console.log("saved", saved[0]);
   },
 
