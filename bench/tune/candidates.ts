@@ -52,9 +52,11 @@ function groupTiles(): GroupTile[] {
   const sides = [32, 64, 128, 256], pieces = [2, 4, 8, 16];
   const all = combinations({ bm: sides, bn: sides, bk: [8, 16, 32], tm: pieces, tn: pieces });
   return all.filter(({ bm, bn, bk, tm, tn }) => {
-    const items = bm / tm * (bn / tn);
-    const isEven = Math.max(bm / bn, bn / bm) <= 2 && Math.max(tm / tn, tn / tm) <= 2;
-    return isEven && items >= 64 && tm * tn <= 128 && (bm + bn) * bk <= 4096;
+    const items = bm / tm * (bn / tn), sums = tm * tn, copied = (bm + bn) * bk;
+    const isEven = Math.max(bm / bn, bn / bm) <= 4 && Math.max(tm / tn, tn / tm) <= 2;
+    // A work-item's piece is worth its reads, the group's terms are worth a barrier.
+    const isWorth = (tm === tn || sums >= 32) && items >= 64 && copied >= 1024;
+    return isEven && isWorth && sums <= 128 && copied <= 4096;
   });
 }
 
