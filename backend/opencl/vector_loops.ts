@@ -24,6 +24,8 @@ import {
 /** Elements of a work-item: enough to be worth a group, few enough to share them out. */
 const CHUNK = 8192;
 const COSTLY_CHUNK = 4096;
+/** So many elements in chunks of the larger size are enough groups for any processor. */
+const MUCH = 64 * CHUNK;
 /** Independent accumulators hide the latency of additions in short bodies. */
 const UNROLL = 4;
 const SHORT_BODY = 8;
@@ -63,6 +65,12 @@ function isWide(kernel: LoopKernel, symbol: number): boolean {
 
 function chunkOf(kernel: LoopKernel): number {
   return isCostly(kernel.exprs) ? COSTLY_CHUNK : CHUNK;
+}
+
+/** Rows that an item computes; among many of them a group's own cost counts more than its share. */
+function rowsOfItem(kernel: LoopKernel, length: number): number {
+  const isMuch = extent(kernel, kernel.outer) * length >= MUCH;
+  return Math.max(1, Math.floor((isMuch ? CHUNK : chunkOf(kernel)) / length));
 }
 
 // ---- maps
@@ -194,8 +202,7 @@ class VectorRows {
     const emitter = this.#emitter;
     const { kernel } = emitter;
     const length = kernel.chunk?.length ?? extent(kernel, kernel.inner);
-    const share = Math.max(1, Math.floor(chunkOf(kernel) / length));
-    const items = openRows(emitter, kernel.outer, share);
+    const items = openRows(emitter, kernel.outer, rowsOfItem(kernel, length));
     const declared = new Declared();
     const stages = emitter.stages();
     const all = kernel.outputs.map((_, o) => o);
