@@ -64,7 +64,7 @@ export function laneTiling(kernel: LoopKernel, target: Target): LaneTiling | nul
     for (const lines of divisors(line === null ? 1 : sizes[line]!)) {
       if (lines * sizes[position]! * width > room) continue;
       if (line !== null) counts.set(line, lines);
-      const window = windowOf(c.b, counts, position);
+      const window = windowOf(c.b, counts, position, false);
       if (!window || window.size > room) continue;
       return { channel, vectors, taps, around, block, line, lines, position, window };
     }

@@ -5,6 +5,7 @@ import type { Target } from "./codegen.ts";
 import { type LaneTiling, laneTiling } from "./contraction_lanes.ts";
 import { type WindowTiling, windowTiling } from "./contraction_rows.ts";
 import { LANES, last } from "./contraction_text.ts";
+import { MAX_STEP } from "./contraction_window.ts";
 import { type Kind, type Shape, tileOf } from "./tile_choices.ts";
 
 /** The loops of a tile of rows: they read `scalar` element by element, its columns `vector` in vectors. */
@@ -44,6 +45,14 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
   // Where both will do, the axis along which results lie, so that they are written as vectors.
   const isTransposed = kernel.outputs.every((o) => coefficient(o.form, m) === 1);
   const along = isGuarded ? windowLayout : rowsLayout;
+  const isApart = (form: Form, symbol: number): boolean => {
+    const step = coefficient(form, symbol);
+    return step > 1 && step <= MAX_STEP && sizes[symbol]! >= MIN_ROW;
+  };
+  if (!isDot && !alongN && !alongM && isApart(c.b.form, n)) {
+    const found = windowLayout(kernel, target, { row: m, column: n, scalar: c.a, vector: c.b });
+    if (found) return found;
+  }
   if (alongN && !(alongM && isTransposed)) {
     return along(kernel, target, { row: m, column: n, scalar: c.a, vector: c.b });
   }

@@ -14,7 +14,13 @@ import {
   without,
 } from "./contraction_text.ts";
 import { packedIndex, packWindow, type Window, windowOf } from "./contraction_window.ts";
-import { packedCapacity, type RowTile, vectorWidth, type WindowTile } from "./tile_choices.ts";
+import {
+  packedCapacity,
+  type RowTile,
+  vectorWidth,
+  type WindowTile,
+  windowWidth,
+} from "./tile_choices.ts";
 import { canVectorize, VectorBody } from "./vector.ts";
 
 /** Loops of so few iterations are written with their bounds, so that the compiler unrolls them. */
@@ -38,11 +44,10 @@ interface Columns {
 }
 
 /** Tiles of `count` columns. */
-function columnsOf(count: number): Columns {
-  const width = vectorWidth(count);
+function columnsOf(count: number, width = vectorWidth(count)): Columns {
   const starts = Array.from(
     { length: Math.ceil(count / width) },
-    (_, v) => Math.min(v * width, count - width),
+    (_, v) => Math.max(0, Math.min(v * width, count - width)),
   );
   return { count, width, starts };
 }
@@ -56,8 +61,12 @@ interface PlacedTile {
   readonly columns: Columns;
 }
 
-function place({ rows, columns }: WindowTile, { row, column, scalar }: RowLoops): PlacedTile {
-  return { row, column, scalar, height: rows, columns: columnsOf(columns) };
+function place(
+  { rows }: WindowTile,
+  { row, column, scalar }: RowLoops,
+  columns: Columns,
+): PlacedTile {
+  return { row, column, scalar, height: rows, columns };
 }
 
 export function rows(
@@ -69,7 +78,7 @@ export function rows(
   const { kernel } = emitter;
   const { sizes } = kernel;
   const { row, column, scalar, vector } = loops;
-  const tile = place(chosen, loops);
+  const tile = place(chosen, loops, columnsOf(chosen.columns));
   const { columns, height: tm } = tile;
   const tn = columns.count;
   const others = kernel.outer.filter((s) => s !== row && s !== column);
@@ -126,7 +135,8 @@ export function windowTiling(
   const { row, column, scalar, vector } = loops;
   if (scalar.guards.length > 0) return null;
   const { sizes, outer, inner } = kernel;
-  const tile = place(chosen, loops);
+  const { columns } = chosen;
+  const tile = place(chosen, loops, columnsOf(columns, windowWidth(columns)));
   const isLine = (s: number): boolean =>
     s !== row && s !== column &&
     vector.guards.some(({ form }) =>
@@ -137,9 +147,9 @@ export function windowTiling(
   counts.set(column, tile.columns.count);
   const of = (lines: number): WindowTiling | null => {
     if (line !== null) counts.set(line, lines);
-    const window = windowOf(vector, counts, column);
+    const window = windowOf(vector, counts, column, true);
     const room = Math.min(WINDOW_BYTES, target.localMemory / 2);
-    return window && window.size * 4 <= room ? { tile, window, line, lines } : null;
+    return window && (window.size + LANES) * 4 <= room ? { tile, window, line, lines } : null;
   };
   if (line === null) return of(1);
   const items = extent(kernel, outer.filter((s) => s !== row && s !== column)) *
@@ -165,7 +175,8 @@ export function windowRows(
   const { sizes } = kernel;
   const { row, column, columns, height } = tile;
   const others = kernel.outer.filter((s) => s !== row && s !== column && s !== line);
-  emitter.line(`local float packed[${window.size}];`);
+  // Vectors may read beyond the columns that count.
+  emitter.line(`local float packed[${window.size + LANES}];`);
   decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
   const end = emitter.size(column);
   declareStart(emitter, "column", `(int)get_global_id(0) * ${columns.count}`, columns.count, end);
@@ -227,7 +238,7 @@ function emitTile(
   }
   for (const _ of sum) emitter.close();
   if (storeVectors(emitter, row, column, tm, columns)) return;
-  emitter.line(`float tile[${tm * tn}];`);
+  emitter.line(`float tile[${tm * tn + Math.max(0, width - tn)}];`);
   for (let r = 0; r < tm; r++) {
     starts.forEach((start, v) => {
       emitter.line(`vstore${width}(c${r}_${v}, 0, tile + ${r * tn + start});`);
@@ -290,9 +301,13 @@ function storeVectors(
     emitter.open("{");
     emitter.line(`const int i${row} = row + ${r};`);
     // An output may lie where an input lay: everything is read before anything is written.
-    starts.forEach((start, v) => body.declare(ids, `_${v}`, start, `c${r}_${v}`));
-    starts.forEach((start, v) => {
-      kernel.outputs.forEach((_, o) => body.store(o, `_${v}`, start));
+    const left = count < width ? String(count) : "";
+    body.declareScalars(ids);
+    starts.forEach((shift, v) =>
+      body.declareVectors(ids, { tag: `_${v}`, shift, left, contracted: `c${r}_${v}` })
+    );
+    starts.forEach((shift, v) => {
+      kernel.outputs.forEach((_, o) => body.store(o, `_${v}`, shift, left));
     });
     emitter.close();
   }

@@ -9,7 +9,7 @@ import type { Guard, Load } from "../graph/kernel.ts";
 import { step, without } from "./contraction_text.ts";
 
 /** Loops whose steps differ by at most this factor walk one axis: a stride, a dilation. */
-const MAX_STEP = 4;
+export const MAX_STEP = 4;
 
 /** One axis of the packed elements. */
 interface Axis {
@@ -20,12 +20,17 @@ interface Axis {
   readonly step: number;
   readonly stride: number;
   readonly guard: Guard | null;
+  /**
+   * The contiguous axis may be stored in so many parts, element `q` as `q / phases` of part
+   * `q % phases`: then a loop that walks it in steps of `phases` finds neighbours side by side.
+   */
+  readonly phases: number;
 }
 
 /** The elements of an operand that the iterations of some loops read. */
 export interface Window {
   readonly load: Load;
-  /** The contiguous one is the last. */
+  /** The one along the column is the last. */
   readonly axes: readonly Axis[];
   /** How many elements they are. */
   readonly size: number;
@@ -36,14 +41,16 @@ export interface Window {
  *
  * @param load The operand.
  * @param counts How many iterations of each loop belong to a tile.
- * @param column The loop along which the operand is contiguous.
+ * @param column The loop along which vectors are read, in steps of any size.
+ * @param inVectors Whether neighbouring columns must lie side by side.
  */
 export function windowOf(
   load: Load,
   counts: ReadonlyMap<number, number>,
   column: number,
+  inVectors: boolean,
 ): Window | null {
-  const axes: Omit<Axis, "stride">[] = [];
+  const axes: Omit<Axis, "stride" | "phases">[] = [];
   const placed = new Set<number>();
   const place = (walks: readonly Term[], guard: Guard | null): boolean => {
     const [first] = walks;
@@ -67,28 +74,32 @@ export function windowOf(
     const near = terms.filter(([t, d]) => !placed.has(t) && d % c === 0 && d <= c * MAX_STEP);
     if (!place(near.map(([t, d]) => [t, d / c]), null)) return null;
   }
-  const at = axes.findIndex(({ walks }) => walks.some(([s, d]) => s === column && d === 1));
-  if (at < 0 || axes[at]!.step !== 1) return null;
+  const at = axes.findIndex(({ walks }) => walks.some(([s]) => s === column));
+  if (at < 0) return null;
   const [last] = axes.splice(at, 1);
   axes.sort((a, b) => b.step - a.step).push(last!);
+  const phases = inVectors ? last!.walks.find(([s]) => s === column)![1] : 1;
   let size = 1;
-  const strided = axes.reverse().map((axis) => {
-    const stride = size;
-    size *= axis.extent;
-    return { ...axis, stride };
+  const strided = axes.toReversed().map((axis, k) => {
+    const stride = size, parts = k === 0 ? phases : 1;
+    size *= Math.ceil(axis.extent / parts) * parts;
+    return { ...axis, stride, phases: parts };
   });
   return { load, axes: strided.reverse(), size };
 }
 
 /** Where an iteration finds its element among those packed; `at` gives the loops' indices as text. */
 export function packedIndex(window: Window, at: (symbol: number) => string | null): string {
-  const terms: string[] = [];
-  for (const { walks, stride } of window.axes) {
-    for (const [s, d] of walks) {
+  const terms = window.axes.flatMap(({ walks, stride, extent, phases }) => {
+    const moves = walks.flatMap(([s, d]) => {
       const text = at(s);
-      if (text !== null) terms.push(d * stride === 1 ? text : `${text} * ${d * stride}`);
-    }
-  }
+      const factor = phases === 1 ? d * stride : d;
+      return text === null ? [] : [factor === 1 ? text : `${text} * ${factor}`];
+    });
+    if (phases === 1 || moves.length === 0) return moves;
+    const place = `(${moves.join(" + ")})`;
+    return [`${place} % ${phases} * ${Math.ceil(extent / phases)}`, `${place} / ${phases}`];
+  });
   return terms.join(" + ") || "0";
 }
 
@@ -137,8 +148,14 @@ export function packWindow(
   const last = axes.length - 1;
   const low = row.guard ? `-g${last}` : "0";
   const high = row.guard ? `${row.guard.size} - g${last}` : `${row.extent}`;
+  const { extent, phases, step: apart } = row;
   const pack = (low: string, high: string): void =>
-    emitter.line(`pack_row(${at}, ${source}, ${row.extent}, ${low}, ${high});`);
+    emitter.line(
+      phases === 1 && apart === 1
+        ? `pack_row(${at}, ${source}, ${extent}, ${low}, ${high});`
+        : `pack_apart(${at}, ${source}, ${Math.ceil(extent / phases)}, ${phases}, ${apart}, ` +
+          `${low}, ${high});`,
+    );
   if (tests.length > 0) emitter.line(`if (${tests.join(" && ")})`);
   pack(low, high);
   if (tests.length > 0) {

@@ -100,10 +100,13 @@ export class OpenCLBackend implements Backend {
 
   /** What a read copies: the errors of the kernels before it, too, since one wait is enough. */
   #copies(block: Block, into: Uint8Array, offset: number, found: Int32Array | null): Copy[] {
-    const copies: Copy[] = [{ buffer: block.base, offset: block.offset + offset, into }];
+    const copies: Copy[] = [];
     if (found) {
       const errors = new Uint8Array(found.buffer);
-      copies.unshift({ buffer: this.#errorBuffer(), offset: 0, into: errors });
+      copies.push({ buffer: this.#errorBuffer(), offset: 0, into: errors });
+    }
+    if (into.byteLength > 0) {
+      copies.push({ buffer: block.base, offset: block.offset + offset, into });
     }
     return copies;
   }

@@ -189,6 +189,19 @@ inline void stream_16(float16 v, global float* p) {
   else if (k < high) vstore16(vload16(0, from + high - 16), 0, to + high - 16);
   for (k = high; k < count; ++k) to[k] = 0;
 }`,
+  // The same for elements that lie `apart`, in `parts` of `count`: each takes every parts-th of them.
+  pack_apart:
+    `inline void pack_apart(local float* to, global const float* from, int count, int parts, int apart, int low, int high) {
+  low = max(low, 0); high = max(high, low);
+  for (int p = 0; p < parts; ++p) {
+    const int first = clamp((low - p + parts - 1) / parts, 0, count);
+    const int end = clamp((high - p + parts - 1) / parts, first, count);
+    for (int k = 0; k < first; ++k) to[k] = 0;
+    for (int k = first; k < end; ++k) to[k] = from[(k * parts + p) * apart];
+    for (int k = end; k < count; ++k) to[k] = 0;
+    to += count;
+  }
+}`,
   // Rows become columns.
   transpose_16: transposeText(),
   // Round to nearest, ties to even; a NaN stays one.

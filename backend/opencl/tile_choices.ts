@@ -194,7 +194,11 @@ const rules: { readonly [K in Kind]: Rule<K> } = {
       fits(tile, shape) &&
       (packed === false || packed === true && canPack(shape, tile.columns, target)),
   },
-  window: { choose: rowTile, counts: ["rows", "columns"], admits: fits },
+  window: {
+    choose: (shape, target) => rowTile(shape, target, windowWidth),
+    counts: ["rows", "columns"],
+    admits: fits,
+  },
   dots: {
     choose: ({ m, n }, target) => {
       const { rows, columns } = tableOf(target).dots;
@@ -227,12 +231,12 @@ const rules: { readonly [K in Kind]: Rule<K> } = {
   },
 };
 
-function rowTile({ m, n }: Shape, target: Target): WindowTile {
+function rowTile({ m, n }: Shape, target: Target, widthOf = vectorWidth): WindowTile {
   const { registers, rows, columns: { whole, pieces } } = tableOf(target).rows;
   const cost = (c: number): number =>
     Math.ceil(c / LANES) * (n % c === 0 ? 1 : defaults.cpu.ragged);
   const columns = n <= whole ? n : leastWork(n, pieces, cost);
-  const width = vectorWidth(columns);
+  const width = widthOf(columns);
   const across = Math.ceil(columns / width) * Math.ceil(width / registers.width);
   const heights = rows.filter((r) => r === 1 || r * across <= registers.count);
   // Each row more of a tile shares the reading of its columns.
@@ -261,6 +265,11 @@ function fits({ rows, columns }: WindowTile, { m, n }: Shape): boolean {
 /** The width of the vectors that so many columns are computed in. */
 export function vectorWidth(columns: number): number {
   return largest(columns, [16, 8, 4]);
+}
+
+/** The same where vectors may read more columns than count. */
+export function windowWidth(columns: number): number {
+  return columns > LANES ? LANES : [4, 8, LANES].find((width) => columns <= width)!;
 }
 
 /** How many terms of a sum a work-item's packed columns have room for: alike for similar sizes. */

@@ -142,6 +142,7 @@ export class TransferEngine {
    */
   async read(copies: readonly Copy[]): Promise<void> {
     const events = this.#copyAll(copies), enqueued = this.#enqueued;
+    if (events.length === 0) return;
     try {
       // The last one ends last: one wait for all of them.
       for (const event of events.toReversed()) await event.wait();
@@ -159,6 +160,7 @@ export class TransferEngine {
    */
   readSync(copies: readonly Copy[]): void {
     const events = this.#copyAll(copies);
+    if (events.length === 0) return;
     try {
       for (const event of events.toReversed()) event.waitSync();
     } finally {
@@ -168,9 +170,11 @@ export class TransferEngine {
   }
 
   #copyAll(copies: readonly Copy[]): Event[] {
-    this.#enqueued++;
-    return copies.filter(({ into }) => into.byteLength > 0)
-      .map(({ buffer, offset, into }) => this.#queue.read(buffer, into, { offset, borrow: true }));
+    const some = copies.filter(({ into }) => into.byteLength > 0);
+    if (some.length > 0) this.#enqueued++;
+    return some.map(({ buffer, offset, into }) =>
+      this.#queue.read(buffer, into, { offset, borrow: true })
+    );
   }
 
   /**
