@@ -49,7 +49,8 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
     const step = coefficient(form, symbol);
     return step > 1 && step <= MAX_STEP && sizes[symbol]! >= MIN_ROW;
   };
-  if (!isDot && !alongN && !alongM && isApart(c.b.form, n)) {
+  const isLong = isDot && sizes[k]! >= LANES;
+  if (!isLong && !alongN && !alongM && isApart(c.b.form, n)) {
     const found = windowLayout(kernel, target, { row: m, column: n, scalar: c.a, vector: c.b });
     if (found) return found;
   }

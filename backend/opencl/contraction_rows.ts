@@ -29,7 +29,9 @@ const SHORT_LOOP = 8;
 const PACKED_ROWS = 64;
 
 /** A packed window stays in the second level of caches. */
-const WINDOW_BYTES = 1 << 17;
+const WINDOW_BYTES = 1 << 18;
+/** Scalars of so many bytes are read again for each line. */
+const SCALAR_BYTES = 1 << 19;
 /** So many lines of an image share what their windows have in common. */
 const MAX_LINES = 16;
 /** So many work-items keep a few cores busy. */
@@ -187,11 +189,16 @@ export function windowRows(
     starts.set(line, "line");
   }
   packWindow(emitter, window, starts, "packed");
-  if (line !== null) {
+  const openLines = (): void => {
+    if (line === null) return;
     emitter.open(`for (int i${line} = line; i${line} < line + ${lines}; ++i${line}) {`);
-  }
+  };
+  // What does not fit the caches is read once: the scalars of all rows, or else the window.
+  const isLarge = sizes[row]! * extent(kernel, kernel.inner) * 4 > SCALAR_BYTES;
+  if (!isLarge) openLines();
   emitter.open(`for (int at = 0; at < ${emitter.size(row)}; at += ${height}) {`);
   declareStart(emitter, "row", "at", height, emitter.size(row));
+  if (isLarge) openLines();
   const index = packedIndex(
     window,
     (s) => s === column ? null : s === line ? `(i${s} - line)` : `i${s}`,

@@ -51,6 +51,16 @@ const cases: Readonly<Record<string, Case>> = {
     weight: [12, 8, 5, 5],
     options: { padding: 2, stride: 2 },
   },
+  "with long steps and no padding": {
+    image: [2, 4, 13, 40],
+    weight: [20, 4, 3, 3],
+    options: { stride: 3 },
+  },
+  "that begins a residual network": {
+    image: [1, 3, 32, 32],
+    weight: [16, 3, 7, 7],
+    options: { padding: 3, stride: 2 },
+  },
   "with steps between taps": {
     image: [2, 4, 16, 24],
     weight: [8, 4, 3, 3],
@@ -105,6 +115,7 @@ testOpenCL("a padded convolution and its gradients copy no image", () =>
   withDevice("cl", () => {
     const x = whole([4, 8, 28, 28], 5), w = whole([16, 8, 3, 3], 3);
     x.requiresGrad = w.requiresGrad = true;
+    assertEquals(x.conv2d(w, { padding: 1, stride: 2 }).explain().includes("pad"), false);
     const y = x.conv2d(w, { padding: 1 });
     assertEquals(y.explain().includes("pad"), false);
     y.realize().backward(whole(y.shape, 11));
