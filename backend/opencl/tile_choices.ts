@@ -116,7 +116,7 @@ const defaults = {
       { groups: 96, speed: 0.6, tile: { bm: 64, bn: 64, bk: 16, tm: 4, tn: 4 } },
       { groups: 0, speed: 0.4, tile: { bm: 32, bn: 32, bk: 32, tm: 2, tn: 2 } },
     ],
-    parts: { perUnit: 2, shortest: 128, least: 512 },
+    parts: { perUnit: 2, shortest: 128, least: 1024 },
   },
 } as const;
 

@@ -33,7 +33,9 @@ function canonical(value: unknown, ours: unknown): unknown {
     return value.split(/[\s;]+/).filter(Boolean);
   }
   if (typeof value === "string") return value.trim();
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  // NVIDIA ends its lists with a 0, which clinfo calls CL_NONE.
+  if (Array.isArray(value)) return value.filter((each) => each !== "CL_NONE");
+  if (typeof value !== "object" || value === null) return value;
   const entries = Object.entries(value).map(([key, each]) => [key.trim(), each] as const);
   const object = Object.fromEntries(entries);
   if (typeof ours === "string") return object.version;
