@@ -4,11 +4,13 @@ import {
   compile,
   device,
   getPinnedPool,
+  grad,
   manager,
   nn,
   noGrad,
   optim,
   profiler,
+  realizeAll,
   Tensor,
 } from "@netcl/netcl";
 import { type Countable, type Maker, type Runnable, serve } from "./serve.ts";
@@ -34,17 +36,14 @@ function expression(shapes: number[][], fn: (...inputs: Tensor[]) => Tensor): Ru
 function convolutionBackward(batch: number): Runnable {
   const x = random(batch, 16, 28, 28), w = random(32, 16, 3, 3);
   x.requiresGrad = w.requiresGrad = true;
-  const gradient = Tensor.ones([batch, 32, 28, 28]).realize();
+  const gradients = [Tensor.ones([batch, 32, 28, 28]).realize()];
+  const y = x.conv2d(w, { padding: 1 }).realize();
   const run = () => {
-    using y = x.conv2d(w, { padding: 1 });
-    y.backward(gradient);
-    for (const input of [x, w]) {
-      input.grad!.realize();
-      input.grad!.dispose();
-      input.grad = null;
-    }
+    const found = grad([y], [x, w], { gradients, retainGraph: true });
+    realizeAll(found);
+    for (const tensor of found) tensor.dispose();
   };
-  return { run, sync };
+  return { run, sync, close: () => [x, w, y, ...gradients].forEach((tensor) => tensor.dispose()) };
 }
 
 function mlp(): nn.Module {
