@@ -52,6 +52,8 @@ export function laneTiling(kernel: LoopKernel, target: Target): LaneTiling | nul
   const count = tapCount(kernel, Math.floor(MAX_VECTORS / vectors));
   const taps = c.n.slice(c.n.length - count), around = c.n.slice(0, c.n.length - count);
   if (extent(kernel, taps) < MIN_TAPS) return null;
+  // Fewer positions than taps: that is a convolution itself, whose taps are what is summed over.
+  if (sizes[position]! <= sizes[last(c.n)]!) return null;
   // Taps see neighbouring positions; other sums of products are better off with vectors along them.
   if (!taps.some((s) => overlaps(kernel, s, position))) return null;
   const line = lineOf(kernel, taps, position);

@@ -50,6 +50,16 @@ for (const deviceType of ["cpu", "gpu"] as const) {
 }
 
 testOpenCL(
+  "a convolution and its input's gradient have tiles, its kernel's gradient has none to choose",
+  () =>
+    withFreshBackend((backend) => {
+      using _active = device(handle);
+      const found = contractionsOf(work("conv", "2x8x14x14,16,3"), backend);
+      assertEquals(found.map(({ name }) => name.split(" ").at(-1)), ["forward", "dx"]);
+    }, "cpu"),
+);
+
+testOpenCL(
   "a sum in any number of parts gives the same values",
   () =>
     withFreshBackend(async (backend) => {
