@@ -4,6 +4,7 @@
  * and named. What a shared machine does besides shows in the load that is printed.
  */
 import { parseArgs } from "node:util";
+import { argumentsOrExit } from "./arguments.ts";
 import { type Peer, peerNames, start } from "./peers.ts";
 import { judgeAll, type Row, table } from "./report.ts";
 import { type DeviceClass, nameOf, type PeerName, type Work, works } from "./works.ts";
@@ -132,7 +133,7 @@ async function run(options: Options): Promise<number> {
 }
 
 if (import.meta.main) {
-  const options = parseOptions(Deno.args);
+  const options = argumentsOrExit(parseOptions);
   if (options === null) console.log(help);
   else Deno.exitCode = await run(options);
 }

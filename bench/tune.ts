@@ -4,6 +4,7 @@
  * next start. Each is written as soon as it is found: Ctrl+C loses nothing.
  */
 import { parseArgs } from "node:util";
+import { argumentsOrExit } from "./arguments.ts";
 import { backendOf } from "../backend/engine.ts";
 import { OpenCLBackend } from "../backend/opencl/opencl_backend.ts";
 import { keyOf } from "../backend/opencl/tile_choices.ts";
@@ -111,7 +112,7 @@ export async function tune(handle: DeviceHandle, { works, ...options }: Options)
 }
 
 if (import.meta.main) {
-  const options = parseOptions(Deno.args);
+  const options = argumentsOrExit(parseOptions);
   if (options === null) console.log(help);
   else await tune(manager.default(options.device), options);
 }
