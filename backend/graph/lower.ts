@@ -78,6 +78,7 @@ interface Request {
 
 class Builder {
   readonly #root: NodeInfo;
+  readonly #guards: boolean;
   readonly #loops: Loops;
   readonly #slots: (Expr | undefined)[] = [];
   readonly #memo = new Map<string, number>();
@@ -97,8 +98,6 @@ class Builder {
   readonly #accounts: NodeInfo[] = [];
   readonly #stored: NodeInfo[] = [];
   readonly #done = new Set<NodeInfo>();
-
-  readonly #guards: boolean;
 
   /** @param guards Whether operands of contractions may be guarded, or paddings are stored. */
   constructor(root: NodeInfo, splits: ReadonlyMap<string, number>, guards: boolean) {

@@ -149,3 +149,33 @@ Deno.test("a random node of a graph like one before has its own place in the seq
   assertEquals(streamOf(schedule([make(9)], { cache })), [9]);
   assertEquals(streamOf(schedule([make(4)])), [4]);
 });
+
+const product = (a: Node, b: Node): Node =>
+  new Node(
+    { kind: "contract", batch: 0, m: 1, n: 1 },
+    [a, b],
+    [a.shape[0]!, b.shape[1]!],
+    "float32",
+  );
+const labels = ({ kernels }: Schedule): string[] => kernels.map(({ kernel }) => kernel.label);
+
+Deno.test("a value behind a product is stored by the product, and read by what reduces it", () => {
+  const activation = map("neg", product(leaf([16, 6]), leaf([6, 12])));
+  const plan = schedule([activation, sum(activation, 1)]);
+  assertEquals(labels(plan), ["matmul_neg", "sum"]);
+  // Without a product there is nothing to store first: one kernel gives both.
+  const plain = map("neg", leaf([16, 12]));
+  assertEquals(labels(schedule([plain, sum(plain, 1)])), ["neg_sum"]);
+});
+
+Deno.test("padding is stored where no kernel reads through it, and only there", () => {
+  const plan = (takesPadding: (() => boolean) | null): string[] => {
+    const image = map("neg", leaf([16, 6]));
+    const padded = apply({ kind: "pad", before: [0, 1], value: 0 }, image, [16, 8]);
+    return labels(schedule([product(padded, leaf([8, 12]))], { takesPadding }));
+  };
+  assertEquals(plan(() => true), ["neg", "matmul"]);
+  assertEquals(plan(null), ["neg_pad", "matmul"]);
+  // The attempt leaves no trace: the image is not stored beside its padded copy.
+  assertEquals(plan(() => false), plan(null));
+});
