@@ -14,7 +14,7 @@ import type { Kernel } from "./kernel.ts";
 import { prepareLaunch, writeSizes } from "./launch.ts";
 import { OpenCLObject } from "./object.ts";
 import type { BufferCopyOptions, FillOptions, LaunchOptions } from "./queue_options.ts";
-import { checkRange, toSize } from "./size.ts";
+import { checkPattern, checkRange, toSize } from "./size.ts";
 import { commandBufferFunctions } from "./symbols/command_buffer.ts";
 import type { Calls, FunctionTable, FunctionType, Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
@@ -112,6 +112,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
     const { offset = 0, wait } = options;
     const { nbytes = buffer.nbytes - offset } = options;
     checkRange(offset, nbytes, buffer.nbytes, "a buffer");
+    checkPattern(pattern, offset, nbytes);
     const status = this.#functions.clCommandFillBufferKHR(
       this.unsafeHandle,
       onlyQueue,

@@ -12,7 +12,7 @@ import { Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
 import { HeldLaunches } from "./held_launches.ts";
 import type { Kernel } from "./kernel.ts";
-import { launch, prepareLaunch, writeSizes } from "./launch.ts";
+import { checkLaunch, launch, prepareLaunch, writeSizes } from "./launch.ts";
 import { cl } from "./library.ts";
 import { type MappedRegion, mapRegion } from "./mapped_region.ts";
 import { OpenCLObject, releasers } from "./object.ts";
@@ -30,7 +30,7 @@ import type {
 import { registerQueue } from "./queue_registry.ts";
 import { copyRect, readRect, writeRect } from "./rect_transfers.ts";
 import { SharedWait } from "./shared_wait.ts";
-import { checkRange, toSize } from "./size.ts";
+import { checkPattern, checkRange, toSize } from "./size.ts";
 import type { OpenCLSymbols } from "./symbols.ts";
 import type { Handle } from "./symbols/types.ts";
 import { download, settleTransfers, transferable, TransferList, upload } from "./transfers.ts";
@@ -197,6 +197,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     const { offset = 0, wait } = options;
     const { nbytes = buffer.nbytes - offset } = options;
     checkRange(offset, nbytes, buffer.nbytes, "a buffer");
+    checkPattern(pattern, offset, nbytes);
     const status = cl.clEnqueueFillBuffer(
       this.unsafeHandle,
       buffer.unsafeHandle,
@@ -233,8 +234,13 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /**
-   * Launches a kernel whose arguments are set, without an event and without making any object. The
-   * memory that the arguments refer to must be live.
+   * Launches a kernel whose arguments are set, without an event and without making any object.
+   *
+   * @param workDim Dimensions, 1 to 3.
+   * @param global Work-items in each dimension.
+   * @param local Work-items of a work-group in each dimension; `null` lets the driver choose.
+   * @throws {RangeError} If there are fewer sizes than dimensions.
+   * @throws {DisposedError} If the memory that an argument refers to was released.
    */
   enqueueKernel(
     kernel: Kernel,
@@ -242,6 +248,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     global: BigUint64Array,
     local: BigUint64Array | null,
   ): void {
+    checkLaunch(kernel, workDim, global, local);
     launch(this.unsafeHandle, kernel, workDim, null, global, local, undefined, null);
   }
 
@@ -256,6 +263,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     global: BigUint64Array,
     local: BigUint64Array | null,
   ): void {
+    checkLaunch(kernel, workDim, global, local);
     this.#held.add(super.unsafeHandle, kernel, workDim, global, local);
   }
 
@@ -266,6 +274,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     global: BigUint64Array,
     local: BigUint64Array | null,
   ): Event {
+    checkLaunch(kernel, workDim, global, local);
     launch(this.unsafeHandle, kernel, workDim, null, global, local, undefined, eventOut);
     return new Event(eventOut[0] as Handle<"Event">, this);
   }

@@ -56,6 +56,10 @@ function createContext(devices: readonly Device[]): Handle<"Context"> {
     throw new RangeError("Cannot create a context of no devices: pass at least one");
   }
   const platform = devices[0]!.query("PLATFORM");
+  // The driver would take the devices of another one for its own.
+  if (devices.some((device) => device.query("PLATFORM") !== platform)) {
+    throw new RangeError("Cannot create a context of devices of several platforms: pass one's");
+  }
   const properties = new BigUint64Array([ContextProperties.PLATFORM, platform, 0n]);
   const handles = new BigUint64Array(devices.map((device) => device.unsafeHandle));
   const handle = cl.clCreateContext(properties, handles.length, handles, 0n, 0n, errorCode);

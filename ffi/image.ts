@@ -10,22 +10,15 @@ import type { Context } from "./context.ts";
 import { check } from "./errors.ts";
 import { type Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
+import { elementBytes, type ImageFormat } from "./image_format.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
-import { corner, pitches, type Triple, triple } from "./rect.ts";
+import { checkRegion, corner, pitches, type Triple, triple } from "./rect.ts";
 import { toSize } from "./size.ts";
 import type { OpenCLSymbols } from "./symbols.ts";
 import type { Handle } from "./symbols/types.ts";
 import { type CopyOptions, download, transferable, upload } from "./transfers.ts";
-
-/** The channels of an element, by their names in cl.h: `{ order: "RGBA", type: "FLOAT" }`. */
-export interface ImageFormat {
-  /** Which channels. */
-  readonly order: keyof typeof ChannelOrder;
-  /** What each is. */
-  readonly type: keyof typeof ChannelType;
-}
 
 /** Dimensions of an image. */
 export type ImageType = "1d" | "1d-array" | "2d" | "2d-array" | "3d";
@@ -77,6 +70,9 @@ export interface ImageBufferOptions extends ImageRegionOptions {
   /** Where the elements begin in the buffer, in bytes. */
   readonly offset?: number;
 }
+
+/** What all commands say about the part of the image that they touch. */
+type Part = Pick<ImageRegionOptions, "origin" | "region">;
 
 const imageTypes = {
   "1d": MemObjectType.IMAGE1D,
@@ -201,9 +197,13 @@ export class Image extends OpenCLObject<"Mem"> {
     color: Float32Array | Int32Array | Uint32Array,
     options: ImageRegionOptions = {},
   ): Event {
-    if (color.length !== 4) {
-      throw new RangeError(`Cannot fill an image with ${color.length} channels: pass 4`);
+    if (color.length !== 4 || color.byteLength !== 16) {
+      throw new RangeError(
+        `Cannot fill an image with ${color.length} channels in ${color.byteLength} bytes: ` +
+          "pass 4 channels of 32 bits",
+      );
     }
+    this.#checkPart(options);
     const status = cl.clEnqueueFillImage(
       queue.unsafeHandle,
       this.unsafeHandle,
@@ -219,13 +219,16 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** Copies elements to another image of the same format. */
   copyTo(queue: CommandQueue, destination: Image, options: ImageCopyOptions = {}): Event {
+    this.#checkPart(options);
+    const { region = this.extent } = options;
+    checkRegion(options.destination ?? corner, region, destination.extent, "the destination");
     const status = cl.clEnqueueCopyImage(
       queue.unsafeHandle,
       this.unsafeHandle,
       destination.unsafeHandle,
       triple(options.origin ?? corner, "an origin"),
       triple(options.destination ?? corner, "an origin"),
-      triple(options.region ?? this.extent, "a region"),
+      triple(region, "a region"),
       listEvents(options.wait),
       eventList(options.wait),
       eventOut,
@@ -236,6 +239,7 @@ export class Image extends OpenCLObject<"Mem"> {
   /** Copies elements to a buffer, densely packed. */
   copyToBuffer(queue: CommandQueue, buffer: Buffer, options: ImageBufferOptions = {}): Event {
     const { offset = 0, origin = corner, wait } = options;
+    toSize(offset, "an offset");
     const region = this.#check(options, buffer.nbytes - offset);
     const status = cl.clEnqueueCopyImageToBuffer(
       queue.unsafeHandle,
@@ -254,6 +258,7 @@ export class Image extends OpenCLObject<"Mem"> {
   /** Copies densely packed elements of a buffer into it. */
   copyFromBuffer(queue: CommandQueue, buffer: Buffer, options: ImageBufferOptions = {}): Event {
     const { offset = 0, origin = corner, wait } = options;
+    toSize(offset, "an offset");
     const region = this.#check(options, buffer.nbytes - offset);
     const status = cl.clEnqueueCopyBufferToImage(
       queue.unsafeHandle,
@@ -278,8 +283,15 @@ export class Image extends OpenCLObject<"Mem"> {
     );
   }
 
-  /** The region, once it is sure that the memory is large enough for it. */
-  #check({ region = this.extent }: { readonly region?: Triple }, nbytes: number): Triple {
+  /** Refuses elements that the image does not have. */
+  #checkPart({ origin = corner, region = this.extent }: Part): void {
+    checkRegion(origin, region, this.extent, "the image");
+  }
+
+  /** The region, once it is sure that the image has it and the memory is large enough for it. */
+  #check(options: Part, nbytes: number): Triple {
+    this.#checkPart(options);
+    const { region = this.extent } = options;
     const needed = region[0] * region[1] * region[2] * this.elementSize;
     if (nbytes < needed) {
       throw new RangeError(
@@ -300,18 +312,28 @@ function imageType({ height, depth, layers }: ImageOptions): ImageType {
 function createImage(context: Context, type: ImageType, options: ImageOptions): Handle<"Mem"> {
   const { width, height = 1, depth = 1, layers = 1, format, data } = options;
   const { flags = MemFlags.READ_WRITE } = options;
+  const sizes = [width, height, depth, layers].map((size) => toSize(size, "an image's size"));
+  if (data) checkContent(data, width * height * depth * layers * elementBytes(format));
   const handle = cl.clCreateImage(
     context.unsafeHandle,
     data ? flags | MemFlags.COPY_HOST_PTR : flags,
     new Uint32Array([ChannelOrder[format.order], ChannelType[format.type]]),
     // cl_image_desc: type, width, height, depth, array size, row pitch, slice pitch, mip levels and
     // samples, buffer; all of them 8 bytes apart.
-    new BigUint64Array([imageTypes[type], width, height, depth, layers, 0, 0, 0, 0].map(BigInt)),
+    new BigUint64Array([BigInt(imageTypes[type]), ...sizes, 0n, 0n, 0n, 0n]),
     data ? transferable(data, "create an image from") : null,
     errorCode,
   );
   check(errorCode[0]!, "clCreateImage", `a ${type} image of ${format.order} ${format.type}`);
   return handle;
+}
+
+/** The driver reads as many bytes as the image has, whatever the array has. */
+function checkContent(data: ArrayBufferView, nbytes: number): void {
+  if (data.byteLength >= nbytes) return;
+  throw new RangeError(
+    `Cannot create an image of ${nbytes} bytes from an array of ${data.byteLength} bytes`,
+  );
 }
 
 function nameOf<T extends { readonly [name: string]: number }>(table: T, value: number): keyof T {

@@ -4,7 +4,7 @@
  * @module
  */
 import { Buffer } from "./buffer.ts";
-import { KernelArgInfo, KernelInfo, WorkGroupInfo } from "./constants.ts";
+import { KernelArgInfo, KernelInfo, Status, WorkGroupInfo } from "./constants.ts";
 import type { Device } from "./device.ts";
 import { check, OpenCLError } from "./errors.ts";
 import { type InfoCall, type PropertyTypes, readers } from "./info.ts";
@@ -13,7 +13,7 @@ import { Image } from "./image.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
 import { Sampler } from "./sampler.ts";
-import { toSize } from "./size.ts";
+import { checkRange, toSize } from "./size.ts";
 import { SvmBuffer } from "./svm.ts";
 import type { Handle } from "./symbols/types.ts";
 
@@ -42,6 +42,9 @@ export interface ArgumentInfo {
   readonly addressSpace: "global" | "local" | "constant" | "private";
 }
 
+/** What an argument takes; unknown where a binary carries no info about arguments. */
+type ArgumentKind = "value" | "local" | "object" | "unknown";
+
 const addressSpaces = ["global", "local", "constant", "private"] as const;
 const handleOut = new BigUint64Array(1);
 
@@ -52,6 +55,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
   /** How many arguments it declares. */
   readonly numArgs: number;
   readonly #encoders: (ArgumentEncoder | undefined)[] = [];
+  readonly #kinds: (ArgumentKind | undefined)[] = [];
   // OpenCL does not retain what an argument refers to, so the collector must not release it.
   readonly #referred: OpenCLObject<string>[] = [];
 
@@ -75,16 +79,27 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     this.#referred[index] = buffer;
   }
 
-  /** Sets an argument to the bytes of an array: a scalar, a vector or a struct. */
+  /**
+   * Sets an argument to the bytes of an array: a scalar, a vector or a struct.
+   *
+   * @throws {TypeError} If the kernel declares memory or a sampler there.
+   */
   setBytes(index: number, data: ArrayBufferView): void {
     const size = toSize(data.byteLength, "an argument's size");
+    // Of this size are the handles of memory and samplers, too: the driver follows such bytes.
+    if (size === 8n) this.#requireKind(index, "value");
     const status = cl.clSetKernelArg(this.unsafeHandle, index, size, data);
     if (status < 0) throw this.#argumentError(status, index);
   }
 
-  /** Gives a local argument its memory, in bytes for each work-group. */
+  /**
+   * Gives a local argument its memory, in bytes for each work-group.
+   *
+   * @throws {TypeError} If the kernel declares something else there.
+   */
   setLocal(index: number, nbytes: number): void {
     const size = toSize(nbytes, "a size of local memory");
+    this.#requireKind(index, "local");
     const status = cl.clSetKernelArg(this.unsafeHandle, index, size, null);
     if (status < 0) throw this.#argumentError(status, index);
   }
@@ -97,8 +112,13 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     this.#referred[index] = object;
   }
 
-  /** Sets an argument to shared virtual memory, from an offset in bytes on. */
+  /**
+   * Sets an argument to shared virtual memory, from an offset in bytes on.
+   *
+   * @throws {RangeError} If the offset lies outside of the memory.
+   */
   setSvm(index: number, memory: SvmBuffer, offset = 0): void {
+    checkRange(offset, 0, memory.nbytes, "shared memory");
     const address = memory.unsafeHandle + BigInt(offset);
     const status = cl.clSetKernelArgSVMPointer(this.unsafeHandle, index, address);
     if (status < 0) {
@@ -141,11 +161,11 @@ export class Kernel extends OpenCLObject<"Kernel"> {
 
   /**
    * Refuses to launch with memory that was released: the driver would follow a dangling handle.
-   * `CommandQueue.enqueueKernel` leaves this to its caller.
    *
-   * @throws {DisposedError} If an argument was released since it was set.
+   * @throws {DisposedError} If the kernel was released, or an argument since it was set.
    */
   checkArgs(): void {
+    void this.unsafeHandle;
     for (const object of this.#referred) void object?.unsafeHandle;
   }
 
@@ -196,6 +216,30 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     const copy = new Kernel(handle);
     Object.assign(copy.#referred, this.#referred);
     return copy;
+  }
+
+  /** Refuses an argument of another kind than the kernel declares, where the driver tells. */
+  #requireKind(index: number, kind: ArgumentKind): void {
+    const declared = this.#kinds[index] ??= this.#kindOf(index);
+    if (declared === kind || declared === "unknown") return;
+    throw new TypeError(
+      `Cannot set ${this.#argumentName(index)} to ${
+        kind === "local" ? "local memory" : "bytes"
+      }: ` +
+        `it is declared as ${declared}`,
+    );
+  }
+
+  #kindOf(index: number): ArgumentKind {
+    try {
+      const { addressSpace, typeName } = this.argument(index);
+      if (addressSpace === "local") return "local";
+      return addressSpace === "private" && !/^sampler_t\b/.test(typeName) ? "value" : "object";
+    } catch (error) {
+      const code = error instanceof OpenCLError ? error.code : 0;
+      if (code === Status.CL_KERNEL_ARG_INFO_NOT_AVAILABLE) return "unknown";
+      throw error;
+    }
   }
 
   #info<K extends "string" | "u32">(kind: K, parameter: number): PropertyTypes[K] {

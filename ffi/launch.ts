@@ -43,6 +43,28 @@ export function prepareLaunch(
 }
 
 /**
+ * Refuses arrays that the driver would read beyond the end of, and memory that was released since
+ * it was set.
+ *
+ * @throws {RangeError} If there are fewer sizes than dimensions.
+ * @throws {DisposedError} If the kernel or one of its arguments was released.
+ */
+export function checkLaunch(
+  kernel: Kernel,
+  workDim: number,
+  global: BigUint64Array,
+  local: BigUint64Array | null,
+): void {
+  kernel.checkArgs();
+  const fits = workDim >= 1 && workDim <= 3 && global.length >= workDim;
+  if (fits && (local === null || local.length >= workDim)) return;
+  throw new RangeError(
+    `Cannot launch ${kernel.name} in ${workDim} dimensions over [${global}]` +
+      `${local ? ` in groups of [${local}]` : ""}: one size a dimension is needed, 1 to 3 of them`,
+  );
+}
+
+/**
  * Enqueues a kernel whose arguments are set. Makes no object and costs little more than the call.
  *
  * @param event Where the driver puts the event, if there is to be one.

@@ -6,13 +6,29 @@
 import { MemFlags, MemInfo } from "./constants.ts";
 import type { Context } from "./context.ts";
 import { check } from "./errors.ts";
+import { holdWhile } from "./hold.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 
 const errorCode = new Int32Array(1);
 
+/**
+ * Calls C with the addresses of several views, and holds the views until it returns: of an array of
+ * addresses the collector does not know that it needs them.
+ */
+export function withAddresses<T>(
+  views: readonly Uint8Array<ArrayBuffer>[],
+  context: Context,
+  call: (addresses: BigUint64Array) => T,
+): T {
+  return holdWhile(
+    views,
+    () => call(new BigUint64Array(views.map((view) => addressOf(view, context)))),
+  );
+}
+
 /** The address of a view's first byte. Valid while the view is held: backing stores never move. */
-export function addressOf(view: Uint8Array<ArrayBuffer>, context: Context): bigint {
+function addressOf(view: Uint8Array<ArrayBuffer>, context: Context): bigint {
   // Where --allow-ffi names files, Deno refuses to tell addresses. OpenCL does not.
   return Deno.permissions.querySync({ name: "ffi" }).state === "granted"
     ? Deno.UnsafePointer.value(Deno.UnsafePointer.of(view))

@@ -90,12 +90,12 @@ export {
   Image,
   type ImageBufferOptions,
   type ImageCopyOptions,
-  type ImageFormat,
   type ImageOptions,
   type ImageRegionOptions,
   type ImageTransferOptions,
   type ImageType,
 } from "./image.ts";
+export type { ImageFormat } from "./image_format.ts";
 export { Sampler, type SamplerOptions } from "./sampler.ts";
 export type { RectLayout, Triple } from "./rect.ts";
 export { liveQueues, onQueueCreated } from "./queue_registry.ts";

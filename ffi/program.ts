@@ -8,10 +8,11 @@ import { ProgramBuildInfo, ProgramInfo, Status } from "./constants.ts";
 import type { Context } from "./context.ts";
 import { Device } from "./device.ts";
 import { check, KernelBuildError, OpenCLError } from "./errors.ts";
+import { holdDuring } from "./hold.ts";
 import { type PropertyTypes, readers } from "./info.ts";
 import { Kernel } from "./kernel.ts";
 import { cl } from "./library.ts";
-import { addressOf } from "./memory_address.ts";
+import { withAddresses } from "./memory_address.ts";
 import { OpenCLObject, ownAll, releasers } from "./object.ts";
 import type { Handle } from "./symbols/types.ts";
 import { underPolicy } from "./waiting.ts";
@@ -82,15 +83,16 @@ export class Program extends OpenCLObject<"Program"> {
   static fromBinary(context: Context, device: Device, binary: Uint8Array): Program {
     const copy = new Uint8Array(binary);
     const status = new Int32Array(1);
-    const handle = cl.clCreateProgramWithBinary(
-      context.unsafeHandle,
-      1,
-      new BigUint64Array([device.unsafeHandle]),
-      new BigUint64Array([BigInt(copy.byteLength)]),
-      new BigUint64Array([addressOf(copy, context)]),
-      status,
-      errorCode,
-    );
+    const handle = withAddresses([copy], context, (addresses) =>
+      cl.clCreateProgramWithBinary(
+        context.unsafeHandle,
+        1,
+        new BigUint64Array([device.unsafeHandle]),
+        new BigUint64Array([BigInt(copy.byteLength)]),
+        addresses,
+        status,
+        errorCode,
+      ));
     check(errorCode[0]!, "clCreateProgramWithBinary");
     return new Program(context, { handle });
   }
@@ -172,7 +174,10 @@ export class Program extends OpenCLObject<"Program"> {
     const handle = this.unsafeHandle;
     check(cl.clRetainProgram(handle), "clRetainProgram"); // its owner may release it meanwhile
     try {
-      const status = await cl.clBuildProgramAsync(handle, 0, null, text, 0n, 0n);
+      const status = await holdDuring(
+        text,
+        cl.clBuildProgramAsync(handle, 0, null, text, 0n, 0n),
+      );
       this.#check(status, "clBuildProgram");
     } finally {
       check(cl.clReleaseProgram(handle), "clReleaseProgram");
@@ -188,17 +193,18 @@ export class Program extends OpenCLObject<"Program"> {
   compile(options = "", headers: Header[] = []): this {
     const names = headers.map(({ name }) => cString(name));
     const count = headers.length;
-    const status = cl.clCompileProgram(
-      this.unsafeHandle,
-      0,
-      null,
-      cString(withArgInfo(options, this.#source)),
-      count,
-      count ? new BigUint64Array(headers.map(({ program }) => program.unsafeHandle)) : null,
-      count ? new BigUint64Array(names.map((name) => addressOf(name, this.context))) : null,
-      0n,
-      0n,
-    );
+    const status = withAddresses(names, this.context, (addresses) =>
+      cl.clCompileProgram(
+        this.unsafeHandle,
+        0,
+        null,
+        cString(withArgInfo(options, this.#source)),
+        count,
+        count ? new BigUint64Array(headers.map(({ program }) => program.unsafeHandle)) : null,
+        count ? addresses : null,
+        0n,
+        0n,
+      ));
     this.#check(status, "clCompileProgram");
     return this;
   }
@@ -265,16 +271,19 @@ export class Program extends OpenCLObject<"Program"> {
       throw new RangeError(`Cannot get a binary for "${device.name}": not its program`);
     }
     const sizes = this.#info("sizes", ProgramInfo.BINARY_SIZES);
-    const binaries = sizes.map((size) => new Uint8Array(size));
-    // A null pointer skips a device, so only the one that was asked for is copied.
-    const pointers = new BigUint64Array(sizes.length);
-    pointers[index] = addressOf(binaries[index]!, this.context);
-    const size = BigInt(pointers.byteLength), parameter = ProgramInfo.BINARIES;
-    check(
-      cl.clGetProgramInfo(this.unsafeHandle, parameter, size, pointers, null),
-      "clGetProgramInfo",
-    );
-    return binaries[index]!;
+    const binary = new Uint8Array(sizes[index]!);
+    if (binary.length === 0) {
+      throw new RangeError(`Cannot get a binary for "${device.name}": build the program first`);
+    }
+    const status = withAddresses([binary], this.context, ([address]) => {
+      // A null pointer skips a device, so only the one that was asked for is copied.
+      const pointers = new BigUint64Array(sizes.length);
+      pointers[index] = address!;
+      const size = BigInt(pointers.byteLength), parameter = ProgramInfo.BINARIES;
+      return cl.clGetProgramInfo(this.unsafeHandle, parameter, size, pointers, null);
+    });
+    check(status, "clGetProgramInfo");
+    return binary;
   }
 
   #info<K extends "list" | "bitsList" | "sizes">(
@@ -327,8 +336,11 @@ function deviceList(devices: readonly Device[]): BigUint64Array {
 
 function fromSource(context: Context, source: string): Handle<"Program"> {
   const text = cString(source);
-  const pointer = new BigUint64Array([addressOf(text, context)]);
-  const handle = cl.clCreateProgramWithSource(context.unsafeHandle, 1, pointer, null, errorCode);
+  const handle = withAddresses(
+    [text],
+    context,
+    (pointer) => cl.clCreateProgramWithSource(context.unsafeHandle, 1, pointer, null, errorCode),
+  );
   check(errorCode[0]!, "clCreateProgramWithSource");
   return handle;
 }

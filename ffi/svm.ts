@@ -14,7 +14,7 @@ import { mapFlags } from "./mapped_region.ts";
 import { memoryView } from "./memory_view.ts";
 import { OpenCLObject } from "./object.ts";
 import type { FillOptions, MapOptions } from "./queue_options.ts";
-import { checkRange, toSize } from "./size.ts";
+import { checkPattern, checkRange, toSize } from "./size.ts";
 import type { Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
 
@@ -103,6 +103,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
     const { offset = 0, wait } = options;
     const { nbytes = this.nbytes - offset } = options;
     checkRange(offset, nbytes, this.nbytes, "shared memory");
+    checkPattern(pattern, offset, nbytes);
     const status = cl.clEnqueueSVMMemFill(
       queue.unsafeHandle,
       this.unsafeHandle + BigInt(offset),

@@ -6,6 +6,7 @@
 import { EventInfo, Status } from "./constants.ts";
 import { check, OpenCLError } from "./errors.ts";
 import { cl } from "./library.ts";
+import { holdDuring } from "./hold.ts";
 import type { Handle } from "./symbols/types.ts";
 
 /**
@@ -100,7 +101,8 @@ async function waitElsewhere(event: Handle<"Event">): Promise<void> {
   if (waitingThreads >= maxWaitingThreads) return await poll(event);
   waitingThreads++;
   try {
-    await cl.clWaitForEventsAsync(1, new BigUint64Array([event]));
+    const list = new BigUint64Array([event]);
+    await holdDuring(list, cl.clWaitForEventsAsync(1, list));
   } finally {
     waitingThreads--;
   }
