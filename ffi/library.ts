@@ -6,6 +6,7 @@
  */
 import { readEnvironment, setDefaultVariable } from "./environment.ts";
 import { OpenCLUnavailableError } from "./errors.ts";
+import { openLibc } from "./libc.ts";
 import { primeSignals } from "./signals.ts";
 import { type FunctionName, functions, type OpenCLSymbols } from "./symbols.ts";
 import type { FunctionType } from "./symbols/types.ts";
@@ -63,6 +64,7 @@ export function openLibrary(): OpenCLSymbols {
     // Workers that are not pinned may share a core, at half the speed.
     setDefaultVariable("POCL_AFFINITY", "1");
     primeSignals();
+    keepLoaded(path);
     libraryPath = path;
     return cl = symbols;
   }
@@ -110,6 +112,23 @@ function tryOpen(path: string, failures: string[]): OpenCLSymbols | null {
     return null;
   }
 }
+
+/**
+ * Keeps the library in the process for good. Deno closes it at the end of every worker that opened
+ * it: threads of a terminated worker that still wait inside would return into memory that is gone.
+ */
+function keepLoaded(path: string): void {
+  const libc = openLibc(loaderFunctions);
+  if (libc === null) return;
+  const RTLD_NOW = 2, RTLD_NODELETE = Deno.build.os === "darwin" ? 0x80 : 0x1000;
+  libc.symbols.dlopen?.(new TextEncoder().encode(`${path}\0`), RTLD_NOW | RTLD_NODELETE);
+  libc.close();
+}
+
+const loaderFunctions = {
+  // In glibc since 2.34; before that in libdl.
+  dlopen: { parameters: ["buffer", "i32"], result: "u64", optional: true },
+} as const;
 
 function definitions(): Deno.ForeignLibraryInterface {
   return Object.fromEntries(

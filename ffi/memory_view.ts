@@ -23,3 +23,8 @@ export function memoryView(
   owners.set(buffer, owner);
   return new Uint8Array(buffer);
 }
+
+/** Whether a buffer is a view of memory that is not JavaScript's. */
+export function isForeignMemory(buffer: ArrayBufferLike): boolean {
+  return owners.has(buffer as ArrayBuffer);
+}

@@ -11,7 +11,7 @@ import { cl } from "./library.ts";
 import type { RectCopyOptions, RectOptions } from "./queue_options.ts";
 import { checkRect, corner, pitches, type RectLayout, triple, unpack } from "./rect.ts";
 import type { OpenCLSymbols } from "./symbols.ts";
-import { transfer, transferable, upload } from "./transfers.ts";
+import { driverMemory, mayLend, transfer, transferable, upload } from "./transfers.ts";
 
 /** Copies a box of an array into a box of a buffer. */
 export function writeRect(
@@ -36,10 +36,10 @@ export function readRect(
   options: RectOptions,
 ): Event {
   const { region, host = {}, blocking = false } = options;
-  const { borrow = blocking } = options;
   checkRect(region, host, into.byteLength, "the array");
   const bytes = transferable(into, "read into");
-  const target = borrow ? bytes : new Uint8Array(region[0] * region[1] * region[2]);
+  const borrow = mayLend(bytes, blocking, options.borrow ?? blocking);
+  const target = borrow ? bytes : driverMemory(region[0] * region[1] * region[2]);
   const deliver = (): void =>
     unpack(target, transferable(into, "finish a read into"), region, host);
   return transfer(queue, target, blocking, borrow ? null : deliver, (bytes, blocking) => {

@@ -11,6 +11,7 @@
 import { check } from "./errors.ts";
 import type { Event } from "./event.ts";
 import { cl } from "./library.ts";
+import { allocateNative, freeNative, isTerminable, needsShelter } from "./native_memory.ts";
 import { runAll } from "./run_all.ts";
 import type { Handle } from "./symbols/types.ts";
 import { executionStatus, hasWaitPolicy } from "./waiting.ts";
@@ -93,10 +94,11 @@ function isBusy({ event }: Transfer): boolean {
 
 /** All are let go of, also when finishing one of them fails. */
 function finishAll(transfers: readonly Transfer[]): void {
-  runAll(transfers.flatMap(({ event, finish }) => [
+  runAll(transfers.flatMap(({ event, memory, finish }) => [
     () => {
       if (finish !== null && executionStatus(event) === 0) finish();
     },
+    () => freeNative(memory),
     () => check(cl.clReleaseEvent(event), "clReleaseEvent"),
   ]));
 }
@@ -119,7 +121,8 @@ export function upload(
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
   const bytes = transferable(data, "write from");
-  return transfer(queue, borrow ? bytes : bytes.slice(), blocking, null, enqueue);
+  const lent = mayLend(bytes, blocking, borrow) ? bytes : copyOf(bytes);
+  return transfer(queue, lent, blocking, null, enqueue);
 }
 
 /**
@@ -134,10 +137,34 @@ export function download(
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
   const bytes = transferable(into, "read into");
-  if (borrow) return transfer(queue, bytes, blocking, null, enqueue);
-  const copy = new Uint8Array(bytes.byteLength);
+  if (mayLend(bytes, blocking, borrow)) return transfer(queue, bytes, blocking, null, enqueue);
+  const copy = driverMemory(bytes.byteLength);
   const finish = (): void => transferable(into, "finish a read into").set(copy);
   return transfer(queue, copy, blocking, finish, enqueue);
+}
+
+/**
+ * Whether the driver may be given the bytes themselves: they are lent, and stay until it is done.
+ */
+export function mayLend(bytes: Uint8Array, blocking: boolean, borrow: boolean): boolean {
+  return borrow && (!needsShelter(bytes) || blocksInDriver(blocking, null));
+}
+
+/** Memory for the driver to copy to or from, which stays until it is done. */
+export function driverMemory(nbytes: number): Uint8Array<ArrayBuffer> {
+  return (isTerminable ? allocateNative(nbytes) : null) ?? new Uint8Array(nbytes);
+}
+
+function copyOf(bytes: Uint8Array): Uint8Array {
+  if (!isTerminable) return bytes.slice();
+  const copy = driverMemory(bytes.byteLength);
+  copy.set(bytes);
+  return copy;
+}
+
+/** Whether the call itself waits: nothing, not even the end of the worker, comes between. */
+function blocksInDriver(blocking: boolean, finish: (() => void) | null): boolean {
+  return blocking && finish === null && !hasWaitPolicy();
 }
 
 /**
@@ -153,7 +180,7 @@ export function transfer(
   finish: (() => void) | null,
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
-  const direct = blocking && finish === null && !hasWaitPolicy();
+  const direct = blocksInDriver(blocking, finish);
   const event = enqueue(bytes, direct ? 1 : 0);
   if (direct) return event;
   try {

@@ -1,0 +1,26 @@
+/**
+ * Several workers of one process on one driver. In processes of their own: what goes wrong here ends
+ * the process.
+ */
+import { assertEquals } from "@std/assert";
+import { testOpenCL } from "../opencl.ts";
+
+const program = new URL("./workers_program.ts", import.meta.url).pathname;
+
+async function run(...args: string[]): Promise<void> {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", program, ...args],
+    env: { NO_COLOR: "1" },
+    stdin: "null",
+  }).output();
+  const text = new TextDecoder();
+  assertEquals([code, text.decode(stdout), text.decode(stderr)], [0, "done\n", ""]);
+}
+
+testOpenCL("workers that train at once come to their results, beside the main thread", async () => {
+  await run("end", "2", "4");
+});
+
+testOpenCL("terminating workers that train leaves the process whole", async () => {
+  await run("terminate", "5", "4");
+});
