@@ -6,6 +6,7 @@
 import { setImmediate } from "node:timers";
 import {
   DeviceMemory,
+  GuardPool,
   type HostBuffer,
   HostSource,
   registerDeviceMemory,
@@ -22,6 +23,7 @@ import {
   toBfloat16Bits,
   type TypedArray,
 } from "../graph/dtype.ts";
+import { readSwitch } from "../switches.ts";
 import { installLifecycle } from "../lifecycle/install.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
 import type { Parameter } from "../graph/emit.ts";
@@ -68,7 +70,9 @@ export class CPUBackend implements Backend {
     this.device = device;
     this.engine = engine;
     const source = engine.wasm ? new WasmSource(engine.wasm.memory) : new HostSource();
-    this.memory = new DeviceMemory(new SlabPool<HostBuffer>(source), { name: device.deviceName });
+    const pool = new SlabPool<HostBuffer>(source);
+    const watched = readSwitch("NETCL_DEBUG") ? GuardPool.forHost(pool) : pool;
+    this.memory = new DeviceMemory(watched, { name: device.deviceName });
     registerDeviceMemory(device, this.memory);
     installLifecycle();
   }

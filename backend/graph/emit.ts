@@ -4,7 +4,14 @@
  */
 import { type Form, formKey } from "./affine.ts";
 import type { DType } from "./dtype.ts";
-import { type Expr, type Guard, innerLevels, type LoopKernel, type Reduction } from "./kernel.ts";
+import {
+  type Expr,
+  fixedExprs,
+  type Guard,
+  innerLevels,
+  type LoopKernel,
+  type Reduction,
+} from "./kernel.ts";
 import { opCode } from "./op_names.ts";
 
 /** Steps up to this one are written as numbers. */
@@ -58,6 +65,7 @@ export class Emitter {
   readonly #dialect: Dialect;
   readonly #levels: readonly boolean[];
   readonly #depths: readonly number[];
+  readonly #hidden: ReadonlySet<number>;
   readonly #forms = new Map<string, string>();
   readonly #constants = new Map<string, string>();
   readonly #names = new Map<number, string>();
@@ -68,6 +76,7 @@ export class Emitter {
     this.#dialect = dialect;
     this.#levels = innerLevels(kernel);
     this.#depths = reductionDepths(kernel);
+    this.#hidden = foldable(kernel);
   }
 
   /** True for accumulators that need a position beside the value. */
@@ -132,8 +141,9 @@ export class Emitter {
   }
 
   /** The text of an expression whose operands have names. */
-  #text(e: Expr): string {
+  #text(id: number): string {
     const d = this.#dialect;
+    const e = this.kernel.exprs[id]!;
     switch (e.op) {
       case "load": {
         const load = this.kernel.loads[e.load]!;
@@ -144,9 +154,11 @@ export class Emitter {
         return d.load(load.input, load.dtype, guarded);
       }
       case "constant":
-        return this.#constant(e.value, e.dtype);
-      case "index":
-        return d.indexValue(this.form(e.form), e.dtype);
+        return this.#constant(e.value, e.dtype, this.#hidden.has(id));
+      case "index": {
+        const isFixed = e.form.terms.length === 0;
+        return d.indexValue(isFixed ? this.index(e.form.offset) : this.form(e.form), e.dtype);
+      }
       case "random": {
         const stream = this.parameter({ kind: "stream", stream: e.stream });
         return d.random(this.form(e.form), this.index(e.seed), stream);
@@ -165,10 +177,14 @@ export class Emitter {
     }
   }
 
-  /** Common constants are written out, others are parameters, so that kernels are shared. */
-  #constant(value: number, dtype: DType): string {
-    const common = !Number.isFinite(value) || [0, 1, -1, 2, 0.5].includes(value);
-    if (common) return this.#dialect.constant(value, dtype);
+  /**
+   * Common constants are written out, others are parameters, so that kernels are shared. So are those
+   * that a compiler must not see: see {@linkcode foldable}.
+   */
+  #constant(value: number, dtype: DType, isHidden: boolean): string {
+    if (!isHidden && [0, 1, -1, 2, 0.5].includes(value)) {
+      return this.#dialect.constant(value, dtype);
+    }
     const key = `${dtype}:${value}`;
     let name = this.#constants.get(key);
     if (!name) {
@@ -194,8 +210,8 @@ export class Emitter {
       const e = this.kernel.exprs[id]!;
       if (e.op === "reduced") this.#names.set(id, this.#dialect.total(`r${e.reduction}`, e.dtype));
       else if (e.op === "contracted") this.#names.set(id, this.#dialect.total("acc", e.dtype));
-      else if (e.op === "constant") this.#names.set(id, this.#text(e));
-      else this.line(this.#dialect.declare(e.dtype, `v${id}`, this.#text(e)));
+      else if (e.op === "constant") this.#names.set(id, this.#text(id));
+      else this.line(this.#dialect.declare(e.dtype, `v${id}`, this.#text(id)));
       for (const d of this.kernel.dynamic) {
         if (d.expr !== id) continue;
         const op = this.index(opCode(d.opName));
@@ -247,6 +263,24 @@ export class Emitter {
     );
     this.line(text);
   }
+}
+
+/**
+ * Constants that a compiler could compute with, or that are not finite. PoCL 3.1 converts floats to
+ * integers inside exp, exp2, expm1, sinh, tanh, floor, ceil and trunc; of a constant NaN that is
+ * undefined behaviour to LLVM, which then removes the store of the result (and crashes in rint). A
+ * parameter has a value at run time only, where all of these functions are right.
+ */
+function foldable(kernel: LoopKernel): Set<number> {
+  const { exprs } = kernel;
+  const isFixed = fixedExprs(kernel);
+  const found = new Set<number>();
+  exprs.forEach((e, id) => {
+    if (e.op === "constant" && !Number.isFinite(e.value)) found.add(id);
+    if (!isFixed[id] || !("args" in e)) return;
+    for (const a of e.args) if (exprs[a]!.op === "constant") found.add(a);
+  });
+  return found;
 }
 
 /** What an expression reads: its operands, and the expressions behind dynamic indices. */

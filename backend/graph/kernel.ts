@@ -182,6 +182,17 @@ export function innerLevels(kernel: LoopKernel): boolean[] {
   return levels;
 }
 
+/** For each expression, whether it is made of constants alone. */
+export function fixedExprs({ exprs }: LoopKernel): boolean[] {
+  const fixed: boolean[] = [];
+  for (const e of exprs) {
+    if ("args" in e) fixed.push(e.args.every((a) => fixed[a]!));
+    else if (e.op === "index") fixed.push(e.form.terms.length === 0);
+    else fixed.push(e.op === "constant");
+  }
+  return fixed;
+}
+
 /** For each expression, whether the result of a reduction is in it. */
 export function followsReduction(kernel: LoopKernel): boolean[] {
   const follows: boolean[] = [];

@@ -1,4 +1,5 @@
 /** Every gradient against PyTorch, against finite differences, and differentiated once more. */
+import "../guarded.ts";
 import { assert } from "@std/assert";
 import { grad, realizeAll, Tensor } from "../../mod.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";

@@ -1,4 +1,5 @@
 /** Which type two operands meet in: PyTorch's table, for every pair of types. */
+import "../guarded.ts";
 import { assertEquals } from "@std/assert";
 import { backendOf } from "../../backend/engine.ts";
 import { type DType, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";

@@ -1,4 +1,5 @@
 /** Every operation against PyTorch: each type that it takes, views, empty tensors, scalars. */
+import "../guarded.ts";
 import { assert } from "@std/assert";
 import { type DType, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";
 import { backendOf } from "../../backend/engine.ts";

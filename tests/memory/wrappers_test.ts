@@ -61,6 +61,17 @@ Deno.test("A wrapper passes recordQueue on", () => {
   assert(pool.allocate(64).offset !== first.offset, "it is still in use");
 });
 
+Deno.test("GuardPool fills what is lent, so that what nobody writes to is seen", () => {
+  const pool = GuardPool.forHost(new HostPool());
+  for (let turn = 0; turn < 2; turn++) {
+    const handle = pool.allocate(100);
+    assertEquals([...handle.buffer.bytes.subarray(0, 100)], new Array(100).fill(0x5a));
+    handle.release();
+    pool.clear();
+  }
+  pool.destroy();
+});
+
 Deno.test("GuardPool fills what is released with NaN", () => {
   const pool = GuardPool.forHost(new HostPool());
   const handle = pool.allocate(64);
