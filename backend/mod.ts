@@ -13,6 +13,7 @@
  *
  * @module
  */
+export { saveFile, saveFileSync, type SaveOptions } from "../ffi/atomic_file.ts";
 export { device, withDevice } from "./device_stack.ts";
 export {
   type BackendName,

@@ -2,6 +2,7 @@
  * Traces in the trace event format (Google, "Trace Event Format"): what the host enqueued and, where
  * the driver tells it, when the device ran it. Times are microseconds.
  */
+import { saveFileSync } from "../ffi/atomic_file.ts";
 import { runAll } from "../ffi/run_all.ts";
 
 /** The lanes of a trace. */
@@ -95,7 +96,7 @@ class TraceFile implements Trace, Disposable {
 
   #write(): void {
     const traceEvents = [...names(), ...this.#slices];
-    Deno.writeTextFileSync(this.#path, JSON.stringify({ traceEvents }));
+    saveFileSync(this.#path, JSON.stringify({ traceEvents }));
   }
 }
 

@@ -4,6 +4,7 @@
  * and named. What a shared machine does besides shows in the load that is printed.
  */
 import { parseArgs } from "node:util";
+import { saveFileSync } from "../ffi/atomic_file.ts";
 import { argumentsOrExit } from "./arguments.ts";
 import { type Peer, peerNames, start } from "./peers.ts";
 import { judgeAll, type Row, table } from "./report.ts";
@@ -126,7 +127,7 @@ async function run(options: Options): Promise<number> {
       verdicts: judgeAll(row, device),
     }));
     const record = { date: new Date().toISOString(), device, quick, before, titles, results };
-    await Deno.writeTextFile(json, JSON.stringify(record, null, 2));
+    saveFileSync(json, JSON.stringify(record, null, 2));
   }
   await Promise.all([...running.values()].flat().map((peer) => peer.close()));
   return 0;

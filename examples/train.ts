@@ -13,6 +13,7 @@ import {
   nn,
   noGrad,
   optim,
+  saveFileSync,
   saveSafetensors,
   withDevice,
 } from "@netcl/netcl";
@@ -97,8 +98,8 @@ async function save(model: nn.Module, losses: number[], data: Data, options: Opt
   });
   const stepsPerEpoch = Math.ceil(data.train.length / batchSize);
   const curve = drawLossCurve(losses, stepsPerEpoch, `${dataset}, ${kind}, seed ${seed}`);
-  await Deno.writeTextFile(`${out}/loss.svg`, curve);
-  await Deno.writeTextFile(`${out}/loss.json`, JSON.stringify(losses));
+  saveFileSync(`${out}/loss.svg`, curve);
+  saveFileSync(`${out}/loss.json`, JSON.stringify(losses));
   console.log(`model:       ${out}/model.safetensors`);
   console.log(`loss curve:  ${out}/loss.svg (its numbers: ${out}/loss.json)`);
 }

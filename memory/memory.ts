@@ -1,3 +1,4 @@
+import { saveFileSync } from "../ffi/atomic_file.ts";
 import {
   type DeviceMemoryStats,
   type PressureCallback,
@@ -128,6 +129,6 @@ export const memory: MemoryFacade = {
 
   report(path, device) {
     const page = reportPage(deviceMemoryOf(device), recordings.at(-1) ?? null);
-    Deno.writeTextFileSync(path, page);
+    saveFileSync(path, page);
   },
 };

@@ -1,6 +1,6 @@
+import { saveFile } from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 import { readingFile } from "./file_format_error.ts";
-import { writeWhole } from "./file.ts";
 import { decodeNpy, encodeNpy } from "./npy_format.ts";
 import type { LoadOptions } from "./safetensors.ts";
 
@@ -23,7 +23,10 @@ import type { LoadOptions } from "./safetensors.ts";
  */
 export async function saveNpy(path: string | URL, tensor: Tensor): Promise<void> {
   const { shape, dtype } = tensor;
-  await writeWhole(path, [encodeNpy({ data: await tensor.toHost(), shape, dtype })]);
+  async function* parts() {
+    yield encodeNpy({ data: await tensor.toHost(), shape, dtype });
+  }
+  await saveFile(path, parts());
 }
 
 /**

@@ -1,8 +1,8 @@
-import type { DeviceHandle } from "../../backend/engine.ts";
+import { type DeviceHandle, saveFile } from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 import { encodeElements } from "./elements.ts";
 import { readingFile } from "./file_format_error.ts";
-import { readFully, writeWhole } from "./file.ts";
+import { readFully } from "./file.ts";
 import {
   decodeEntry,
   headerLength,
@@ -28,7 +28,8 @@ export interface SaveSafetensorsOptions {
  * Writes tensors into a safetensors file, which PyTorch, JAX and others read.
  *
  * The values are those of the moment of the call: training may go on before the promise is kept.
- * The file appears under its name when it is complete; a former one stays until then.
+ * The file appears under its name when it is complete and on the disk; a former one stays until
+ * then, and of two saves to one path the one that was called later stays: see `saveFile`.
  *
  * @param path The file.
  * @param tensors What to write, by name; such as `model.stateDict()`.
@@ -57,7 +58,7 @@ export async function saveSafetensors(
     for (const tensor of values) yield encodeElements(await tensor.toHost(), tensor.dtype);
   }
   try {
-    await writeWhole(path, parts());
+    await saveFile(path, parts());
   } finally {
     for (const tensor of values) tensor.dispose();
   }

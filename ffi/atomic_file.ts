@@ -1,0 +1,232 @@
+/**
+ * Saving files so that nobody ever meets half of one: a reader, a second save to the same path, a
+ * kill, a full disk. Bytes go into a new file beside, onto the disk, and then under the name.
+ *
+ * @module
+ */
+import { dirname } from "node:path";
+import { PartialFile, removeLeftovers } from "./partial_file.ts";
+import { saveError } from "./save_error.ts";
+import { type SaveTarget, saveTarget } from "./save_target.ts";
+
+/** How a file is saved. */
+export interface SaveOptions {
+  /**
+   * Whether it waits until the disk has it, so that a power cut leaves the former file or this one.
+   * Default: true.
+   */
+  readonly durable?: boolean;
+  /** Permissions of a file that is new. Default: those of every new file of the process. */
+  readonly mode?: number;
+}
+
+/** Saves that go on: nothing may end the program meanwhile that can wait. */
+const running = new Set<Promise<void>>();
+
+/** Counts saves, so that of two to the same path the one that began later stays. */
+let begun = 0;
+const newest = new Map<string, { number: number; users: number }>();
+
+/** Resolves when no save is under way. */
+export async function savesFinished(): Promise<void> {
+  while (running.size > 0) await Promise.allSettled(running);
+}
+
+/** Whether a save is under way. */
+export function isSaving(): boolean {
+  return running.size > 0;
+}
+
+/**
+ * Saves a file. It appears under its name when it is complete and on the disk; until then, and when
+ * it fails, a former one stays as it was. Permissions and owner of a former file are kept as far as
+ * the user may set them, a link stays and its target is replaced, a device or FIFO gets the bytes.
+ * Of two saves to one path the one that began later stays. Where the permissions of the program are
+ * for the file alone and not for its folder, it is overwritten in place.
+ *
+ * @param path Where the file will be.
+ * @param parts The bytes, in order.
+ * @param options How it is saved.
+ * @throws {Error} Of Deno's classes, with the path and the remedy: no folder, no permission, no room.
+ *
+ * @example
+ * ```ts
+ * import { saveFile } from "@netcl/netcl/backend";
+ *
+ * const path = await Deno.makeTempFile();
+ * await saveFile(path, [new TextEncoder().encode("whole or not at all")]);
+ * console.assert(await Deno.readTextFile(path) === "whole or not at all");
+ * await Deno.remove(path);
+ * ```
+ */
+export function saveFile(
+  path: string | URL,
+  parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  options: SaveOptions = {},
+): Promise<void> {
+  const number = ++begun;
+  const save = (async () => {
+    try {
+      const target = saveTarget(path);
+      if (target.kind === "replace") await replace(target, parts, options, number);
+      else await pass(target, parts);
+    } catch (error) {
+      throw saveError(path, error);
+    }
+  })();
+  running.add(save);
+  const forget = () => void running.delete(save);
+  save.then(forget, forget);
+  return save;
+}
+
+/**
+ * The same, blocking.
+ *
+ * @param path Where the file will be.
+ * @param content All of it; text is written as UTF-8.
+ * @param options How it is saved.
+ */
+export function saveFileSync(
+  path: string | URL,
+  content: Uint8Array | string,
+  options: SaveOptions = {},
+): void {
+  const number = ++begun;
+  const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  try {
+    const target = saveTarget(path);
+    if (target.kind === "replace") replaceSync(target, bytes, options, number);
+    else passSync(target, bytes);
+  } catch (error) {
+    throw saveError(path, error);
+  }
+}
+
+type Replaced = Extract<SaveTarget, { kind: "replace" }>;
+
+async function replace(
+  target: Replaced,
+  parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  { durable = true, mode }: SaveOptions,
+  number: number,
+): Promise<void> {
+  const partial = begin(target, mode);
+  try {
+    for await (const part of parts) await partial.write(part);
+    await partial.complete(durable);
+    appear(partial, target, number);
+  } catch (error) {
+    partial.discard();
+    throw error;
+  } finally {
+    leave(target.path);
+  }
+  if (durable) syncFolder(dirname(target.path));
+}
+
+function replaceSync(
+  target: Replaced,
+  bytes: Uint8Array,
+  { durable = true, mode }: SaveOptions,
+  number: number,
+): void {
+  const partial = begin(target, mode);
+  try {
+    partial.writeSync(bytes);
+    partial.completeSync(durable);
+    appear(partial, target, number);
+  } catch (error) {
+    partial.discard();
+    throw error;
+  } finally {
+    leave(target.path);
+  }
+  if (durable) syncFolder(dirname(target.path));
+}
+
+/** What replaces a file is nobody else's to read until it has that file's permissions. */
+function begin({ path, former }: Replaced, mode?: number): PartialFile {
+  removeLeftovers(dirname(path));
+  const partial = PartialFile.create(path, former === null ? mode : 0o600);
+  const entry = newest.get(path);
+  if (entry) entry.users++;
+  else newest.set(path, { number: 0, users: 1 });
+  return partial;
+}
+
+function leave(path: string): void {
+  const entry = newest.get(path);
+  if (entry && --entry.users === 0) newest.delete(path);
+}
+
+/** Gives it the name, unless a save that began later has it already. */
+function appear(partial: PartialFile, { path, former }: Replaced, number: number): void {
+  const entry = newest.get(path)!;
+  if (entry.number > number) return partial.discard();
+  if (former !== null) keepPermissions(partial.path, former);
+  Deno.renameSync(partial.path, path);
+  entry.number = number;
+}
+
+/** Owner first: changing it takes away bits of the mode. */
+function keepPermissions(path: string, former: Deno.FileInfo): void {
+  if (Deno.build.os === "windows" || former.mode === null) return;
+  const own = Deno.lstatSync(path);
+  let mode = former.mode & 0o777;
+  if (!keepOwner(path, own, former)) mode = mode & ~0o070 | (mode & 0o007) << 3;
+  Deno.chmodSync(path, mode);
+}
+
+/** False where the group could not be kept: its rights are not for another group then. */
+function keepOwner(path: string, own: Deno.FileInfo, former: Deno.FileInfo): boolean {
+  if (own.uid === former.uid && own.gid === former.gid) return true;
+  return mayOwn(path, former.uid, former.gid) || own.gid === former.gid ||
+    mayOwn(path, null, former.gid);
+}
+
+function mayOwn(path: string, uid: number | null, gid: number | null): boolean {
+  try {
+    Deno.chownSync(path, uid, gid);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied || isNotPermitted(error)) return false;
+    throw error;
+  }
+}
+
+function isNotPermitted(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "EPERM";
+}
+
+/** The name is part of the folder: without this a power cut may take it back. */
+function syncFolder(folder: string): void {
+  if (Deno.build.os === "windows") return; // knows no such call
+  using file = Deno.openSync(folder);
+  file.syncSync();
+}
+
+type Passed = Exclude<SaveTarget, Replaced>;
+
+function openPassed({ kind, path }: Passed): Deno.OpenOptions & { path: string } {
+  return kind === "stream"
+    ? { path, append: true }
+    : { path, write: true, create: true, truncate: true };
+}
+
+async function pass(
+  target: Passed,
+  parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): Promise<void> {
+  const { path, ...options } = openPassed(target);
+  using file = await Deno.open(path, options);
+  for await (const part of parts) {
+    for (let at = 0; at < part.length;) at += await file.write(part.subarray(at));
+  }
+}
+
+function passSync(target: Passed, bytes: Uint8Array): void {
+  const { path, ...options } = openPassed(target);
+  using file = Deno.openSync(path, options);
+  for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
+}

@@ -1,0 +1,44 @@
+/**
+ * What a person is told when a file cannot be written.
+ *
+ * @module
+ */
+
+/** What helps, by the operating system's name of the error; `%` is the path. */
+const remedies: { readonly [code: string]: string } = {
+  ENOENT: "make its folder first, as with Deno.mkdir(folder, { recursive: true })",
+  ENOTDIR: "a part of the path is a file; choose another path",
+  EISDIR: "choose the name of a file in it",
+  EACCES: "it or its folder is not writable for this user: change its mode (chmod u+w), or save " +
+    "elsewhere",
+  EPERM: "it or its folder is not writable for this user: change its owner, or save elsewhere",
+  EROFS: "the disk is mounted read-only: save elsewhere",
+  ENOSPC: "the disk is full: make room, or save elsewhere",
+  EDQUOT: "your share of the disk is used up: make room, or save elsewhere",
+  EFBIG: "the disk holds no file of this size: save elsewhere, or in several files",
+  ENAMETOOLONG: "choose a shorter name",
+};
+
+/**
+ * The error for a person: of the same class, with the path, the reason and the remedy.
+ *
+ * @param path What was to be written.
+ * @param error What came of it.
+ */
+export function saveError(path: string | URL, error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const remedy = remedyFor(path, error);
+  if (remedy === undefined) return error;
+  const Class = error.constructor as ErrorConstructor;
+  const reason = error.message.replace(/ \(os error \d+\).*$/s, "");
+  const told = new Class(`Cannot save ${path}: ${reason}; ${remedy}`, { cause: error });
+  told.cause ??= error;
+  return told;
+}
+
+function remedyFor(path: string | URL, error: Error): string | undefined {
+  if (error instanceof Deno.errors.NotCapable) return `run with --allow-write=${path}`;
+  if (error instanceof Deno.errors.IsADirectory) return remedies.EISDIR;
+  if (error instanceof Deno.errors.FilesystemLoop) return "remove one of them";
+  return "code" in error ? remedies[String(error.code)] : undefined;
+}

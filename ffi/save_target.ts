@@ -1,0 +1,67 @@
+/**
+ * Where a save ends up: the file behind a link, a device, a file that may not be replaced.
+ *
+ * @module
+ */
+import { dirname, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** What is at a path that is to be written. */
+export type SaveTarget =
+  /** A regular file, or nothing yet: another file takes its place when it is complete. */
+  | { readonly kind: "replace"; readonly path: string; readonly former: Deno.FileInfo | null }
+  /** A device, a FIFO or an inherited descriptor: bytes are passed on, nothing is replaced. */
+  | { readonly kind: "stream"; readonly path: string }
+  /** A file whose folder may not be used by this program's permissions: it is overwritten. */
+  | { readonly kind: "overwrite"; readonly path: string };
+
+const MAX_LINKS = 40;
+
+/**
+ * Finds out what a save to `path` has to do. Follows links, as opening a file does.
+ *
+ * @throws {Error} For a folder, for a file that may not be written, for a ring of links.
+ */
+export function saveTarget(path: string | URL): SaveTarget {
+  let at = path instanceof URL ? fileURLToPath(path) : path;
+  for (let links = 0; links < MAX_LINKS; links++) {
+    if (isDescriptor(at)) return { kind: "stream", path: at };
+    if (!mayReplace(at)) return { kind: "overwrite", path: at };
+    const former = lstatIfThere(at);
+    if (former?.isSymlink) at = resolve(dirname(at), Deno.readLinkSync(at));
+    else return classify(at, former);
+  }
+  throw new Deno.errors.FilesystemLoop(`more than ${MAX_LINKS} links lead on from it`);
+}
+
+function classify(path: string, former: Deno.FileInfo | null): SaveTarget {
+  if (former?.isDirectory) throw new Deno.errors.IsADirectory("it is a folder");
+  if (former !== null && !former.isFile) return { kind: "stream", path };
+  // Renaming asks the folder alone; a file that its owner protected stays as it is.
+  if (former !== null) Deno.openSync(path, { write: true }).close();
+  return { kind: "replace", path, former };
+}
+
+/** `/dev/stdout` may lead to a regular file, which the shell goes on writing to. */
+function isDescriptor(path: string): boolean {
+  return Deno.build.os !== "windows" && /^\/(proc|dev)\//.test(path) &&
+    !path.startsWith("/dev/shm/");
+}
+
+/** Deno wants both permissions to rename a file; asks nobody. */
+function mayReplace(path: string): boolean {
+  return [path, dirname(path)].every((each) =>
+    (["read", "write"] as const).every((name) =>
+      Deno.permissions.querySync({ name, path: each }).state === "granted"
+    )
+  );
+}
+
+function lstatIfThere(path: string): Deno.FileInfo | null {
+  try {
+    return Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw error;
+  }
+}

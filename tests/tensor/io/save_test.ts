@@ -1,0 +1,108 @@
+/** What holds for every file that netcl writes, whichever of its functions writes it. */
+import { assert, assertEquals } from "@std/assert";
+import {
+  loadSafetensors,
+  memory,
+  nn,
+  optim,
+  profiler,
+  saveNpy,
+  saveSafetensors,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+
+Tensor.ones([1], { device: "cpu" }).realize(); // opens the device outside of any test
+
+const ignore = Deno.build.os === "windows";
+
+/** Writes a file of about so many numbers, where the kind of file allows. */
+type Writer = (path: string, length?: number) => Promise<void>;
+
+const writers: Record<string, Writer> = {
+  saveSafetensors: (path, length = 10) => saveSafetensors(path, { w: Tensor.ones([length]) }),
+  saveNpy: (path, length = 10) => saveNpy(path, Tensor.ones([length])),
+  "an optimizer's state": (path, length = 10) => {
+    const optimizer = new optim.Adam(new nn.Linear(length, 1).parameters(), { lr: 0.1 });
+    return saveSafetensors(path, optimizer.stateDict());
+  },
+  "profiler.trace": (path) => {
+    using _ = profiler.trace(path);
+    return Promise.resolve();
+  },
+  "memory.report": (path) => Promise.resolve(memory.report(path)),
+};
+
+function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
+  return withDevice("cpu", async () => {
+    const folder = await Deno.makeTempDir({ prefix: "netcl ü " });
+    try {
+      await fn(folder);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  });
+}
+
+function namesIn(folder: string): string[] {
+  return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+}
+
+for (const [name, write] of Object.entries(writers)) {
+  Deno.test({
+    name: `${name}: mode, links and devices stay as they are, planted names are not followed`,
+    ignore,
+    fn: () =>
+      inFolder(async (folder) => {
+        const path = `${folder}/file`;
+        Deno.writeTextFileSync(path, "x".repeat(100_000));
+        Deno.chmodSync(path, 0o600);
+        Deno.writeTextFileSync(`${folder}/victim`, "precious");
+        Deno.symlinkSync(`${folder}/victim`, `${path}.${Deno.pid}.part`);
+        Deno.symlinkSync(path, `${folder}/link`);
+        Deno.symlinkSync("/dev/null", `${folder}/sink`);
+        await write(`${folder}/link`);
+        await write(`${folder}/sink`);
+        assert(Deno.lstatSync(`${folder}/link`).isSymlink);
+        assert(Deno.lstatSync(`${folder}/sink`).isSymlink);
+        assert(Deno.lstatSync("/dev/null").isCharDevice);
+        assertEquals(Deno.statSync(path).mode! & 0o777, 0o600);
+        assert(Deno.statSync(path).size > 0 && !Deno.readTextFileSync(path).includes("xxxx"));
+        assertEquals(Deno.readTextFileSync(`${folder}/victim`), "precious");
+        assertEquals(
+          namesIn(folder),
+          ["file", `file.${Deno.pid}.part`, "link", "sink", "victim"],
+        );
+      }),
+  });
+
+  Deno.test({
+    name: `${name}: a reader of the former file goes on reading it`,
+    ignore,
+    fn: () =>
+      inFolder(async (folder) => {
+        Deno.writeTextFileSync(`${folder}/file`, "former");
+        using reader = Deno.openSync(`${folder}/file`);
+        await write(`${folder}/file`);
+        const text = new Uint8Array(100);
+        assertEquals(new TextDecoder().decode(text.subarray(0, reader.readSync(text)!)), "former");
+        assertEquals(namesIn(folder), ["file"]);
+      }),
+  });
+}
+
+Deno.test("of two saves to one path at once one is there, whole: the later one", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/race.safetensors`;
+    for (let i = 0; i < 10; i++) {
+      const a = Tensor.full([200_000], 1).realize(), b = Tensor.full([300_000], 2).realize();
+      await Promise.all([
+        saveSafetensors(path, { a, v: a, w: a }),
+        saveSafetensors(path, { b, w: b }),
+      ]);
+      const back = await loadSafetensors(path);
+      assertEquals(Object.keys(back).sort(), ["b", "w"]);
+      assert((await back.w!.toHost()).every((value) => value === 2));
+      assertEquals(namesIn(folder), ["race.safetensors"]);
+    }
+  }));
