@@ -2,6 +2,8 @@
  * One device that netcl can compute on: what it is called, and what was opened on it.
  */
 import { CommandQueue, Context, type Device, type Platform } from "../ffi/mod.ts";
+import { runAll } from "../ffi/run_all.ts";
+import { destroyContextPools } from "../memory/mod.ts";
 import { closeDevice } from "./active_devices.ts";
 import { engineName } from "./cpu/engine.ts";
 import { installLifecycle } from "./lifecycle/install.ts";
@@ -146,14 +148,15 @@ export class DeviceHandle implements DeviceDescription {
   /** Gives queue and context back to the driver; their next use makes new ones. */
   close(): void {
     const queue = this.#queue, context = this.#context;
-    if (context !== null) revokeAll(context);
     this.#queue = null;
     this.#context = null;
-    try {
-      queue?.release();
-    } finally {
-      context?.release();
-    }
+    if (context === null) return;
+    runAll([
+      () => revokeAll(context),
+      () => destroyContextPools(context),
+      () => queue?.release(),
+      () => context.release(),
+    ]);
   }
 
   /** "NVIDIA H100 80GB HBM3 (NVIDIA CUDA, cl:0:0)". */

@@ -84,6 +84,7 @@ export { Event, type EventProfile, type Flushable, UserEvent } from "./event.ts"
 export { CommandQueue } from "./command_queue.ts";
 export type * from "./queue_options.ts";
 export type { CopyOptions } from "./transfers.ts";
+export { transfersWith } from "./transfers_in_flight.ts";
 export { MappedRegion } from "./mapped_region.ts";
 export { SvmBuffer, type SvmOptions } from "./svm.ts";
 export {

@@ -12,6 +12,7 @@ import { check } from "./errors.ts";
 import type { Event } from "./event.ts";
 import { cl } from "./library.ts";
 import { allocateNative, freeNative, isTerminable, needsShelter } from "./native_memory.ts";
+import { memoryOwner } from "./memory_view.ts";
 import { runAll } from "./run_all.ts";
 import type { Handle } from "./symbols/types.ts";
 import { executionStatus, hasWaitPolicy } from "./waiting.ts";
@@ -67,6 +68,12 @@ export class TransferList {
     finishAll(done);
   }
 
+  /** Transfers under way from or to memory of `owner`. */
+  with(owner: object): Handle<"Event">[] {
+    const own = this.#transfers.filter(({ memory }) => memoryOwner(memory.buffer) === owner);
+    return own.map(({ event }) => event);
+  }
+
   #takeFirst(): Transfer[] {
     const busy = this.#transfers.findIndex(isBusy);
     return this.#transfers.splice(0, busy < 0 ? this.#transfers.length : busy);
@@ -86,6 +93,11 @@ const unsettled = new Set<TransferList>();
 /** Lets go of every transfer that is complete. Called after each wait. */
 export function settleTransfers(): void {
   for (const list of unsettled) list.settle();
+}
+
+/** Events of the transfers under way from or to memory of `owner`, on all queues. */
+export function unsettledWith(owner: object): Handle<"Event">[] {
+  return [...unsettled].flatMap((list) => list.with(owner));
 }
 
 function isBusy({ event }: Transfer): boolean {

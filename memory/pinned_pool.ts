@@ -1,10 +1,11 @@
-import { Buffer, type CommandQueue, type MappedRegion, MemFlags } from "../ffi/mod.ts";
+import type { Buffer, CommandQueue } from "../ffi/mod.ts";
 import { BucketPool } from "./bucket_pool.ts";
 import { GiB, KiB, MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
-import { asMemoryError } from "./device_source.ts";
-import { detachableView } from "./host_view.ts";
+import { type FenceEvent, type FenceQueue, waitFor } from "./fences.ts";
+import type { Block } from "./handle.ts";
+import { AllEnded } from "./host_fence.ts";
+import { PinnedSource } from "./pinned_source.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
-import type { MemorySource } from "./source.ts";
 
 /** A block of page-locked host memory. */
 export interface PinnedHandle extends BufferHandle<Buffer> {
@@ -17,45 +18,6 @@ export interface PinnedHandle extends BufferHandle<Buffer> {
 
 const PAGE = 4 * KiB;
 
-/** Buffers that the driver made in host memory and that stay mapped for as long as they live. */
-class PinnedSource implements MemorySource<Buffer> {
-  readonly name: string;
-  readonly alignment = PAGE;
-  readonly maxAllocationBytes: number;
-  readonly empty = null;
-  readonly #regions = new Map<Buffer, MappedRegion>();
-
-  constructor(readonly queue: CommandQueue) {
-    this.name = `pinned host memory of ${queue.device.name}`;
-    this.maxAllocationBytes = queue.device.maxMemAllocSize;
-  }
-
-  create(nbytes: number, flags = MemFlags.READ_WRITE): Buffer {
-    let buffer: Buffer | undefined;
-    try {
-      buffer = new Buffer(this.queue.context, nbytes, { flags: flags | MemFlags.ALLOC_HOST_PTR });
-      this.#regions.set(buffer, this.queue.map(buffer));
-      return buffer;
-    } catch (error) {
-      buffer?.release();
-      throw asMemoryError(error, this.name, nbytes);
-    }
-  }
-
-  /** A new view of the buffer's memory, which can be detached without the others. */
-  view(buffer: Buffer, nbytes: number): Uint8Array<ArrayBuffer> {
-    const region = this.#regions.get(buffer)!;
-    return detachableView(region.bytes, 0, nbytes, region);
-  }
-
-  destroy(buffer: Buffer): void {
-    const region = this.#regions.get(buffer)!;
-    this.#regions.delete(buffer);
-    if (!this.queue.released) region.unmap().release();
-    buffer.release();
-  }
-}
-
 /** How a PinnedBufferPool is set up. */
 export interface PinnedBufferPoolOptions {
   /** The most bytes of page-locked memory to hold. Default: 1 GiB. */
@@ -64,27 +26,81 @@ export interface PinnedBufferPoolOptions {
 
 /**
  * Page-locked host memory for copies to and from a device, which such memory reaches several times
- * as fast on discrete GPUs. Where host and device share memory it is a detour: map the buffer
- * itself there.
+ * as fast on discrete GPUs. Where host and device share memory it costs what any buffer costs.
  *
- * Its buffers stay mapped: fill `handle.view` and enqueue a write from it. Before the block is
- * released with that write under way, `recordQueue(handle, queue)`: its next user fills it from the
- * host, and so gets it only when the copy is done.
+ * Its buffers stay mapped: fill `handle.view`, enqueue a copy from it and release the handle. The
+ * next holder fills the block from the host, which waits for no queue; so the block is lent again
+ * only when everything is done that was enqueued until the release: on the queue that `allocate`
+ * was told, on those of `recordQueue`, and without any on all queues of the context.
  */
 export class PinnedBufferPool extends BucketPool<Buffer> {
+  readonly #source: PinnedSource;
+  /** The next block to come back is in nobody's use. */
+  #isIdle = false;
+
   /**
    * Begins with no memory.
    *
-   * @param queue A queue of the context that the copies are made in; buffers are mapped on it.
+   * @param queue A queue of the context and the device that the copies are for. The pool outlives
+   *   it: memory is mapped on a queue of the pool's own.
    * @param options The limit.
    */
   constructor(queue: CommandQueue, options: PinnedBufferPoolOptions = {}) {
-    super(new PinnedSource(queue), options.maxBytes ?? GiB);
+    const source = new PinnedSource(queue.context, queue.device, PAGE);
+    super(source, options.maxBytes ?? GiB);
+    this.#source = source;
   }
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
   override allocate(nbytes: number, options?: AllocateOptions): PinnedHandle {
     return super.allocate(nbytes, options) as PinnedHandle;
+  }
+
+  /** Takes a block back whose copies the caller has waited for: it can be lent again at once. */
+  releaseIdle(handle: BufferHandle<Buffer>): void {
+    this.#isIdle = true;
+    try {
+      this.release(handle);
+    } finally {
+      this.#isIdle = false;
+    }
+  }
+
+  /** Makes a block free once the device is done with it. */
+  protected override give(
+    block: Block<Buffer>,
+    queue: FenceQueue | undefined,
+    fence: FenceEvent | null,
+  ): void {
+    const events = this.#isIdle ? [] : this.#usersOf(block, queue, fence);
+    if (this.#isIdle) fence?.release();
+    if (events.length === 0) super.give(block, undefined, null);
+    else super.give(block, nobody, new AllEnded(events));
+  }
+
+  #usersOf(
+    block: Block<Buffer>,
+    queue: FenceQueue | undefined,
+    fence: FenceEvent | null,
+  ): FenceEvent[] {
+    if (fence !== null) return [fence];
+    return this.#source.usersOf(block.buffer, queue);
+  }
+
+  /** The host fills the blocks, so it is the host that waits. */
+  protected override order(
+    _taker: FenceQueue | undefined,
+    _owner: FenceQueue | undefined,
+    events: readonly FenceEvent[],
+  ): void {
+    this.counters.fences++;
+    waitFor(undefined, events);
+  }
+
+  /** Ends the pool once nothing uses its memory. */
+  override destroy(): void {
+    super.destroy();
+    this.#source.close();
   }
 
   /**
@@ -93,4 +109,17 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
   protected override bucketSize(nbytes: number): number {
     return nbytes <= MiB ? Math.max(PAGE, nextPowerOfTwo(nbytes)) : roundUp(nbytes, PAGE);
   }
+}
+
+/** Owns the blocks that are not done: no request comes from it, so none gets them without waiting. */
+const nobody: FenceQueue = {
+  released: false,
+  outOfOrder: false,
+  marker: refuse,
+  barrier: refuse,
+  flush: refuse,
+};
+
+function refuse(): never {
+  throw new Error("Blocks of pinned memory wait for events, not for a queue");
 }

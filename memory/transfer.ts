@@ -1,7 +1,6 @@
 import type { Buffer, CommandQueue, Event } from "../ffi/mod.ts";
 import { MiB } from "./bytes.ts";
 import { getPinnedPool } from "./context_pools.ts";
-import { recordQueue } from "./handle.ts";
 import type { HostBuffer } from "./source.ts";
 import type { Storage } from "./storage.ts";
 
@@ -92,7 +91,7 @@ export function copyStaged(
   nbytes: number,
 ): void {
   const pool = getPinnedPool(to);
-  const slots = [0, 1].map(() => pool.allocate(Math.min(CHUNK_BYTES, nbytes)));
+  const slots = [0, 1].map(() => pool.allocate(Math.min(CHUNK_BYTES, nbytes), { queue: to }));
   const written: (Event | null)[] = [null, null];
   try {
     for (let offset = 0, turn = 0; offset < nbytes; offset += CHUNK_BYTES, turn ^= 1) {
@@ -105,9 +104,6 @@ export function copyStaged(
     }
   } finally {
     for (const event of written) event?.release();
-    for (const slot of slots) {
-      recordQueue(slot, to);
-      slot.release();
-    }
+    for (const slot of slots) slot.release();
   }
 }

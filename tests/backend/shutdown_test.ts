@@ -27,6 +27,20 @@ testOpenCL("shutdown leaves no object of OpenCL, and can be called again", async
   assertEquals([out, err], ["true\n0 0\n0\n", ""]);
 });
 
+testOpenCL("shutdown ends the pinned and the persistent pool of a device", async () => {
+  const { out, err } = await inProcess(`
+    import { getPersistentPool, getPinnedPool } from "${new URL(
+    "../../memory/mod.ts",
+    import.meta.url,
+  )}";
+    const { queue } = manager.default("cl");
+    getPinnedPool(queue).allocate(8 << 20).release();
+    getPersistentPool(queue).allocate(8 << 20).release();
+    await shutdown();
+    console.log(live());`);
+  assertEquals([out, err], ["0\n", ""]);
+});
+
 testOpenCL("a device that is asked for after shutdown starts afresh", async () => {
   const { out, err } = await inProcess(`${use}
     const before = use(manager.default("cl"));

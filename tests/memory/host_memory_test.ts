@@ -1,6 +1,6 @@
 /** The pools whose blocks the host can see: pinned, shared and its own. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { Buffer, CommandQueue, liveObjects } from "../../ffi/mod.ts";
+import { Buffer, CommandQueue, Context, liveObjects, UserEvent } from "../../ffi/mod.ts";
 import {
   destroyContextPools,
   getPersistentPool,
@@ -55,11 +55,12 @@ Deno.test({
 Deno.test({
   name: "PinnedBufferPool's views of one memory come and go by themselves",
   ...cl,
-  fn() {
+  async fn() {
     const pool = new PinnedBufferPool(queue!);
     const first = pool.allocate(4096);
     first.view[7] = 42;
     first.release();
+    await queue!.finish();
     const second = pool.allocate(4096);
     assertEquals([pool.stats.hits, second.view[7]], [1, 42]);
     pool.destroy();
@@ -98,6 +99,78 @@ Deno.test({
     queue!.read(target, out, { blocking: true }).release();
     assert(out.every((byte) => byte === 7));
     pool.destroy();
+  },
+});
+
+Deno.test({
+  name: "PinnedBufferPool lends a block again when its copy is done, whatever the queue",
+  ...cl,
+  async fn() {
+    using other = new CommandQueue(queue!.context);
+    using target = new Buffer(queue!.context, 8 * MiB);
+    for (const named of [undefined, other]) {
+      using gate = new UserEvent(queue!.context);
+      const pool = new PinnedBufferPool(queue!);
+      const options = named && { queue: named };
+      const first = pool.allocate(8 * MiB, options);
+      first.view.fill(7);
+      const copy = other.write(target, first.view, { borrow: true, wait: [gate] });
+      first.release();
+      const second = pool.allocate(8 * MiB, options);
+      second.view.fill(9);
+      gate.complete();
+      await copy.wait();
+      copy.release();
+      const out = new Uint8Array(8 * MiB);
+      other.read(target, out, { blocking: true }).release();
+      assert(out.every((byte) => byte === 7), "the next holder did not write into the copy");
+      second.release();
+      await other.finish();
+      const third = pool.allocate(8 * MiB, options);
+      assertEquals(pool.stats.hits, 1, "afterwards it is lent again");
+      third.release();
+      pool.destroy();
+    }
+  },
+});
+
+Deno.test({
+  name: "PinnedBufferPool waits for copies before it gives memory back, also of a released queue",
+  ...cl,
+  fn() {
+    using target = new Buffer(queue!.context, 64 * MiB);
+    const pool = new PinnedBufferPool(queue!);
+    const gone = new CommandQueue(queue!.context);
+    const handle = pool.allocate(64 * MiB, { queue: gone });
+    handle.view.fill(7);
+    using copy = gone.write(target, handle.view, { borrow: true });
+    gone.release();
+    handle.release();
+    assertEquals([copy.status, pool.stats.reservedBytes], ["complete", 0]);
+    const out = new Uint8Array(64 * MiB);
+    queue!.read(target, out, { blocking: true }).release();
+    assert(out.every((byte) => byte === 7));
+    pool.destroy();
+  },
+});
+
+Deno.test({
+  name: "A context's pinned pool outlives the queue that it was asked for with",
+  ...cl,
+  fn() {
+    const context = new Context(queue!.device);
+    const first = new CommandQueue(context), second = new CommandQueue(context);
+    const pool = getPinnedPool(first);
+    pool.allocate(4096).release();
+    first.release();
+    const handle = getPinnedPool(second).allocate(MiB);
+    handle.view.fill(1);
+    handle.release();
+    const buffers = liveObjects().Buffer;
+    destroyContextPools(context);
+    assert(liveObjects().Buffer < buffers, "its buffers are gone");
+    second.release();
+    context.release();
   },
 });
 
