@@ -5,10 +5,11 @@
  */
 import { BufferCreateType, MemFlags, MemInfo } from "./constants.ts";
 import type { Context } from "./context.ts";
+import { addUser, whenIdle } from "./context_work.ts";
 import { check } from "./errors.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
-import { OpenCLObject, releasers } from "./object.ts";
+import { OpenCLObject, type Releaser, releasers } from "./object.ts";
 import { checkRange, toSize } from "./size.ts";
 import type { Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
@@ -19,8 +20,8 @@ export interface BufferOptions {
   readonly flags?: bigint;
   /**
    * The first bytes of it, copied by the driver. With `MemFlags.USE_HOST_PTR` the array itself
-   * becomes the buffer's memory and is kept alive with it: wait for the work that uses the buffer
-   * before you release it.
+   * becomes the buffer's memory and is kept alive with it, and until the work is done that was
+   * enqueued before its release.
    */
   readonly data?: ArrayBufferView;
   /** Makes a part of that buffer, which shares its memory and keeps it alive. */
@@ -28,6 +29,9 @@ export interface BufferOptions {
   /** Where the part begins, in bytes: a multiple of the device's `memBaseAddrAlign / 8`. */
   readonly offset?: number;
 }
+
+/** The array that a buffer is to live in, or its parent lives in. */
+let hostMemoryOf: (options: BufferOptions) => ArrayBufferView | null;
 
 const errorCode = new Int32Array(1);
 const region = new BigUint64Array(2);
@@ -53,7 +57,7 @@ export class Buffer extends OpenCLObject<"Mem"> {
   readonly parent: Buffer | null;
   /** Where it begins in its parent, in bytes. */
   readonly offset: number;
-  /** Held, because the driver uses it for as long as the buffer lives. */
+  /** The driver uses it for as long as the buffer and its parts live, and their commands run. */
   readonly #hostMemory: ArrayBufferView | null;
 
   /**
@@ -65,12 +69,13 @@ export class Buffer extends OpenCLObject<"Mem"> {
    *   drivers find out only at the first use that memory is short.
    */
   constructor(context: Context, nbytes: number, options: BufferOptions = {}) {
-    super("Buffer", createBuffer(context, nbytes, options), releasers.memory);
+    const hostMemory = hostMemoryOf(options);
+    super("Buffer", createBuffer(context, nbytes, options), releaserFor(context, hostMemory));
     this.context = context;
     this.nbytes = nbytes;
     this.parent = options.parent ?? null;
     this.offset = options.offset ?? 0;
-    this.#hostMemory = options.data ?? null;
+    this.#hostMemory = hostMemory;
   }
 
   /**
@@ -95,8 +100,28 @@ export class Buffer extends OpenCLObject<"Mem"> {
 
   /** Whether it lives in memory of JavaScript. */
   get usesHostMemory(): boolean {
-    return this.#hostMemory !== null && (this.flags & MemFlags.USE_HOST_PTR) !== 0n;
+    void this.unsafeHandle;
+    return this.#hostMemory !== null;
   }
+
+  static {
+    hostMemoryOf = ({ flags = 0n, data, parent }) =>
+      parent ? parent.#hostMemory : data && (flags & MemFlags.USE_HOST_PTR) ? data : null;
+  }
+}
+
+/** Gives the buffer back; the array stays until the commands are done that may use it. */
+function releaserFor(context: Context, hostMemory: ArrayBufferView | null): Releaser {
+  if (hostMemory === null) return releasers.memory;
+  const owner = context.unsafeHandle;
+  addUser(owner);
+  return {
+    call: releasers.memory.call,
+    run(buffer) {
+      whenIdle(owner, () => void hostMemory);
+      return releasers.memory.run(buffer);
+    },
+  };
 }
 
 function createBuffer(context: Context, nbytes: number, options: BufferOptions): Handle<"Mem"> {

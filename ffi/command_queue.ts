@@ -6,6 +6,7 @@
 import type { Buffer } from "./buffer.ts";
 import { MigrationFlags, QueueProperties } from "./constants.ts";
 import type { Context } from "./context.ts";
+import { addQueue, removeQueue } from "./context_work.ts";
 import type { Device } from "./device.ts";
 import { check } from "./errors.ts";
 import { Event, takeEvent } from "./event.ts";
@@ -15,7 +16,7 @@ import type { Kernel } from "./kernel.ts";
 import { checkLaunch, launch, prepareLaunch, writeSizes } from "./launch.ts";
 import { cl } from "./library.ts";
 import { type MappedRegion, mapRegion } from "./mapped_region.ts";
-import { OpenCLObject, releasers } from "./object.ts";
+import { OpenCLObject, type Releaser, releasers } from "./object.ts";
 import type {
   BufferCopyOptions,
   FillOptions,
@@ -29,6 +30,7 @@ import type {
 } from "./queue_options.ts";
 import { registerQueue } from "./queue_registry.ts";
 import { copyRect, readRect, writeRect } from "./rect_transfers.ts";
+import { runAll } from "./run_all.ts";
 import { SharedWait } from "./shared_wait.ts";
 import { checkPattern, checkRange, toSize } from "./size.ts";
 import type { OpenCLSymbols } from "./symbols.ts";
@@ -80,7 +82,9 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    */
   constructor(context: Context, device?: Device, options: QueueOptions = {}) {
     const target = device ?? context.devices[0]!;
-    super("CommandQueue", createQueue(context, target, options), releasers.queue);
+    const handle = createQueue(context, target, options);
+    super("CommandQueue", handle, queueReleaser);
+    addQueue(handle, context.unsafeHandle);
     this.context = context;
     this.device = target;
     this.profiling = options.profiling ?? false;
@@ -98,8 +102,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
 
   /** Gives the queue back to the driver, which runs what was enqueued. */
   override release(): void {
-    if (!this.#held.isEmpty) this.#held.start();
-    super.release();
+    runAll([() => this.#held.start(), () => this.#held.abandon(), () => super.release()]);
   }
 
   /**
@@ -340,6 +343,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       settleTransfers();
       check(cl.clReleaseCommandQueue(handle), "clReleaseCommandQueue");
     }
+    this.#transfers.throwFailure();
   }
 
   /** Waits for everything enqueued so far and blocks the thread. */
@@ -351,6 +355,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     }
     check(cl.clFinish(this.unsafeHandle), "clFinish");
     settleTransfers();
+    this.#transfers.throwFailure();
   }
 
   /**
@@ -363,6 +368,15 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     this.#transfers.add(event, memory, finish);
   }
 }
+
+/** Also of queues that the collector finds: what they were given goes on. */
+const queueReleaser: Releaser = {
+  call: releasers.queue.call,
+  run(queue) {
+    removeQueue(queue as Handle<"CommandQueue">);
+    return releasers.queue.run(queue);
+  },
+};
 
 function createQueue(
   context: Context,

@@ -3,19 +3,21 @@
  *
  * @module
  */
-import { CommandType, EventInfo, ProfilingInfo } from "./constants.ts";
+import { CommandType, EventInfo, ProfilingInfo, Status } from "./constants.ts";
 import type { Context } from "./context.ts";
 import { check, OpenCLError } from "./errors.ts";
 import { eventOut } from "./event_list.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
-import { OpenCLObject, releasers } from "./object.ts";
+import { OpenCLObject, type Releaser, releasers } from "./object.ts";
 import type { Handle } from "./symbols/types.ts";
-import { settleTransfers } from "./transfers.ts";
+import { settleTransfers, throwFailureOf } from "./transfers.ts";
 import { executionStatus, waitForEvent, waitForEventSync } from "./waiting.ts";
 
 /** What an event needs of its queue. */
 export interface Flushable {
+  /** Whether it was released, which sent what was enqueued before to the device. */
+  readonly released: boolean;
   /** Sends everything that was enqueued to the device. */
   flush(): void;
 }
@@ -47,34 +49,57 @@ export class Event extends OpenCLObject<"Event"> {
   #waiting: Promise<void> | null = null;
 
   /** Takes over one reference to an event. Commands make events; this is for calls made by hand. */
-  constructor(handle: Handle<"Event">, queue: Flushable | null = null) {
-    super("Event", handle, releasers.event);
+  constructor(
+    handle: Handle<"Event">,
+    queue: Flushable | null = null,
+    releaser: Releaser = releasers.event,
+  ) {
+    super("Event", handle, releaser);
     this.#queue = queue;
   }
 
-  /** Waits without blocking the event loop. Rejects if the command failed. */
+  /**
+   * Waits without blocking the event loop. Rejects if the command failed, or if what it read could
+   * not be delivered.
+   */
   wait(): Promise<void> {
     return this.#waiting ??= this.#wait();
   }
 
   async #wait(): Promise<void> {
-    this.#queue?.flush();
+    this.#flush();
     try {
       await waitForEvent(this.unsafeHandle);
     } finally {
       this.#waiting = null;
       settleTransfers();
     }
+    throwFailureOf(this);
+  }
+
+  /**
+   * Gives the event back. Its command goes on.
+   *
+   * @throws {TypeError} If what it read could not be delivered, and no wait has told so.
+   */
+  override release(): void {
+    super.release();
+    throwFailureOf(this);
+  }
+
+  #flush(): void {
+    if (this.#queue?.released === false) this.#queue.flush();
   }
 
   /** Waits and blocks the thread. Throws if the command failed. */
   waitSync(): void {
-    this.#queue?.flush();
+    this.#flush();
     try {
       waitForEventSync(this.unsafeHandle);
     } finally {
       settleTransfers();
     }
+    throwFailureOf(this);
   }
 
   /**
@@ -130,14 +155,29 @@ export function takeEvent(status: number, call: string, queue: Flushable): Event
 }
 
 const errorCode = new Int32Array(1);
+const ABANDONED = Status.CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 
-/** An event that the program itself completes; commands can wait for it. */
+/**
+ * An event that the program itself completes; commands can wait for it. Released or forgotten
+ * before that, it fails, and so do the commands that wait for it: otherwise they would for ever.
+ */
 export class UserEvent extends Event {
+  readonly #state: { completed: boolean };
+
   /** Makes an event that is not complete. */
   constructor(context: Context) {
     const handle = cl.clCreateUserEvent(context.unsafeHandle, errorCode);
     check(errorCode[0]!, "clCreateUserEvent");
-    super(handle);
+    const state = { completed: false };
+    super(handle, null, {
+      call: "clReleaseEvent",
+      run(event) {
+        // It matters only to those who still wait, and they see that it is gone.
+        if (!state.completed) cl.clSetUserEventStatus(event as Handle<"Event">, ABANDONED);
+        return cl.clReleaseEvent(event as Handle<"Event">);
+      },
+    });
+    this.#state = state;
   }
 
   /**
@@ -147,5 +187,6 @@ export class UserEvent extends Event {
    */
   complete(status = 0): void {
     check(cl.clSetUserEventStatus(this.unsafeHandle, status), "clSetUserEventStatus");
+    this.#state.completed = true;
   }
 }

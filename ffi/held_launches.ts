@@ -20,6 +20,8 @@ export class HeldLaunches {
   readonly #context: Context;
   #gate: UserEvent | null = null;
   #count = 0;
+  /** Whether the driver refused to open the gate. */
+  #isStuck = false;
 
   /** For the queue that calls {@linkcode start} before it is used in any other way. */
   constructor(queue: { readonly context: Context }) {
@@ -55,11 +57,30 @@ export class HeldLaunches {
     if (this.#count === MAX_HELD) this.start();
   }
 
-  /** Lets the device begin with all of them. */
+  /**
+   * Lets the device begin with all of them.
+   *
+   * @throws {OpenCLError} If the driver cannot open the gate: they stay held back then, and the
+   *   next use of the queue tries again, so that nobody waits for what never begins.
+   */
   start(): void {
-    using gate = this.#gate;
+    const gate = this.#gate;
+    if (gate === null) return;
+    // The driver may have opened it although it said no.
+    if (!this.#isStuck || gate.status !== "complete") {
+      this.#isStuck = true;
+      gate.complete();
+    }
+    this.#isStuck = false;
     this.#gate = null;
     this.#count = 0;
-    gate?.complete();
+    gate.release();
+  }
+
+  /** Lets the launches fail that cannot begin any longer. */
+  abandon(): void {
+    const gate = this.#gate;
+    this.#gate = null;
+    gate?.release();
   }
 }

@@ -7,13 +7,15 @@ import type { Buffer } from "./buffer.ts";
 import type { CommandQueue } from "./command_queue.ts";
 import { MapFlags } from "./constants.ts";
 import { check } from "./errors.ts";
-import { type Event, takeEvent } from "./event.ts";
+import { Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
 import { cl } from "./library.ts";
-import { memoryView } from "./memory_view.ts";
-import { OpenCLObject, releasers } from "./object.ts";
+import { detach, memoryView } from "./memory_view.ts";
+import { OpenCLObject, type Releaser } from "./object.ts";
 import type { MapOptions } from "./queue_options.ts";
+import { runAll } from "./run_all.ts";
 import { checkRange, toSize } from "./size.ts";
+import type { Handle } from "./symbols/types.ts";
 import { hasWaitPolicy } from "./waiting.ts";
 
 const errorCode = new Int32Array(1);
@@ -21,22 +23,22 @@ const errorCode = new Int32Array(1);
 /**
  * A mapped region: `bytes` is the buffer's memory itself, where host and device share it, and else
  * a copy that is written back at `unmap()`. The memory stays valid until then, also when the buffer
- * is released.
+ * or the queue is released.
  */
 export class MappedRegion extends OpenCLObject<"Mem"> {
   /** Completes when the region may be touched; released by `unmap()`. */
   readonly event: Event;
   readonly #queue: CommandQueue;
-  readonly #address: bigint;
+  readonly #mapping: Mapping;
   readonly #bytes: Uint8Array<ArrayBuffer>;
   #unmapped: Event | null = null;
 
   /** Queues make regions: see {@linkcode CommandQueue.map}. */
   constructor(queue: CommandQueue, buffer: Buffer, address: bigint, nbytes: number, event: Event) {
-    check(cl.clRetainMemObject(buffer.unsafeHandle), "clRetainMemObject");
-    super("MappedRegion", buffer.unsafeHandle, releasers.memory);
+    const mapping = new Mapping(queue.unsafeHandle, buffer.unsafeHandle, address);
+    super("MappedRegion", buffer.unsafeHandle, mapping);
     this.#queue = queue;
-    this.#address = address;
+    this.#mapping = mapping;
     this.event = event;
     this.#bytes = memoryView(address, nbytes, this);
   }
@@ -49,18 +51,53 @@ export class MappedRegion extends OpenCLObject<"Mem"> {
   /** Gives the memory back to the device. A second call returns the event of the first. */
   unmap(): Event {
     if (this.#unmapped !== null) return this.#unmapped;
-    this.#bytes.buffer.transfer(0);
-    try {
-      return this.#unmapped = enqueueUnmap(this.#queue, this.unsafeHandle, this.#address);
-    } finally {
-      this.event.release();
-      super.release();
-    }
+    void this.unsafeHandle;
+    // What a queue holds back must begin before the end of the mapping.
+    if (!this.#queue.released) void this.#queue.unsafeHandle;
+    detach(this.#bytes);
+    runAll([() => this.event.release(), () => super.release()]);
+    return this.#unmapped = new Event(this.#mapping.unmapped!, this.#queue);
   }
 
   /** The same as `unmap()`, for `using`. */
   override release(): void {
     if (!this.released) this.unmap().release();
+  }
+}
+
+/**
+ * What the driver knows of a region. It refers to the queue and the buffer by references of its
+ * own, so that the mapping can be ended whatever was released before, also by the collector.
+ */
+class Mapping implements Releaser {
+  readonly call = "clEnqueueUnmapMemObject";
+  /** The event of the end, which passes to whoever asks. */
+  unmapped: Handle<"Event"> | null = null;
+  readonly #queue: Handle<"CommandQueue">;
+  readonly #address: bigint;
+
+  constructor(queue: Handle<"CommandQueue">, memory: Handle<"Mem">, address: bigint) {
+    check(cl.clRetainMemObject(memory), "clRetainMemObject");
+    const status = cl.clRetainCommandQueue(queue);
+    if (status < 0) {
+      cl.clReleaseMemObject(memory);
+      check(status, "clRetainCommandQueue");
+    }
+    this.#queue = queue;
+    this.#address = address;
+  }
+
+  run(handle: bigint): number {
+    const memory = handle as Handle<"Mem">, queue = this.#queue;
+    runAll([
+      () => {
+        this.unmapped = enqueueUnmap(queue, memory, this.#address);
+        check(cl.clFlush(queue), "clFlush");
+      },
+      () => check(cl.clReleaseMemObject(memory), "clReleaseMemObject"),
+      () => check(cl.clReleaseCommandQueue(queue), "clReleaseCommandQueue"),
+    ]);
+    return 0;
   }
 }
 
@@ -88,7 +125,7 @@ export function mapRegion(queue: CommandQueue, buffer: Buffer, options: MapOptio
     return new MappedRegion(queue, buffer, address, nbytes, event);
   } catch (error) {
     event.release();
-    enqueueUnmap(queue, buffer.unsafeHandle, address).release();
+    new Event(enqueueUnmap(queue.unsafeHandle, buffer.unsafeHandle, address), queue).release();
     throw error;
   }
 }
@@ -101,11 +138,11 @@ export function mapFlags({ read = true, write = true, discard = false }: MapOpti
 
 /** Enqueues the end of a mapping. */
 function enqueueUnmap(
-  queue: CommandQueue,
-  memory: Buffer["unsafeHandle"],
+  queue: Handle<"CommandQueue">,
+  memory: Handle<"Mem">,
   address: bigint,
-): Event {
-  const { unsafeHandle } = queue;
-  const status = cl.clEnqueueUnmapMemObject(unsafeHandle, memory, address, 0, null, eventOut);
-  return takeEvent(status, "clEnqueueUnmapMemObject", queue);
+): Handle<"Event"> {
+  const status = cl.clEnqueueUnmapMemObject(queue, memory, address, 0, null, eventOut);
+  check(status, "clEnqueueUnmapMemObject");
+  return eventOut[0] as Handle<"Event">;
 }

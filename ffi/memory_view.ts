@@ -33,3 +33,8 @@ export function memoryOwner(buffer: ArrayBufferLike): object | undefined {
 export function isForeignMemory(buffer: ArrayBufferLike): boolean {
   return owners.has(buffer as ArrayBuffer);
 }
+
+/** Makes a view empty, so that it cannot reach what becomes of its memory. */
+export function detach(view: Uint8Array<ArrayBuffer>): void {
+  if (!view.buffer.detached) view.buffer.transfer(0);
+}

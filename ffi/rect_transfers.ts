@@ -42,7 +42,7 @@ export function readRect(
   const target = borrow ? bytes : driverMemory(region[0] * region[1] * region[2]);
   const deliver = (): void =>
     unpack(target, transferable(into, "finish a read into"), region, host);
-  return transfer(queue, target, blocking, borrow ? null : deliver, (bytes, blocking) => {
+  return transfer(queue, target, into, blocking, borrow ? null : deliver, (bytes, blocking) => {
     const args = transferArgs(queue, buffer, bytes, blocking, options, borrow ? host : {});
     return takeEvent(cl.clEnqueueReadBufferRect(...args), "clEnqueueReadBufferRect", queue);
   });

@@ -6,12 +6,13 @@
 import type { CommandQueue } from "./command_queue.ts";
 import { MemFlags, Status } from "./constants.ts";
 import type { Context } from "./context.ts";
+import { addUser, awaitDeferred, whenIdle } from "./context_work.ts";
 import { check, OpenCLError } from "./errors.ts";
 import { type Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
 import { cl } from "./library.ts";
 import { mapFlags } from "./mapped_region.ts";
-import { memoryView } from "./memory_view.ts";
+import { detach, memoryView } from "./memory_view.ts";
 import { OpenCLObject } from "./object.ts";
 import type { FillOptions, MapOptions } from "./queue_options.ts";
 import { checkPattern, checkRange, toSize } from "./size.ts";
@@ -51,10 +52,15 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
     super("SvmBuffer", allocate(owner, nbytes, options), {
       call: "clReleaseContext",
       run(address) {
-        cl.clSVMFree(owner, address);
-        return cl.clReleaseContext(owner);
+        // Unlike a buffer, shared memory is freed at once, whatever still uses it.
+        whenIdle(owner, () => {
+          cl.clSVMFree(owner, address);
+          check(cl.clReleaseContext(owner), "clReleaseContext");
+        });
+        return 0;
       },
     });
+    addUser(owner);
     this.context = context;
     this.nbytes = nbytes;
     this.fineGrain = options.fineGrain ?? false;
@@ -139,9 +145,9 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
     return takeEvent(status, "clEnqueueSVMMemcpy", queue);
   }
 
-  /** Frees it. The work that uses it must be done. */
+  /** Frees it, as soon as the work is done that was enqueued before in its context. */
   override release(): void {
-    if (!this.released) this.#bytes.buffer.transfer(0);
+    detach(this.#bytes);
     super.release();
   }
 }
@@ -153,7 +159,8 @@ function allocate(context: Handle<"Context">, nbytes: number, options: SvmOption
   const size = toSize(nbytes, "a size of shared memory");
   // Freeing takes the context, which nothing else would keep alive until then.
   check(cl.clRetainContext(context), "clRetainContext");
-  const address = cl.clSVMAlloc(context, flags, size, options.alignment ?? 0);
+  const allocate = () => cl.clSVMAlloc(context, flags, size, options.alignment ?? 0);
+  const address = allocate() || (awaitDeferred(context) ? allocate() : 0n);
   // clSVMAlloc has no status; this is the code that says what most likely went wrong.
   if (address === 0n) {
     check(cl.clReleaseContext(context), "clReleaseContext");

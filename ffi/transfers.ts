@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { settleDeferred } from "./context_work.ts";
 import { check } from "./errors.ts";
 import type { Event } from "./event.ts";
 import { cl } from "./library.ts";
@@ -31,17 +32,28 @@ export interface CopyOptions {
 }
 
 interface Transfer {
+  /** A reference of its own: the caller may release the event. */
   readonly event: Handle<"Event">;
+  /** Whose wait throws what goes wrong at the end. */
+  readonly owner: Event;
   /** What the driver reads or writes: only held. */
   readonly memory: ArrayBufferView;
   /** What is left to do when it is complete. */
   readonly finish: (() => void) | null;
 }
 
+/** What went wrong at the end of the transfers of events that somebody still holds. */
+const failures = new WeakMap<Event, { readonly error: unknown }>();
+
+/** Memory whose command can neither be waited for nor asked: it is never let go of. */
+const lost = new Set<unknown>();
+
 /** The transfers of one queue, oldest first. */
 export class TransferList {
   readonly #inOrder: boolean;
   #transfers: Transfer[] = [];
+  /** What went wrong where the event was released: whoever did that waits for the queue. */
+  readonly #failures: unknown[] = [];
 
   constructor(inOrder: boolean) {
     this.#inOrder = inOrder;
@@ -49,23 +61,28 @@ export class TransferList {
 
   /** Holds `memory` until `event` is complete, then runs `finish`. */
   add(event: Event, memory: ArrayBufferView, finish: (() => void) | null): void {
-    this.settle();
     const handle = event.unsafeHandle;
     const status = cl.clRetainEvent(handle); // given back in settle()
     if (status < 0) {
+      lost.add(memory);
       event.waitSync(); // it cannot be held, so it must be done before this returns
+      lost.delete(memory);
       check(status, "clRetainEvent");
     }
-    this.#transfers.push({ event: handle, memory, finish });
+    this.settle();
+    this.#transfers.push({ event: handle, owner: event, memory, finish });
     unsettled.add(this);
   }
 
-  /** Lets go of what is complete. */
+  /**
+   * Lets go of what is complete. Never throws: what goes wrong with a transfer is told by its
+   * event, or by the wait for the queue where the event was released.
+   */
   settle(): void {
     if (this.#transfers.length === 0) return;
     const done = this.#inOrder ? this.#takeFirst() : this.#takeAny();
     if (this.#transfers.length === 0) unsettled.delete(this);
-    finishAll(done);
+    for (const transfer of done) this.#end(transfer);
   }
 
   /** Transfers under way from or to memory of `owner`. */
@@ -75,16 +92,58 @@ export class TransferList {
   }
 
   #takeFirst(): Transfer[] {
-    const busy = this.#transfers.findIndex(isBusy);
+    const busy = this.#transfers.findIndex((transfer) => this.#isBusy(transfer));
     return this.#transfers.splice(0, busy < 0 ? this.#transfers.length : busy);
   }
 
   #takeAny(): Transfer[] {
     const done: Transfer[] = [], busy: Transfer[] = [];
-    for (const transfer of this.#transfers) (isBusy(transfer) ? busy : done).push(transfer);
+    for (const transfer of this.#transfers) (this.#isBusy(transfer) ? busy : done).push(transfer);
     this.#transfers = busy;
     return done;
   }
+
+  /** Of what the driver does not answer for, the memory is kept. */
+  #isBusy({ event, owner }: Transfer): boolean {
+    try {
+      return executionStatus(event) > 0;
+    } catch (error) {
+      this.#fail(owner, error);
+      return true;
+    }
+  }
+
+  #end({ event, owner, memory, finish }: Transfer): void {
+    try {
+      runAll([
+        () => {
+          if (finish !== null && executionStatus(event) === 0) finish();
+        },
+        () => freeNative(memory),
+        () => check(cl.clReleaseEvent(event), "clReleaseEvent"),
+      ]);
+    } catch (error) {
+      this.#fail(owner, error);
+    }
+  }
+
+  #fail(owner: Event, error: unknown): void {
+    if (owner.released) this.#failures.push(error);
+    else failures.set(owner, { error });
+  }
+
+  /** Throws what went wrong with a transfer whose event was released; each error once. */
+  throwFailure(): void {
+    if (this.#failures.length > 0) throw this.#failures.shift();
+  }
+}
+
+/** Throws what went wrong at the end of the event's transfer; each error once. */
+export function throwFailureOf(event: Event): void {
+  const failure = failures.get(event);
+  if (failure === undefined) return;
+  failures.delete(event);
+  throw failure.error;
 }
 
 // Reached from the module, not from the queues: a queue may be collected before its transfers end.
@@ -93,26 +152,12 @@ const unsettled = new Set<TransferList>();
 /** Lets go of every transfer that is complete. Called after each wait. */
 export function settleTransfers(): void {
   for (const list of unsettled) list.settle();
+  settleDeferred();
 }
 
 /** Events of the transfers under way from or to memory of `owner`, on all queues. */
 export function unsettledWith(owner: object): Handle<"Event">[] {
   return [...unsettled].flatMap((list) => list.with(owner));
-}
-
-function isBusy({ event }: Transfer): boolean {
-  return executionStatus(event) > 0;
-}
-
-/** All are let go of, also when finishing one of them fails. */
-function finishAll(transfers: readonly Transfer[]): void {
-  runAll(transfers.flatMap(({ event, memory, finish }) => [
-    () => {
-      if (finish !== null && executionStatus(event) === 0) finish();
-    },
-    () => freeNative(memory),
-    () => check(cl.clReleaseEvent(event), "clReleaseEvent"),
-  ]));
 }
 
 /** What holds memory until an event is complete: a queue. */
@@ -134,7 +179,7 @@ export function upload(
 ): Event {
   const bytes = transferable(data, "write from");
   const lent = mayLend(bytes, blocking, borrow) ? bytes : copyOf(bytes);
-  return transfer(queue, lent, blocking, null, enqueue);
+  return transfer(queue, lent, data, blocking, null, enqueue);
 }
 
 /**
@@ -149,10 +194,12 @@ export function download(
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
   const bytes = transferable(into, "read into");
-  if (mayLend(bytes, blocking, borrow)) return transfer(queue, bytes, blocking, null, enqueue);
+  if (mayLend(bytes, blocking, borrow)) {
+    return transfer(queue, bytes, into, blocking, null, enqueue);
+  }
   const copy = driverMemory(bytes.byteLength);
   const finish = (): void => transferable(into, "finish a read into").set(copy);
-  return transfer(queue, copy, blocking, finish, enqueue);
+  return transfer(queue, copy, copy, blocking, finish, enqueue);
 }
 
 /**
@@ -182,12 +229,14 @@ function blocksInDriver(blocking: boolean, finish: (() => void) | null): boolean
 /**
  * Enqueues a copy to or from bytes that stay where they are.
  *
+ * @param array The caller's array, which is held with the bytes where it lends them.
  * @param finish Runs when it is complete.
  * @param enqueue Passes the bytes and the blocking flag to C.
  */
 export function transfer(
   queue: Holder,
   bytes: Uint8Array,
+  array: ArrayBufferView,
   blocking: boolean,
   finish: (() => void) | null,
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
@@ -196,7 +245,7 @@ export function transfer(
   const event = enqueue(bytes, direct ? 1 : 0);
   if (direct) return event;
   try {
-    queue.hold(event, bytes, finish);
+    queue.hold(event, bytes.buffer === array.buffer ? array : bytes, finish);
     if (blocking) event.waitSync();
     return event;
   } catch (error) {

@@ -21,6 +21,7 @@ import {
   UserEvent,
   withFaults,
 } from "../../ffi/mod.ts";
+import { awaitDeferred } from "../../ffi/context_work.ts";
 import { context, device, hasOpenCL, leftBehind, program, queue } from "../ffi/fixture.ts";
 
 const hasCommandBuffers = hasOpenCL && device.extensions.includes("cl_khr_command_buffer");
@@ -224,7 +225,12 @@ const imageScenarios: typeof scenarios = {
 };
 
 const svmScenarios: typeof scenarios = {
-  clSVMAlloc: () => new SvmBuffer(context, 64).release(),
+  clSVMAlloc: () => {
+    // Where memory is still to be freed, a failure is waited out and tried again.
+    awaitDeferred(context.unsafeHandle);
+    new SvmBuffer(context, 64).release();
+    awaitDeferred(context.unsafeHandle);
+  },
   clRetainContext: () => new SvmBuffer(context, 64).release(),
   clEnqueueSVMMap: svmCommand((memory) => memory.map(queue)),
   clEnqueueSVMUnmap: svmCommand((memory) => {
