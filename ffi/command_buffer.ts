@@ -45,6 +45,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   /** The queue that it was recorded for. */
   readonly queue: CommandQueue;
   readonly #functions: Functions;
+  readonly #referred = new Set<OpenCLObject<string>>();
 
   /**
    * Makes an empty command buffer.
@@ -67,6 +68,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   /** Records a launch. */
   run(kernel: Kernel, options: Recorded<LaunchOptions>): SyncPoint {
     prepareLaunch(kernel, options);
+    for (const object of kernel.referred) this.#referred.add(object);
     const { global, local, offset, wait } = options;
     const status = this.#functions.clCommandNDRangeKernelKHR(
       this.unsafeHandle,
@@ -91,6 +93,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
     const { nbytes = source.nbytes - sourceOffset } = options;
     checkRange(sourceOffset, nbytes, source.nbytes, "the source");
     checkRange(destinationOffset, nbytes, destination.nbytes, "the destination");
+    this.#referred.add(source).add(destination);
     const status = this.#functions.clCommandCopyBufferKHR(
       this.unsafeHandle,
       onlyQueue,
@@ -113,6 +116,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
     const { nbytes = buffer.nbytes - offset } = options;
     checkRange(offset, nbytes, buffer.nbytes, "a buffer");
     checkPattern(pattern, offset, nbytes);
+    this.#referred.add(buffer);
     const status = this.#functions.clCommandFillBufferKHR(
       this.unsafeHandle,
       onlyQueue,
@@ -151,8 +155,14 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
     return this;
   }
 
-  /** Enqueues all of its commands. It must be finalized, and its last run be complete. */
+  /**
+   * Enqueues all of its commands. It must be finalized, and its last run be complete.
+   *
+   * @throws {DisposedError} If its queue was released, or memory that a command uses.
+   */
   enqueue(wait?: readonly Event[]): Event {
+    // What the queue holds back comes first; of what was released, nobody says that it is kept.
+    for (const object of [this.queue, ...this.#referred]) void object.unsafeHandle;
     const status = this.#functions.clEnqueueCommandBufferKHR(
       0,
       null,

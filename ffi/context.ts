@@ -4,7 +4,7 @@
  * @module
  */
 import { ContextInfo, ContextProperties } from "./constants.ts";
-import type { Device } from "./device.ts";
+import { Device, SubDevice } from "./device.ts";
 import { check } from "./errors.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
@@ -27,6 +27,8 @@ const errorCode = new Int32Array(1);
 export class Context extends OpenCLObject<"Context"> {
   /** Its devices. */
   readonly devices: Device[];
+  /** By device: its handle and those of what it is a part of. */
+  readonly #lineages: ReadonlyMap<Device, readonly bigint[]>;
 
   /**
    * Makes a context.
@@ -36,8 +38,25 @@ export class Context extends OpenCLObject<"Context"> {
    */
   constructor(devices: Device | Device[]) {
     const list = Array.isArray(devices) ? [...devices] : [devices];
+    const lineages = new Map(list.map((device) => [device, lineageOf(device)]));
     super("Context", createContext(list), releasers.context);
     this.devices = list;
+    this.#lineages = lineages;
+  }
+
+  /**
+   * Whether the driver means one of the context's devices by a handle. PoCL names the whole device
+   * where a part of it is meant. Holds for a part that was released, too: the context keeps it.
+   */
+  isNamedBy(device: Device, handle: bigint): boolean {
+    return this.#lineages.get(device)?.includes(handle) ?? false;
+  }
+
+  /** The device that the driver means by a handle. */
+  deviceOf(handle: Handle<"Device">): Device {
+    const named = this.devices.filter((device) => this.isNamedBy(device, handle));
+    return named.find((device) => this.#lineages.get(device)![0] === handle) ?? named[0] ??
+      Device.of(handle);
   }
 
   /** How many references the driver counts, for diagnosis. */
@@ -49,6 +68,16 @@ export class Context extends OpenCLObject<"Context"> {
       "clGetContextInfo",
     );
   }
+}
+
+function lineageOf(device: Device): bigint[] {
+  const lineage: bigint[] = [device.unsafeHandle];
+  if (!(device instanceof SubDevice)) return lineage;
+  for (let parent = device.query("PARENT_DEVICE"); parent !== 0n;) {
+    lineage.push(parent);
+    parent = Device.of(parent as Handle<"Device">).query("PARENT_DEVICE");
+  }
+  return lineage;
 }
 
 function createContext(devices: readonly Device[]): Handle<"Context"> {

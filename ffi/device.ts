@@ -8,7 +8,7 @@ import { deviceProperties, type DevicePropertyName } from "./device_info.ts";
 import { check } from "./errors.ts";
 import { type InfoCall, type PropertyTypes, readers } from "./info.ts";
 import { cl } from "./library.ts";
-import { OpenCLObject, releasers } from "./object.ts";
+import { OpenCLObject, ownAll, releasers } from "./object.ts";
 import { Platform } from "./platform.ts";
 import type { Handle } from "./symbols/types.ts";
 
@@ -42,15 +42,19 @@ const affinities: { readonly [name in AffinityName]: bigint } = {
  */
 export class Device {
   static readonly #known = new Map<bigint, Device>();
+  readonly #handle: Handle<"Device">;
   readonly #ask: InfoCall;
-  /** The raw handle, for calls that this library does not wrap. */
-  readonly unsafeHandle: Handle<"Device">;
 
   /** Devices come from platforms. */
   protected constructor(handle: Handle<"Device">) {
-    this.unsafeHandle = handle;
+    this.#handle = handle;
     this.#ask = (parameter, size, value, sizeOut) =>
-      cl.clGetDeviceInfo(handle, parameter, size, value, sizeOut);
+      cl.clGetDeviceInfo(this.unsafeHandle, parameter, size, value, sizeOut);
+  }
+
+  /** The raw handle, for calls that this library does not wrap. */
+  get unsafeHandle(): Handle<"Device"> {
+    return this.#handle;
   }
 
   /** The device of a raw handle. */
@@ -173,7 +177,11 @@ export class Device {
     check(cl.clCreateSubDevices(unsafeHandle, properties, 0, null, count), call);
     const handles = new BigUint64Array(count[0]!);
     check(cl.clCreateSubDevices(unsafeHandle, properties, count[0]!, handles, null), call);
-    return Array.from(handles, (handle) => new SubDevice(handle as Handle<"Device">));
+    return ownAll(
+      handles,
+      releasers.device,
+      (handle) => new SubDevice(handle as Handle<"Device">),
+    );
   }
 }
 
@@ -198,7 +206,10 @@ class SubDeviceOwner extends OpenCLObject<"Device"> {
   }
 }
 
-/** A part of a device. Unlike a device it has to be released. */
+/**
+ * A part of a device. Unlike a device it has to be released; contexts and programs that were made
+ * with it stay, but it can be asked for nothing then.
+ */
 export class SubDevice extends Device implements Disposable {
   readonly #owner: SubDeviceOwner;
 
@@ -206,6 +217,20 @@ export class SubDevice extends Device implements Disposable {
   constructor(handle: Handle<"Device">) {
     super(handle);
     this.#owner = new SubDeviceOwner(handle);
+  }
+
+  /**
+   * The raw handle, for calls that this library does not wrap. Valid until `release()`.
+   *
+   * @throws {DisposedError} If it was released.
+   */
+  override get unsafeHandle(): Handle<"Device"> {
+    return this.#owner.unsafeHandle;
+  }
+
+  /** Whether `release()` was called. */
+  get released(): boolean {
+    return this.#owner.released;
   }
 
   /** Gives it back to the driver. Further calls do nothing. */

@@ -169,6 +169,12 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     for (const object of this.#referred) void object?.unsafeHandle;
   }
 
+  /** The memory and samplers that its arguments are set to. */
+  get referred(): OpenCLObject<string>[] {
+    void this.unsafeHandle;
+    return this.#referred.filter((object) => object !== undefined);
+  }
+
   /** What is declared about an argument; programs built by this library keep it. */
   argument(index: number): ArgumentInfo {
     const { NAME, TYPE_NAME, ADDRESS_QUALIFIER } = KernelArgInfo;

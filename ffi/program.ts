@@ -6,8 +6,8 @@
 import { sourceExcerpt } from "./build_log.ts";
 import { ProgramBuildInfo, ProgramInfo, Status } from "./constants.ts";
 import type { Context } from "./context.ts";
-import { Device } from "./device.ts";
-import { check, KernelBuildError, OpenCLError } from "./errors.ts";
+import type { Device } from "./device.ts";
+import { check, DisposedError, KernelBuildError, OpenCLError } from "./errors.ts";
 import { holdDuring } from "./hold.ts";
 import { type PropertyTypes, readers } from "./info.ts";
 import { Kernel } from "./kernel.ts";
@@ -246,7 +246,7 @@ export class Program extends OpenCLObject<"Program"> {
   /** The devices that it is for. */
   get devices(): Device[] {
     return this.#info("bitsList", ProgramInfo.DEVICES)
-      .map((handle) => Device.of(handle as Handle<"Device">));
+      .map((handle) => this.context.deviceOf(handle as Handle<"Device">));
   }
 
   /** What the compiler said on a device; empty if it had nothing to say. */
@@ -266,9 +266,10 @@ export class Program extends OpenCLObject<"Program"> {
    * @throws {RangeError} If the program was not made for that device.
    */
   binary(device: Device): Uint8Array<ArrayBuffer> {
-    const index = this.devices.indexOf(device);
+    const handles = this.#info("bitsList", ProgramInfo.DEVICES);
+    const index = handles.findIndex((handle) => this.context.isNamedBy(device, handle));
     if (index < 0) {
-      throw new RangeError(`Cannot get a binary for "${device.name}": not its program`);
+      throw new RangeError(`Cannot get a binary for "${device.name}": the program is not for it`);
     }
     const sizes = this.#info("sizes", ProgramInfo.BINARY_SIZES);
     const binary = new Uint8Array(sizes[index]!);
@@ -303,7 +304,9 @@ export class Program extends OpenCLObject<"Program"> {
     try {
       return this.log(device);
     } catch (error) {
-      if (error instanceof OpenCLError) return `The log cannot be read: ${error.message}`;
+      if (error instanceof OpenCLError || error instanceof DisposedError) {
+        return `The log cannot be read: ${error.message}`;
+      }
       throw error;
     }
   }
