@@ -25,6 +25,7 @@ export {
 } from "./devices.ts";
 export type { DType, TypedArray } from "./graph/dtype.ts";
 export {
+  type Float32Precision,
   Node,
   type Op,
   type RandomStream,

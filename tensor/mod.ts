@@ -16,6 +16,7 @@ export { AnomalyError, detectAnomaly, isAnomalyEnabled, setDetectAnomaly } from 
 export { checkpoint } from "./checkpoint.ts";
 export { compile } from "./compile.ts";
 export { DisposedError, DTypeError, ShapeError } from "./errors.ts";
+export { getFloat32Precision, setFloat32Precision } from "./float32_precision.ts";
 export { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 export { type BackwardOptions, type Edge, grad, type GradientFn } from "./autograd.ts";
 export { manualSeed } from "./random_state.ts";
@@ -26,7 +27,7 @@ export type { TensorLike } from "./ops/elementwise.ts";
 export type { CrossEntropyOptions } from "./ops/losses.ts";
 export type { ReduceOptions } from "./ops/reductions.ts";
 export type { Range } from "./ops/shaping.ts";
-export type { DType, Shape, TypedArray } from "../backend/engine.ts";
+export type { DType, Float32Precision, Shape, TypedArray } from "../backend/engine.ts";
 export * from "./data/mod.ts";
 export * from "./io/mod.ts";
 /** Layers, models, losses and initial values. */

@@ -5,7 +5,7 @@
  */
 import type { DType } from "./dtype.ts";
 import { type Form, formKey } from "./affine.ts";
-import type { RandomStream, ReduceFn } from "./node.ts";
+import type { Float32Precision, RandomStream, ReduceFn } from "./node.ts";
 
 /** A condition under which a padded element exists: `0 <= form < size`. */
 export interface Guard {
@@ -88,6 +88,8 @@ export interface Contraction {
   readonly a: Load;
   readonly b: Load;
   readonly dtype: DType;
+  /** How products of float32 may be computed; "highest" where nothing is said. */
+  readonly precision?: Float32Precision;
 }
 
 /** Loops over `outer` and, per element of it, over `inner`. */

@@ -484,6 +484,7 @@ class Builder {
       a: this.#operand(a, { coords: [...batch, ...m, ...kForms], guards: [] }),
       b: this.#operand(b, { coords: [...batch, ...kForms, ...n], guards: [] }),
       dtype: info.node.dtype,
+      ...precisionOf(info.node),
     };
     this.#slots[requests[0]!.slot] = { op: "contracted", dtype: info.node.dtype };
     this.#labels.push("matmul");
@@ -543,6 +544,11 @@ class Builder {
       outputs: this.#outputs.map(({ info }) => info),
     };
   }
+}
+
+/** How a contraction's products may be computed, where something is said of it. */
+function precisionOf({ op }: Node): Pick<Contraction, "precision"> {
+  return op.kind === "contract" && op.precision ? { precision: op.precision } : {};
 }
 
 /** The primitive that rounds to a type of half precision; null where nothing is rounded. */

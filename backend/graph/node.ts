@@ -12,6 +12,12 @@ import { type Shape, sizeOf } from "./shape.ts";
 // deno-lint-ignore no-explicit-any -- graphs are the same on every backend
 export type Storage = StorageOf<any>;
 
+/**
+ * How products of float32 may be computed: "highest" keeps float32's accuracy; "high" and "medium" may
+ * round their operands to TF32's 11 significant bits where a device multiplies those faster.
+ */
+export type Float32Precision = "highest" | "high" | "medium";
+
 /** What a reduction does to the elements that it joins. */
 export type ReduceFn = "sum" | "prod" | "max" | "min" | "argmax" | "argmin";
 
@@ -51,7 +57,14 @@ export type Op =
   | ViewOp
   | { readonly kind: "reduce"; readonly fn: ReduceFn; readonly axes: readonly number[] }
   /** Inputs (batch..., m..., k...) and (batch..., k..., n...); result (batch..., m..., n...). */
-  | { readonly kind: "contract"; readonly batch: number; readonly m: number; readonly n: number }
+  | {
+    readonly kind: "contract";
+    readonly batch: number;
+    readonly m: number;
+    readonly n: number;
+    /** How products of float32 may be computed; "highest" where nothing is said. */
+    readonly precision?: Float32Precision;
+  }
   /** `out[..., i, ...] = input[..., indices[..., i, ...], ...]` along `axis`. */
   | { readonly kind: "gather"; readonly axis: number; readonly opName: string }
   /** A copy of the input in which `source` is added (or stored) at `indices` along `axis`, in order. */

@@ -143,7 +143,8 @@ export class Signature {
       case "contract":
         this.#push(op.batch);
         this.#push(op.m);
-        return this.#push(op.n);
+        this.#push(op.n);
+        return this.#push(idOf(op.precision ?? "highest"));
       case "gather":
         this.#push(op.axis);
         return this.#push(idOf(op.opName));

@@ -47,6 +47,8 @@ export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction 
     guards: load.guards.map((g) => ({ ...g, form: along(g.form, cut.symbol, part, length) })),
   });
   const batch = [part, ...c.batch];
+  // Halves are added up in single precision.
+  const dtype = c.dtype === "float16" || c.dtype === "bfloat16" ? "float32" : c.dtype;
   const partial: LoopKernel = {
     ...kernel,
     sizes: sizes.map((n, s) => s === cut.symbol ? length : n),
@@ -54,30 +56,30 @@ export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction 
     loads: [],
     exprs: [{ op: "contracted", dtype: c.dtype }],
     contraction: { ...c, batch, a: ofPart(c.a), b: ofPart(c.b) },
-    outputs: [{ expr: 0, dtype: c.dtype, form: slot, size }],
+    outputs: [{ expr: 0, dtype, form: slot, size }],
     label: `${kernel.label}_part`,
   };
-  const load: Load = { input: kernel.inputs.length, dtype: c.dtype, form: slot, guards: [] };
+  const load: Load = { input: kernel.inputs.length, dtype, form: slot, guards: [] };
   const final: LoopKernel = {
     ...kernel,
     sizes,
     inner: [part],
-    inputs: [...kernel.inputs, c.dtype],
+    inputs: [...kernel.inputs, dtype],
     loads: [...kernel.loads, load],
     exprs: [
-      { op: "load", load: kernel.loads.length, dtype: c.dtype },
+      { op: "load", load: kernel.loads.length, dtype },
       ...kernel.exprs.map((e): Expr => {
         if (e.op === "contracted") return { op: "reduced", reduction: 0, dtype: e.dtype };
         if (e.op !== "primitive" && e.op !== "cast") return e;
         return { ...e, args: e.args.map((a) => a + 1) };
       }),
     ],
-    reductions: [{ fn: "sum", expr: 0, dtype: c.dtype, index: zero }],
+    reductions: [{ fn: "sum", expr: 0, dtype, index: zero }],
     contraction: null,
     outputs: kernel.outputs.map((o) => ({ ...o, expr: o.expr + 1 })),
     label: `${kernel.label}_join`,
   };
-  return { partial, final, between: [{ dtype: c.dtype, size }] };
+  return { partial, final, between: [{ dtype, size }] };
 }
 
 /** A form in which a loop runs over `length` iterations of each part. */

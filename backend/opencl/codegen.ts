@@ -38,6 +38,8 @@ export interface Target {
   /** Bytes of local memory that a work-group may use. */
   readonly localMemory: number;
   readonly computeUnits: number;
+  /** Matrix units (tensor cores) that inline PTX of compute capability 8.0 reaches. */
+  readonly matrixUnits: boolean;
   /** Floats in a vector of the hardware. */
   readonly vectorWidth: number;
   /** The tiles that were tuned on this device, by shape. */
@@ -132,8 +134,10 @@ function localSize(kernel: LoopKernel, target: Target): readonly number[] {
 /** True when neighbouring rows read neighbouring elements, so rows belong side by side. */
 function walksColumns(kernel: LoopKernel, last: number): boolean {
   const innermost = kernel.inner[kernel.inner.length - 1]!;
+  // What is read once a row (a channel's mean) says nothing about how the elements lie.
+  const elements = kernel.loads.filter((l) => l.form.terms.some(([t]) => kernel.inner.includes(t)));
   const steps = (s: number): number =>
-    kernel.loads.filter((l) => l.form.terms.some(([t, c]) => t === s && c === 1)).length;
+    elements.filter((l) => l.form.terms.some(([t, c]) => t === s && c === 1)).length;
   return steps(last) > steps(innermost);
 }
 

@@ -10,6 +10,7 @@
  *   small tile of dot products with vectors along that axis.
  * - `tiles` (GPUs): a work-group computes a tile through local memory, a work-item a piece of it in
  *   registers.
+ * - `mma` (GPUs with matrix units): the same by warps, on half types, and on float32 in three parts.
  *
  * What fits none of them is computed by one work-item per element.
  */
@@ -21,6 +22,7 @@ import type { Range, Target } from "./codegen.ts";
 import { dots } from "./contraction_dots.ts";
 import { laneItems, lanes } from "./contraction_lanes.ts";
 import { isTiled, layoutOf } from "./contraction_layout.ts";
+import { mma } from "./contraction_mma.ts";
 import { rows, windowRows } from "./contraction_rows.ts";
 import { emitEpilogue } from "./contraction_text.ts";
 import { tiles } from "./contraction_tiles.ts";
@@ -38,6 +40,8 @@ export function emitContraction(
   switch (layout?.kind) {
     case "tiles":
       return tiles(emitter, kernel.contraction!, tileOf(layout.shape, target));
+    case "mma":
+      return mma(emitter, kernel.contraction!, tileOf(layout.shape, target));
     case "dots":
       return dots(emitter, dialect, tileOf(layout.shape, target), kernel.contraction!);
     case "rows":
@@ -58,7 +62,7 @@ export function takesPadding(kernel: LoopKernel, target: Target): boolean {
 
 /** In how many parts the sum of a contraction is computed, so that the whole device has work. */
 export function sumParts(kernel: LoopKernel, target: Target): number {
-  if (!isTiled(kernel.contraction!)) return 1;
+  if (!isTiled(kernel.contraction!, target)) return 1;
   const layout = layoutOf(kernel, target);
   if (layout && layout.kind !== "lanes") return partsOf(layout.shape, target);
   const items = layout

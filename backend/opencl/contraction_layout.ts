@@ -1,8 +1,10 @@
 /** Which kernel computes a contraction, by how its operands lie in memory, and the shape that it sees. */
 import { coefficient, type Form } from "../graph/affine.ts";
+import { dtypes } from "../graph/dtype.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Target } from "./codegen.ts";
 import { type LaneTiling, laneTiling } from "./contraction_lanes.ts";
+import { unitOf } from "./contraction_mma.ts";
 import { type WindowTiling, windowTiling } from "./contraction_rows.ts";
 import { LANES, last } from "./contraction_text.ts";
 import { MAX_STEP } from "./contraction_window.ts";
@@ -19,6 +21,7 @@ export interface RowLoops {
 /** The kernel of a contraction. */
 export type Layout =
   | { readonly kind: "tiles"; readonly shape: Shape<"tiles"> }
+  | { readonly kind: "mma"; readonly shape: Shape<"mma"> }
   | { readonly kind: "dots"; readonly shape: Shape<"dots"> }
   | { readonly kind: "rows"; readonly shape: Shape<"rows">; readonly loops: RowLoops }
   | { readonly kind: "window"; readonly shape: Shape<"window">; readonly tiling: WindowTiling }
@@ -30,9 +33,14 @@ const MIN_ROW = 4, MIN_DOT = 4;
 /** How a contraction is computed on a device; null where the general kernel must do. */
 export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
   const c = kernel.contraction!;
-  if (!isTiled(c)) return null;
+  if (!isTiled(c, target)) return null;
   const isGuarded = c.a.guards.length + c.b.guards.length > 0;
-  if (target.isGpu) return { kind: "tiles", shape: shapeOf(kernel, "tiles") };
+  if (target.isGpu) {
+    const shape = shapeOf(kernel, "tiles");
+    return isForMatrixUnits(c, shape, target)
+      ? { kind: "mma", shape: { ...shape, kind: "mma" } }
+      : { kind: "tiles", shape };
+  }
   const lanes = laneTiling(kernel, target);
   if (lanes) return { kind: "lanes", tiling: lanes };
   const k = last(c.k), m = last(c.m), n = last(c.n);
@@ -62,9 +70,21 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
 }
 
 /** True for contractions that may have kernels of their own; the general one takes any types and views. */
-export function isTiled(c: Contraction): boolean {
-  const plain = c.dtype === "float32" && c.a.dtype === "float32" && c.b.dtype === "float32";
-  return plain && c.m.length > 0 && c.n.length > 0 && c.k.length > 0;
+export function isTiled(c: Contraction, { isGpu }: Target): boolean {
+  const isUniform = c.a.dtype === c.dtype && c.b.dtype === c.dtype;
+  const isMade = c.dtype === "float32" || isGpu && c.dtype !== "uint8" && c.dtype !== "bool";
+  return isUniform && isMade && c.m.length > 0 && c.n.length > 0 && c.k.length > 0;
+}
+
+/** Fewer rows or columns leave most of a matrix unit's tile empty; so small products are over anyway. */
+const MIN_SIDE = 32, MIN_PRODUCTS = 1 << 22;
+
+/** Whether matrix units are worth it: halves nearly always, float32 where three products win. */
+function isForMatrixUnits(c: Contraction, { m, n, k, batch }: Shape, target: Target): boolean {
+  if (!target.matrixUnits || unitOf(c) === null) return false;
+  const terms = k.reduce((a, b) => a * b, 1);
+  if (c.dtype !== "float32") return terms >= 16;
+  return Math.min(m, n) >= MIN_SIDE && terms >= 16 && batch * m * n * terms >= MIN_PRODUCTS;
 }
 
 function rowsLayout(kernel: LoopKernel, _: Target, loops: RowLoops): Layout {
@@ -104,6 +124,7 @@ function shapeOf<K extends Kind>(kernel: LoopKernel, kind: K): Shape<K> {
     n: extent(kernel, c.n),
     k: c.k.map((s) => kernel.sizes[s]!),
     steps: stepsOf(c.a, c.b, last(c.m), last(c.k), last(c.n)),
+    elementBytes: dtypes[c.dtype].bytes,
   };
 }
 

@@ -1,5 +1,6 @@
 /** Contractions on GPUs: a work-group computes a tile through local memory. */
 import { coefficient } from "../graph/affine.ts";
+import { dtypes } from "../graph/dtype.ts";
 import type { Emitter } from "../graph/emit.ts";
 import { type Contraction, extent, type Load } from "../graph/kernel.ts";
 import type { Range } from "./codegen.ts";
@@ -14,10 +15,11 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   const batch = extent(kernel, c.batch);
   const across = t.bn / t.tn, threads = across * (t.bm / t.tm);
   const [sizeM, sizeN, sizeK] = [emitter.index(m), emitter.index(n), emitter.index(k)];
+  const T = dtypes[c.dtype].clCompute;
   // Without the alignment, four neighbours are read one by one.
   const aligned = "__attribute__((aligned(16)))";
-  emitter.line(`local float as[${t.bk}][${t.bm + 4}] ${aligned};`);
-  emitter.line(`local float bs[${t.bk}][${t.bn + 4}] ${aligned};`);
+  emitter.line(`local ${T} as[${t.bk}][${t.bm + 4}] ${aligned};`);
+  emitter.line(`local ${T} bs[${t.bk}][${t.bn + 4}] ${aligned};`);
   emitter.line("const int lid = get_local_id(0);");
   const tilesN = emitter.index(Math.ceil(n / t.bn)), tilesM = emitter.index(Math.ceil(m / t.bm));
   emitter.line(`const int group = get_group_id(0);`);
@@ -25,7 +27,7 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   emitter.line(`const int row0 = (group / ${tilesN} % ${tilesM}) * ${t.bm};`);
   decomposeInto(emitter, c.batch, `group / (${tilesN} * ${tilesM})`, "i");
   emitter.line(`const int tr = lid / ${across}, tc = lid % ${across};`);
-  emitter.line(`float acc_[${t.tm}][${t.tn}];`);
+  emitter.line(`${T} acc_[${t.tm}][${t.tn}];`);
   emitter.line(
     `for (int r = 0; r < ${t.tm}; ++r) for (int q = 0; q < ${t.tn}; ++q) acc_[r][q] = 0;`,
   );
@@ -43,7 +45,7 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   ];
   // The next tile is on its way from global memory while this one is multiplied.
   for (const side of sides) {
-    emitter.line(`float ${side.next}[${side.extent * t.bk / threads}];`);
+    emitter.line(`${T} ${side.next}[${side.extent * t.bk / threads}];`);
     fetchTile(emitter, c, side, "0", sizeK, t.bk, threads);
   }
   emitter.open(`for (int k0 = 0; k0 < ${sizeK}; k0 += ${t.bk}) {`);
@@ -52,7 +54,7 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   for (const side of sides) fetchTile(emitter, c, side, `k0 + ${t.bk}`, sizeK, t.bk, threads);
   emitter.line("#pragma unroll");
   emitter.open(`for (int kk = 0; kk < ${t.bk}; ++kk) {`);
-  emitter.line(`float x[${t.tm}], y[${t.tn}];`);
+  emitter.line(`${T} x[${t.tm}], y[${t.tn}];`);
   emitter.line("#pragma unroll");
   emitter.line(
     `for (int r = 0; r < ${t.tm}; ++r) x[r] = as[kk][${pieceAt("tr", "r", t.bm / t.tm, t.tm)}];`,
@@ -64,7 +66,10 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   emitter.line("#pragma unroll");
   emitter.line(`for (int r = 0; r < ${t.tm}; ++r)`);
   emitter.line("#pragma unroll");
-  emitter.line(`  for (int q = 0; q < ${t.tn}; ++q) acc_[r][q] = fma(x[r], y[q], acc_[r][q]);`);
+  const product = dtypes[c.dtype].kind === "float"
+    ? "fma(x[r], y[q], acc_[r][q])"
+    : "x[r] * y[q] + acc_[r][q]";
+  emitter.line(`  for (int q = 0; q < ${t.tn}; ++q) acc_[r][q] = ${product};`);
   emitter.close();
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   emitter.close();
@@ -78,7 +83,7 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   emitter.line(`const int column = column0 + ${pieceAt("tc", "q", across, t.tn)};`);
   emitter.line(`if (column >= ${sizeN}) continue;`);
   decomposeInto(emitter, c.n, "column", "i");
-  emitter.line("const float acc = acc_[r][q];");
+  emitter.line(`const ${T} acc = acc_[r][q];`);
   emitEpilogue(emitter);
   emitter.close();
   emitter.close();

@@ -17,6 +17,7 @@ import { batchableText, generateBatch } from "./batch.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { generate, type Generated, reducesInGroups, type Target } from "./codegen.ts";
 import { inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
+import { hasMatrixUnits } from "./matrix_units.ts";
 import { Programs } from "./programs.ts";
 import { generateSpecial } from "./special.ts";
 import { type Copy, TransferEngine } from "./transfers.ts";
@@ -249,6 +250,7 @@ function targetOf({ clDevice, deviceType }: DeviceHandle): Target {
     isGpu: deviceType === "gpu" || deviceType === "accel",
     localMemory: clDevice!.localMemSize,
     computeUnits: clDevice!.maxComputeUnits,
+    matrixUnits: hasMatrixUnits(clDevice!),
     vectorWidth: clDevice!.query("NATIVE_VECTOR_WIDTH_FLOAT"),
     tuned: readTunedTiles(clDevice!),
   };

@@ -1,4 +1,5 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
+import { mmaHelpers } from "./mma_helpers.ts";
 import { vectorMath } from "./vector_math.ts";
 
 const integer = (T: string): Record<string, string> => ({
@@ -146,6 +147,7 @@ const helpers: Readonly<Record<string, string>> = {
   ...part("int"),
   ...part("uchar"),
   ...vectorMath,
+  ...mmaHelpers,
   // vstore16 goes out in three pieces (PoCL 3.1).
   store_16: `inline void store_16(float16 v, global float* p) {
   typedef float16 __attribute__((aligned(4))) unaligned;

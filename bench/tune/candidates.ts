@@ -5,6 +5,7 @@ import {
   type GroupTile,
   isTile,
   type Kind,
+  type MmaTile,
   type RowTile,
   type Shape,
   type Tiles,
@@ -60,11 +61,28 @@ function groupTiles(): GroupTile[] {
   });
 }
 
+function mmaTiles(): MmaTile[] {
+  const sides = [32, 64, 128, 256], pieces = [16, 32, 64];
+  const all = combinations({
+    bm: sides,
+    bn: sides,
+    bk: [16, 32, 64],
+    wm: pieces,
+    wn: pieces,
+    stages: [2, 3, 4],
+  });
+  return all.filter(({ bm, bn, wm, wn }) => {
+    const warps = bm / wm * (bn / wn);
+    return warps >= 2 && warps <= 8 && Math.max(wm / wn, wn / wm) <= 2;
+  });
+}
+
 const lists: { readonly [K in Kind]: (shape: Shape<K>) => Tiles[K][] } = {
   rows: rowTiles,
   window: windowTiles,
   dots: dotTiles,
   tiles: groupTiles,
+  mma: mmaTiles,
 };
 
 /** The tiles to try for a shape. */
@@ -84,6 +102,9 @@ export function candidateParts(length: number, tiles: number, units: number): nu
 
 /** A tile in few words. */
 export function tileText(tile: Tiles[Kind]): string {
+  if ("wm" in tile) {
+    return `${tile.bm}x${tile.bn}x${tile.bk} of ${tile.wm}x${tile.wn} in ${tile.stages} stages`;
+  }
   if ("bm" in tile) return `${tile.bm}x${tile.bn}x${tile.bk} of ${tile.tm}x${tile.tn}`;
   return `${tile.rows}x${tile.columns}${"packed" in tile && tile.packed ? " packed" : ""}`;
 }

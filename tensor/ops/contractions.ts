@@ -1,9 +1,16 @@
 /** Sums of products: matrix multiplication and convolution; pooling stands beside them. */
-import { broadcastShapes, dtypes, formatShape, Node } from "../../backend/engine.ts";
+import {
+  broadcastShapes,
+  dtypes,
+  type Float32Precision,
+  formatShape,
+  Node,
+} from "../../backend/engine.ts";
 import { narrowed } from "../amp/autocast.ts";
 import { result, sameDevice } from "../apply.ts";
 import { nearestIn } from "../creation.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
+import { getFloat32Precision } from "../float32_precision.ts";
 import { promote } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, pair } from "./axes.ts";
@@ -29,7 +36,12 @@ export function contract(a: Tensor, b: Tensor, batch: number, m: number, k: numb
   // The sum of no products is 0.
   const node = a.size === 0 || b.size === 0
     ? new Node({ kind: "constant", value: 0 }, [], shape, a.dtype)
-    : new Node({ kind: "contract", batch, m, n }, [a.node, b.node], shape, a.dtype);
+    : new Node(
+      { kind: "contract", batch, m, n, ...precisionFor(a) },
+      [a.node, b.node],
+      shape,
+      a.dtype,
+    );
   const lead = range(0, batch);
   return result("matmul", [a, b], node, (g) => [
     a.requiresGrad
@@ -39,6 +51,12 @@ export function contract(a: Tensor, b: Tensor, batch: number, m: number, k: numb
       ? contract(a.permute([...lead, ...range(batch + m, k), ...range(batch, m)]), g, batch, k, m)
       : null,
   ]);
+}
+
+/** How a product of such elements may be computed, where that is a question. */
+function precisionFor({ dtype }: Tensor): { precision?: Float32Precision } {
+  const precision = getFloat32Precision();
+  return dtype !== "float32" || precision === "highest" ? {} : { precision };
 }
 
 /** The matrix product by NumPy's rules: leading axes broadcast, vectors are rows or columns. */

@@ -7,6 +7,7 @@ import {
   type DotTile,
   type GroupTile,
   keyOf,
+  MmaTile,
   type RowTile,
   tileOf,
 } from "../../backend/opencl/tile_choices.ts";
@@ -17,8 +18,8 @@ import { hasOpenCL, testOpenCL } from "../opencl.ts";
 const handle = hasOpenCL ? manager.default("cl") : null!;
 
 /** A CPU's driver takes seconds to compile a GPU's large tiles. */
-function isQuick(tile: RowTile | DotTile | GroupTile): boolean {
-  return !("bm" in tile) || tile.tm * tile.tn * tile.bk <= 128;
+function isQuick(tile: RowTile | DotTile | GroupTile | MmaTile): boolean {
+  return !("tm" in tile) || tile.tm * tile.tn * tile.bk <= 128;
 }
 
 /** Contractions of every kind of kernel, of sizes that no tile divides. */

@@ -12,6 +12,7 @@ import {
 function target(isGpu: boolean, tuned: Record<string, Tuned> = {}, vectorWidth = 16): Target {
   return {
     vectorWidth,
+    matrixUnits: false,
     isGpu,
     localMemory: 48 * 1024,
     computeUnits: 4,
