@@ -6,7 +6,7 @@ import type { BufferHandle, DeviceMemory } from "../memory/mod.ts";
 import type { DeviceHandle } from "./device_handle.ts";
 import type { DType } from "./graph/dtype.ts";
 import type { Batching } from "./graph/batch.ts";
-import type { TakesPadding } from "./graph/lower.ts";
+import type { FusionRules } from "./graph/lower.ts";
 import type { Launchable } from "./graph/kernel.ts";
 
 /** A block of a backend's memory: a cl_mem or a typed array, as its backend knows. */
@@ -61,8 +61,8 @@ export interface Backend {
   copy(source: Block, destination: Block, nbytes: number): void;
   /** Which kernels may share a launch; null where launches cost nothing. */
   readonly batching: Batching | null;
-  /** Which contractions read their operands' padding themselves; null where none does. */
-  readonly takesPadding: TakesPadding | null;
+  /** What the device says about fusion. */
+  readonly rules: FusionRules;
   /** Builds kernels that are not built yet, all in one go. */
   prepare(kernels: readonly Launchable[]): Launch[];
   /** Waits for all work without blocking the event loop. */

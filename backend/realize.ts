@@ -50,8 +50,8 @@ function scheduleFor(
   { companions = [], later = [] }: RealizeOptions = {},
 ): Schedule {
   const cache = activeRecording() ? null : rememberedBy(backend).plans;
-  const { batching, takesPadding } = backend;
-  return schedule(nodes, { cache, batching, takesPadding, companions, later });
+  const { batching, rules } = backend;
+  return schedule(nodes, { cache, batching, rules, companions, later });
 }
 
 function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {

@@ -6,8 +6,8 @@ import type { TensorBase } from "./base.ts";
 export function explain(tensor: TensorBase): string {
   if (tensor.isRealized) return `${tensor} is in memory: nothing to compute\n`;
   const backend = backendOf(tensor.device);
-  const { batching, takesPadding } = backend;
-  const plan = schedule([tensor.node], { batching, takesPadding });
+  const { batching, rules } = backend;
+  const plan = schedule([tensor.node], { batching, rules });
   const describe = (at: number): string => {
     const { dtype, shape } = plan.order[at]!;
     return `${dtype} ${formatShape(shape)}`;

@@ -3,6 +3,7 @@
  * another, as they are launched: as WebAssembly where there are vectors for what they do, else as
  * JavaScript over typed arrays. What multiplies large matrices is its engine's choice.
  */
+import { defaultRules } from "../graph/lower.ts";
 import { setImmediate } from "node:timers";
 import {
   DeviceMemory,
@@ -58,7 +59,7 @@ export class CPUBackend implements Backend {
     unifiedMemory: true,
   };
   readonly batching = null;
-  readonly takesPadding = null;
+  readonly rules = defaultRules;
   readonly memory: DeviceMemory<HostBuffer>;
   /** What computes: chosen by NETCL_CPU and by what the system has. */
   readonly engine: Engine;

@@ -11,8 +11,7 @@ import type { Node } from "./node.ts";
 import { sizeOf, stridesOf } from "./shape.ts";
 import { type Access, viewAccess } from "./view.ts";
 
-/** A reduction is not computed inside its consumer when that would leave most of a device idle. */
-const MIN_ROWS = 8;
+/** A row of so many elements is work for more than one work-item or group. */
 const LONG_ROW = 8192;
 
 /** Thrown while a kernel is made: start again with one loop index split in two. */
@@ -37,10 +36,15 @@ export class Loops {
    */
   readonly #names: string[] = [];
   #next = 0;
+  readonly #minRows: number;
 
-  /** @param splits Loops that are made of two symbols, with the size of the inner one. */
-  constructor(splits: ReadonlyMap<string, number>) {
+  /**
+   * @param splits Loops that are made of two symbols, with the size of the inner one.
+   * @param minRows Fewer long rows leave most of the device idle.
+   */
+  constructor(splits: ReadonlyMap<string, number>, minRows: number) {
     this.#splits = splits;
+    this.#minRows = minRows;
   }
 
   /** A loop over an axis of `n` elements: one symbol, or two where a split is due. */
@@ -107,8 +111,10 @@ export class Loops {
     const rest = this.outer.filter((s) => !used.includes(s) && this.sizes[s]! > 1);
     if (this.inner === null) {
       if (rest.length === 0) return this.#openInner(node, access, reducedSizes);
-      if (node.size < MIN_ROWS && this.#extent(rest) > LONG_ROW) return null;
+      if (node.size < this.#minRows && this.#extent(rest) > LONG_ROW) return null;
     } else if (rest.length > 0) return null;
+    // A row that is walked twice cannot be reduced in parts.
+    else if (node.size < this.#minRows && this.#extent(this.inner) > LONG_ROW) return null;
     const coords = this.#innerCoords(this.inner ?? rest, reducedSizes);
     if (!coords) return null;
     if (this.inner === null) {

@@ -48,12 +48,24 @@ const MAX_EPILOGUE = 16;
 /** Whether a backend has a kernel for a contraction whose operands are guarded: padded images. */
 export type TakesPadding = (kernel: LoopKernel) => boolean;
 
+/** What the device says about fusion. */
+export interface FusionRules {
+  /** Which contractions read their operands' padding themselves; null: none. */
+  readonly takesPadding: TakesPadding | null;
+  /** Fewer long rows leave most of the device idle: then a reduction is computed by itself, in parts. */
+  readonly minRows: number;
+}
+
+/** The rules of a device of a few cores. */
+export const defaultRules: FusionRules = { takesPadding: null, minRows: 8 };
+
 /** Lowers `root`; `info` is updated: what was taken in, what must be materialized. */
-export function lower(root: NodeInfo, takesPadding: TakesPadding | null = null): LoweredKernel {
+export function lower(root: NodeInfo, rules: FusionRules = defaultRules): LoweredKernel {
+  const { takesPadding, minRows } = rules;
   const splits = new Map<string, number>();
   let guards = takesPadding !== null;
   for (;;) {
-    const builder = new Builder(root, splits, guards);
+    const builder = new Builder(root, splits, guards, minRows);
     try {
       const lowered = builder.build();
       if (!guards || !isGuarded(lowered.kernel) || takesPadding!(lowered.kernel)) return lowered;
@@ -99,11 +111,21 @@ class Builder {
   readonly #stored: NodeInfo[] = [];
   readonly #done = new Set<NodeInfo>();
 
-  /** @param guards Whether operands of contractions may be guarded, or paddings are stored. */
-  constructor(root: NodeInfo, splits: ReadonlyMap<string, number>, guards: boolean) {
+  /**
+   * @param root What is stored.
+   * @param splits Loops that are made of two symbols.
+   * @param guards Whether operands of contractions may be guarded, or paddings are stored.
+   * @param minRows See {@linkcode FusionRules}.
+   */
+  constructor(
+    root: NodeInfo,
+    splits: ReadonlyMap<string, number>,
+    guards: boolean,
+    minRows: number,
+  ) {
     this.#root = root;
     this.#guards = guards;
-    this.#loops = new Loops(splits);
+    this.#loops = new Loops(splits, minRows);
   }
 
   /** Takes back what this builder has told the scheduler, before another attempt. */

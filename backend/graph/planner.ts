@@ -4,7 +4,7 @@
  */
 import type { DType } from "./dtype.ts";
 import type { Launchable, SpecialKernel, SpecialOp } from "./kernel.ts";
-import { lower, type TakesPadding } from "./lower.ts";
+import { type FusionRules, lower } from "./lower.ts";
 import type { Node } from "./node.ts";
 import { costOf, type NodeInfo } from "./node_info.ts";
 import { inGoodOrder } from "./order.ts";
@@ -22,11 +22,11 @@ export interface ScheduledKernel {
 export function planKernels(
   order: readonly Node[],
   wanted: ReadonlySet<Node>,
-  takesPadding: TakesPadding | null,
+  rules: FusionRules,
 ): readonly ScheduledKernel[] {
   const infos = analyse(order);
   for (const info of infos) if (wanted.has(info.node)) info.materialized = true;
-  return inGoodOrder(lowerAll(infos, takesPadding), wanted);
+  return inGoodOrder(lowerAll(infos, rules), wanted);
 }
 
 /** What fusion must know about each node. */
@@ -66,7 +66,7 @@ function infoOf(node: Node, index: number, known: ReadonlyMap<Node, NodeInfo>): 
 /** From the last node to the first; the kernels depend on each other in the opposite order. */
 function lowerAll(
   infos: readonly NodeInfo[],
-  takesPadding: TakesPadding | null,
+  rules: FusionRules,
 ): ScheduledKernel[] {
   const kernels: ScheduledKernel[] = [];
   const produced = new Set<NodeInfo>();
@@ -74,7 +74,7 @@ function lowerAll(
     const info = infos[k]!;
     if (!info.materialized || produced.has(info) || info.node.isLeaf) continue;
     if (info.node.size === 0) continue;
-    const scheduled = specialKernel(info) ?? lowered(info, produced, takesPadding);
+    const scheduled = specialKernel(info) ?? lowered(info, produced, rules);
     kernels.push(scheduled);
   }
   return kernels.reverse();
@@ -83,9 +83,9 @@ function lowerAll(
 function lowered(
   info: NodeInfo,
   produced: Set<NodeInfo>,
-  takesPadding: TakesPadding | null,
+  rules: FusionRules,
 ): ScheduledKernel {
-  const { kernel, inputs, outputs } = lower(info, takesPadding);
+  const { kernel, inputs, outputs } = lower(info, rules);
   for (const output of outputs) produced.add(output);
   return { kernel, inputs: inputs.map((i) => i.node), outputs: outputs.map((o) => o.node) };
 }

@@ -7,7 +7,7 @@ import { Collection } from "./collect.ts";
 import { type Part, partFor } from "./foresight.ts";
 import type { Launchable } from "./kernel.ts";
 import type { Node } from "./node.ts";
-import type { TakesPadding } from "./lower.ts";
+import { defaultRules, type FusionRules } from "./lower.ts";
 import { planKernels, type ScheduledKernel } from "./planner.ts";
 import { type PlanCache, withOwnStreams } from "./plan_cache.ts";
 
@@ -66,8 +66,8 @@ export interface ScheduleOptions {
   readonly cache?: PlanCache | null;
   /** Which kernels may share a launch. */
   readonly batching?: Batching | null;
-  /** Which contractions read their operands' padding themselves. */
-  readonly takesPadding?: TakesPadding | null;
+  /** What the device says about fusion. */
+  readonly rules?: FusionRules;
   /** What is computed as well, if its partners are. */
   readonly companions?: readonly Companion[];
   /** What will be asked for: not computed, but what it needs of this schedule is saved. */
@@ -138,9 +138,9 @@ function recall(cache: PlanCache, graph: Graph, options: ScheduleOptions): Plan 
 /** The kernels to run now. */
 function partOf(
   { order, wanted, later, count }: Graph,
-  { batching = null, takesPadding = null }: ScheduleOptions,
+  { batching = null, rules = defaultRules }: ScheduleOptions,
 ): Part {
-  const all = planKernels(order, later.size === 0 ? wanted : wanted.union(later), takesPadding);
+  const all = planKernels(order, later.size === 0 ? wanted : wanted.union(later), rules);
   const { kernels, saved } = later.size === 0
     ? { kernels: all, saved: later }
     : partFor(all, wanted, (node) => node.position < count);

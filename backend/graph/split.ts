@@ -53,13 +53,15 @@ interface Cut {
 
 function cutOf({ sizes, outer, inner }: LoopKernel, parts: number): Cut {
   const longest = inner.reduce((a, b) => sizes[b]! > sizes[a]! ? b : a);
-  const length = wholeLines(Math.ceil(sizes[longest]! / parts));
-  const count = Math.ceil(sizes[longest]! / length);
+  // Parts of an outer loop walk whole lines of the loops within it.
+  const symbolOf = inner.find((s) => sizes[s]! >= parts) ?? longest;
+  const length = wholeLines(Math.ceil(sizes[symbolOf]! / parts));
+  const count = Math.ceil(sizes[symbolOf]! / length);
   const rowSizes = outer.map((s) => sizes[s]!);
   const rows = linearize(outer.map(symbol), stridesOf(rowSizes));
   const part = sizes.length;
   return {
-    symbol: longest,
+    symbol: symbolOf,
     length,
     part,
     sizes: [...sizes, count],

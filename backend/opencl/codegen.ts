@@ -51,8 +51,10 @@ const SHORT_ROW = 16, MAX_UNROLLED = 256;
 /** Elements of a work-item that takes many short rows. */
 const SHARE = 4096;
 
-/** Work-items of a group that reduces one row together. */
-const GROUP = 256;
+/** Work-items of a group, and of one that reduces a row of few elements. */
+const GROUP = 256, MIN_GROUP = 64;
+/** Elements of a row for each work-item of its group: fewer make joining longer than summing. */
+const MIN_SHARE = 4;
 
 /** Writes a loop kernel for a target. */
 export function generate(kernel: LoopKernel, target: Target): Generated {
@@ -147,14 +149,21 @@ export function reducesInGroups(kernel: LoopKernel): boolean {
   const rows = kernel.outer.filter((s) => s !== kernel.chunk?.part);
   const last = rows[rows.length - 1];
   if (last !== undefined && walksColumns(kernel, last)) return false;
-  return extent(kernel, kernel.inner) >= 64 &&
-    (!kernel.chunk || kernel.inner[0] === kernel.chunk.symbol);
+  return extent(kernel, kernel.inner) >= 64;
+}
+
+/** Work-items that share a row of so many elements. */
+function groupSize(length: number): number {
+  let size = GROUP;
+  while (size > MIN_GROUP && size * MIN_SHARE > length) size /= 2;
+  return size;
 }
 
 /** One work-group a row: its items walk the row together and join their results in local memory. */
 function group(emitter: Emitter, dialect: Dialect): Generated {
   const { kernel } = emitter;
   const rows = extent(kernel, kernel.outer);
+  const items = groupSize(extent(kernel, kernel.inner));
   emitter.line("const int lid = get_local_id(0);");
   if (kernel.outer.length > 0) decompose(emitter, kernel.outer, "get_group_id(0)");
   const [start, end] = groupBounds(emitter);
@@ -164,7 +173,7 @@ function group(emitter: Emitter, dialect: Dialect): Generated {
     for (const id of ids) done.add(id);
   };
   const loop = (body: () => void): void => {
-    emitter.open(`for (int t = ${start}lid; t < ${end}; t += ${GROUP}) {`);
+    emitter.open(`for (int t = ${start}lid; t < ${end}; t += ${items}) {`);
     decomposeInner(emitter);
     body();
     emitter.close();
@@ -177,7 +186,7 @@ function group(emitter: Emitter, dialect: Dialect): Generated {
       emitter.declare(inner);
       emitAccumulation(emitter, dialect, stage);
     });
-    for (const r of stage) joinInLocalMemory(emitter, r);
+    for (const r of stage) joinInLocalMemory(emitter, r, items);
     finishArgs(emitter, dialect, stage);
   }
   const rowOutputs: number[] = [], innerOutputs: number[] = [];
@@ -199,7 +208,7 @@ function group(emitter: Emitter, dialect: Dialect): Generated {
       for (const o of innerOutputs) emitter.store(o);
     });
   }
-  return finish(emitter, { global: [rows * GROUP], local: [GROUP] });
+  return finish(emitter, { global: [rows * items], local: [items] });
 }
 
 /** Which of a row's elements a group walks: all, or the part that a split gave it. */
@@ -208,6 +217,9 @@ function groupBounds(emitter: Emitter): [start: string, end: string] {
   const { chunk } = kernel;
   const length = extent(kernel, kernel.inner);
   if (!chunk) return ["", emitter.index(length)];
+  if (chunk.symbol !== kernel.inner[0]) {
+    return ["", emitter.index(chunk.length * (length / kernel.sizes[chunk.symbol]!))];
+  }
   const share = emitter.index(chunk.length * (length / kernel.sizes[chunk.symbol]!));
   emitter.line(`const int first = i${chunk.part} * ${share};`);
   emitter.line(`const int behind = min(first + ${share}, ${emitter.index(length)});`);
@@ -215,29 +227,31 @@ function groupBounds(emitter: Emitter): [start: string, end: string] {
 }
 
 function decomposeInner(emitter: Emitter): void {
-  const { inner } = emitter.kernel;
+  const { inner, chunk } = emitter.kernel;
   let rest = "t";
   for (let k = inner.length - 1; k > 0; k--) {
     const s = inner[k]!;
-    emitter.line(
-      `const int i${s} = ${rest} % ${emitter.size(s)}, q${s} = ${rest} / ${emitter.size(s)};`,
-    );
+    const isCut = s === chunk?.symbol;
+    const size = isCut ? emitter.index(chunk!.length) : emitter.size(s);
+    const start = isCut ? ` + i${chunk!.part} * ${size}` : "";
+    emitter.line(`const int i${s} = ${rest} % ${size}${start}, q${s} = ${rest} / ${size};`);
+    if (isCut) emitter.line(`if (i${s} >= ${emitter.size(s)}) continue;`);
     rest = `q${s}`;
   }
   if (inner.length > 0) emitter.line(`const int i${inner[0]} = ${rest};`);
 }
 
 /** Joins the accumulators of a group's items; every item then has the result. */
-function joinInLocalMemory(emitter: Emitter, r: number): void {
+function joinInLocalMemory(emitter: Emitter, r: number, items: number): void {
   const reduction = emitter.kernel.reductions[r]!;
   const dtype = accumulatorType(emitter.kernel, reduction);
   const T = dtypes[dtype].clCompute;
   const isArg = Emitter.isArg(reduction);
   const value = isArg ? `r${r}v` : `r${r}`;
-  emitter.line(`local ${T} s${r}[${GROUP}]; s${r}[lid] = ${value};`);
-  if (isArg) emitter.line(`local int j${r}[${GROUP}]; j${r}[lid] = r${r}i;`);
+  emitter.line(`local ${T} s${r}[${items}]; s${r}[lid] = ${value};`);
+  if (isArg) emitter.line(`local int j${r}[${items}]; j${r}[lid] = r${r}i;`);
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  emitter.open(`for (int h = ${GROUP / 2}; h > 0; h >>= 1) {`);
+  emitter.open(`for (int h = ${items / 2}; h > 0; h >>= 1) {`);
   emitter.open("if (lid < h) {");
   if (isArg) joinArgs(emitter, r, prefersText(reduction, `s${r}[lid]`, `s${r}[lid + h]`));
   else {

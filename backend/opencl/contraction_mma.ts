@@ -15,11 +15,11 @@
  * 62 for float32 by three products (float32 units: 40 to 50).
  */
 import { coefficient, type Form } from "../graph/affine.ts";
-import { dtypes } from "../graph/dtype.ts";
 import type { Emitter } from "../graph/emit.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Range } from "./codegen.ts";
 import { decomposeInto, emitEpilogue, last } from "./contraction_text.ts";
+import { loadText } from "./dialect.ts";
 import type { MmaTile } from "./tile_choices.ts";
 
 /** How elements are multiplied. */
@@ -94,7 +94,7 @@ export function mma(emitter: Emitter, c: Contraction, tile: MmaTile): Range {
   placeTile(emitter, c, tile, groupsM, groupsN);
   const steps = emitter.index(Math.ceil(k / bk));
   const sizeK = emitter.index(k);
-  declareSums(emitter, tile);
+  declareSums(emitter, tile, "sums");
   declareHeld(emitter, plan);
   emitter.open(`for (int t = ${1 - stages}; t < ${steps}; ++t) {`);
   emitter.line(`if (t >= 0) { MMA_WAIT(${stages - 2}); barrier(CLK_LOCAL_MEM_FENCE); }`);
@@ -199,15 +199,10 @@ function placeTile(
   decomposeInto(emitter, c.batch, `(int)(get_group_id(0) / (${tilesM} * ${tilesN}))`, "i");
 }
 
-function declareSums(emitter: Emitter, { wm, wn }: MmaTile): void {
-  const [mi, ni] = [wm / ROWS, wn / COLUMNS];
-  emitter.line(`float sums[${mi}][${ni}][4];`);
-  emitter.line("#pragma unroll");
-  emitter.line(`for (int i = 0; i < ${mi}; ++i)`);
-  emitter.line("#pragma unroll");
-  emitter.line(
-    `  for (int j = 0; j < ${ni}; ++j) sums[i][j][0] = sums[i][j][1] = sums[i][j][2] = sums[i][j][3] = 0;`,
-  );
+function declareSums(emitter: Emitter, tile: MmaTile, name: string): void {
+  emitter.line(`float ${name}[${tile.wm / ROWS}][${tile.wn / COLUMNS}][4];`);
+  const clear = [0, 1, 2, 3].map((h) => `${name}[i][j][${h}] = 0;`).join(" ");
+  overSums(emitter, tile, `{ ${clear} }`);
 }
 
 /** Pieces of 16 bytes of a side that a work-item copies in each stage. */
@@ -325,25 +320,35 @@ function multiply(emitter: Emitter, plan: Plan): void {
   const depth = bytes === 2 ? 16 : 8;
   emitter.line(`const uint as = smem + (uint)(t % ${tile.stages}) * ${plan.stageBytes}u;`);
   emitter.line(`const uint bs = as + ${tile.bm * tile.bk * bytes}u;`);
+  // Matrix units cut what they add up: the sum of a stage is added to the others by an addition that rounds.
+  if (unit === "3xtf32") declareSums(emitter, tile, "part");
   emitter.line("#pragma unroll");
   emitter.open(`for (int kk = 0; kk < ${tile.bk / depth}; ++kk) {`);
   emitter.line(`uint x[${mi}][4], y[${ni}][2];`);
   loadRows(emitter, plan, mi);
   loadColumns(emitter, plan, ni);
-  const product = (a: string, b: string): void => {
-    emitter.line("#pragma unroll");
-    emitter.line(`for (int i = 0; i < ${mi}; ++i)`);
-    emitter.line("#pragma unroll");
-    const name = unit === "f16" ? "MMA_F16" : unit === "bf16" ? "MMA_BF16" : "MMA_TF32";
-    emitter.line(`  for (int j = 0; j < ${ni}; ++j) ${name}(sums[i][j], ${a}[i], ${b}[j]);`);
-  };
   if (bytes === 4) splitParts(emitter, unit === "3xtf32", mi, ni);
+  const name = unit === "f16" ? "MMA_F16" : unit === "bf16" ? "MMA_BF16" : "MMA_TF32";
+  const into = unit === "3xtf32" ? "part" : "sums";
+  const product = (a: string, b: string): void =>
+    overSums(emitter, tile, `${name}(${into}[i][j], ${a}[i], ${b}[j]);`);
   if (unit === "3xtf32") {
     product("xl", "y");
     product("x", "yl");
   }
   product("x", "y");
   emitter.close();
+  if (unit !== "3xtf32") return;
+  const add = [0, 1, 2, 3].map((h) => `sums[i][j][${h}] += part[i][j][${h}];`).join(" ");
+  overSums(emitter, tile, `{ ${add} }`);
+}
+
+/** A statement for each piece of 16 by 8 sums of a warp. */
+function overSums(emitter: Emitter, { wm, wn }: MmaTile, statement: string): void {
+  emitter.line("#pragma unroll");
+  emitter.line(`for (int i = 0; i < ${wm / ROWS}; ++i)`);
+  emitter.line("#pragma unroll");
+  emitter.line(`  for (int j = 0; j < ${wn / COLUMNS}; ++j) ${statement}`);
 }
 
 /** Floats become TF32 numbers; for three products, their rests, too. */
@@ -459,11 +464,30 @@ function storeSums(emitter: Emitter, plan: Plan, sizeM: string, sizeN: string): 
   if (!whole) emitter.open(`if (row < ${sizeM} && column < ${sizeN}) {`);
   decomposeInto(emitter, c.m, "row", "i");
   decomposeInto(emitter, c.n, "column", "i");
-  emitter.line(`const ${dtypes.float32.clCompute} acc = slab[r * ${pitch} + q];`);
+  emitter.line(`float acc = slab[r * ${pitch} + q];`);
+  if (plan.unit === "3xtf32") recompute(emitter, c);
   emitEpilogue(emitter);
   if (!whole) emitter.close();
   emitter.close();
   emitter.line("MMA_SYNC();");
+  emitter.close();
+}
+
+/**
+ * Three products of infinities give NaN, and numbers near the largest one round to infinity: such
+ * results are computed again, by themselves.
+ */
+function recompute(emitter: Emitter, c: Contraction): void {
+  emitter.open("if (!(fabs(acc) <= FLT_MAX)) {");
+  emitter.line("acc = 0;");
+  emitter.open(`for (int k = 0; k < ${emitter.index(extent(emitter.kernel, c.k))}; ++k) {`);
+  decomposeInto(emitter, c.k, "k", "i");
+  const operand = ({ input, dtype, form, guards }: Load): string => {
+    const text = loadText(`a${input}`, dtype, emitter.form(form));
+    return guards.length === 0 ? text : `(${emitter.guardText(guards)} ? ${text} : 0.0f)`;
+  };
+  emitter.line(`acc = fma(${operand(c.a)}, ${operand(c.b)}, acc);`);
+  emitter.close();
   emitter.close();
 }
 

@@ -111,6 +111,18 @@ export class KernelLaunch implements Launch {
   }
 }
 
+/** Launches of the same buffers, one after the other. */
+export function inSequence(launches: readonly Launch[]): Launch {
+  return {
+    name: launches[0]!.name,
+    source: launches.map(({ source }) => source).join("\n\n"),
+    bytes: launches.reduce((sum, { bytes }) => sum + bytes, 0),
+    run: (inputs, outputs) => {
+      for (const launch of launches) launch.run(inputs, outputs);
+    },
+  };
+}
+
 /** Two launches as one: the first writes blocks that live from it to the second, which reads them. */
 export function inTwoSteps(
   first: Launch,

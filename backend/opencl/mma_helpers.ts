@@ -36,12 +36,10 @@ export const mmaHelpers: Readonly<Record<string, string>> = {
   MMA_BF16: mma("MMA_BF16", "m16n8k16.row.col.f32.bf16.bf16.f32"),
   MMA_TF32: mma("MMA_TF32", "m16n8k8.row.col.f32.tf32.tf32.f32"),
   MMA_ROUND: `#define MMA_ROUND(v) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(v) : "f"(as_float(v)))`,
-  // What rounds to infinity is cut instead; infinities and NaN have no rest.
+  // Infinities leave NaN, and what rounds to infinity does: such results are computed in another way.
   MMA_SPLIT: `#define MMA_SPLIT(v, rest) { \\
   uint high_, low_; \\
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(high_) : "f"(as_float(v))); \\
-  const float left_ = as_float(v) - as_float(high_); \\
-  const int fits_ = fabs(left_) <= FLT_MAX; \\
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(low_) : "f"(fits_ ? left_ : 0.0f)); \\
-  v = fits_ ? high_ : v & 0xffffe000u; rest = low_; }`,
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(low_) : "f"(as_float(v) - as_float(high_))); \\
+  v = high_; rest = low_; }`,
 };

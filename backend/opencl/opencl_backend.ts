@@ -8,6 +8,7 @@ import type { DeviceHandle } from "../device_handle.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
 import type { Batchable } from "../graph/batch.ts";
 import { type BatchKernel, extent, type Launchable, type LoopKernel } from "../graph/kernel.ts";
+import { defaultRules, type FusionRules } from "../graph/lower.ts";
 import { opName } from "../graph/op_names.ts";
 import { canSplit, type SplitReduction, splitReduction } from "../graph/split.ts";
 import { splitProduct } from "../graph/split_product.ts";
@@ -16,9 +17,10 @@ import { indexError } from "../index_error.ts";
 import { batchableText, generateBatch } from "./batch.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { generate, type Generated, reducesInGroups, type Target } from "./codegen.ts";
-import { inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
+import { inSequence, inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
 import { hasMatrixUnits } from "./matrix_units.ts";
 import { Programs } from "./programs.ts";
+import { hasSharedIndices, sharedScatter } from "./shared_scatter.ts";
 import { generateSpecial } from "./special.ts";
 import { type Copy, TransferEngine } from "./transfers.ts";
 import { readTunedTiles } from "./tuned_tiles.ts";
@@ -41,6 +43,7 @@ export class OpenCLBackend implements Backend {
   readonly #clDevice: Device;
   readonly #programs: Programs;
   #target: Target | null = null;
+  #rules: FusionRules | null = null;
   readonly #transfers: TransferEngine;
   readonly #launchContext: LaunchContext;
   readonly #generated = new WeakMap<LoopKernel, Generated>();
@@ -125,7 +128,13 @@ export class OpenCLBackend implements Backend {
       ? null
       : batchableText(this.#generate(kernel), this.#clDevice.query("MAX_PARAMETER_SIZE"));
 
-  readonly takesPadding = (kernel: LoopKernel): boolean => takesPadding(kernel, this.target);
+  /** What a schedule is planned by; made with the first. */
+  get rules(): FusionRules {
+    return this.#rules ??= {
+      takesPadding: (kernel) => takesPadding(kernel, this.target),
+      minRows: this.target.isGpu ? 2 * this.target.computeUnits : defaultRules.minRows,
+    };
+  }
 
   prepare(kernels: readonly Launchable[]): Launch[] {
     const plans = kernels.map((kernel) => this.#plan(kernel));
@@ -136,7 +145,10 @@ export class OpenCLBackend implements Backend {
     return plans.map(({ steps, between }) => {
       const launches = steps.map((step) => this.#launch(step));
       const [first, second] = launches;
-      return second === undefined ? first! : inTwoSteps(first!, second, between, this.memory);
+      if (second === undefined) return first!;
+      return between.length === 0
+        ? inSequence(launches)
+        : inTwoSteps(first!, second, between, this.memory);
     });
   }
 
@@ -144,8 +156,11 @@ export class OpenCLBackend implements Backend {
     if (kernel.kind === "special") {
       const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
       const work = { bytes, operations: Infinity };
-      const step = { generated: generateSpecial(kernel), label: kernel.label, work };
-      return { steps: [step], between: [] };
+      const kernels = this.target.isGpu && kernel.op === "scatter" && hasSharedIndices(kernel)
+        ? sharedScatter(kernel)
+        : [generateSpecial(kernel)];
+      const steps = kernels.map((generated) => ({ generated, label: kernel.label, work }));
+      return { steps, between: [] };
     }
     if (kernel.kind === "batch") return { steps: [this.#batch(kernel)], between: [] };
     const split = this.#split(kernel);
@@ -198,7 +213,7 @@ export class OpenCLBackend implements Backend {
     const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
     const units = this.#clDevice.maxComputeUnits;
     const inGroups = this.target.isGpu && reducesInGroups(kernel);
-    const enough = !this.target.isGpu ? units * 4 : inGroups ? units * 2 : units * 256;
+    const enough = !this.target.isGpu ? units * 4 : inGroups ? units * 8 : units * 256;
     const shortest = !this.target.isGpu || inGroups ? 4096 : 64;
     if (rows >= enough || rows * length < 65536) return 1;
     // A thread that wakes late finds work left where the parts are small (PoCL 3.1 deals out halves).

@@ -147,7 +147,7 @@ const defaults = {
         { speed: 0.4, tile: { bm: 32, bn: 64, bk: 64, wm: 16, wn: 32, stages: 3 } },
       ],
       4: [
-        { speed: 1, tile: { bm: 128, bn: 128, bk: 16, wm: 64, wn: 64, stages: 3 } },
+        { speed: 1, tile: { bm: 128, bn: 128, bk: 16, wm: 64, wn: 32, stages: 3 } },
         { speed: 0.85, tile: { bm: 128, bn: 64, bk: 16, wm: 64, wn: 32, stages: 4 } },
         { speed: 0.85, tile: { bm: 64, bn: 128, bk: 16, wm: 32, wn: 64, stages: 4 } },
         { speed: 0.7, tile: { bm: 64, bn: 64, bk: 32, wm: 32, wn: 32, stages: 3 } },

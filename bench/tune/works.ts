@@ -93,10 +93,10 @@ function conv(...[n, c, h, w, filters, size]: number[]): Record<string, Tensor> 
 /** The contractions among the kernels of a work whose tiles a backend can choose. */
 export function contractionsOf(
   { name, make }: TuneWork,
-  { target, takesPadding }: OpenCLBackend,
+  { target, rules }: OpenCLBackend,
 ): ContractionWork[] {
   return Object.entries(make()).flatMap(([part, tensor]) => {
-    const { kernels, order } = schedule([tensor.node], { takesPadding });
+    const { kernels, order } = schedule([tensor.node], { rules });
     const operands = (at: readonly number[]): Operand[] => at.map((k) => order[k]!);
     return kernels.flatMap(({ kernel, inputs, outputs }) => {
       if (kernel.kind !== "loop" || kernel.contraction === null) return [];

@@ -172,7 +172,9 @@ Deno.test("padding is stored where no kernel reads through it, and only there", 
   const plan = (takesPadding: (() => boolean) | null): string[] => {
     const image = map("neg", leaf([16, 6]));
     const padded = apply({ kind: "pad", before: [0, 1], value: 0 }, image, [16, 8]);
-    return labels(schedule([product(padded, leaf([8, 12]))], { takesPadding }));
+    return labels(
+      schedule([product(padded, leaf([8, 12]))], { rules: { takesPadding, minRows: 8 } }),
+    );
   };
   assertEquals(plan(() => true), ["neg", "matmul"]);
   assertEquals(plan(null), ["neg_pad", "matmul"]);

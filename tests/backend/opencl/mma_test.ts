@@ -29,7 +29,9 @@ const gpu: Target = {
 
 function contractionOf(make: () => Tensor): LoopKernel {
   return noGrad(() => {
-    const { kernels } = schedule([make().node], { takesPadding: () => true });
+    const { kernels } = schedule([make().node], {
+      rules: { takesPadding: () => true, minRows: 8 },
+    });
     return kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>
       kernel.kind === "loop" && kernel.contraction !== null
     )!;
