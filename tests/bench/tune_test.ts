@@ -7,7 +7,7 @@ import {
   type DotTile,
   type GroupTile,
   keyOf,
-  MmaTile,
+  type MmaTile,
   type RowTile,
   tileOf,
 } from "../../backend/opencl/tile_choices.ts";
