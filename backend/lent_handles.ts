@@ -4,6 +4,8 @@
  */
 import { check, DisposedError, type Handle, type OpenCLSymbols, openLibrary } from "../ffi/mod.ts";
 import { CALLS, type HandleSnapshot, mapValues, type MemorySnapshot, REVOKED } from "./loans.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** A buffer that another thread owns. */
 export interface LentBuffer {
@@ -64,6 +66,18 @@ function viewOf({ address, nbytes }: MemorySnapshot): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
 }
 
+interface LentLaunch {
+  readonly global: readonly number[];
+  readonly local?: readonly number[];
+  readonly args: readonly LentArg[];
+}
+
+const launchRules: Rules<LentLaunch> = {
+  global: takes.wholeNumbers,
+  local: takes.wholeNumbers,
+  args: takes.list,
+};
+
 /**
  * The queue of another thread. Commands of all threads run in the order in which they are enqueued.
  * Copies and `finish` block the worker.
@@ -95,6 +109,7 @@ export class LentQueue {
       readonly args: readonly LentArg[];
     },
   ): void {
+    checkOptions<LentLaunch>("launch a kernel", options, launchRules, ["global", "args"]);
     const { global, local, args } = options;
     const queue = this.#queue;
     this.#call((cl) => {

@@ -5,6 +5,8 @@
  */
 import type { Buffer, Context, Kernel } from "../ffi/mod.ts";
 import type { DeviceHandle } from "./device_handle.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** What is lent to a worker, beside the device's context and queue. */
 export interface Loan {
@@ -15,6 +17,9 @@ export interface Loan {
   /** Host memory by name, such as the `view` of a pinned block: the worker sees the same bytes. */
   readonly memory?: Readonly<Record<string, Uint8Array<ArrayBuffer>>>;
 }
+
+const named = takes.object("an object, by name");
+const rules: Rules<Loan> = { buffers: named, kernels: named, memory: named };
 
 /** A buffer in a snapshot. */
 export interface BufferSnapshot {
@@ -82,6 +87,7 @@ const loans = new WeakMap<Context, Set<SharedArrayBuffer>>();
  * ```
  */
 export function snapshotHandles(device: DeviceHandle, loan: Loan = {}): HandleSnapshot {
+  checkOptions("share a device with a worker", loan, rules);
   const { context, queue } = device;
   if (context === null || queue === null) {
     throw new TypeError(`Cannot share ${device} with a worker: it has no OpenCL handles`);

@@ -13,6 +13,8 @@ import { OpenCLObject, type Releaser, releasers } from "./object.ts";
 import { checkRange, toSize } from "./size.ts";
 import type { Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
+import * as takes from "./option_rules.ts";
+import { checkOptions, type Rules } from "./options.ts";
 
 /** How a buffer is made. */
 export interface BufferOptions {
@@ -32,6 +34,13 @@ export interface BufferOptions {
 
 /** The array that a buffer is to live in, or its parent lives in. */
 let hostMemoryOf: (options: BufferOptions) => ArrayBufferView | null;
+
+const rules: Rules<BufferOptions> = {
+  flags: takes.flags,
+  data: takes.arrayView,
+  parent: takes.object("the buffer that it is a part of"),
+  offset: takes.whole,
+};
 
 const errorCode = new Int32Array(1);
 const region = new BigUint64Array(2);
@@ -125,6 +134,7 @@ function releaserFor(context: Context, hostMemory: ArrayBufferView | null): Rele
 }
 
 function createBuffer(context: Context, nbytes: number, options: BufferOptions): Handle<"Mem"> {
+  checkOptions("make a Buffer", options, rules);
   const size = toSize(nbytes, "a buffer's size in bytes");
   if (options.parent) {
     // NVIDIA's driver makes parts that end beyond the buffer.

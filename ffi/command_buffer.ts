@@ -13,11 +13,19 @@ import { readers } from "./info.ts";
 import type { Kernel } from "./kernel.ts";
 import { prepareLaunch, writeSizes } from "./launch.ts";
 import { OpenCLObject } from "./object.ts";
-import type { BufferCopyOptions, FillOptions, LaunchOptions } from "./queue_options.ts";
+import {
+  type BufferCopyOptions,
+  bufferCopyRules,
+  type FillOptions,
+  fillRules,
+  type LaunchOptions,
+  launchRules,
+} from "./queue_options.ts";
 import { checkPattern, checkRange, toSize } from "./size.ts";
 import { commandBufferFunctions } from "./symbols/command_buffer.ts";
 import type { Calls, FunctionTable, FunctionType, Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
+import { checkOptions } from "./options.ts";
 
 const extension = "cl_khr_command_buffer";
 const stateParameter = 0x1297;
@@ -67,6 +75,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
 
   /** Records a launch. */
   run(kernel: Kernel, options: Recorded<LaunchOptions>): SyncPoint {
+    checkOptions("record a launch", options, launchRules);
     prepareLaunch(kernel, options);
     for (const object of kernel.referred) this.#referred.add(object);
     const { global, local, offset, wait } = options;
@@ -89,6 +98,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
 
   /** Records a copy from buffer to buffer. */
   copy(source: Buffer, destination: Buffer, options: Recorded<BufferCopyOptions> = {}): SyncPoint {
+    checkOptions("record a copy", options, bufferCopyRules);
     const { sourceOffset = 0, destinationOffset = 0, wait } = options;
     const { nbytes = source.nbytes - sourceOffset } = options;
     checkRange(sourceOffset, nbytes, source.nbytes, "the source");
@@ -112,6 +122,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
 
   /** Records a fill. */
   fill(buffer: Buffer, pattern: ArrayBufferView, options: Recorded<FillOptions> = {}): SyncPoint {
+    checkOptions("record a fill", options, fillRules);
     const { offset = 0, wait } = options;
     const { nbytes = buffer.nbytes - offset } = options;
     checkRange(offset, nbytes, buffer.nbytes, "a buffer");

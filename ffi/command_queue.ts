@@ -17,6 +17,8 @@ import { checkLaunch, launch, prepareLaunch, writeSizes } from "./launch.ts";
 import { cl } from "./library.ts";
 import { type MappedRegion, mapRegion } from "./mapped_region.ts";
 import { OpenCLObject, type Releaser, releasers } from "./object.ts";
+import { checkOptions } from "./options.ts";
+import * as rules from "./queue_options.ts";
 import type {
   BufferCopyOptions,
   FillOptions,
@@ -112,6 +114,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @throws {TypeError} If the array's memory may move or is gone.
    */
   write(buffer: Buffer, data: ArrayBufferView, options: TransferOptions = {}): Event {
+    checkOptions("write to a buffer", options, rules.transferRules);
     return upload(this, data, options, (bytes, blocking) => {
       const args = this.#transferArgs(buffer, bytes, blocking, options);
       return takeEvent(cl.clEnqueueWriteBuffer(...args), "clEnqueueWriteBuffer", this);
@@ -125,6 +128,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @throws {TypeError} If the array's memory may move or is gone.
    */
   read(buffer: Buffer, into: ArrayBufferView, options: TransferOptions = {}): Event {
+    checkOptions("read a buffer", options, rules.transferRules);
     return download(this, into, options, (bytes, blocking) => {
       const args = this.#transferArgs(buffer, bytes, blocking, options);
       return takeEvent(cl.clEnqueueReadBuffer(...args), "clEnqueueReadBuffer", this);
@@ -158,6 +162,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     destination: Buffer,
     options: BufferCopyOptions = {},
   ): Event {
+    checkOptions("copy a buffer", options, rules.bufferCopyRules);
     const { sourceOffset = 0, destinationOffset = 0, wait } = options;
     const { nbytes = source.nbytes - sourceOffset } = options;
     checkRange(sourceOffset, nbytes, source.nbytes, "the source");
@@ -197,6 +202,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     pattern: ArrayBufferView,
     options: FillOptions = {},
   ): Event {
+    checkOptions("fill a buffer", options, rules.fillRules);
     const { offset = 0, wait } = options;
     const { nbytes = buffer.nbytes - offset } = options;
     checkRange(offset, nbytes, buffer.nbytes, "a buffer");
@@ -221,6 +227,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @throws {OpenCLError} If an argument or a size does not fit.
    */
   run(kernel: Kernel, options: LaunchOptions): Event {
+    checkOptions("launch a kernel", options, rules.launchRules);
     prepareLaunch(kernel, options);
     const { global, local, offset, wait } = options;
     launch(
@@ -295,6 +302,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     buffers: readonly Buffer[],
     options: MigrateOptions = {},
   ): Event {
+    checkOptions("migrate buffers", options, rules.migrateRules);
     const { wait } = options;
     const flags = (options.toHost ? MigrationFlags.HOST : 0n) |
       (options.contentUndefined ? MigrationFlags.CONTENT_UNDEFINED : 0n);
@@ -381,8 +389,10 @@ const queueReleaser: Releaser = {
 function createQueue(
   context: Context,
   device: Device,
-  { profiling, outOfOrder }: QueueOptions,
+  options: QueueOptions,
 ): Handle<"CommandQueue"> {
+  checkOptions("make a CommandQueue", options, rules.queueRules);
+  const { profiling, outOfOrder } = options;
   const properties = (profiling ? QueueProperties.PROFILING_ENABLE : 0n) |
     (outOfOrder ? QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE : 0n);
   // The 1.x function: deprecated, but present in every library, and all that these properties need.

@@ -10,7 +10,7 @@ import type { Context } from "./context.ts";
 import { check } from "./errors.ts";
 import { type Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
-import { elementBytes, type ImageFormat } from "./image_format.ts";
+import { elementBytes, formatRules, type ImageFormat } from "./image_format.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
@@ -19,6 +19,9 @@ import { toSize } from "./size.ts";
 import type { OpenCLSymbols } from "./symbols.ts";
 import type { Handle } from "./symbols/types.ts";
 import { type CopyOptions, download, transferable, upload } from "./transfers.ts";
+import * as takes from "./option_rules.ts";
+import { checkOptions, type Rules } from "./options.ts";
+import { copyRules } from "./queue_options.ts";
 
 /** Dimensions of an image. */
 export type ImageType = "1d" | "1d-array" | "2d" | "2d-array" | "3d";
@@ -74,6 +77,28 @@ export interface ImageBufferOptions extends ImageRegionOptions {
 /** What all commands say about the part of the image that they touch. */
 type Part = Pick<ImageRegionOptions, "origin" | "region">;
 
+const rules: Rules<ImageOptions> = {
+  format: takes.object('an object such as { order: "RGBA", type: "FLOAT" }'),
+  width: takes.count,
+  height: takes.count,
+  depth: takes.count,
+  layers: takes.count,
+  flags: takes.flags,
+  data: takes.arrayView,
+};
+
+const regionRules: Rules<ImageRegionOptions> = {
+  origin: takes.wholeNumbers,
+  region: takes.wholeNumbers,
+  wait: takes.list,
+};
+const transferRules: Rules<ImageTransferOptions> = { ...regionRules, ...copyRules };
+const imageCopyRules: Rules<ImageCopyOptions> = {
+  ...regionRules,
+  destination: takes.wholeNumbers,
+};
+const bufferRules: Rules<ImageBufferOptions> = { ...regionRules, offset: takes.whole };
+
 const imageTypes = {
   "1d": MemObjectType.IMAGE1D,
   "1d-array": MemObjectType.IMAGE1D_ARRAY,
@@ -106,6 +131,8 @@ export class Image extends OpenCLObject<"Mem"> {
    * @throws {OpenCLError} If the device has no such format or size: see {@linkcode Image.formats}.
    */
   constructor(context: Context, options: ImageOptions) {
+    checkOptions("make an Image", options, rules);
+    checkOptions("make an Image", options.format, formatRules);
     const type = imageType(options);
     super("Image", createImage(context, type, options), releasers.memory);
     this.context = context;
@@ -150,6 +177,7 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** Copies densely packed elements into it. */
   write(queue: CommandQueue, data: ArrayBufferView, options: ImageTransferOptions = {}): Event {
+    checkOptions("write to an image", options, transferRules);
     return upload(queue, data, options, (bytes, blocking) => {
       const args = this.#transferArgs(queue, bytes, blocking, options);
       return takeEvent(cl.clEnqueueWriteImage(...args), "clEnqueueWriteImage", queue);
@@ -158,6 +186,7 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** Copies its elements into an array, densely packed. */
   read(queue: CommandQueue, into: ArrayBufferView, options: ImageTransferOptions = {}): Event {
+    checkOptions("read an image", options, transferRules);
     return download(queue, into, options, (bytes, blocking) => {
       const args = this.#transferArgs(queue, bytes, blocking, options);
       return takeEvent(cl.clEnqueueReadImage(...args), "clEnqueueReadImage", queue);
@@ -197,6 +226,7 @@ export class Image extends OpenCLObject<"Mem"> {
     color: Float32Array | Int32Array | Uint32Array,
     options: ImageRegionOptions = {},
   ): Event {
+    checkOptions("fill an image", options, regionRules);
     if (color.length !== 4 || color.byteLength !== 16) {
       throw new RangeError(
         `Cannot fill an image with ${color.length} channels in ${color.byteLength} bytes: ` +
@@ -219,6 +249,7 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** Copies elements to another image of the same format. */
   copyTo(queue: CommandQueue, destination: Image, options: ImageCopyOptions = {}): Event {
+    checkOptions("copy an image", options, imageCopyRules);
     this.#checkPart(options);
     const { region = this.extent } = options;
     checkRegion(options.destination ?? corner, region, destination.extent, "the destination");
@@ -238,6 +269,7 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** Copies elements to a buffer, densely packed. */
   copyToBuffer(queue: CommandQueue, buffer: Buffer, options: ImageBufferOptions = {}): Event {
+    checkOptions("copy an image to a buffer", options, bufferRules);
     const { offset = 0, origin = corner, wait } = options;
     toSize(offset, "an offset");
     const region = this.#check(options, buffer.nbytes - offset);
@@ -257,6 +289,7 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** Copies densely packed elements of a buffer into it. */
   copyFromBuffer(queue: CommandQueue, buffer: Buffer, options: ImageBufferOptions = {}): Event {
+    checkOptions("copy a buffer to an image", options, bufferRules);
     const { offset = 0, origin = corner, wait } = options;
     toSize(offset, "an offset");
     const region = this.#check(options, buffer.nbytes - offset);

@@ -4,7 +4,9 @@
  *
  * @module
  */
-import type { ChannelOrder, ChannelType } from "./constants.ts";
+import { ChannelOrder, ChannelType } from "./constants.ts";
+import * as takes from "./option_rules.ts";
+import type { Rules } from "./options.ts";
 
 /** The channels of an element, by their names in cl.h: `{ order: "RGBA", type: "FLOAT" }`. */
 export interface ImageFormat {
@@ -13,6 +15,12 @@ export interface ImageFormat {
   /** What each is. */
   readonly type: keyof typeof ChannelType;
 }
+
+/** What {@linkcode ImageFormat} may hold. */
+export const formatRules: Rules<ImageFormat> = {
+  order: takes.oneOf(...Object.keys(ChannelOrder)),
+  type: takes.oneOf(...Object.keys(ChannelType)),
+};
 
 const channels: { readonly [order in keyof typeof ChannelOrder]: number } = {
   R: 1,

@@ -12,11 +12,12 @@ import { eventList, eventOut, listEvents } from "./event_list.ts";
 import { cl } from "./library.ts";
 import { detach, memoryView } from "./memory_view.ts";
 import { OpenCLObject, type Releaser } from "./object.ts";
-import type { MapOptions } from "./queue_options.ts";
+import { type MapOptions, mapRules } from "./queue_options.ts";
 import { runAll } from "./run_all.ts";
 import { checkRange, toSize } from "./size.ts";
 import type { Handle } from "./symbols/types.ts";
 import { hasWaitPolicy } from "./waiting.ts";
+import { checkOptions } from "./options.ts";
 
 const errorCode = new Int32Array(1);
 
@@ -103,6 +104,7 @@ class Mapping implements Releaser {
 
 /** Maps a part of a buffer. */
 export function mapRegion(queue: CommandQueue, buffer: Buffer, options: MapOptions): MappedRegion {
+  checkOptions("map a buffer", options, mapRules);
   const { offset = 0, blocking = true, wait } = options;
   const { nbytes = buffer.nbytes - offset } = options;
   checkRange(offset, nbytes, buffer.nbytes, "a buffer");

@@ -82,7 +82,17 @@ export { type ExistingProgram, type Header, Program } from "./program.ts";
 export { type ArgumentInfo, Kernel, type KernelArg } from "./kernel.ts";
 export { Event, type EventProfile, type Flushable, UserEvent } from "./event.ts";
 export { CommandQueue } from "./command_queue.ts";
-export type * from "./queue_options.ts";
+export type {
+  BufferCopyOptions,
+  FillOptions,
+  LaunchOptions,
+  MapOptions,
+  MigrateOptions,
+  QueueOptions,
+  RectCopyOptions,
+  RectOptions,
+  TransferOptions,
+} from "./queue_options.ts";
 export type { CopyOptions } from "./transfers.ts";
 export { transfersWith } from "./transfers_in_flight.ts";
 export { MappedRegion } from "./mapped_region.ts";

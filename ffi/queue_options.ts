@@ -7,6 +7,8 @@ import type { Event } from "./event.ts";
 import type { KernelArg } from "./kernel.ts";
 import type { RectLayout, Triple } from "./rect.ts";
 import type { CopyOptions } from "./transfers.ts";
+import * as takes from "./option_rules.ts";
+import type { Rules } from "./options.ts";
 
 /** How a queue is made. */
 export interface QueueOptions {
@@ -109,3 +111,77 @@ export interface LaunchOptions {
   /** What to wait for. */
   readonly wait?: readonly Event[];
 }
+
+const triple = takes.wholeNumbers;
+const layout = takes.object("an object of { origin, rowPitch, slicePitch }");
+
+/** What {@linkcode QueueOptions} may hold. */
+export const queueRules: Rules<QueueOptions> = { profiling: takes.bool, outOfOrder: takes.bool };
+
+/** What {@linkcode CopyOptions} may hold. */
+export const copyRules: Rules<CopyOptions> = {
+  blocking: takes.bool,
+  borrow: takes.bool,
+  wait: takes.list,
+};
+
+/** What {@linkcode TransferOptions} may hold. */
+export const transferRules: Rules<TransferOptions> = { offset: takes.whole, ...copyRules };
+
+/** What {@linkcode BufferCopyOptions} may hold. */
+export const bufferCopyRules: Rules<BufferCopyOptions> = {
+  sourceOffset: takes.whole,
+  destinationOffset: takes.whole,
+  nbytes: takes.whole,
+  wait: takes.list,
+};
+
+/** What {@linkcode RectOptions} may hold. */
+export const rectRules: Rules<RectOptions> = {
+  region: triple,
+  buffer: layout,
+  host: layout,
+  ...copyRules,
+};
+
+/** What {@linkcode RectCopyOptions} may hold. */
+export const rectCopyRules: Rules<RectCopyOptions> = {
+  region: triple,
+  source: layout,
+  destination: layout,
+  wait: takes.list,
+};
+
+/** What {@linkcode FillOptions} may hold. */
+export const fillRules: Rules<FillOptions> = {
+  offset: takes.whole,
+  nbytes: takes.whole,
+  wait: takes.list,
+};
+
+/** What {@linkcode MigrateOptions} may hold. */
+export const migrateRules: Rules<MigrateOptions> = {
+  toHost: takes.bool,
+  contentUndefined: takes.bool,
+  wait: takes.list,
+};
+
+/** What {@linkcode MapOptions} may hold. */
+export const mapRules: Rules<MapOptions> = {
+  read: takes.bool,
+  write: takes.bool,
+  discard: takes.bool,
+  offset: takes.whole,
+  nbytes: takes.whole,
+  blocking: takes.bool,
+  wait: takes.list,
+};
+
+/** What {@linkcode LaunchOptions} may hold. */
+export const launchRules: Rules<LaunchOptions> = {
+  global: takes.wholeNumbers,
+  local: takes.wholeNumbers,
+  args: takes.list,
+  offset: takes.wholeNumbers,
+  wait: takes.list,
+};

@@ -4,6 +4,8 @@
  * @module
  */
 import { toSize } from "./size.ts";
+import * as takes from "./option_rules.ts";
+import { checkOptions, type Rules } from "./options.ts";
 
 /** Three whole numbers: x, y, z. In bytes, rows, slices for buffers; in elements for images. */
 export type Triple = readonly [x: number, y: number, z: number];
@@ -20,6 +22,12 @@ export interface RectLayout {
   /** Bytes from slice to slice; by default the row pitch times the box's height. */
   readonly slicePitch?: number;
 }
+
+const layoutRules: Rules<RectLayout> = {
+  origin: takes.wholeNumbers,
+  rowPitch: takes.whole,
+  slicePitch: takes.whole,
+};
 
 /** Three sizes for C, which reads three whatever the array has. */
 export function triple(values: Triple, what: string): BigUint64Array {
@@ -61,6 +69,7 @@ function placeOf(region: Triple, layout: RectLayout): Required<RectLayout> {
  * @param region The box's width in bytes, height in rows, depth in slices.
  */
 export function checkRect(region: Triple, layout: RectLayout, nbytes: number, what: string): void {
+  checkOptions(`lay a box out in ${what}`, layout, layoutRules);
   for (const size of triple(region, "a region")) {
     if (size === 0n) throw new RangeError(`Cannot move [${region}] bytes: the box is empty`);
   }

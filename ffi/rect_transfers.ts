@@ -8,10 +8,16 @@ import type { CommandQueue } from "./command_queue.ts";
 import { type Event, takeEvent } from "./event.ts";
 import { eventList, eventOut, listEvents } from "./event_list.ts";
 import { cl } from "./library.ts";
-import type { RectCopyOptions, RectOptions } from "./queue_options.ts";
+import {
+  type RectCopyOptions,
+  rectCopyRules,
+  type RectOptions,
+  rectRules,
+} from "./queue_options.ts";
 import { checkRect, corner, pitches, type RectLayout, triple, unpack } from "./rect.ts";
 import type { OpenCLSymbols } from "./symbols.ts";
 import { driverMemory, mayLend, transfer, transferable, upload } from "./transfers.ts";
+import { checkOptions } from "./options.ts";
 
 /** Copies a box of an array into a box of a buffer. */
 export function writeRect(
@@ -20,6 +26,7 @@ export function writeRect(
   data: ArrayBufferView,
   options: RectOptions,
 ): Event {
+  checkOptions("write a box", options, rectRules);
   const { region, host = {} } = options;
   checkRect(region, host, data.byteLength, "the array");
   return upload(queue, data, options, (bytes, blocking) => {
@@ -35,6 +42,7 @@ export function readRect(
   into: ArrayBufferView,
   options: RectOptions,
 ): Event {
+  checkOptions("read a box", options, rectRules);
   const { region, host = {}, blocking = false } = options;
   checkRect(region, host, into.byteLength, "the array");
   const bytes = transferable(into, "read into");
@@ -81,6 +89,7 @@ export function copyRect(
   destination: Buffer,
   options: RectCopyOptions,
 ): Event {
+  checkOptions("copy a box", options, rectCopyRules);
   const { region, source: from = {}, destination: to = {}, wait } = options;
   checkRect(region, from, source.nbytes, "the source");
   checkRect(region, to, destination.nbytes, "the destination");

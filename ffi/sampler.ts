@@ -8,6 +8,8 @@ import type { Context } from "./context.ts";
 import { check } from "./errors.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
+import * as takes from "./option_rules.ts";
+import { checkOptions, type Rules } from "./options.ts";
 
 const addressing = {
   "none": AddressingMode.NONE,
@@ -27,12 +29,19 @@ export interface SamplerOptions {
   readonly filter?: "nearest" | "linear";
 }
 
+const rules: Rules<SamplerOptions> = {
+  normalized: takes.bool,
+  addressing: takes.oneOf(...Object.keys(addressing)),
+  filter: takes.oneOf("nearest", "linear"),
+};
+
 const errorCode = new Int32Array(1);
 
 /** A sampler that kernels take as an argument. */
 export class Sampler extends OpenCLObject<"Sampler"> {
   /** Makes a sampler. Repeating needs normalized coordinates. */
   constructor(context: Context, options: SamplerOptions = {}) {
+    checkOptions("make a Sampler", options, rules);
     const filter = options.filter === "linear" ? FilterMode.LINEAR : FilterMode.NEAREST;
     const handle = cl.clCreateSampler(
       context.unsafeHandle,

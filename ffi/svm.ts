@@ -14,10 +14,12 @@ import { cl } from "./library.ts";
 import { mapFlags } from "./mapped_region.ts";
 import { detach, memoryView } from "./memory_view.ts";
 import { OpenCLObject } from "./object.ts";
-import type { FillOptions, MapOptions } from "./queue_options.ts";
+import { type FillOptions, fillRules, type MapOptions, mapRules } from "./queue_options.ts";
 import { checkPattern, checkRange, toSize } from "./size.ts";
 import type { Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
+import * as takes from "./option_rules.ts";
+import { checkOptions, type Rules } from "./options.ts";
 
 /** How shared memory is made. */
 export interface SvmOptions {
@@ -28,6 +30,12 @@ export interface SvmOptions {
   /** Alignment in bytes, a power of two; by default that of the largest vector. */
   readonly alignment?: number;
 }
+
+const rules: Rules<SvmOptions> = {
+  fineGrain: takes.bool,
+  atomics: takes.bool,
+  alignment: takes.whole,
+};
 
 /**
  * Shared virtual memory. What a device offers is in `device.query("SVM_CAPABILITIES")`.
@@ -74,6 +82,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
 
   /** Lets the host touch the memory from the event on; not needed for fine-grained memory. */
   map(queue: CommandQueue, options: MapOptions = {}): Event {
+    checkOptions("map shared memory", options, mapRules);
     const { blocking = true, wait } = options;
     const { offset = 0, nbytes = this.nbytes - offset } = options;
     checkRange(offset, nbytes, this.nbytes, "shared memory");
@@ -106,6 +115,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
 
   /** Repeats a pattern over it: 1, 2, 4 ... 128 bytes. */
   fill(queue: CommandQueue, pattern: ArrayBufferView, options: FillOptions = {}): Event {
+    checkOptions("fill shared memory", options, fillRules);
     const { offset = 0, wait } = options;
     const { nbytes = this.nbytes - offset } = options;
     checkRange(offset, nbytes, this.nbytes, "shared memory");
@@ -153,6 +163,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
 }
 
 function allocate(context: Handle<"Context">, nbytes: number, options: SvmOptions): Handle<"Svm"> {
+  checkOptions("make an SvmBuffer", options, rules);
   const flags = MemFlags.READ_WRITE |
     (options.fineGrain ? MemFlags.SVM_FINE_GRAIN_BUFFER : 0n) |
     (options.atomics ? MemFlags.SVM_ATOMICS : 0n);

@@ -3,18 +3,20 @@ import { OutOfMemoryError, type Rung } from "./errors.ts";
 import { checkInOrder, type FenceEvent, type FenceQueue, markerOf, waitFor } from "./fences.ts";
 import { type Block, describeHandle, PooledHandle } from "./handle.ts";
 import { largestByOrigin } from "./live_allocations.ts";
-import type {
-  AllocateOptions,
-  BufferHandle,
-  LiveBlock,
-  Pool,
-  PoolObserver,
-  SegmentSnapshot,
+import {
+  type AllocateOptions,
+  allocateRules,
+  type BufferHandle,
+  type LiveBlock,
+  type Pool,
+  type PoolObserver,
+  type SegmentSnapshot,
 } from "./pool.ts";
 import { type Parked, ParkedBlocks } from "./parked_blocks.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
 import { PoolCounters, type PoolStats } from "./stats.ts";
 import { ViewHandle } from "./view_handle.ts";
+import { checkOptions } from "../ffi/options.ts";
 
 /** What a block is asked for. */
 export interface BlockRequest {
@@ -92,6 +94,7 @@ export abstract class PoolBase<B> implements Pool<B> {
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
   allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+    checkOptions("allocate", options, allocateRules);
     const queue = options?.queue ?? this.home;
     if (queue !== this.home) checkInOrder(queue);
     if (!(nbytes > 0 && Number.isSafeInteger(nbytes))) {

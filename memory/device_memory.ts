@@ -6,6 +6,8 @@ import { fragmentation, OutOfMemoryError, type Rung } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
 import { StatisticsScope } from "./statistics_scope.ts";
 import { copyStats, type PoolStats } from "./stats.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** The statistics of one device, with the names that PyTorch gives them. */
 export interface DeviceMemoryStats extends PoolStats {
@@ -34,6 +36,12 @@ export interface DeviceMemoryOptions {
   /** The queue that works on it; absent for the host. */
   readonly queue?: CommandQueue;
 }
+
+const rules: Rules<DeviceMemoryOptions> = {
+  name: takes.text,
+  totalBytes: takes.byteLimit,
+  queue: takes.object("the queue that works on the device"),
+};
 
 /** Asked to free memory before an allocation is given up; returns whether trying again may help. */
 export type PressureCallback = (info: {
@@ -101,6 +109,7 @@ export class DeviceMemory<B = Buffer> {
    * @param options What the memory belongs to.
    */
   constructor(pool: Pool<B>, options: DeviceMemoryOptions) {
+    checkOptions("make a DeviceMemory", options, rules, ["name"]);
     this.name = options.name;
     this.pool = pool;
     this.queue = options.queue ?? null;

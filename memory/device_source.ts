@@ -8,6 +8,8 @@ import {
 } from "../ffi/mod.ts";
 import { formatBytes } from "./bytes.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** How device memory is made. */
 export interface DeviceSourceOptions {
@@ -22,6 +24,12 @@ export interface DeviceSourceOptions {
    */
   readonly faultIn?: boolean;
 }
+
+const rules: Rules<DeviceSourceOptions> = {
+  flags: takes.flags,
+  home: takes.object("the queue that uses the memory"),
+  faultIn: takes.bool,
+};
 
 /** Memory objects of an OpenCL context. */
 export class DeviceSource implements MemorySource<Buffer> {
@@ -48,6 +56,7 @@ export class DeviceSource implements MemorySource<Buffer> {
    * @param options Flags, and whether to fault memory in.
    */
   constructor(context: Context, options: DeviceSourceOptions = {}) {
+    checkOptions("make a DeviceSource", options, rules);
     const { devices } = context;
     this.#context = context;
     this.#flags = options.flags ?? MemFlags.READ_WRITE;

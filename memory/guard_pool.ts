@@ -5,6 +5,8 @@ import { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
 import { PoolWrapper, WrappedHandle } from "./pool_wrapper.ts";
 import type { HostBuffer } from "./source.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** How a GuardPool reaches the memory. Every call comes after the work enqueued so far. */
 export interface GuardAccess<B> {
@@ -69,6 +71,8 @@ export interface GuardPoolOptions {
   readonly quarantineBytes?: number;
 }
 
+const rules: Rules<GuardPoolOptions> = { quarantineBytes: takes.byteLimit };
+
 /**
  * For debugging: fills what is lent with bytes of 0x5a, so that what nobody writes to is seen in
  * results (a float32 of 1.5e16, an int32 of 1515870810); fills what is released with NaN, keeps it
@@ -103,6 +107,7 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
    * @param options How much to keep back.
    */
   constructor(upstream: Pool<B>, access: GuardAccess<B>, options: GuardPoolOptions = {}) {
+    checkOptions("make a GuardPool", options, rules);
     super(upstream);
     this.#access = access;
     this.#quarantineBytes = options.quarantineBytes ?? 64 * MiB;

@@ -3,6 +3,8 @@ import { checkByteCount } from "./bytes.ts";
 import { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
+import { checkValue } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /**
  * Lets one part of a program have at most so many bytes of a pool that it shares with others. (The
@@ -30,6 +32,7 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
    * @param maxBytes The most bytes to lend.
    */
   constructor(upstream: Pool<B>, maxBytes: number) {
+    checkValue("make a LimitPool", "maxBytes", maxBytes, takes.byteLimit);
     super(upstream);
     this.maxBytes = maxBytes;
   }

@@ -5,6 +5,8 @@ import { GiB, KiB, MiB, nextPowerOfTwo } from "./bytes.ts";
 import { sourceOf } from "./device_source.ts";
 import type { MemorySource } from "./source.ts";
 import { copyStats, type PoolStats } from "./stats.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** The bounds of a PersistentBufferPool. */
 export interface PersistentBufferPoolOptions {
@@ -13,6 +15,11 @@ export interface PersistentBufferPoolOptions {
   /** The most free buffers to keep in one bucket. Default: 16. */
   readonly maxBuffersPerBucket?: number;
 }
+
+const rules: Rules<PersistentBufferPoolOptions> = {
+  maxCachedBytes: takes.byteLimit,
+  maxBuffersPerBucket: takes.whole,
+};
 
 /** The statistics of a PersistentBufferPool. */
 export interface PersistentPoolStats extends PoolStats {
@@ -52,6 +59,7 @@ export class PersistentBufferPool<B = Buffer> extends BucketPool<B> {
    * @param options The bounds.
    */
   constructor(from: CommandQueue | MemorySource<B>, options: PersistentBufferPoolOptions = {}) {
+    checkOptions("make a PersistentBufferPool", options, rules);
     super(sourceOf<B>(from));
     this.maxCachedBytes = options.maxCachedBytes ?? environmentMaxCached();
     this.maxBuffersPerBucket = options.maxBuffersPerBucket ?? 16;

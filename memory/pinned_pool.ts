@@ -6,6 +6,8 @@ import type { Block } from "./handle.ts";
 import { AllEnded } from "./host_fence.ts";
 import { PinnedSource } from "./pinned_source.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** A block of page-locked host memory. */
 export interface PinnedHandle extends BufferHandle<Buffer> {
@@ -23,6 +25,8 @@ export interface PinnedBufferPoolOptions {
   /** The most bytes of page-locked memory to hold. Default: 1 GiB. */
   readonly maxBytes?: number;
 }
+
+const rules: Rules<PinnedBufferPoolOptions> = { maxBytes: takes.byteLimit };
 
 /**
  * Page-locked host memory for copies to and from a device, which such memory reaches several times
@@ -46,6 +50,7 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
    * @param options The limit.
    */
   constructor(queue: CommandQueue, options: PinnedBufferPoolOptions = {}) {
+    checkOptions("make a PinnedBufferPool", options, rules);
     const source = new PinnedSource(queue.context, queue.device, PAGE);
     super(source, options.maxBytes ?? GiB);
     this.#source = source;

@@ -1,6 +1,8 @@
 import type { Buffer } from "../ffi/mod.ts";
 import type { FenceQueue } from "./fences.ts";
 import type { PoolStats } from "./stats.ts";
+import type { Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** How a block should be made. */
 export interface AllocateOptions {
@@ -14,6 +16,13 @@ export interface AllocateOptions {
   /** What it is for, as reports and errors show it: "matmul [64, 64]". */
   readonly label?: string;
 }
+
+/** What {@linkcode AllocateOptions} may hold. */
+export const allocateRules: Rules<AllocateOptions> = {
+  flags: takes.flags,
+  queue: takes.object("the queue that will use the block"),
+  label: takes.text,
+};
 
 /** `live` in a caller's hands, `pooled` back in the pool, `destroyed` given back to the driver. */
 export type HandleState = "live" | "pooled" | "destroyed";

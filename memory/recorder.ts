@@ -1,6 +1,8 @@
 import { captureStack, type Frame, placeOf, userFrames } from "./call_stack.ts";
 import { toMemoryViz } from "./memory_viz.ts";
 import type { LiveBlock, Pool, PoolObserver } from "./pool.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** What happened to a device's memory. */
 export type MemoryAction = "alloc" | "free" | "segment_alloc" | "segment_free" | "oom";
@@ -39,6 +41,8 @@ export interface RecorderOptions {
   /** Events to keep; older ones are summed up in what was live. Default: 100,000. */
   readonly capacity?: number;
 }
+
+const rules: Rules<RecorderOptions> = { stacks: takes.bool, capacity: takes.count };
 
 /** An event whose frames are still text: parsing them is left until somebody looks. */
 type RawEvent = Omit<MemoryEvent, "frames"> & { readonly stack?: string };
@@ -85,11 +89,9 @@ export class Recorder implements Disposable {
    * @throws {RangeError} When the capacity is no whole number from 1.
    */
   constructor(options: RecorderOptions = {}) {
-    const { capacity = 100_000 } = options;
-    if (!(Number.isSafeInteger(capacity) && capacity > 0)) {
-      throw new RangeError(`Cannot record ${capacity} events: a whole number from 1 is needed`);
-    }
-    this.#stacks = options.stacks ?? false;
+    checkOptions("record memory", options, rules);
+    const { capacity = 100_000, stacks = false } = options;
+    this.#stacks = stacks;
     this.#capacity = capacity;
   }
 

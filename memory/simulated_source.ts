@@ -1,5 +1,7 @@
 import { formatBytes } from "./bytes.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** A piece of a simulated device's memory: an address range with nothing behind it. */
 export class SimulatedBuffer {
@@ -34,6 +36,13 @@ export interface SimulatedSourceOptions {
   readonly slicesMayOverlap?: boolean;
 }
 
+const rules: Rules<SimulatedSourceOptions> = {
+  totalBytes: takes.byteLimit,
+  alignment: takes.count,
+  maxAllocationBytes: takes.byteLimit,
+  slicesMayOverlap: takes.bool,
+};
+
 /**
  * A device that only counts: for replaying traces, and for tests that need a device to run out of
  * memory (PoCL aborts the process instead, and a GPU takes its time).
@@ -65,6 +74,7 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
    * @param options The device.
    */
   constructor(options: SimulatedSourceOptions = {}) {
+    checkOptions("make a SimulatedSource", options, rules);
     this.totalBytes = options.totalBytes ?? Infinity;
     this.alignment = options.alignment ?? 128;
     this.slicesMayOverlap = options.slicesMayOverlap ?? true;

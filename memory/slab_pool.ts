@@ -8,6 +8,8 @@ import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
 import { type Chunk, HELD, Region } from "./region.ts";
 import { Segment, type Slice } from "./segment.ts";
 import type { MemorySource } from "./source.ts";
+import { checkOptions, type Rules } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** Blocks are multiples of this (or of the device's alignment, where that is larger). */
 const GRANULARITY = 256;
@@ -40,6 +42,13 @@ export interface SlabPoolOptions {
    */
   readonly subBuffers?: boolean;
 }
+
+/** What {@linkcode SlabPoolOptions} may hold. */
+export const slabRules: Rules<SlabPoolOptions> = {
+  segmentBytes: takes.count,
+  maxBytes: takes.byteLimit,
+  subBuffers: takes.bool,
+};
 
 /** Segments of one kind of memory. */
 interface Arena {
@@ -87,6 +96,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
    * @param options Sizes and limits.
    */
   constructor(from: CommandQueue | MemorySource<B>, options: SlabPoolOptions = {}) {
+    checkOptions("make a pool", options, slabRules);
     const source = sourceOf<B>(from);
     super(source, options.maxBytes);
     this.#granularity = Math.max(GRANULARITY, source.alignment);

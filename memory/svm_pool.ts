@@ -10,8 +10,9 @@ import {
 import { asMemoryError, DeviceSource } from "./device_source.ts";
 import { detachableView } from "./host_view.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
-import { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
+import { SlabPool, type SlabPoolOptions, slabRules } from "./slab_pool.ts";
 import type { MemorySource } from "./source.ts";
+import { checkOptions } from "../ffi/options.ts";
 
 /** A block that host and device see at the same address. */
 export interface SvmHandle extends BufferHandle<Buffer> {
@@ -89,6 +90,7 @@ export class SvmPool extends SlabPool<Buffer> {
    * @throws {OpenCLUnavailableError} When the device offers no fine-grained shared memory.
    */
   constructor(queue: CommandQueue, options: SlabPoolOptions = {}) {
+    checkOptions("make an SvmPool", options, slabRules);
     if (!SvmPool.isAvailable(queue)) {
       throw new OpenCLUnavailableError(
         `Cannot make an SvmPool: ${queue.device.name} has no fine-grained shared virtual memory. ` +

@@ -5,6 +5,15 @@ import { callerStack, isAnomalyEnabled } from "./anomaly.ts";
 import type { Edge, GradientFn } from "./autograd.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { Tensor } from "./tensor.ts";
+import type { Rule } from "../ffi/option_rules.ts";
+
+/** The rule of options that are tensors. A function, since the modules of this layer form cycles. */
+export function aTensor(): Rule {
+  return {
+    takes: "a tensor; Tensor.fromHost makes one of arrays",
+    accepts: (value) => value instanceof Tensor,
+  };
+}
 
 /** Throws where a caller without types passes something else. */
 export function requireTensor(op: string, value: unknown, or = ""): asserts value is Tensor {

@@ -8,6 +8,7 @@ import { ShapeError } from "./errors.ts";
 import { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 import { computeWithGradients } from "./realization.ts";
 import type { Tensor } from "./tensor.ts";
+import { checkOptions, type Rules, takes } from "./options.ts";
 
 /**
  * The gradients of an operation's inputs, given that of its result; null where none is needed. An
@@ -44,6 +45,15 @@ export interface BackwardOptions {
   /** Record the gradients themselves, for second derivatives. */
   createGraph?: boolean;
 }
+
+const backwardRules: Rules<BackwardOptions> = {
+  retainGraph: takes.bool,
+  createGraph: takes.bool,
+};
+const gradRules: Rules<BackwardOptions & { gradients?: readonly Tensor[] }> = {
+  ...backwardRules,
+  gradients: takes.list,
+};
 
 const spent: Edge = {
   name: "spent",
@@ -236,6 +246,7 @@ function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOpt
 
 /** Adds the gradient of `root` to the `grad` of every leaf that requires one. */
 export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptions = {}): void {
+  checkOptions("go backward", options, backwardRules);
   if (!root.requiresGrad) {
     throw new Error(
       "Cannot go backward from a tensor that requires no gradient: set requiresGrad on what it is " +
@@ -304,6 +315,7 @@ export function grad(
   inputs: readonly Tensor[],
   options: BackwardOptions & { gradients?: readonly Tensor[] } = {},
 ): Tensor[] {
+  checkOptions("differentiate", options, gradRules);
   if (!Array.isArray(outputs) || !Array.isArray(inputs)) {
     throw new TypeError("Cannot differentiate: pass arrays of tensors, as in grad([loss], [x])");
   }

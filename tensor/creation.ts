@@ -19,6 +19,7 @@ import { Storage } from "../memory/mod.ts";
 import type { NestedArray } from "./base.ts";
 import { DTypeError, ShapeError } from "./errors.ts";
 import { Tensor } from "./tensor.ts";
+import { checkOptions, deviceChoice, type Rules, takes } from "./options.ts";
 
 /** Data on the host: a typed array, a number, or nested arrays of numbers. */
 export type HostData = TypedArray | NestedArray;
@@ -40,6 +41,24 @@ export interface TensorOptions {
   /** Said of weights that outlive a step; kept for callers' own use. */
   persistent?: boolean;
 }
+
+/** What {@linkcode TensorOptions} may hold; types and shapes are checked where they are used. */
+export const tensorRules: Rules<TensorOptions> = {
+  shape: takes.anything,
+  dtype: takes.text,
+  device: deviceChoice,
+  backend: takes.oneOf("cl", "cpu"),
+  requiresGrad: takes.bool,
+  pinMemory: takes.bool,
+  persistent: takes.bool,
+};
+
+/** What `Tensor.fromBuffer` may be told. */
+const wrapRules: Rules<{ shape: Shape; dtype?: DType; device?: string | DeviceHandle }> = {
+  shape: takes.wholeNumbers,
+  dtype: takes.text,
+  device: deviceChoice,
+};
 
 /** The device that options name. */
 export function deviceOf(options: TensorOptions = {}): DeviceHandle {
@@ -313,6 +332,7 @@ export function fromBuffer(
   buffer: Buffer,
   options: { shape: Shape; dtype?: DType; device?: string | DeviceHandle },
 ): Tensor {
+  checkOptions("wrap a buffer", options, wrapRules, ["shape"]);
   const device = deviceOf(
     options.device === undefined ? { backend: "cl" } : { device: options.device },
   );

@@ -5,6 +5,13 @@ import type { Axes } from "./ops/axes.ts";
 import * as reductions from "./ops/reductions.ts";
 import type { ReduceOptions } from "./ops/reductions.ts";
 import type { Tensor } from "./tensor.ts";
+import { checkOptions, type Rules, takes } from "./options.ts";
+
+const rules: Rules<ReduceOptions> = { keepDims: takes.bool };
+const varianceRules: Rules<ReduceOptions & { correction?: number }> = {
+  ...rules,
+  correction: takes.finite,
+};
 
 /**
  * Reductions over one axis, several, or (by default) all; reduced axes go, unless `keepDims`.
@@ -31,6 +38,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
 
   /** The sum; of integers and truth values in int64. */
   sum(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("sum", options, rules);
     return this.#distinct("sum", reductions.sum(this.#self(), axes, options));
   }
 
@@ -40,11 +48,13 @@ export abstract class ReductionMethods extends ElementwiseMethods {
    * @throws {DTypeError} When the elements are not floating point.
    */
   mean(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("mean", options, rules);
     return reductions.mean(this.#self(), axes, options);
   }
 
   /** The product; of integers and truth values in int64. */
   prod(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("prod", options, rules);
     return this.#distinct("prod", reductions.prod(this.#self(), axes, options));
   }
 
@@ -54,6 +64,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
    * @throws {ShapeError} When an axis is empty.
    */
   max(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("max", options, rules);
     return this.#distinct("max", reductions.extreme("max", this.#self(), axes, options));
   }
 
@@ -63,26 +74,31 @@ export abstract class ReductionMethods extends ElementwiseMethods {
    * @throws {ShapeError} When an axis is empty.
    */
   min(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("min", options, rules);
     return this.#distinct("min", reductions.extreme("min", this.#self(), axes, options));
   }
 
   /** The position of the first largest element along an axis (default: of all), as int32. */
   argmax(axis?: number, options?: ReduceOptions): Tensor {
+    checkOptions("argmax", options, rules);
     return reductions.argExtreme("argmax", this.#self(), axis, options);
   }
 
   /** The position of the first smallest element along an axis (default: of all), as int32. */
   argmin(axis?: number, options?: ReduceOptions): Tensor {
+    checkOptions("argmin", options, rules);
     return reductions.argExtreme("argmin", this.#self(), axis, options);
   }
 
   /** True where any element is not zero. */
   any(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("any", options, rules);
     return this.#distinct("any", reductions.anyAll("any", this.#self(), axes, options));
   }
 
   /** True where no element is zero. */
   all(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("all", options, rules);
     return this.#distinct("all", reductions.anyAll("all", this.#self(), axes, options));
   }
 
@@ -93,6 +109,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
    * @throws {DTypeError} When the elements are not floating point.
    */
   variance(axes?: Axes, options?: ReduceOptions & { correction?: number }): Tensor {
+    checkOptions("take the variance", options, varianceRules);
     return reductions.variance(this.#self(), axes, options);
   }
 
@@ -103,11 +120,13 @@ export abstract class ReductionMethods extends ElementwiseMethods {
 
   /** The Euclidean norm, `sqrt(sum(x * x))`. */
   norm(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("norm", options, rules);
     return reductions.norm(this.#self(), axes, options);
   }
 
   /** `log(sum(exp(x)))`, without overflow; -Infinity of nothing. */
   logSumExp(axes?: Axes, options?: ReduceOptions): Tensor {
+    checkOptions("logSumExp", options, rules);
     return reductions.logSumExp(this.#self(), axes, options);
   }
 

@@ -16,6 +16,7 @@ import {
   type HostData,
   iota,
   type TensorOptions,
+  tensorRules,
   widestFloat,
 } from "./creation.ts";
 import { select, type TensorLike } from "./ops/elementwise.ts";
@@ -23,6 +24,7 @@ import { concat, stack } from "./ops/shaping.ts";
 import { ProductMethods } from "./product_methods.ts";
 import * as random from "./random.ts";
 import { copyTo } from "./transfer.ts";
+import { checkOptions, checkValue, shown, takes } from "./options.ts";
 
 /**
  * An n-dimensional array of numbers on a device. Tensors are lazy: an operation says what to compute,
@@ -80,6 +82,7 @@ export class Tensor extends ProductMethods {
    * @throws {RangeError} When an integer type does not hold one of the numbers.
    */
   static fromHost(data: HostData, options?: TensorOptions): Tensor {
+    checkOptions("make a tensor", options, tensorRules);
     return fromHost(data, options);
   }
 
@@ -99,11 +102,13 @@ export class Tensor extends ProductMethods {
 
   /** Zeros, float32 unless the options say otherwise. */
   static zeros(shape: Shape, options?: TensorOptions): Tensor {
+    checkOptions("make zeros", options, tensorRules);
     return full("make", shape, 0, options);
   }
 
   /** Ones, float32 unless the options say otherwise. */
   static ones(shape: Shape, options?: TensorOptions): Tensor {
+    checkOptions("make ones", options, tensorRules);
     return full("make", shape, 1, options);
   }
 
@@ -113,6 +118,7 @@ export class Tensor extends ProductMethods {
    * @throws {RangeError} When the type does not hold the number.
    */
   static full(shape: Shape, value: number, options?: TensorOptions): Tensor {
+    checkOptions("fill", options, tensorRules);
     return full("fill", shape, value, options);
   }
 
@@ -132,6 +138,12 @@ export class Tensor extends ProductMethods {
    * ```
    */
   static arange(start: number, stop?: number, step = 1, options?: TensorOptions): Tensor {
+    if (typeof stop === "object") {
+      throw new TypeError(
+        `Cannot arange to ${shown(stop)}: options come last, after start, stop and step`,
+      );
+    }
+    checkOptions("arange", options, tensorRules);
     const [from, to] = stop === undefined ? [0, start] : [start, stop];
     if (!Number.isFinite(step) || step === 0 || !Number.isFinite(from) || !Number.isFinite(to)) {
       throw new RangeError(
@@ -149,6 +161,9 @@ export class Tensor extends ProductMethods {
 
   /** `count` numbers from `start` to `stop`, both included, at equal distances. */
   static linspace(start: number, stop: number, count: number, options?: TensorOptions): Tensor {
+    checkValue("linspace", "start", start, takes.finite);
+    checkValue("linspace", "stop", stop, takes.finite);
+    checkOptions("linspace", options, tensorRules);
     const shape = checkedShape("linspace", [count]);
     const index = iota(shape, widestFloat(options), { ...options, requiresGrad: false });
     const step = count > 1 ? (stop - start) / (count - 1) : 0;
@@ -162,6 +177,7 @@ export class Tensor extends ProductMethods {
 
   /** The identity matrix (n, n). */
   static eye(n: number, options?: TensorOptions): Tensor {
+    checkOptions("eye", options, tensorRules);
     const index = iota(checkedShape("eye", [n]), "int32", { ...options, requiresGrad: false });
     return required(index.unsqueeze(1).eq(index).cast(options?.dtype ?? "float32"), options);
   }
@@ -173,11 +189,13 @@ export class Tensor extends ProductMethods {
    * @throws {DTypeError} When the type is not floating point.
    */
   static rand(shape: Shape, options?: TensorOptions): Tensor {
+    checkOptions("rand", options, tensorRules);
     return required(random.uniform(shape, options), options);
   }
 
   /** Normal random numbers with mean 0 and variance 1. */
   static randn(shape: Shape, options?: TensorOptions): Tensor {
+    checkOptions("randn", options, tensorRules);
     return required(random.normal(shape, options), options);
   }
 
@@ -187,11 +205,13 @@ export class Tensor extends ProductMethods {
    * @throws {RangeError} When the bounds are not whole, or more than 2 ** 24 apart.
    */
   static randint(low: number, high: number, shape: Shape, options?: TensorOptions): Tensor {
+    checkOptions("randint", options, tensorRules);
     return random.integers(low, high, shape, options);
   }
 
   /** A random order of 0 to `n - 1`, as int32. */
   static randperm(n: number, options?: TensorOptions): Tensor {
+    checkOptions("randperm", options, tensorRules);
     const shape = checkedShape("randperm", [n]);
     return random.uniform(shape, { ...options, dtype: "float32" }).argsort();
   }

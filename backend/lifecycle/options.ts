@@ -3,6 +3,8 @@
  */
 import { readEnvironment } from "../../ffi/environment.ts";
 import { readSwitch } from "../switches.ts";
+import { checkOptions, type Rules } from "../../ffi/options.ts";
+import * as takes from "../../ffi/option_rules.ts";
 
 /** How netcl ends a program; see {@linkcode configureSignals}. */
 export interface SignalOptions {
@@ -15,15 +17,13 @@ export interface SignalOptions {
   readonly graceMs?: number;
 }
 
+const rules: Rules<SignalOptions> = { enabled: takes.bool, graceMs: takes.nonNegative };
+
 let chosen: SignalOptions = {};
 
 /** Sets what the program wants; takes effect where it is read next. */
 export function setSignalOptions(options: SignalOptions): void {
-  if (options.graceMs !== undefined && !(options.graceMs >= 0)) {
-    throw new RangeError(
-      `Cannot wait ${options.graceMs} ms for the queues: graceMs is a number from 0`,
-    );
-  }
+  checkOptions("configure signals", options, rules);
   chosen = { ...chosen, ...options };
 }
 

@@ -6,6 +6,7 @@ import { noGrad } from "../grad_mode.ts";
 import type { Optimizer } from "../optim/optimizer.ts";
 import { Tensor } from "../tensor.ts";
 import { atLeastSingle } from "./autocast.ts";
+import { checkOptions, deviceChoice, type Rules, takes, withDefaults } from "../options.ts";
 
 /** Options of {@linkcode GradScaler}; names and defaults are PyTorch's. */
 export interface GradScalerOptions {
@@ -22,6 +23,24 @@ export interface GradScalerOptions {
   /** Where it counts; default: the active device. */
   device?: string | DeviceHandle;
 }
+
+type Factors = Omit<GradScalerOptions, "device">;
+
+const factorRules: Rules<Factors> = {
+  initScale: takes.positive,
+  growthFactor: takes.positive,
+  backoffFactor: takes.positive,
+  growthInterval: takes.count,
+  enabled: takes.bool,
+};
+
+const defaults: Required<Factors> = {
+  initScale: 65536,
+  growthFactor: 2,
+  backoffFactor: 0.5,
+  growthInterval: 2000,
+  enabled: true,
+};
 
 /** The largest power of two that is safe to multiply a loss by. */
 const LARGEST = 2 ** 120;
@@ -50,7 +69,7 @@ const LARGEST = 2 ** 120;
  * ```
  */
 export class GradScaler implements Disposable {
-  readonly #options: Required<Omit<GradScalerOptions, "device">>;
+  readonly #options: Required<Factors>;
   /** The factor, and how many steps have been good since it changed: float32 scalars. */
   readonly #scale: Tensor;
   readonly #goodSteps: Tensor;
@@ -64,15 +83,10 @@ export class GradScaler implements Disposable {
    * @throws {RangeError} When the factors do not grow and shrink.
    */
   constructor(options: GradScalerOptions = {}) {
+    const action = "make a GradScaler", rules = { ...factorRules, device: deviceChoice };
+    checkOptions<GradScalerOptions>(action, options, rules);
     const { device, ...others } = options;
-    this.#options = {
-      initScale: 65536,
-      growthFactor: 2,
-      backoffFactor: 0.5,
-      growthInterval: 2000,
-      enabled: true,
-      ...others,
-    };
+    this.#options = withDefaults(action, others, factorRules, defaults);
     const { initScale, growthFactor, backoffFactor } = this.#options;
     if (!(initScale > 0 && growthFactor > 1 && backoffFactor > 0 && backoffFactor < 1)) {
       throw new RangeError(

@@ -9,6 +9,7 @@ import { stackSamples } from "./collate.ts";
 import type { Dataset, Field } from "./dataset.ts";
 import { shuffled } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
 
 /**
  * Threads that read samples. What a dataset throws there becomes the cause of an error that names the
@@ -52,6 +53,25 @@ export interface DataLoaderOptions {
    */
   workers?: WorkerOptions;
 }
+
+const rules: Rules<DataLoaderOptions> = {
+  batchSize: takes.count,
+  shuffle: takes.bool,
+  dropLast: takes.bool,
+  prefetch: takes.whole,
+  pinMemory: takes.bool,
+  seed: takes.whole,
+  collate: takes.callback,
+  workers: takes.object("an object { module, count }"),
+};
+
+const workerRules: Rules<WorkerOptions> = {
+  module: {
+    takes: 'a URL such as new URL("./dataset.ts", import.meta.url)',
+    accepts: (value) => value instanceof URL,
+  },
+  count: takes.count,
+};
 
 /**
  * Goes through a dataset in batches, one tensor a field, on the device that is active when a pass
@@ -99,11 +119,11 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
         `Cannot load from ${dataset}: pass a dataset, which has a length and a method get(index)`,
       );
     }
-    const { batchSize = 1, prefetch = 2, seed = 0, dropLast = false } = options;
-    checkWhole("batchSize", batchSize, 1);
-    checkWhole("prefetch", prefetch, 0);
-    checkWhole("seed", seed, 0);
-    if (options.workers) checkWhole("workers.count", options.workers.count, 1);
+    checkOptions("make a DataLoader", options, rules);
+    if (options.workers) {
+      checkOptions("start workers", options.workers, workerRules, ["module", "count"]);
+    }
+    const { batchSize = 1, prefetch = 2, dropLast = false } = options;
     this.#dataset = dataset;
     this.#batchSize = batchSize;
     this.#prefetch = prefetch;
@@ -160,8 +180,8 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     const start = position * this.#batchSize;
     const indices = order.slice(start, start + this.#batchSize);
     const fields = await this.#fields(indices, pool);
-    return fields.map(({ data, ...type }) =>
-      Tensor.fromHost(data, { ...type, device, pinMemory }).realize()
+    return fields.map(({ data, shape, dtype }) =>
+      Tensor.fromHost(data, { shape, ...dtype && { dtype }, device, pinMemory }).realize()
     );
   }
 
@@ -179,13 +199,5 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
 async function disposeAll(batches: readonly Promise<Tensor[]>[]): Promise<void> {
   for (const result of await Promise.allSettled(batches)) {
     if (result.status === "fulfilled") result.value.forEach((tensor) => tensor.dispose());
-  }
-}
-
-function checkWhole(name: string, value: number, least: number): void {
-  if (!Number.isSafeInteger(value) || value < least) {
-    throw new RangeError(
-      `The ${name} of a DataLoader is a whole number of at least ${least}: got ${value}`,
-    );
   }
 }

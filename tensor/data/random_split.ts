@@ -1,5 +1,6 @@
 import { checkIndex, type Dataset, type Field } from "./dataset.ts";
 import { shuffled } from "./shuffle.ts";
+import { checkOptions, checkValue, takes } from "../options.ts";
 
 /** Some samples of another dataset, in an order of their own. */
 export class Subset implements Dataset {
@@ -71,6 +72,8 @@ export function randomSplit(
   parts: readonly number[],
   options: { seed?: number } = {},
 ): Subset[] {
+  checkValue("split a dataset", "parts", parts, takes.list);
+  checkOptions("split a dataset", options, { seed: takes.whole });
   const counts = partCounts(parts, dataset.length);
   const order = shuffled(dataset.length, options.seed);
   let start = 0;
@@ -79,7 +82,7 @@ export function randomSplit(
 
 function partCounts(parts: readonly number[], total: number): number[] {
   const sum = parts.reduce((a, b) => a + b, 0);
-  const valid = parts.every((part) => part >= 0);
+  const valid = parts.every((part) => Number.isFinite(part) && part >= 0);
   if (valid && sum === total && parts.every(Number.isInteger)) return [...parts];
   if (!valid || Math.abs(sum - 1) > 1e-9) {
     throw new RangeError(

@@ -1,7 +1,8 @@
 import type { DType, TypedArray } from "../../backend/engine.ts";
 import { FileFormatError, readingFile, shown } from "./file_format_error.ts";
-import { readMaybeGzipped, type ReadOptions } from "./gzip.ts";
+import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
 import type { HostArray } from "./host_array.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
 
 /** What to take from a table of comma-separated values. */
 export interface CsvOptions {
@@ -30,6 +31,14 @@ const arrays = {
   uint8: Uint8Array,
 } as const satisfies Partial<Record<DType, new (length: number) => TypedArray>>;
 
+const rules: Rules<CsvOptions> = {
+  header: takes.bool,
+  delimiter: takes.text,
+  columns: takes.list,
+  dtype: takes.oneOf(...Object.keys(arrays)),
+  missing: takes.number,
+};
+
 /**
  * Reads a table of numbers from a CSV file (RFC 4180), gzipped or not.
  *
@@ -53,9 +62,12 @@ export function loadCsv(
   path: string | URL,
   options: CsvOptions & ReadOptions = {},
 ): Promise<CsvTable> {
+  checkOptions("read a CSV file", options, { ...rules, ...readRules });
+  const { maxBytes, ...table } = options;
+  const limit = maxBytes === undefined ? {} : { maxBytes };
   return readingFile(
     path,
-    async () => parseCsv(decodeText(await readMaybeGzipped(path, options)), options),
+    async () => parseCsv(decodeText(await readMaybeGzipped(path, limit)), table),
   );
 }
 
@@ -75,6 +87,7 @@ function decodeText(bytes: Uint8Array): string {
  * @throws FileFormatError where the text is no table of numbers; it names line and column.
  */
 export function parseCsv(text: string, options: CsvOptions = {}): CsvTable {
+  checkOptions("read a CSV table", options, rules);
   const { header = false, delimiter = ",", dtype = "float32" } = options;
   const table = records(text, delimiter);
   const first = table.next().value;

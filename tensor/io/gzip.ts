@@ -1,4 +1,5 @@
 import { FileFormatError } from "./file_format_error.ts";
+import { type Rules, takes } from "../options.ts";
 
 // A gzip stream of a megabyte can expand to one gigabyte: a bound keeps a hostile file from taking
 // all memory. The largest of the usual data sets (MNIST and its kin) take 47 MB.
@@ -9,6 +10,9 @@ export interface ReadOptions {
   /** The most bytes that a gzipped file may expand to; 1 GiB unless given. */
   maxBytes?: number;
 }
+
+/** What {@linkcode ReadOptions} may hold. */
+export const readRules: Rules<ReadOptions> = { maxBytes: takes.byteLimit };
 
 /**
  * Reads a file; one that begins with gzip's magic number is expanded, whatever its name.

@@ -1,7 +1,8 @@
 import { decodeElements, elementBytes, type ElementType } from "./elements.ts";
 import { FileFormatError, readingFile } from "./file_format_error.ts";
-import { readMaybeGzipped, type ReadOptions } from "./gzip.ts";
+import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
 import { checkedSize, type HostArray } from "./host_array.ts";
+import { checkOptions } from "../options.ts";
 
 // The third byte of the magic number (http://yann.lecun.com/exdb/mnist, "the IDX file format").
 const types: Partial<Record<number, ElementType>> = {
@@ -33,6 +34,7 @@ const types: Partial<Record<number, ElementType>> = {
  * ```
  */
 export function loadIdx(path: string | URL, options: ReadOptions = {}): Promise<HostArray> {
+  checkOptions("read an IDX file", options, readRules);
   return readingFile(path, async () => decodeIdx(await readMaybeGzipped(path, options)));
 }
 

@@ -2,7 +2,8 @@ import { saveFile } from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 import { readingFile } from "./file_format_error.ts";
 import { decodeNpy, encodeNpy } from "./npy_format.ts";
-import type { LoadOptions } from "./safetensors.ts";
+import { type LoadOptions, loadRules } from "./safetensors.ts";
+import { checkOptions } from "../options.ts";
 
 /**
  * Writes one tensor as NumPy's `numpy.save` does. A view is written as the values that it shows.
@@ -38,6 +39,7 @@ export async function saveNpy(path: string | URL, tensor: Tensor): Promise<void>
  * @throws FileFormatError for a file that is damaged or no array of numbers.
  */
 export function loadNpy(path: string | URL, options: LoadOptions = {}): Promise<Tensor> {
+  checkOptions("load a npy file", options, loadRules);
   return readingFile(path, async () => {
     const { data, ...type } = decodeNpy(await Deno.readFile(path));
     return Tensor.fromHost(data, { ...type, ...options });

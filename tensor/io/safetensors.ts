@@ -11,6 +11,7 @@ import {
   PREFIX_BYTES,
   type SafetensorsEntry,
 } from "./safetensors_format.ts";
+import { checkOptions, deviceChoice, type Rules, takes } from "../options.ts";
 
 /** Where the tensors of a file are put. */
 export interface LoadOptions {
@@ -18,11 +19,18 @@ export interface LoadOptions {
   device?: string | DeviceHandle;
 }
 
+/** What {@linkcode LoadOptions} may hold. */
+export const loadRules: Rules<LoadOptions> = { device: deviceChoice };
+
 /** What is written beside the tensors. */
 export interface SaveSafetensorsOptions {
   /** Free text, such as `{ epoch: "12" }`; other tools show it. */
   metadata?: Record<string, string>;
 }
+
+const saveRules: Rules<SaveSafetensorsOptions> = {
+  metadata: takes.object('an object of strings, such as { epoch: "12" }'),
+};
 
 /**
  * Writes tensors into a safetensors file, which PyTorch, JAX and others read.
@@ -51,6 +59,7 @@ export async function saveSafetensors(
   tensors: Record<string, Tensor>,
   options: SaveSafetensorsOptions = {},
 ): Promise<void> {
+  checkOptions("save a safetensors file", options, saveRules);
   const { prefix, order } = planSafetensors(tensors, options.metadata);
   const values = order.map((name) => tensors[name]!.detach());
   async function* parts() {
@@ -77,6 +86,7 @@ export function loadSafetensors(
   path: string | URL,
   options: LoadOptions = {},
 ): Promise<Record<string, Tensor>> {
+  checkOptions("load a safetensors file", options, loadRules);
   return readingFile(path, async () => {
     using file = await Deno.open(path);
     const { size } = await file.stat();

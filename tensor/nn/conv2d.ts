@@ -6,6 +6,7 @@ import { requireTensor } from "../apply.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
 import { requireSizes } from "./sizes.ts";
+import { checkOptions, pairFrom, type Rules, takes } from "../options.ts";
 
 /** Options of {@linkcode Conv2d}; one number, or height and width. */
 export interface Conv2dLayerOptions {
@@ -20,6 +21,14 @@ export interface Conv2dLayerOptions {
   /** False for none. */
   bias?: boolean;
 }
+
+const rules: Rules<Conv2dLayerOptions> = {
+  stride: pairFrom(1),
+  padding: pairFrom(0),
+  dilation: pairFrom(1),
+  groups: takes.count,
+  bias: takes.bool,
+};
 
 /**
  * 2-D convolution of images (N, inChannels, H, W).
@@ -57,8 +66,9 @@ export class Conv2d extends Module {
   ) {
     super();
     requireSizes("Conv2d", { inChannels, outChannels });
+    checkOptions("make a Conv2d", options, rules);
     const groups = options.groups ?? 1;
-    if (!(groups >= 1) || inChannels % groups !== 0 || outChannels % groups !== 0) {
+    if (inChannels % groups !== 0 || outChannels % groups !== 0) {
       throw new RangeError(
         `Cannot make a Conv2d from ${inChannels} to ${outChannels} channels in ${groups} groups: ` +
           `both must divide by the number of groups`,

@@ -1,5 +1,6 @@
 import { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
+import { checkValue, takes } from "../options.ts";
 
 /**
  * While training, elements are 0 with probability `p`, and the others divided by `1 - p`, so that the
@@ -14,9 +15,7 @@ export class Dropout extends Module {
    */
   constructor(readonly p = 0.5) {
     super();
-    if (!(p >= 0 && p <= 1)) {
-      throw new RangeError(`Cannot drop out with probability ${p}: pass a number from 0 to 1`);
-    }
+    checkValue("drop out", "probability", p, takes.share);
   }
 
   /** Drops elements, while training; else a tensor of the same value. */

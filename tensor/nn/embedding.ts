@@ -4,6 +4,9 @@ import { normal } from "./init.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
 import { requireSizes } from "./sizes.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
+
+const rules: Rules<{ paddingIndex?: number }> = { paddingIndex: takes.whole };
 
 /**
  * A learned vector for each of `count` things: ids of any shape (...) give (..., features).
@@ -34,8 +37,9 @@ export class Embedding extends Module {
   constructor(count: number, features: number, options: { paddingIndex?: number } = {}) {
     super();
     requireSizes("Embedding", { count, features });
+    checkOptions("make an Embedding", options, rules);
     const { paddingIndex = null } = options;
-    if (paddingIndex !== null && !(paddingIndex >= 0 && paddingIndex < count)) {
+    if (paddingIndex !== null && paddingIndex >= count) {
       throw new RangeError(
         `Cannot make an Embedding of ${count} with padding ${paddingIndex}: valid are 0 to ${
           count - 1

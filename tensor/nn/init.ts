@@ -1,8 +1,9 @@
 /** Initial values of weights. Drawn from the seeded generator: the same bits on every device. */
 import { formatShape, type Shape } from "../../backend/engine.ts";
-import type { TensorOptions } from "../creation.ts";
+import { type TensorOptions, tensorRules } from "../creation.ts";
 import { ShapeError } from "../errors.ts";
 import { Tensor } from "../tensor.ts";
+import { checkOptions, checkValue, type Rules, takes } from "../options.ts";
 
 /** What is computed from the spread of a layer's inputs or outputs. */
 export interface KaimingOptions extends TensorOptions {
@@ -26,6 +27,13 @@ const gains: Readonly<Record<Nonlinearity, (slope: number) => number>> = {
   selu: () => 3 / 4,
 };
 
+const kaimingRules: Rules<KaimingOptions> = {
+  ...tensorRules,
+  mode: takes.oneOf("fanIn", "fanOut"),
+  nonlinearity: takes.oneOf(...Object.keys(gains)),
+  slope: takes.finite,
+};
+
 /**
  * By what an activation scales the standard deviation of what goes through it.
  *
@@ -33,6 +41,7 @@ const gains: Readonly<Record<Nonlinearity, (slope: number) => number>> = {
  * @param slope The slope of leakyRelu below 0.
  */
 export function gain(nonlinearity: Nonlinearity, slope = 0.01): number {
+  checkValue("compute the gain", "nonlinearity", nonlinearity, kaimingRules.nonlinearity);
   return gains[nonlinearity](slope);
 }
 
@@ -61,9 +70,11 @@ export function normal(shape: Shape, mean = 0, deviation = 1, options?: TensorOp
   return Tensor.randn(shape, options).mul(deviation).add(mean);
 }
 
-function kaimingDeviation(shape: Shape, options: KaimingOptions): number {
-  const { mode = "fanIn", nonlinearity = "leakyRelu", slope = 0 } = options;
-  return gain(nonlinearity, slope) / Math.sqrt(Math.max(1, fans(shape)[mode]));
+/** The standard deviation, and what is left of the options for the tensor. */
+function kaiming(shape: Shape, options: KaimingOptions): [deviation: number, TensorOptions] {
+  checkOptions("make initial weights", options, kaimingRules);
+  const { mode = "fanIn", nonlinearity = "leakyRelu", slope = 0, ...others } = options;
+  return [gain(nonlinearity, slope) / Math.sqrt(Math.max(1, fans(shape)[mode])), others];
 }
 
 /**
@@ -80,13 +91,15 @@ function kaimingDeviation(shape: Shape, options: KaimingOptions): number {
  * ```
  */
 export function kaimingUniform(shape: Shape, options: KaimingOptions = {}): Tensor {
-  const bound = Math.sqrt(3) * kaimingDeviation(shape, options);
-  return uniform(shape, -bound, bound, options);
+  const [deviation, others] = kaiming(shape, options);
+  const bound = Math.sqrt(3) * deviation;
+  return uniform(shape, -bound, bound, others);
 }
 
 /** As {@linkcode kaimingUniform}, normal. */
 export function kaimingNormal(shape: Shape, options: KaimingOptions = {}): Tensor {
-  return normal(shape, 0, kaimingDeviation(shape, options), options);
+  const [deviation, others] = kaiming(shape, options);
+  return normal(shape, 0, deviation, others);
 }
 
 function xavierDeviation(shape: Shape, factor: number): number {

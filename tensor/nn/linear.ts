@@ -6,6 +6,9 @@ import { kaimingUniform, uniform } from "./init.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
 import { requireSizes } from "./sizes.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
+
+const rules: Rules<{ bias?: boolean }> = { bias: takes.bool };
 
 /**
  * `x Wᵀ + b` over the last axis: (..., inFeatures) gives (..., outFeatures).
@@ -37,6 +40,7 @@ export class Linear extends Module {
   constructor(inFeatures: number, outFeatures: number, options: { bias?: boolean } = {}) {
     super();
     requireSizes("Linear", { inFeatures, outFeatures });
+    checkOptions("make a Linear", options, rules);
     this.weight = parameter(kaimingUniform([outFeatures, inFeatures], { slope: Math.sqrt(5) }));
     const bound = inFeatures > 0 ? 1 / Math.sqrt(inFeatures) : 0;
     this.bias = options.bias === false ? null : parameter(uniform([outFeatures], -bound, bound));

@@ -2,10 +2,12 @@
 import { dtypes, formatShape, sameShape } from "../../backend/engine.ts";
 import { widened } from "../amp/autocast.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
-import type { CrossEntropyOptions } from "../ops/losses.ts";
+import { type CrossEntropyOptions, crossEntropyRules } from "../ops/losses.ts";
 import type { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { buffer } from "./parameter.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
+import { aTensor, requireTensor } from "../apply.ts";
 
 /** How the losses of elements become one number. */
 export interface LossOptions {
@@ -25,8 +27,14 @@ export interface HuberOptions extends LossOptions {
   delta?: number;
 }
 
+const lossRules: Rules<LossOptions> = { reduction: takes.oneOf("mean", "sum", "none") };
+const bceRules: Rules<BCEOptions> = { ...lossRules, positiveWeight: aTensor() };
+const huberRules: Rules<HuberOptions> = { ...lossRules, delta: takes.positive };
+
 /** The operands of a loss, checked; in single precision under autocast. */
 function operands(name: string, input: Tensor, target: Tensor): [Tensor, Tensor] {
+  requireTensor(`compute ${name}`, input);
+  requireTensor(`compute ${name}`, target);
   if (!sameShape(input.shape, target.shape)) {
     throw new ShapeError(
       `Cannot compute ${name} of an input of shape ${formatShape(input.shape)} and a target of ${
@@ -58,6 +66,7 @@ export function crossEntropy(
   labels: Tensor,
   options?: CrossEntropyOptions,
 ): Tensor {
+  requireTensor("crossEntropy", logits);
   return logits.crossEntropy(labels, options);
 }
 
@@ -67,6 +76,7 @@ export function crossEntropy(
  * @throws {ShapeError} When the shapes differ.
  */
 export function mse(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkOptions("compute mse", options, lossRules);
   const [x, y] = operands("mse", input, target);
   return reduced(x.sub(y).square(), options);
 }
@@ -77,6 +87,7 @@ export function mse(input: Tensor, target: Tensor, options: LossOptions = {}): T
  * @throws {ShapeError} When the shapes differ.
  */
 export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkOptions("compute l1", options, lossRules);
   const [x, y] = operands("l1", input, target);
   return reduced(x.sub(y).abs(), options);
 }
@@ -87,6 +98,7 @@ export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Te
  * @throws {ShapeError} When the shapes differ.
  */
 export function huber(input: Tensor, target: Tensor, options: HuberOptions = {}): Tensor {
+  checkOptions("compute huber", options, huberRules);
   const [x, y] = operands("huber", input, target);
   const { delta = 1 } = options;
   const distance = x.sub(y), size = distance.abs();
@@ -102,6 +114,7 @@ export function huber(input: Tensor, target: Tensor, options: HuberOptions = {})
  * @throws {ShapeError} When the shapes differ.
  */
 export function bceWithLogits(logits: Tensor, target: Tensor, options: BCEOptions = {}): Tensor {
+  checkOptions("compute bceWithLogits", options, bceRules);
   const [x, y] = operands("bceWithLogits", logits, target);
   const truth = y.cast(x.dtype);
   const { positiveWeight } = options;
@@ -120,6 +133,7 @@ export class CrossEntropyLoss extends Module<[logits: Tensor, labels: Tensor]> {
    */
   constructor(readonly options: CrossEntropyOptions = {}) {
     super();
+    checkOptions("make a CrossEntropyLoss", options, crossEntropyRules);
   }
 
   /** The loss of logits (N, C, ...) with labels (N, ...). */
@@ -137,6 +151,7 @@ export class MSELoss extends Module<[input: Tensor, target: Tensor]> {
    */
   constructor(readonly options: LossOptions = {}) {
     super();
+    checkOptions("make a MSELoss", options, lossRules);
   }
 
   /** The squared difference. */
@@ -154,6 +169,7 @@ export class L1Loss extends Module<[input: Tensor, target: Tensor]> {
    */
   constructor(readonly options: LossOptions = {}) {
     super();
+    checkOptions("make a L1Loss", options, lossRules);
   }
 
   /** The absolute difference. */
@@ -171,6 +187,7 @@ export class HuberLoss extends Module<[input: Tensor, target: Tensor]> {
    */
   constructor(readonly options: HuberOptions = {}) {
     super();
+    checkOptions("make a HuberLoss", options, huberRules);
   }
 
   /** Half the squared difference, or a line. */
@@ -192,6 +209,7 @@ export class BCEWithLogitsLoss extends Module<[logits: Tensor, target: Tensor]> 
    */
   constructor(options: BCEOptions = {}) {
     super();
+    checkOptions("make a BCEWithLogitsLoss", options, bceRules);
     const { positiveWeight = null, ...others } = options;
     this.positiveWeight = positiveWeight && buffer(positiveWeight, { persistent: false });
     this.#options = others;

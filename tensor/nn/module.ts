@@ -5,6 +5,7 @@ import { ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
 import { roleOf, withRole } from "./parameter.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
 
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`
@@ -24,6 +25,8 @@ export interface LoadReport {
   /** Names that the state has and the module has not. */
   readonly unexpected: readonly string[];
 }
+
+const loadRules: Rules<{ strict?: boolean }> = { strict: takes.bool };
 
 /**
  * A part of a model: parameters, and how they are used in `forward`.
@@ -142,6 +145,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
     state: Readonly<Record<string, Tensor>>,
     options: { strict?: boolean } = {},
   ): LoadReport {
+    checkOptions("load a state", options, loadRules);
     const own = this.#state();
     const missing = [...own.keys()].filter((name) => !Object.hasOwn(state, name));
     const unexpected = Object.keys(state).filter((name) => !own.has(name));

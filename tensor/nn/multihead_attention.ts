@@ -7,6 +7,8 @@ import { Linear } from "./linear.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
 import { requireSizes } from "./sizes.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
+import { aTensor, requireTensor } from "../apply.ts";
 
 /** How {@linkcode MultiheadAttention} is made. */
 export interface MultiheadAttentionOptions {
@@ -27,6 +29,17 @@ export interface AttentionOptions {
   /** True when a query may look at its own position and the ones before it only. */
   isCausal?: boolean;
 }
+
+const rules: Rules<MultiheadAttentionOptions> = {
+  dropout: takes.share,
+  bias: takes.bool,
+  batchFirst: takes.bool,
+};
+const attentionRules: Rules<AttentionOptions> = {
+  mask: aTensor(),
+  keyPaddingMask: aTensor(),
+  isCausal: takes.bool,
+};
 
 /** What attention gives: the output, and where each query looked. */
 export interface AttentionResult {
@@ -75,6 +88,7 @@ export class MultiheadAttention
   constructor(features: number, heads: number, options: MultiheadAttentionOptions = {}) {
     super();
     requireSizes("MultiheadAttention", { features, heads });
+    checkOptions("make a MultiheadAttention", options, rules);
     if (!(heads >= 1) || features % heads !== 0) {
       throw new RangeError(
         `Cannot make attention with ${heads} heads: ${features} features do not divide by them`,
@@ -107,6 +121,8 @@ export class MultiheadAttention
 
   /** The same as `forward`, with the weights. */
   attend(query: Tensor, key = query, value = key, options: AttentionOptions = {}): AttentionResult {
+    checkOptions("attend", options, attentionRules);
+    for (const x of [query, key, value]) requireTensor("attend", x);
     const batched = query.ndim === 3;
     const [q, k, v] = [query, key, value].map((x) => this.#batchOf(x, query.ndim));
     this.#check(q!, k!, v!);

@@ -9,6 +9,7 @@ import { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { buffer, parameter } from "./parameter.ts";
 import { requireSizes } from "./sizes.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
 interface Moments {
@@ -58,6 +59,13 @@ export interface BatchNormOptions {
   trackRunningStats?: boolean;
 }
 
+const batchRules: Rules<BatchNormOptions> = {
+  eps: takes.nonNegative,
+  momentum: takes.orNull(takes.share),
+  affine: takes.bool,
+  trackRunningStats: takes.bool,
+};
+
 /** What batch normalization is for every number of axes: (N, C, ...), over all but C. */
 export abstract class BatchNorm extends Module {
   /** What the normalized channels are multiplied by, or null. */
@@ -82,6 +90,7 @@ export abstract class BatchNorm extends Module {
   constructor(channels: number, options: BatchNormOptions = {}) {
     super();
     requireSizes(new.target.name, { channels });
+    checkOptions(`make a ${new.target.name}`, options, batchRules);
     const { eps = 1e-5, momentum = 0.1, affine = true, trackRunningStats = true } = options;
     this.weight = affine ? parameter(Tensor.ones([channels])) : null;
     this.bias = affine ? parameter(Tensor.zeros([channels])) : null;
@@ -206,6 +215,12 @@ export interface LayerNormOptions {
   bias?: boolean;
 }
 
+const layerRules: Rules<LayerNormOptions> = {
+  eps: takes.nonNegative,
+  affine: takes.bool,
+  bias: takes.bool,
+};
+
 /**
  * Normalizes the last axes of each sample (J. Ba et al., Layer Normalization, 2016).
  *
@@ -234,6 +249,7 @@ export class LayerNorm extends Module {
    */
   constructor(shape: number | Shape, options: LayerNormOptions = {}) {
     super();
+    checkOptions("make a LayerNorm", options, layerRules);
     const { eps = 1e-5, affine = true, bias = true } = options;
     this.#shape = typeof shape === "number" ? [shape] : [...shape];
     this.weight = affine ? parameter(Tensor.ones(this.#shape)) : null;

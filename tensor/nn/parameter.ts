@@ -1,5 +1,6 @@
 /** What a tensor is to the module that holds it. */
 import type { Tensor } from "../tensor.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
 
 /** A parameter is learned; a buffer is state beside it; a constant is no business of the module. */
 export type Role = "parameter" | "buffer" | "transient";
@@ -33,6 +34,8 @@ export function parameter(value: Tensor): Tensor {
   return withRole(value, "parameter");
 }
 
+const bufferRules: Rules<{ persistent?: boolean }> = { persistent: takes.bool };
+
 /**
  * Makes a tensor a buffer: state that is not learned but moves with the module.
  *
@@ -41,6 +44,7 @@ export function parameter(value: Tensor): Tensor {
  * @returns The same tensor.
  */
 export function buffer(value: Tensor, options: { persistent?: boolean } = {}): Tensor {
+  checkOptions("make a buffer", options, bufferRules);
   return withRole(value, options.persistent === false ? "transient" : "buffer");
 }
 

@@ -1,8 +1,9 @@
 /** Pooling as modules, on images (N, C, H, W). */
-import type { Axes } from "../ops/axes.ts";
-import type { PoolOptions } from "../ops/contractions.ts";
+import { type Axes, pair } from "../ops/axes.ts";
+import { type PoolOptions, poolRules } from "../ops/contractions.ts";
 import type { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
+import { checkOptions } from "../options.ts";
 
 /** The largest element of each window. */
 export class MaxPool2d extends Module {
@@ -16,6 +17,8 @@ export class MaxPool2d extends Module {
    */
   constructor(readonly kernel: Axes, options: PoolOptions = {}) {
     super();
+    pair("make a MaxPool2d", "kernel", kernel, 1);
+    checkOptions("make a MaxPool2d", options, poolRules);
     this.#options = options;
   }
 
@@ -41,6 +44,8 @@ export class AvgPool2d extends Module {
    */
   constructor(readonly kernel: Axes, options: PoolOptions = {}) {
     super();
+    pair("make a AvgPool2d", "kernel", kernel, 1);
+    checkOptions("make a AvgPool2d", options, poolRules);
     this.#options = options;
   }
 
@@ -63,6 +68,7 @@ export class AdaptiveAvgPool2d extends Module {
    */
   constructor(readonly size: Axes) {
     super();
+    pair("make an AdaptiveAvgPool2d", "size", size, 1);
   }
 
   /**

@@ -45,7 +45,7 @@ export function pair(
     : typeof value === "number"
     ? [value, value]
     : value;
-  if (list.length !== 2 || list.some((n) => !Number.isInteger(n))) {
+  if (!Array.isArray(list) || list.length !== 2 || list.some((n) => !Number.isInteger(n))) {
     throw new ShapeError(`Cannot ${op} with ${what} [${value}]: pass one whole number, or two`);
   }
   return [list[0]!, list[1]!];

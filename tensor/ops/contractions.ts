@@ -7,7 +7,7 @@ import {
   Node,
 } from "../../backend/engine.ts";
 import { narrowed } from "../amp/autocast.ts";
-import { result, sameDevice } from "../apply.ts";
+import { aTensor, result, sameDevice } from "../apply.ts";
 import { nearestIn } from "../creation.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { getFloat32Precision } from "../float32_precision.ts";
@@ -15,6 +15,7 @@ import { promote } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, pair } from "./axes.ts";
 import { dilate, expand, pad, window } from "./shaping.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
 
 function range(start: number, count: number): number[] {
   return Array.from({ length: count }, (_, k) => start + k);
@@ -100,6 +101,15 @@ export interface Conv2dOptions {
   groups?: number;
 }
 
+/** Steps and widths are checked with the shapes. */
+const convolutionRules: Rules<Conv2dOptions> = {
+  bias: aTensor(),
+  stride: takes.anything,
+  padding: takes.anything,
+  dilation: takes.anything,
+  groups: takes.count,
+};
+
 interface Geometry {
   readonly stride: readonly [number, number];
   readonly padding: readonly [number, number];
@@ -109,6 +119,7 @@ interface Geometry {
 
 /** 2-D convolution of (N, C, H, W) with (O, C / groups, KH, KW). */
 export function conv2d(x: Tensor, weight: Tensor, options: Conv2dOptions = {}): Tensor {
+  checkOptions("conv2d", options, convolutionRules);
   const geometry: Geometry = {
     stride: pair("conv2d", "stride", options.stride, 1),
     padding: pair("conv2d", "padding", options.padding, 0),
@@ -242,6 +253,14 @@ export interface PoolOptions {
   countIncludePad?: boolean;
 }
 
+/** What {@linkcode PoolOptions} may hold; steps and widths are checked with the shapes. */
+export const poolRules: Rules<PoolOptions> = {
+  stride: takes.anything,
+  padding: takes.anything,
+  dilation: takes.anything,
+  countIncludePad: takes.bool,
+};
+
 function poolWindows(
   op: string,
   x: Tensor,
@@ -249,6 +268,7 @@ function poolWindows(
   options: PoolOptions,
   value: number,
 ): Tensor {
+  checkOptions(op, options, poolRules);
   const size = pair(op, "kernel", kernel, 1);
   const stride = pair(op, "stride", options.stride ?? kernel, 1);
   const padding = pair(op, "padding", options.padding, 0);

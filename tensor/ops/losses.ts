@@ -9,6 +9,7 @@ import { requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { gather } from "./indexing.ts";
 import { permute, reshape } from "./shaping.ts";
+import { checkOptions, type Rules, takes } from "../options.ts";
 
 /** Options of the cross-entropy. */
 export interface CrossEntropyOptions {
@@ -23,6 +24,13 @@ export interface CrossEntropyOptions {
   reduction?: "mean" | "sum" | "none";
 }
 
+/** What {@linkcode CrossEntropyOptions} may hold. */
+export const crossEntropyRules: Rules<CrossEntropyOptions> = {
+  labelSmoothing: takes.share,
+  ignoreIndex: takes.finite,
+  reduction: takes.oneOf("mean", "sum", "none"),
+};
+
 /**
  * The mean of `-log(softmax(logits)[label])` over samples: logits (N, C) with labels (N), or
  * (N, C, d1, ...) with labels (N, d1, ...). The mean of no samples is NaN.
@@ -32,17 +40,8 @@ export function crossEntropy(
   labels: Tensor,
   options: CrossEntropyOptions = {},
 ): Tensor {
+  checkOptions("crossEntropy", options, crossEntropyRules);
   const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
-  if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
-    throw new RangeError(
-      `Cannot crossEntropy with labelSmoothing ${labelSmoothing}: pass a number from 0 to 1`,
-    );
-  }
-  if (reduction !== "mean" && reduction !== "sum" && reduction !== "none") {
-    throw new TypeError(
-      `Cannot crossEntropy with reduction "${reduction}": write "mean", "sum" or "none"`,
-    );
-  }
   const { scores, targets, shape } = inRows(widened(logits), labels);
   const [rows, classes] = scores.shape as [number, number];
   if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");

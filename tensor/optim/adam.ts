@@ -152,7 +152,7 @@ export class AdamW extends Adam {
     parameters: readonly Tensor[] | readonly GroupOptions<AdamOptions>[],
     options: AdamOptions = {},
   ) {
-    super(parameters, { ...options, weightDecay: options.weightDecay ?? 0.01 });
+    super(parameters, completed(new.target.name, { ...defaults, weightDecay: 0.01 }, options));
   }
 
   /** The gradient and the parameter with the decay in them: here in the parameter. */

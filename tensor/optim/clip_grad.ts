@@ -3,11 +3,17 @@ import type { DeviceHandle } from "../../backend/engine.ts";
 import { computeWithNext } from "../realization.ts";
 import { noGrad } from "../grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
+import { checkOptions, checkValue, type Rules, shown, takes } from "../options.ts";
 
 /** Added to the norm before it divides, as in PyTorch. */
 const TINY = 1e-6;
 
+const clipRules: Rules<{ normType?: number }> = { normType: takes.positiveOrInfinite };
+
 function withGradient(op: string, parameters: readonly Tensor[]): Tensor[] {
+  if (!Array.isArray(parameters)) {
+    throw new TypeError(`Cannot ${op} of ${shown(parameters)}: pass model.parameters()`);
+  }
   const list = parameters.filter(({ grad }) => grad !== null);
   if (list.length > 0) return list;
   throw new Error(`Cannot ${op}: no parameter has a gradient; call backward() first`);
@@ -45,9 +51,8 @@ export function clipGradNorm(
   maxNorm: number,
   options: { normType?: number } = {},
 ): Tensor {
-  if (!(maxNorm > 0)) {
-    throw new RangeError(`Cannot clip gradients to a norm of ${maxNorm}: pass a positive number`);
-  }
+  checkValue("clip gradients", "maxNorm", maxNorm, takes.positiveOrInfinite);
+  checkOptions("clip gradients", options, clipRules);
   const list = withGradient("clip gradients", parameters);
   return noGrad(() => {
     const norm = normOf(list.map(({ grad }) => grad!), options.normType ?? 2);
@@ -86,9 +91,7 @@ function powerSum(x: Tensor, order: number): Tensor {
  * @throws {Error} When there is no gradient.
  */
 export function clipGradValue(parameters: readonly Tensor[], limit: number): void {
-  if (!(limit > 0)) {
-    throw new RangeError(`Cannot clip gradients to ${limit}: pass a positive number`);
-  }
+  checkValue("clip gradients", "limit", limit, takes.positiveOrInfinite);
   noGrad(() => {
     for (const parameter of withGradient("clip gradients", parameters)) {
       replaceGradient(parameter, (gradient) => gradient.clamp(-limit, limit));

@@ -12,6 +12,8 @@ import {
   ParameterGroup,
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
+import { checkOptions, shown, takes } from "../options.ts";
+import { requireTensor } from "../apply.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
@@ -125,6 +127,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
    * @throws {OutOfMemoryError} When the new values do not fit.
    */
   step(options: StepOptions = {}): void {
+    checkOptions("step", options, { skip: takes.callback });
     const gone = this.#entries.find(({ parameter }) => parameter.disposed)?.parameter;
     if (gone) {
       throw new DisposedError(
@@ -265,6 +268,12 @@ function groupsOf<Options extends OptimizerOptions>(
   parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
   options: Required<Options>,
 ): ParameterGroup<Options>[] {
+  if (!Array.isArray(parameters)) {
+    throw new TypeError(
+      `Cannot make ${optimizer} of ${shown(parameters)}: pass an array of tensors, such as ` +
+        "model.parameters(), or of groups { parameters, ...options }",
+    );
+  }
   if (parameters[0] instanceof Tensor) {
     return [new ParameterGroup<Options>(parameters as readonly Tensor[], options)];
   }
@@ -282,6 +291,7 @@ function checkParameters(parameters: readonly Tensor[]): void {
   }
   const seen = new Set<Tensor>();
   for (const parameter of parameters) {
+    requireTensor("optimize", parameter);
     if (!parameter.requiresGrad || parameter.edge) {
       throw new TypeError(
         `Cannot optimize ${parameter}: pass leaves that require a gradient, such as model.parameters()`,

@@ -1,6 +1,8 @@
 import type { DeviceHandle } from "../../backend/engine.ts";
 import type { Tensor } from "../tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
+import { type Rules, takes, withDefaults } from "../options.ts";
+import type { Rule } from "../../ffi/option_rules.ts";
 
 /** What every optimizer can be told. */
 export interface OptimizerOptions {
@@ -66,24 +68,16 @@ export function completed<Options extends OptimizerOptions>(
   defaults: Required<Options>,
   options: Partial<Options>,
 ): Required<Options> {
-  const all: Record<string, unknown> = { ...defaults };
-  for (const [name, value] of Object.entries(options)) {
-    if (!Object.hasOwn(all, name)) {
-      throw new TypeError(
-        `Cannot make ${optimizer} with the option "${name}": its options are ${
-          Object.keys(defaults).join(", ")
-        }`,
-      );
-    }
-    if (value === undefined) continue;
-    if (typeof value === "number" && name !== "lr" && !(value >= 0)) {
-      throw new RangeError(
-        `Cannot make ${optimizer} with ${name} ${value}: pass a number of at least 0`,
-      );
-    }
-    all[name] = value;
-  }
-  return all as Required<Options>;
+  const rules = Object.fromEntries(
+    Object.entries(defaults).map(([name, value]) => [name, ruleLike(value)]),
+  ) as unknown as Rules<Options>;
+  return withDefaults(`make ${optimizer}`, options as Options, rules, defaults);
+}
+
+/** What may stand for a default. */
+function ruleLike(value: unknown): Rule {
+  if (typeof value === "number") return takes.nonNegative;
+  return typeof value === "boolean" ? takes.bool : takes.anything;
 }
 
 /** @throws {RangeError} When it is no learning rate. */

@@ -1,4 +1,6 @@
 import type { Optimizer } from "./optimizer.ts";
+import { checkValue, type Rules, takes, withDefaults } from "../options.ts";
+import { requireOptimizer } from "./scheduler.ts";
 
 /** Options of {@linkcode ReduceLROnPlateau}; names and defaults are PyTorch's. */
 export interface PlateauOptions {
@@ -19,6 +21,28 @@ export interface PlateauOptions {
   /** A reduction by less is not made; default 1e-8. */
   eps?: number;
 }
+
+const rules: Rules<PlateauOptions> = {
+  mode: takes.oneOf("min", "max"),
+  factor: takes.share,
+  patience: takes.whole,
+  threshold: takes.nonNegative,
+  thresholdMode: takes.oneOf("rel", "abs"),
+  cooldown: takes.whole,
+  minLr: takes.nonNegative,
+  eps: takes.nonNegative,
+};
+
+const defaults: Required<PlateauOptions> = {
+  mode: "min",
+  factor: 0.1,
+  patience: 10,
+  threshold: 1e-4,
+  thresholdMode: "rel",
+  cooldown: 0,
+  minLr: 0,
+  eps: 1e-8,
+};
 
 /** Where it is; plain numbers, for JSON (`best` is null before the first step). */
 export interface PlateauState {
@@ -58,19 +82,10 @@ export class ReduceLROnPlateau {
    */
   constructor(optimizer: Optimizer, options: PlateauOptions = {}) {
     this.#optimizer = optimizer;
-    this.#options = {
-      mode: "min",
-      factor: 0.1,
-      patience: 10,
-      threshold: 1e-4,
-      thresholdMode: "rel",
-      cooldown: 0,
-      minLr: 0,
-      eps: 1e-8,
-      ...options,
-    };
+    requireOptimizer("ReduceLROnPlateau", optimizer);
+    this.#options = withDefaults("make a ReduceLROnPlateau", options, rules, defaults);
     const { factor } = this.#options;
-    if (factor >= 0 && factor < 1) return;
+    if (factor < 1) return;
     throw new RangeError(`Cannot reduce by a factor of ${factor}: pass a number in [0, 1)`);
   }
 
@@ -80,6 +95,7 @@ export class ReduceLROnPlateau {
    * @param metric The metric after another epoch.
    */
   step(metric: number): void {
+    checkValue("take a metric", "value", metric, takes.number);
     const state = this.#state;
     if (this.#isBetter(metric)) {
       state.best = metric;

@@ -4,6 +4,7 @@
  */
 import type { Optimizer } from "./optimizer.ts";
 import type { ParameterGroup } from "./parameter_group.ts";
+import { checkOptions, checkValue, type Rules, shown, takes } from "../options.ts";
 
 /** The rate at a time, from the rate at the beginning. */
 export type Rate = (initial: number, time: number) => number;
@@ -47,6 +48,8 @@ export class Scheduler {
    * @param rate The function of time.
    */
   constructor(optimizer: Optimizer, rate: Rate) {
+    requireOptimizer(new.target.name, optimizer);
+    checkValue(`make a ${new.target.name}`, "rate", rate, takes.callback);
     this.rate = rate;
     this.#groups = optimizer.groups;
     this.#initialRates = this.#groups.map((group) => {
@@ -105,6 +108,7 @@ export class LambdaLR extends Scheduler {
    * @param factor The factor at each time.
    */
   constructor(optimizer: Optimizer, factor: (time: number) => number) {
+    checkValue("make a LambdaLR", "factor", factor, takes.callback);
     super(optimizer, (initial, time) => initial * factor(time));
   }
 }
@@ -118,8 +122,8 @@ export class StepLR extends Scheduler {
    * @param options `gamma` is 0.1 by default.
    */
   constructor(optimizer: Optimizer, options: { stepSize: number; gamma?: number }) {
+    checkOptions("make a StepLR", options, stepRules, ["stepSize"]);
     const { stepSize, gamma = 0.1 } = options;
-    requirePositive("StepLR", "stepSize", stepSize);
     super(optimizer, (initial, time) => initial * gamma ** Math.floor(time / stepSize));
   }
 }
@@ -133,6 +137,7 @@ export class MultiStepLR extends Scheduler {
    * @param options The times; `gamma` is 0.1 by default.
    */
   constructor(optimizer: Optimizer, options: { milestones: readonly number[]; gamma?: number }) {
+    checkOptions("make a MultiStepLR", options, multiStepRules, ["milestones"]);
     const { milestones, gamma = 0.1 } = options;
     super(optimizer, (initial, time) => {
       return initial * gamma ** milestones.filter((milestone) => milestone <= time).length;
@@ -148,7 +153,9 @@ export class ExponentialLR extends Scheduler {
    * @param optimizer Whose rates.
    * @param options The factor of a step.
    */
-  constructor(optimizer: Optimizer, { gamma }: { gamma: number }) {
+  constructor(optimizer: Optimizer, options: { gamma: number }) {
+    checkOptions("make an ExponentialLR", options, exponentialRules, ["gamma"]);
+    const { gamma } = options;
     super(optimizer, (initial, time) => initial * gamma ** time);
   }
 }
@@ -165,8 +172,8 @@ export class CosineAnnealingLR extends Scheduler {
    * @param options `etaMin` is 0 by default.
    */
   constructor(optimizer: Optimizer, options: { tMax: number; etaMin?: number }) {
+    checkOptions("make a CosineAnnealingLR", options, cosineRules, ["tMax"]);
     const { tMax, etaMin = 0 } = options;
-    requirePositive("CosineAnnealingLR", "tMax", tMax);
     super(optimizer, (initial, time) => {
       return etaMin + (initial - etaMin) * (1 + Math.cos(Math.PI * time / tMax)) / 2;
     });
@@ -185,8 +192,8 @@ export class LinearLR extends Scheduler {
     optimizer: Optimizer,
     options: { startFactor?: number; endFactor?: number; totalIters?: number } = {},
   ) {
+    checkOptions("make a LinearLR", options, linearRules);
     const { startFactor = 1 / 3, endFactor = 1, totalIters = 5 } = options;
-    requirePositive("LinearLR", "totalIters", totalIters);
     super(optimizer, (initial, time) => {
       const passed = Math.min(time, totalIters) / totalIters;
       return initial * (startFactor + (endFactor - startFactor) * passed);
@@ -238,8 +245,27 @@ export class SequentialLR extends Scheduler {
   }
 }
 
-/** Throws unless a number is positive. */
-export function requirePositive(scheduler: string, name: string, value: number): void {
-  if (value > 0) return;
-  throw new RangeError(`Cannot make a ${scheduler} with ${name} ${value}: pass a positive number`);
+const stepRules: Rules<{ stepSize: number; gamma?: number }> = {
+  stepSize: takes.positive,
+  gamma: takes.nonNegative,
+};
+const multiStepRules: Rules<{ milestones: readonly number[]; gamma?: number }> = {
+  milestones: takes.wholeNumbers,
+  gamma: takes.nonNegative,
+};
+const exponentialRules: Rules<{ gamma: number }> = { gamma: takes.nonNegative };
+const cosineRules: Rules<{ tMax: number; etaMin?: number }> = {
+  tMax: takes.positive,
+  etaMin: takes.nonNegative,
+};
+const linearRules: Rules<{ startFactor?: number; endFactor?: number; totalIters?: number }> = {
+  startFactor: takes.nonNegative,
+  endFactor: takes.nonNegative,
+  totalIters: takes.positive,
+};
+
+/** @throws {TypeError} Unless it has groups whose rates can be set. */
+export function requireOptimizer(scheduler: string, optimizer: unknown): void {
+  if (Array.isArray((optimizer as Partial<Optimizer> | null | undefined)?.groups)) return;
+  throw new TypeError(`Cannot make a ${scheduler} of ${shown(optimizer)}: pass an optimizer`);
 }

@@ -1,0 +1,287 @@
+/** An option that does not exist is an error at every function that takes options. */
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  amp,
+  Buffer,
+  CommandBuffer,
+  CommandQueue,
+  configureSignals,
+  DataLoader,
+  DeviceMemory,
+  DeviceSource,
+  FaultPool,
+  grad,
+  GuardPool,
+  HostPool,
+  Image,
+  LentQueue,
+  LimitPool,
+  loadCsv,
+  loadIdx,
+  loadNpy,
+  loadSafetensors,
+  manager,
+  memory,
+  nn,
+  optim,
+  parseCsv,
+  PersistentBufferPool,
+  PinnedBufferPool,
+  PoolWrapper,
+  randomSplit,
+  Recorder,
+  Sampler,
+  saveSafetensors,
+  SimulatedSource,
+  SlabPool,
+  snapshotHandles,
+  SvmBuffer,
+  SvmPool,
+  Tensor,
+  withDevice,
+} from "../mod.ts";
+import { nearestName } from "../ffi/nearest_name.ts";
+import { optionParameters } from "./option_parameters.ts";
+
+// deno-lint-ignore no-explicit-any -- what a caller without types may pass
+type Untyped = any;
+type Call = (options: Untyped) => unknown;
+
+// Options are looked at before anything is done, so nothing behind them need be real.
+const nothing: Untyped = {};
+const context: Untyped = { devices: [{}] };
+const queue = CommandQueue.prototype, image = Image.prototype, svm = SvmBuffer.prototype;
+const commands = CommandBuffer.prototype;
+const host = (): HostPool => new HostPool();
+const wrapped = new (class extends PoolWrapper<Untyped> {})(host());
+
+withDevice("cpu", () => {
+  const leaf = Tensor.ones([2, 2], { requiresGrad: true });
+  const x = Tensor.ones([2, 2]), images = Tensor.ones([1, 1, 4, 4]);
+  const labels = Tensor.zeros([2], { dtype: "int32" });
+  const sgd = new optim.SGD([leaf], { lr: 0.1 });
+  const attention = new nn.MultiheadAttention(2, 1);
+  const samples = { length: 4, get: () => [] };
+
+  /** Every function that takes options, by where it takes them. */
+  const calls: Readonly<Record<string, Call>> = {
+    "CommandBuffer::copy(2)": (o) => commands.copy.call(nothing, nothing, nothing, o),
+    "CommandBuffer::fill(2)": (o) => commands.fill.call(nothing, nothing, nothing, o),
+    "CommandBuffer::run(1)": (o) => commands.run.call(nothing, nothing, o),
+    "CommandQueue::copy(2)": (o) => queue.copy.call(nothing, nothing, nothing, o),
+    "CommandQueue::copyRect(2)": (o) => queue.copyRect.call(nothing, nothing, nothing, o),
+    "CommandQueue::fill(2)": (o) => queue.fill.call(nothing, nothing, nothing, o),
+    "CommandQueue::map(1)": (o) => queue.map.call(nothing, nothing, o),
+    "CommandQueue::migrate(1)": (o) => queue.migrate.call(nothing, [], o),
+    "CommandQueue::read(2)": (o) => queue.read.call(nothing, nothing, nothing, o),
+    "CommandQueue::readRect(2)": (o) => queue.readRect.call(nothing, nothing, nothing, o),
+    "CommandQueue::run(1)": (o) => queue.run.call(nothing, nothing, o),
+    "CommandQueue::write(2)": (o) => queue.write.call(nothing, nothing, nothing, o),
+    "CommandQueue::writeRect(2)": (o) => queue.writeRect.call(nothing, nothing, nothing, o),
+    "DeviceMemory::allocate(1)": (o) => new DeviceMemory(host(), { name: "x" }).allocate(8, o),
+    "DeviceMemory::allocateAsync(1)": (o) =>
+      new DeviceMemory(host(), { name: "x" }).allocateAsync(8, o),
+    "FaultPool::allocate(1)": (o) => new FaultPool(host()).allocate(8, o),
+    "GuardPool.forHost(1)": (o) => GuardPool.forHost(host(), o),
+    "GuardPool.forQueue(2)": (o) => GuardPool.forQueue(nothing, nothing, o),
+    "GuardPool::allocate(1)": (o) => GuardPool.forHost(host()).allocate(8, o),
+    "Image::copyFromBuffer(2)": (o) => image.copyFromBuffer.call(nothing, nothing, nothing, o),
+    "Image::copyTo(2)": (o) => image.copyTo.call(nothing, nothing, nothing, o),
+    "Image::copyToBuffer(2)": (o) => image.copyToBuffer.call(nothing, nothing, nothing, o),
+    "Image::fill(2)": (o) => image.fill.call(nothing, nothing, new Float32Array(4), o),
+    "Image::read(2)": (o) => image.read.call(nothing, nothing, nothing, o),
+    "Image::write(2)": (o) => image.write.call(nothing, nothing, nothing, o),
+    "LentQueue::run(1)": (o) => LentQueue.prototype.run.call(nothing, nothing, o),
+    "LimitPool::allocate(1)": (o) => new LimitPool(host(), 100).allocate(8, o),
+    "MemoryFacade::record(0)": (o) => memory.record(o),
+    "PinnedBufferPool::allocate(1)": (o) =>
+      PinnedBufferPool.prototype.allocate.call(host() as Untyped, 8, o),
+    "Pool::allocate(1)": (o) => host().allocate(8, o),
+    "PoolBase::allocate(1)": (o) => host().allocate(8, o),
+    "PoolWrapper::allocate(1)": (o) => wrapped.allocate(8, o),
+    "ProductMethods::avgPool2d(1)": (o) => images.avgPool2d(2, o),
+    "ProductMethods::conv2d(1)": (o) => images.conv2d(images, o),
+    "ProductMethods::crossEntropy(1)": (o) => x.crossEntropy(labels, o),
+    "ProductMethods::maxPool2d(1)": (o) => images.maxPool2d(2, o),
+    "ReductionMethods::all(1)": (o) => x.all(0, o),
+    "ReductionMethods::any(1)": (o) => x.any(0, o),
+    "ReductionMethods::argmax(1)": (o) => x.argmax(0, o),
+    "ReductionMethods::argmin(1)": (o) => x.argmin(0, o),
+    "ReductionMethods::logSumExp(1)": (o) => x.logSumExp(0, o),
+    "ReductionMethods::max(1)": (o) => x.max(0, o),
+    "ReductionMethods::mean(1)": (o) => x.mean(0, o),
+    "ReductionMethods::min(1)": (o) => x.min(0, o),
+    "ReductionMethods::norm(1)": (o) => x.norm(0, o),
+    "ReductionMethods::prod(1)": (o) => x.prod(0, o),
+    "ReductionMethods::std(1)": (o) => x.std(0, o),
+    "ReductionMethods::sum(1)": (o) => x.sum(0, o),
+    "ReductionMethods::variance(1)": (o) => x.variance(0, o),
+    "SvmBuffer::fill(2)": (o) => svm.fill.call(nothing, nothing, nothing, o),
+    "SvmBuffer::map(1)": (o) => svm.map.call(nothing, nothing, o),
+    "SvmPool::allocate(1)": (o) => SvmPool.prototype.allocate.call(host() as Untyped, 8, o),
+    "Tensor.arange(3)": (o) => Tensor.arange(0, 4, 1, o),
+    "Tensor.eye(1)": (o) => Tensor.eye(2, o),
+    "Tensor.fromBuffer(1)": (o) => Tensor.fromBuffer(nothing, { shape: [1], ...o }),
+    "Tensor.fromHost(1)": (o) => Tensor.fromHost([1], o),
+    "Tensor.full(2)": (o) => Tensor.full([1], 2, o),
+    "Tensor.linspace(3)": (o) => Tensor.linspace(0, 1, 3, o),
+    "Tensor.ones(1)": (o) => Tensor.ones([1], o),
+    "Tensor.rand(1)": (o) => Tensor.rand([1], o),
+    "Tensor.randint(3)": (o) => Tensor.randint(0, 2, [1], o),
+    "Tensor.randn(1)": (o) => Tensor.randn([1], o),
+    "Tensor.randperm(1)": (o) => Tensor.randperm(3, o),
+    "Tensor.zeros(1)": (o) => Tensor.zeros([1], o),
+    "Tensor::backward(1)": (o) => leaf.sum().backward(undefined, o),
+    "configureSignals(0)": (o) => configureSignals(o),
+    "grad(2)": (o) => grad([leaf.sum()], [leaf], o),
+    "nn.init.kaimingNormal(1)": (o) => nn.init.kaimingNormal([2, 2], o),
+    "nn.init.kaimingUniform(1)": (o) => nn.init.kaimingUniform([2, 2], o),
+    "nn.init.normal(3)": (o) => nn.init.normal([2], 0, 1, o),
+    "nn.init.uniform(3)": (o) => nn.init.uniform([2], 0, 1, o),
+    "nn.init.xavierNormal(2)": (o) => nn.init.xavierNormal([2, 2], 1, o),
+    "nn.init.xavierUniform(2)": (o) => nn.init.xavierUniform([2, 2], 1, o),
+    "loadCsv(1)": (o) => loadCsv("missing.csv", o),
+    "loadIdx(1)": (o) => loadIdx("missing", o),
+    "loadNpy(1)": (o) => loadNpy("missing.npy", o),
+    "loadSafetensors(1)": (o) => loadSafetensors("missing", o),
+    "new Buffer(2)": (o) => new Buffer(context, 8, o),
+    "new CommandQueue(2)": (o) => new CommandQueue(context, undefined, o),
+    "new DataLoader(1)": (o) => new DataLoader(samples, o),
+    "new DeviceMemory(1)": (o) => new DeviceMemory(host(), { name: "x", ...o }),
+    "new DeviceSource(1)": (o) => new DeviceSource(context, o),
+    "new GuardPool(2)": (o) => new GuardPool(host(), nothing, o),
+    "new HostPool(0)": (o) => new HostPool(o),
+    "new Image(1)": (o) => new Image(context, o),
+    "new PersistentBufferPool(1)": (o) => new PersistentBufferPool(new SimulatedSource(), o),
+    "new PinnedBufferPool(1)": (o) => new PinnedBufferPool(nothing, o),
+    "new Recorder(0)": (o) => new Recorder(o),
+    "new Sampler(1)": (o) => new Sampler(nothing, o),
+    "new SimulatedSource(0)": (o) => new SimulatedSource(o),
+    "new SlabPool(1)": (o) => new SlabPool(new SimulatedSource(), o),
+    "new SvmBuffer(2)": (o) => new SvmBuffer(context, 8, o),
+    "new SvmPool(1)": (o) => new SvmPool(nothing, o),
+    "new amp.GradScaler(0)": (o) => new amp.GradScaler(o),
+    "new nn.AvgPool2d(1)": (o) => new nn.AvgPool2d(2, o),
+    "new nn.BCEWithLogitsLoss(0)": (o) => new nn.BCEWithLogitsLoss(o),
+    "new nn.BatchNorm(1)": (o) => new nn.BatchNorm2d(2, o),
+    "new nn.Conv2d(3)": (o) => new nn.Conv2d(1, 1, 3, o),
+    "new nn.CrossEntropyLoss(0)": (o) => new nn.CrossEntropyLoss(o),
+    "new nn.Embedding(2)": (o) => new nn.Embedding(2, 2, o),
+    "new nn.HuberLoss(0)": (o) => new nn.HuberLoss(o),
+    "new nn.L1Loss(0)": (o) => new nn.L1Loss(o),
+    "new nn.LayerNorm(1)": (o) => new nn.LayerNorm(2, o),
+    "new nn.Linear(2)": (o) => new nn.Linear(2, 2, o),
+    "new nn.MSELoss(0)": (o) => new nn.MSELoss(o),
+    "new nn.MaxPool2d(1)": (o) => new nn.MaxPool2d(2, o),
+    "new nn.MultiheadAttention(2)": (o) => new nn.MultiheadAttention(2, 1, o),
+    "new optim.Adam(1)": (o) => new optim.Adam([leaf], o),
+    "new optim.AdamW(1)": (o) => new optim.AdamW([leaf], o),
+    "new optim.CosineAnnealingLR(1)": (o) => new optim.CosineAnnealingLR(sgd, { tMax: 3, ...o }),
+    "new optim.ExponentialLR(1)": (o) => new optim.ExponentialLR(sgd, { gamma: 0.5, ...o }),
+    "new optim.LinearLR(1)": (o) => new optim.LinearLR(sgd, o),
+    "new optim.MultiStepLR(1)": (o) => new optim.MultiStepLR(sgd, { milestones: [1], ...o }),
+    "new optim.RMSProp(1)": (o) => new optim.RMSProp([leaf], o),
+    "new optim.ReduceLROnPlateau(1)": (o) => new optim.ReduceLROnPlateau(sgd, o),
+    "new optim.SGD(1)": (o) => new optim.SGD([leaf], o),
+    "new optim.StepLR(1)": (o) => new optim.StepLR(sgd, { stepSize: 1, ...o }),
+    "nn.Module::loadStateDict(1)": (o) => attention.loadStateDict(attention.stateDict(), o),
+    "nn.MultiheadAttention::attend(3)": (o) => attention.attend(x, x, x, o),
+    "nn.MultiheadAttention::forward(3)": (o) => attention.forward(x, x, x, o),
+    "nn.bceWithLogits(2)": (o) => nn.bceWithLogits(x, x, o),
+    "nn.buffer(1)": (o) => nn.buffer(x, o),
+    "nn.crossEntropy(2)": (o) => nn.crossEntropy(x, labels, o),
+    "nn.huber(2)": (o) => nn.huber(x, x, o),
+    "nn.l1(2)": (o) => nn.l1(x, x, o),
+    "nn.mse(2)": (o) => nn.mse(x, x, o),
+    "optim.Optimizer::step(0)": (o) => sgd.step(o),
+    "optim.clipGradNorm(2)": (o) => optim.clipGradNorm([leaf], 1, o),
+    "parseCsv(1)": (o) => parseCsv("1,2\n", o),
+    "randomSplit(2)": (o) => randomSplit(samples, [2, 2], o),
+    "saveSafetensors(2)": (o) => saveSafetensors("never.safetensors", {}, o),
+    "snapshotHandles(1)": (o) => snapshotHandles(manager.default("cpu"), o),
+  };
+
+  /** Options of other kinds: of an error, of a record that netcl itself makes. */
+  const others = [
+    "TensorBase::edge(0)",
+    "new InterruptedError(1)",
+    "new OutOfMemoryError(0)",
+    // Their subclasses say which options there are.
+    "new optim.Optimizer(1)",
+    "new optim.ParameterGroup(1)",
+  ];
+
+  /** Options within options. */
+  const inner: Readonly<Record<string, Call>> = {
+    "a group of parameters": (o) => new optim.SGD([{ parameters: [leaf], ...o }]),
+    "the workers of a DataLoader": (o) =>
+      new DataLoader(samples, {
+        workers: { module: new URL("file:///data.ts"), count: 1, ...o },
+      }),
+    "the layout of a box": (o) =>
+      queue.writeRect.call(nothing, nothing, new Uint8Array(8), { region: [1, 1, 1], host: o }),
+    "the format of an image": (o) =>
+      new Image(context, { format: { order: "R", type: "FLOAT", ...o }, width: 1 }),
+  };
+
+  /** Runs a call on the built-in backend and waits for it, so that it rejects whatever it throws. */
+  const settled = (call: Call, options: Untyped): Promise<unknown> =>
+    Promise.try(() => withDevice("cpu", () => call(options)));
+
+  Deno.test("every function with options is among those that are tried", async () => {
+    const found = await optionParameters();
+    assertEquals(found.filter((name) => !others.includes(name)), Object.keys(calls).sort());
+  });
+
+  for (const [name, call] of Object.entries({ ...calls, ...inner })) {
+    Deno.test(`an unknown option is an error that lists the right ones: ${name}`, async () => {
+      const error = await assertRejects(
+        () => settled(call, { definitelyNotAnOption: 1 }),
+        TypeError,
+        'with the option "definitelyNotAnOption": the options are ',
+      );
+      assertEquals(/options are \w+/.test(error.message), true, error.message);
+    });
+  }
+
+  for (const [name, call] of Object.entries(calls)) {
+    // These calls add what is needed to what they are given, so that nothing is left of the value.
+    if (String(call).includes("...o")) continue;
+    Deno.test(`options are an object and nothing else: ${name}`, async () => {
+      for (const wrong of [true, 1, "mean", [1], null, Tensor]) {
+        await assertRejects(() => settled(call, wrong), TypeError, "pass an object of named");
+      }
+    });
+  }
+
+  Deno.test("a wrong name is told the right one", () => {
+    const rows: [wrong: Untyped, call: Call, right: string][] = [
+      [{ pading: 1 }, calls["new nn.Conv2d(3)"]!, "padding"],
+      [{ epsilon: 1 }, calls["new nn.LayerNorm(1)"]!, "eps"],
+      [{ batch_size: 1 }, calls["new DataLoader(1)"]!, "batchSize"],
+      [{ num_workers: 1 }, calls["new DataLoader(1)"]!, "workers"],
+      [{ keepdim: true }, calls["ReductionMethods::sum(1)"]!, "keepDims"],
+      [{ requires_grad: true }, calls["Tensor.zeros(1)"]!, "requiresGrad"],
+      [{ label_smoothing: 0.1 }, calls["nn.crossEntropy(2)"]!, "labelSmoothing"],
+      [{ weight_decay: 0.1 }, calls["new optim.Adam(1)"]!, "weightDecay"],
+      [{ retain_graph: true }, calls["Tensor::backward(1)"]!, "retainGraph"],
+      [{ init_scale: 2 }, calls["new amp.GradScaler(0)"]!, "initScale"],
+    ];
+    for (const [wrong, call, right] of rows) {
+      assertThrows(
+        () => withDevice("cpu", () => call(wrong)),
+        TypeError,
+        `(did you mean "${right}"?)`,
+      );
+    }
+  });
+});
+
+Deno.test("nearestName finds what was meant, and nothing where nothing was", () => {
+  const names = ["lr", "momentum", "weightDecay", "eps", "positiveWeight"];
+  assertEquals(nearestName("weightdecay", names), "weightDecay");
+  assertEquals(nearestName("momentun", names), "momentum");
+  assertEquals(nearestName("weight", names), "weightDecay");
+  assertEquals(nearestName("definitelyNotAnOption", names), undefined);
+  assertEquals(nearestName("", names), undefined);
+});
