@@ -20,7 +20,7 @@ const none: readonly never[] = [];
  * @param rules What may be passed.
  * @param needed What must be.
  * @throws {TypeError} When there is no such option, one is missing, or its value has another type.
- * @throws {RangeError} When its value is a number out of range.
+ * @throws {RangeError} When its value is a number out of range, or holds one.
  */
 export function checkOptions<Options extends object>(
   action: string,
@@ -100,7 +100,8 @@ function missingOption(action: string, name: string, { takes }: Rule): TypeError
 }
 
 function wrongValue(action: string, name: string, value: unknown, rule: Rule): Error {
-  const type = typeof value === "number" ? RangeError : TypeError;
+  const isNumeric = [value].flat().every((part) => typeof part === "number");
+  const type = isNumeric ? RangeError : TypeError;
   return new type(`Cannot ${action} with ${name} ${shown(value)}: pass ${rule.takes}`);
 }
 

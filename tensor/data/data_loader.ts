@@ -121,7 +121,10 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     }
     checkOptions("make a DataLoader", options, rules);
     if (options.workers) {
-      checkOptions("start workers", options.workers, workerRules, ["module", "count"]);
+      checkOptions("start the workers of a DataLoader", options.workers, workerRules, [
+        "module",
+        "count",
+      ]);
     }
     const { batchSize = 1, prefetch = 2, dropLast = false } = options;
     this.#dataset = dataset;

@@ -103,7 +103,7 @@ Deno.test("Recorder sums up what falls out of its ring, so that it always adds u
   assertEquals(bytes, memory.stats.requestedBytes);
   assertEquals(reserved, memory.stats.reservedBytes);
   assert(recorder.events().length <= 50 + live.length + memory.segments().length);
-  assertThrows(() => new Recorder({ capacity: 0 }), RangeError, "0 events");
+  assertThrows(() => new Recorder({ capacity: 0 }), RangeError, "capacity 0");
 });
 
 Deno.test("Recorder tells two devices of one name apart, and leaves other names alone", () => {

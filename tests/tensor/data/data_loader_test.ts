@@ -272,7 +272,7 @@ Deno.test("DataLoader refuses sizes and seeds that cannot be", () => {
     assertThrows(
       () => new DataLoader(numbers(3), { [name as string]: value }),
       RangeError,
-      `${name} of a DataLoader is a whole number`,
+      `Cannot make a DataLoader with ${name} ${value}: pass a whole number`,
     );
   }
 });

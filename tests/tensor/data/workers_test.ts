@@ -128,7 +128,7 @@ Deno.test("DataLoader refuses a number of workers that cannot be", () => {
     assertThrows(
       () => new DataLoader(squares, { workers: { module, count } }),
       RangeError,
-      `workers.count of a DataLoader is a whole number of at least 1: got ${count}`,
+      `workers of a DataLoader with count ${count}: pass a whole number of at least 1`,
     );
   }
 });

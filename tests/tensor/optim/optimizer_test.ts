@@ -170,7 +170,7 @@ testOnBackends("optimizers refuse what they cannot use", (backend) => {
     refused(() => new optim.SGD([Tensor.ones([2])]), "require a gradient");
     refused(() => new optim.SGD([w.mul(2)]), "require a gradient");
     refused(() => new optim.SGD([w, w]), "twice");
-    refused(() => new optim.SGD([w], { lr: -1 }), "rate of -1", RangeError);
+    refused(() => new optim.SGD([w], { lr: -1 }), "with lr -1", RangeError);
     refused(() => new optim.SGD([w], { nesterov: true }), "nesterov", RangeError);
     refused(() => new optim.Adam([w], { beta2: 1 }), "beta of 1", RangeError);
     refused(() => new optim.Adam([w]).lr = NaN, "rate of NaN", RangeError);
