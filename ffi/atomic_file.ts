@@ -8,6 +8,8 @@ import { dirname } from "node:path";
 import { PartialFile, removeLeftovers } from "./partial_file.ts";
 import { saveError } from "./save_error.ts";
 import { type SaveTarget, saveTarget } from "./save_target.ts";
+import * as takes from "./option_rules.ts";
+import { checkOptions, type Rules } from "./options.ts";
 
 /** How a file is saved. */
 export interface SaveOptions {
@@ -19,6 +21,11 @@ export interface SaveOptions {
   /** Permissions of a file that is new. Default: those of every new file of the process. */
   readonly mode?: number;
 }
+
+const rules: Rules<SaveOptions> = {
+  durable: takes.bool,
+  mode: takes.whole,
+};
 
 /** Saves that go on: nothing may end the program meanwhile that can wait. */
 const running = new Set<Promise<void>>();
@@ -64,6 +71,7 @@ export function saveFile(
   parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   options: SaveOptions = {},
 ): Promise<void> {
+  checkOptions("save a file", options, rules);
   const number = ++begun;
   const save = (async () => {
     try {
@@ -92,6 +100,7 @@ export function saveFileSync(
   content: Uint8Array | string,
   options: SaveOptions = {},
 ): void {
+  checkOptions("save a file", options, rules);
   const number = ++begun;
   const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
   try {

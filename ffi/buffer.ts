@@ -78,6 +78,7 @@ export class Buffer extends OpenCLObject<"Mem"> {
    *   drivers find out only at the first use that memory is short.
    */
   constructor(context: Context, nbytes: number, options: BufferOptions = {}) {
+    checkOptions("make a Buffer", options, rules);
     const hostMemory = hostMemoryOf(options);
     super("Buffer", createBuffer(context, nbytes, options), releaserFor(context, hostMemory));
     this.context = context;
@@ -134,7 +135,6 @@ function releaserFor(context: Context, hostMemory: ArrayBufferView | null): Rele
 }
 
 function createBuffer(context: Context, nbytes: number, options: BufferOptions): Handle<"Mem"> {
-  checkOptions("make a Buffer", options, rules);
   const size = toSize(nbytes, "a buffer's size in bytes");
   if (options.parent) {
     // NVIDIA's driver makes parts that end beyond the buffer.

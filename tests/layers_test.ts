@@ -40,11 +40,14 @@ Deno.test("the check of the layers sees what it is there for", () => {
 });
 
 Deno.test("the tensor layer knows the backend, never OpenCL", () => {
-  // Left to it are the types of what users hand over, and an error that both layers throw.
+  // Left to it are the types of what users hand over, and what all layers share: an error, the check of options.
   const openCL = imports.filter(({ from, to, typeOnly }) =>
     from.startsWith("tensor/") && to.startsWith("ffi/") && !typeOnly
   );
-  assertEquals(new Set(openCL.map(({ from }) => from)), new Set(["tensor/errors.ts"]));
+  assertEquals(
+    new Set(openCL.map(({ from }) => from)),
+    new Set(["tensor/errors.ts", "tensor/options.ts"]),
+  );
 });
 
 Deno.test("importing the package does nothing: no library, no listener, no worker, no print", async () => {

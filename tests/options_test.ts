@@ -31,6 +31,8 @@ import {
   randomSplit,
   Recorder,
   Sampler,
+  saveFile,
+  saveFileSync,
   saveSafetensors,
   SimulatedSource,
   SlabPool,
@@ -197,6 +199,8 @@ withDevice("cpu", () => {
     "optim.clipGradNorm(2)": (o) => optim.clipGradNorm([leaf], 1, o),
     "parseCsv(1)": (o) => parseCsv("1,2\n", o),
     "randomSplit(2)": (o) => randomSplit(samples, [2, 2], o),
+    "saveFile(2)": (o) => saveFile("/nowhere/never", [], o),
+    "saveFileSync(2)": (o) => saveFileSync("/nowhere/never", "", o),
     "saveSafetensors(2)": (o) => saveSafetensors("never.safetensors", {}, o),
     "snapshotHandles(1)": (o) => snapshotHandles(manager.default("cpu"), o),
   };
