@@ -29,3 +29,20 @@ export function openLibc<const T extends Deno.ForeignLibraryInterface>(
     throw error;
   }
 }
+
+let knownUserId: number | null | undefined;
+
+/** The user that this process runs as; null on Windows, or where nothing may be asked. */
+export function userId(): number | null {
+  return knownUserId === undefined ? knownUserId = askUserId() : knownUserId;
+}
+
+function askUserId(): number | null {
+  if (Deno.permissions.querySync({ name: "sys", kind: "uid" }).state === "granted") {
+    return Deno.uid();
+  }
+  const libc = openLibc({ geteuid: { parameters: [], result: "u32" } });
+  const id = libc?.symbols.geteuid() ?? null;
+  libc?.close();
+  return id;
+}

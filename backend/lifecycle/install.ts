@@ -5,7 +5,6 @@ import { isMainThread } from "node:worker_threads";
 import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/run_all.ts";
 import { drainSync } from "./draining.ts";
-import { endInHurry } from "./endings.ts";
 import { countUnhandled, InterruptedError, interruptible } from "./interruption.ts";
 import { restoreHandlers } from "./native_handlers.ts";
 import { checkSignalOptions, graceMs } from "./options.ts";
@@ -64,14 +63,10 @@ function end(event: globalThis.Event, error: unknown): void {
   if (event.defaultPrevented) return;
   if (!(error instanceof InterruptedError)) {
     drainSync(performance.now() + graceMs());
-    endInHurry();
     return;
   }
   event.preventDefault(); // status 130 without a stack trace
-  if (countUnhandled()) {
-    endInHurry();
-    dieBy("SIGINT");
-  }
+  if (countUnhandled()) dieBy("SIGINT");
   // Another call that was interrupted may have been caught by code that now saves.
   Deno.exitCode = 130;
   Deno.unrefTimer(setTimeout(() => dieBy("SIGINT"), graceMs()));

@@ -4,73 +4,58 @@
  */
 import type { Device } from "../../ffi/mod.ts";
 import { hashText } from "../graph/hash.ts";
-import { cacheFolder, identityOf, isAllowed, replaceFile } from "./cache_folder.ts";
+import { CacheFolder, identityOf } from "./cache_folder.ts";
 
 const MAGIC = "netcl1\n";
+/** What `hashText` gives, and what earlier versions called an entry that they were writing. */
+const NAME = /^[0-9a-f]{16}\.bin(\.\d+\.[0-9a-z]*)?$/;
 /** Beyond this the oldest entries go. */
 const MAX_BYTES = 256 * 2 ** 20;
+/** How many entries are written between two looks at the size of all. */
+const TRIM_EVERY = 32;
 
 /** The compiled programs of one device. A folder that fails is left alone: compiling goes on. */
 export class BinaryCache {
-  readonly #folder: string;
+  readonly #folder: CacheFolder;
   readonly #device: string;
   #usable = true;
+  #written = 0;
 
-  private constructor(folder: string, device: Device) {
+  private constructor(folder: CacheFolder, device: Device) {
     this.#folder = folder;
     this.#device = identityOf(device);
   }
 
   /** The cache, or null where it may not be used: no folder, no permission, or switched off. */
   static open(device: Device): BinaryCache | null {
-    const folder = cacheFolder();
-    if (folder === null || !isAllowed(folder, "read", "write")) return null;
-    return new BinaryCache(folder, device);
-  }
-
-  #path(source: string, options: string): string {
-    return `${this.#folder}/${hashText(`${this.#device}\n${options}\n${source}`)}.bin`;
+    const folder = CacheFolder.open("read", "write");
+    return folder && new BinaryCache(folder, device);
   }
 
   /** The binary of a source, or null. */
   read(source: string, options: string): Uint8Array | null {
-    if (!this.#usable) return null;
-    let bytes: Uint8Array | undefined;
-    try {
-      bytes = ifThere(() => Deno.readFileSync(this.#path(source, options)));
-    } catch {
-      this.#usable = false;
-    }
-    return bytes ? unwrap(bytes, this.#signature(source, options)) : null;
+    return this.#attempt(() => {
+      const bytes = this.#folder.read(this.#name(source, options));
+      return bytes && unwrap(bytes, this.#signature(source, options));
+    }) ?? null;
   }
 
   /** Keeps a binary. */
   write(source: string, options: string, binary: Uint8Array): void {
-    if (!this.#usable) return;
-    try {
-      replaceFile(this.#path(source, options), wrap(binary, this.#signature(source, options)));
-    } catch {
-      this.#usable = false;
-    }
-  }
-
-  /** Lets the oldest go where there are too many; to be called after some were written. */
-  trim(): void {
-    if (!this.#usable) return;
-    try {
-      this.#trim();
-    } catch {
-      this.#usable = false;
-    }
+    this.#attempt(() => {
+      const bytes = wrap(binary, this.#signature(source, options));
+      this.#folder.write(this.#name(source, options), bytes);
+      if (this.#written++ % TRIM_EVERY === 0) this.#trim();
+    });
   }
 
   /** Forgets an entry that turned out to be of no use. */
   remove(source: string, options: string): void {
-    try {
-      ifThere(() => Deno.removeSync(this.#path(source, options)));
-    } catch {
-      this.#usable = false;
-    }
+    this.#attempt(() => this.#folder.remove(this.#name(source, options)));
+  }
+
+  #name(source: string, options: string): string {
+    return `${hashText(`${this.#device}\n${options}\n${source}`)}.bin`;
   }
 
   /** What tells two programs with the same file name apart. */
@@ -78,28 +63,33 @@ export class BinaryCache {
     return hashText(`${source}\n${options}`) + hashText(`${this.#device}${source.length}`);
   }
 
+  /** Lets the oldest entries go where there are too many. What netcl did not make stays. */
   #trim(): void {
-    const files = [...Deno.readDirSync(this.#folder)].flatMap(({ name }) => {
-      const path = `${this.#folder}/${name}`;
-      const info = name.endsWith(".json") ? undefined : ifThere(() => Deno.statSync(path));
-      return info?.isFile ? [{ path, size: info.size, time: info.mtime?.getTime() ?? 0 }] : [];
-    });
-    let total = files.reduce((sum, file) => sum + file.size, 0);
-    for (const { path, size } of files.sort((a, b) => a.time - b.time)) {
+    this.#folder.removeLeftovers();
+    const entries = this.#folder.entries(NAME);
+    let total = entries.reduce((sum, { bytes }) => sum + bytes, 0);
+    for (const { name, bytes } of entries.sort((a, b) => a.time - b.time)) {
       if (total <= MAX_BYTES) return;
-      ifThere(() => Deno.removeSync(path));
-      total -= size;
+      total -= bytes;
+      if (this.#isEntry(name)) this.#folder.remove(name);
     }
   }
-}
 
-/** Other processes rename and remove files of the same folder. */
-function ifThere<T>(access: () => T): T | undefined {
-  try {
-    return access();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
+  #isEntry(name: string): boolean {
+    const bytes = this.#folder.read(name);
+    return bytes !== null && startsWith(bytes, MAGIC);
+  }
+
+  /** A full disk, a folder that went away: the next start compiles, no more. */
+  #attempt<T>(action: () => T): T | undefined {
+    if (!this.#usable) return undefined;
+    try {
+      return action();
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error)) throw error;
+      this.#usable = false;
+      return undefined;
+    }
   }
 }
 
@@ -115,8 +105,11 @@ function unwrap(bytes: Uint8Array, signature: string): Uint8Array | null {
   const length = MAGIC.length + signature.length + 1 + 9;
   if (bytes.length <= length) return null;
   const binary = bytes.subarray(length);
-  const expected = `${MAGIC}${signature}\n${checksum(binary)}\n`;
-  return new TextDecoder("latin1").decode(bytes.subarray(0, length)) === expected ? binary : null;
+  return startsWith(bytes, `${MAGIC}${signature}\n${checksum(binary)}\n`) ? binary : null;
+}
+
+function startsWith(bytes: Uint8Array, text: string): boolean {
+  return new TextDecoder("latin1").decode(bytes.subarray(0, text.length)) === text;
 }
 
 function checksum(bytes: Uint8Array): string {

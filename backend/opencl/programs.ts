@@ -5,7 +5,6 @@ import { countBuild, countCacheHit } from "../counters.ts";
 import { hashText } from "../graph/hash.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import { preludeFor } from "./prelude.ts";
-import { beforeEnd, forgetEnding } from "../lifecycle/endings.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 
 /** A kernel to be compiled: its parameter list and body, and what to call it. */
@@ -22,7 +21,6 @@ export class Programs {
   readonly #device: Device;
   readonly #cache: BinaryCache | null;
   readonly #programs: Program[] = [];
-  readonly #unsaved = new Map<string, Program>();
   readonly #kernels = new Map<string, KernelArguments>();
 
   constructor(context: Context, device: Device, cache: BinaryCache | null) {
@@ -65,32 +63,19 @@ export class Programs {
     }
     const program = new Program(this.#context, text).build(OPTIONS);
     countBuild();
-    if (this.#cache === null) return program;
-    if (this.#unsaved.size === 0) beforeEnd(this.#save);
-    this.#unsaved.set(text, program);
+    this.#keep(text, program);
     return program;
   }
 
-  /**
-   * Keeps what was compiled, at the end: to give a binary PoCL compiles every kernel once more, which
-   * would double the time to the first result. After Ctrl+C or an error it is as many as a short wait
-   * allows, for who ends programs that way would else compile at every start.
-   */
-  readonly #save = (deadline: number): void => {
-    forgetEnding(this.#save);
-    const unsaved = [...this.#unsaved];
-    this.#unsaved.clear();
+  /** That a driver gives no binary is no error: the next start compiles, no more. */
+  #keep(text: string, program: Program): void {
+    if (this.#cache === null) return;
     try {
-      for (const [text, program] of unsaved) {
-        if (performance.now() > deadline) return;
-        this.#cache!.write(text, OPTIONS, program.binary(this.#device));
-      }
-      if (unsaved.length > 0) this.#cache!.trim();
+      this.#cache.write(text, OPTIONS, program.binary(this.#device));
     } catch (error) {
-      // The next start compiles, no more: not what a program should end with.
       if (!(error instanceof OpenCLError)) throw error;
     }
-  };
+  }
 
   /** A damaged or foreign binary is not an error: the source is at hand. */
   #fromBinary(binary: Uint8Array): Program | null {
@@ -107,7 +92,6 @@ export class Programs {
 
   dispose(): void {
     runAll([
-      () => this.#save(Infinity),
       ...[...this.#kernels.values()].map(({ kernel }) => () => kernel.release()),
       ...this.#programs.map((program) => () => program.release()),
     ]);

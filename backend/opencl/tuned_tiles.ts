@@ -3,8 +3,9 @@
  * of another device or of another format counts for nothing.
  */
 import type { Device } from "../../ffi/mod.ts";
+import { saveError } from "../../ffi/save_error.ts";
 import { hashText } from "../graph/hash.ts";
-import { cacheFolder, identityOf, isAllowed, replaceFile } from "./cache_folder.ts";
+import { CacheFolder, cacheFolder, identityOf } from "./cache_folder.ts";
 import type { Tuned } from "./tile_choices.ts";
 
 /** Changes with the meaning of the tiles, or of the names of shapes. */
@@ -16,20 +17,22 @@ export type TunedTiles = ReadonlyMap<string, Tuned>;
 /** Where the tiles of a device are kept; null where nothing is. */
 export function tunedTilesPath(device: Device): string | null {
   const folder = cacheFolder();
-  return folder === null ? null : `${folder}/${hashText(identityOf(device))}.tiles.json`;
+  return folder === null ? null : `${folder}/${tilesName(device)}`;
+}
+
+function tilesName(device: Device): string {
+  return `${hashText(identityOf(device))}.tiles.json`;
 }
 
 /** What was tuned on a device; nothing where the file may not be read. */
 export function readTunedTiles(device: Device): TunedTiles {
-  const path = tunedTilesPath(device);
-  if (path === null || !isAllowed(path, "read")) return new Map();
-  let text: string;
+  let bytes: Uint8Array | null | undefined;
   try {
-    text = Deno.readTextFileSync(path);
-  } catch {
-    return new Map(); // not there, or not readable: the defaults do as well
+    bytes = CacheFolder.open("read")?.read(tilesName(device));
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error; // the defaults do as well
   }
-  return parse(text, identityOf(device));
+  return bytes ? parse(new TextDecoder().decode(bytes), identityOf(device)) : new Map();
 }
 
 /**
@@ -38,16 +41,24 @@ export function readTunedTiles(device: Device): TunedTiles {
  * @throws {Error} Where there is no folder for it, and what the file system has to say.
  */
 export function keepTunedTile(device: Device, key: string, found: Tuned): void {
-  const path = tunedTilesPath(device);
-  if (path === null) {
-    throw new Error("Cannot keep a tile: there is no cache folder; set NETCL_CACHE_DIR to one");
+  const folder = CacheFolder.open("read", "write");
+  if (folder === null) {
+    throw new Error(
+      "Cannot keep a tile: there is no cache folder that can be used; set NETCL_CACHE_DIR to one " +
+        "of your own, with --allow-read and --allow-write for it",
+    );
   }
   const all = new Map(readTunedTiles(device));
   const entry: Tuned = { ...all.get(key), ...found };
   if (Object.values(entry).some((value) => value !== undefined)) all.set(key, entry);
   else if (!all.delete(key)) return;
   const content = { format: FORMAT, device: identityOf(device), tiles: Object.fromEntries(all) };
-  replaceFile(path, new TextEncoder().encode(JSON.stringify(content, null, 2) + "\n"));
+  const text = JSON.stringify(content, null, 2) + "\n";
+  try {
+    folder.write(tilesName(device), new TextEncoder().encode(text));
+  } catch (error) {
+    throw saveError(tunedTilesPath(device)!, error);
+  }
 }
 
 function parse(text: string, device: string): TunedTiles {

@@ -27,9 +27,14 @@ export function checkCache(): Finding {
 function tryFolder(folder: string): Finding {
   const file = `${folder}/doctor.${Deno.pid}`;
   try {
-    Deno.mkdirSync(folder, { recursive: true });
+    Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
     Deno.writeTextFileSync(file, "");
     Deno.removeSync(file);
+    const problem = unsafe(folder);
+    if (problem !== null) {
+      const remedy = "run chmod 700 on it, or set NETCL_CACHE_DIR to a folder of your own";
+      return { subject, found: `${folder}: ${problem}, so no kernel is cached`, remedy };
+    }
     const entries = [...Deno.readDirSync(folder)].filter(({ name }) =>
       name.endsWith(".bin")
     ).length;
@@ -39,6 +44,15 @@ function tryFolder(folder: string): Finding {
     const remedy = "make it writable, or set NETCL_CACHE_DIR to another folder";
     return { subject, found: `${folder}: ${error.message}`, remedy };
   }
+}
+
+/** Compiled kernels are code: netcl takes none that somebody else may have put there. */
+function unsafe(folder: string): string | null {
+  const { uid, mode } = Deno.statSync(folder);
+  if (Deno.build.os === "windows") return null;
+  const mayAsk = Deno.permissions.querySync({ name: "sys", kind: "uid" }).state === "granted";
+  if (mayAsk && uid !== Deno.uid()) return `it belongs to another user (${uid})`;
+  return (mode! & 0o022) === 0 ? null : "others may write to it";
 }
 
 /** As the library chooses it: the variable, else the user's cache folder. */

@@ -42,6 +42,19 @@ Deno.test("the doctor finds misspelt variables, and a cache that cannot be writt
   assert(/^todo {2}kernel cache/m.test(text), text);
 });
 
+Deno.test({
+  name: "the doctor finds a cache folder that others may write to",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    const folder = await Deno.makeTempDir();
+    await Deno.chmod(folder, 0o777);
+    const [code, text] = await doctor(["-A"], { NETCL_CACHE_DIR: folder });
+    await Deno.remove(folder, { recursive: true });
+    assertEquals(code, 1);
+    assert(text.includes("others may write to it") && text.includes("run chmod 700"), text);
+  },
+});
+
 Deno.test("findings are aligned, and remedies stand below", () => {
   const findings = [
     { subject: "a", found: "fine" },

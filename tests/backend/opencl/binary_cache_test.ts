@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { BinaryCache } from "../../../backend/opencl/binary_cache.ts";
+import { cacheFolder } from "../../../backend/opencl/cache_folder.ts";
 import type { Device } from "../../../ffi/mod.ts";
 import { withCacheFolder } from "./fixture.ts";
 
@@ -51,27 +52,142 @@ Deno.test("BinaryCache takes a damaged or foreign file for none", () =>
     assertEquals(cache.read("source", "options"), binary);
   }));
 
-Deno.test("BinaryCache leaves nothing but whole entries, and lets the oldest go", () =>
+/** A file that takes no room: a file system keeps no pages for what was never written. */
+function sparse(path: string, bytes: number, head: string, mtime: number): void {
+  Deno.writeTextFileSync(path, head);
+  Deno.truncateSync(path, bytes);
+  Deno.utimeSync(path, mtime, mtime);
+}
+
+Deno.test("BinaryCache lets the oldest of its entries go where there are too many", () =>
   withCacheFolder((folder) => {
-    const cache = open();
-    cache.write("old", "", binary);
-    const [old] = names(folder);
-    Deno.utimeSync(`${folder}/${old}`, 1000, 1000);
-    // Takes no room: a file system keeps no pages for what was never written.
-    Deno.writeFileSync(`${folder}/large`, new Uint8Array(0));
-    Deno.truncateSync(`${folder}/large`, 255 * 2 ** 20);
-    Deno.utimeSync(`${folder}/large`, 2000, 2000);
-    cache.write("new", "", binary);
-    cache.trim();
-    assertEquals([cache.read("old", ""), cache.read("new", "")], [binary, binary]);
-    Deno.truncateSync(`${folder}/large`, 256 * 2 ** 20);
-    Deno.utimeSync(`${folder}/large`, 2000, 2000);
-    cache.write("newer", "", binary);
-    cache.trim();
-    assertEquals(cache.read("old", ""), null);
-    assertEquals([cache.read("new", ""), cache.read("newer", "")], [binary, binary]);
-    assert(names(folder).every((name) => name.endsWith(".bin")), names(folder).join());
+    const mib = 2 ** 20, large = (k: number) => `${folder}/${`${k}`.repeat(16)}.bin`;
+    open().write("old", "", binary);
+    Deno.utimeSync(`${folder}/${names(folder)[0]}`, 1000, 1000);
+    for (let k = 0; k < 4; k++) sparse(large(k), 60 * mib, "netcl1\n", 2000 + k);
+    open().write("new", "", binary);
+    assertEquals([open().read("old", ""), open().read("new", "")], [binary, binary]);
+    sparse(large(4), 20 * mib, "netcl1\n", 3000);
+    open().write("newer", "", binary);
+    assertEquals(open().read("old", ""), null);
+    assertEquals([open().read("new", ""), open().read("newer", "")], [binary, binary]);
+    assertEquals(names(folder).length, 6); // the oldest large one went as well
   }));
+
+Deno.test("BinaryCache removes nothing that is not its own, by name and by content", () =>
+  withCacheFolder((folder) => {
+    const others = [
+      "thesis.pdf",
+      "model.bin",
+      "tiles.json",
+      `${"a".repeat(16)}.bin`,
+      `${"b".repeat(15)}.bin`,
+      `${"c".repeat(16)}.bin.bak`,
+      ".netcl-notes",
+    ];
+    for (const name of others) sparse(`${folder}/${name}`, 50 * 2 ** 20, "own", 1000);
+    sparse(`${folder}/video.mkv`, 2 ** 30, "netcl1\n", 1000);
+    Deno.mkdirSync(`${folder}/${"d".repeat(16)}.bin`);
+    for (let k = 0; k < 70; k++) open().write(`${k}`, "", binary);
+    const left = new Set(names(folder));
+    for (const name of [...others, "video.mkv", `${"d".repeat(16)}.bin`]) {
+      assert(left.has(name), name);
+    }
+    assertEquals(left.size, others.length + 2 + 70);
+  }));
+
+Deno.test({
+  name: "BinaryCache opens regular files of this user only, which nobody else may write",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withCacheFolder(async (folder) => {
+      open().write("source", "", binary);
+      const path = `${folder}/${names(folder)[0]}`;
+      assertEquals(Deno.statSync(path).mode! & 0o777, 0o600);
+      Deno.chmodSync(path, 0o620);
+      assertEquals(open().read("source", ""), null, "the group may write it");
+      Deno.chmodSync(path, 0o600);
+      assertEquals(open().read("source", ""), binary);
+      Deno.renameSync(path, `${folder}/elsewhere`);
+      Deno.symlinkSync(`${folder}/elsewhere`, path);
+      assertEquals(open().read("source", ""), null, "a link");
+      open().write("source", "", binary);
+      assert(Deno.lstatSync(path).isFile, "the link was replaced, not followed");
+      Deno.removeSync(path);
+      await new Deno.Command("mkfifo", { args: [path] }).output();
+      assertEquals(open().read("source", ""), null, "a FIFO would wait for ever");
+      Deno.removeSync(path);
+      Deno.copyFileSync(`${folder}/elsewhere`, path);
+      if (Deno.uid() !== 0) return;
+      Deno.chownSync(path, 1234, 1234);
+      assertEquals(open().read("source", ""), null, "another user's");
+    }),
+});
+
+/** What it says on stderr when the folder is opened. */
+function complaints(fn: () => void): string[] {
+  const said: string[] = [], before = console.error;
+  console.error = (text: string) => void said.push(text);
+  try {
+    fn();
+  } finally {
+    console.error = before;
+  }
+  return said;
+}
+
+Deno.test({
+  name: "the cache is off, with one line, in a folder that others may write to or own",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withCacheFolder((folder) => {
+      for (const mode of [0o770, 0o707, 0o1777]) {
+        const own = `${folder}/${mode}`;
+        Deno.env.set("NETCL_CACHE_DIR", own);
+        open().write("source", "", binary);
+        assertEquals(Deno.statSync(own).mode! & 0o777, 0o700, "a folder that netcl makes");
+        Deno.chmodSync(own, mode);
+        const said = complaints(() => {
+          for (let k = 0; k < 3; k++) assertEquals(BinaryCache.open(device as Device), null);
+        });
+        assertEquals(said, [
+          `netcl: no kernel is cached: others may write to ${own}; run chmod 700 on it, or set ` +
+          "NETCL_CACHE_DIR to a folder of your own",
+        ]);
+      }
+      if (Deno.uid() !== 0) return;
+      Deno.mkdirSync(`${folder}/foreign`);
+      Deno.chownSync(`${folder}/foreign`, 1234, 1234);
+      Deno.env.set("NETCL_CACHE_DIR", `${folder}/foreign`);
+      const said = complaints(() => assertEquals(BinaryCache.open(device as Device), null));
+      assertEquals(said.length, 1);
+      assert(said[0]!.includes("belongs to another user (1234)"), said[0]);
+    }),
+});
+
+Deno.test({
+  name:
+    "the usual cache folder becomes this user's alone where an earlier version made it otherwise",
+  ignore: Deno.build.os !== "linux",
+  fn: () =>
+    withCacheFolder((folder) => {
+      const before = Deno.env.get("XDG_CACHE_HOME");
+      Deno.env.delete("NETCL_CACHE_DIR");
+      Deno.env.set("XDG_CACHE_HOME", folder);
+      try {
+        Deno.mkdirSync(`${folder}/netcl`);
+        Deno.chmodSync(`${folder}/netcl`, 0o775);
+        open().write("source", "", binary);
+        assertEquals(Deno.statSync(`${folder}/netcl`).mode! & 0o777, 0o700);
+        Deno.env.set("XDG_CACHE_HOME", "relative");
+        const { HOME } = Deno.env.toObject();
+        assertEquals(cacheFolder(), HOME ? `${HOME}/.cache/netcl` : null);
+      } finally {
+        if (before === undefined) Deno.env.delete("XDG_CACHE_HOME");
+        else Deno.env.set("XDG_CACHE_HOME", before);
+      }
+    }),
+});
 
 Deno.test("BinaryCache does without a folder that cannot be made", () =>
   withCacheFolder((folder) => {
