@@ -35,6 +35,14 @@ export interface Launch {
   readonly bytes: number;
 }
 
+/** How the content of a new block gets to a device. */
+export interface UploadOptions {
+  /** Whether it is made in pinned memory as a whole, which the device copies from by itself. */
+  readonly pinMemory?: boolean;
+  /** Whether the block is to come from the device's persistent pool: weights, which live long. */
+  readonly persistent?: boolean;
+}
+
 /** A place where kernels run. */
 export interface Backend {
   /** "cl" for OpenCL, "cpu" for the built-in one. */
@@ -46,6 +54,14 @@ export interface Backend {
   /** Where its buffers come from. */
   // deno-lint-ignore no-explicit-any -- as above
   readonly memory: DeviceMemory<any>;
+  /**
+   * Makes a block with the given content, beside the kernels that are enqueued where the device can
+   * do that; `data` may be changed as soon as this returns.
+   *
+   * @returns The block, the caller's to release.
+   * @throws {OutOfMemoryError} When there is no memory for it.
+   */
+  upload(data: Uint8Array, options?: UploadOptions): Block;
   /** Copies bytes to a block; `data` may be changed as soon as this returns. */
   write(block: Block, data: Uint8Array, offset?: number): void;
   /**

@@ -6,7 +6,7 @@ import { saveFileSync } from "../ffi/atomic_file.ts";
 import { runAll } from "../ffi/run_all.ts";
 
 /** The lanes of a trace. */
-const HOST = 1, DEVICE = 2;
+const HOST = 1, DEVICE = 2, COPIES = 3;
 
 /** One slice of a trace. */
 interface Slice {
@@ -19,9 +19,11 @@ interface Slice {
   readonly args: Readonly<Record<string, number | string>>;
 }
 
-/** A launch whose times on the device are known once its event is complete. */
+/** A command whose times on the device are known once its event is complete. */
 export interface DeviceWork {
   readonly name: string;
+  /** Whether it copies bytes of the host, beside the kernels; it has a lane of its own then. */
+  readonly isCopy?: boolean;
   readonly bytes: number;
   /** The host's clock when it was enqueued, in milliseconds. */
   readonly enqueuedAt: number;
@@ -78,7 +80,7 @@ class TraceFile implements Trace, Disposable {
     runAll([...this.#pending.map((work) => () => this.#place(work)), () => this.#write()]);
   }
 
-  #place({ name, bytes, enqueuedAt, times }: DeviceWork): void {
+  #place({ name, bytes, enqueuedAt, times, isCopy = false }: DeviceWork): void {
     const stamps = times();
     if (!stamps) return;
     const { queued, start, end } = stamps;
@@ -87,7 +89,7 @@ class TraceFile implements Trace, Disposable {
     const duration = (end - start) / 1000;
     const rate = duration > 0 ? bytes / duration / 1000 : 0;
     const args = { bytes, "GB/s": Math.round(rate * 10) / 10 };
-    this.#add(DEVICE, name, start / 1000 + shift, duration, args);
+    this.#add(isCopy ? COPIES : DEVICE, name, start / 1000 + shift, duration, args);
   }
 
   #add(tid: number, name: string, ts: number, dur: number, args: Slice["args"]): void {
@@ -112,5 +114,6 @@ function names(): object[] {
     { name: "process_name", ph: "M", pid: 1, args: { name: "netcl" } },
     lane(HOST, "host"),
     lane(DEVICE, "device"),
+    lane(COPIES, "copies to the device"),
   ];
 }

@@ -66,6 +66,12 @@ export class Event extends OpenCLObject<"Event"> {
     return this.#waiting ??= this.#wait();
   }
 
+  /** Another owner of the same event, to be released by itself. */
+  share(): Event {
+    check(cl.clRetainEvent(this.unsafeHandle), "clRetainEvent");
+    return new Event(this.unsafeHandle, this.#queue);
+  }
+
   async #wait(): Promise<void> {
     this.#flush();
     try {

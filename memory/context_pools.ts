@@ -15,6 +15,11 @@ function poolsOf(context: Context): ContextPools {
   return known;
 }
 
+/** The pinned pool of a context, if it was made already. */
+export function pinnedPoolOf(context: Context): PinnedBufferPool | null {
+  return pools.get(context)?.pinned ?? null;
+}
+
 /** The pinned pool of the queue's context; made at the first call. */
 export function getPinnedPool(queue: CommandQueue): PinnedBufferPool {
   return poolsOf(queue.context).pinned ??= new PinnedBufferPool(queue);

@@ -1,11 +1,14 @@
 import { readEnvironment } from "../ffi/environment.ts";
 import type { Buffer, CommandQueue } from "../ffi/mod.ts";
 import { formatBytes, parseBytes } from "./bytes.ts";
+import { pinnedPoolOf } from "./context_pools.ts";
 import { driverFreeBytes } from "./driver_free_bytes.ts";
 import { fragmentation, OutOfMemoryError, type Rung } from "./errors.ts";
+import { PendingUploads } from "./pending_uploads.ts";
+import type { PersistentBufferPool, PersistentPoolStats } from "./persistent_pool.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
 import { StatisticsScope } from "./statistics_scope.ts";
-import { copyStats, type PoolStats } from "./stats.ts";
+import { addStats, copyStats, type PoolStats } from "./stats.ts";
 import { checkOptions, type Rules } from "../ffi/options.ts";
 import * as takes from "../ffi/option_rules.ts";
 
@@ -25,6 +28,22 @@ export interface DeviceMemoryStats extends PoolStats {
    * What the driver says is free, for all programs together; a hint, `null` where it says nothing.
    */
   readonly driverFreeBytes: number | null;
+  /**
+   * The part of the persistent pool, which the sums above contain; `null` before its first block.
+   * Peaks of the sums are the sums of the pools' peaks.
+   */
+  readonly persistent: PersistentPoolStats | null;
+  /**
+   * Page-locked memory of the host for copies to and from the device, which the sums above do not
+   * contain; `null` before its first block.
+   */
+  readonly pinned: PoolStats | null;
+}
+
+/** How a block of a device should be made. */
+export interface DeviceAllocateOptions extends AllocateOptions {
+  /** Whether it comes from the device's persistent pool: for weights, which outlive many steps. */
+  readonly persistent?: boolean;
 }
 
 /** What a device's memory belongs to. */
@@ -37,10 +56,17 @@ export interface DeviceMemoryOptions {
   readonly queue?: CommandQueue;
 }
 
-const rules: Rules<DeviceMemoryOptions> = {
+/** Where a device's memory comes from. */
+export interface DevicePools<B> extends DeviceMemoryOptions {
+  /** Makes, or finds, the pool of persistent blocks. Default: they come from the pool of all others. */
+  readonly persistentPool?: () => PersistentBufferPool<B>;
+}
+
+const rules: Rules<DevicePools<Buffer>> = {
   name: takes.text,
   totalBytes: takes.byteLimit,
   queue: takes.object("the queue that works on the device"),
+  persistentPool: takes.callback,
 };
 
 /** Asked to free memory before an allocation is given up; returns whether trying again may help. */
@@ -97,6 +123,11 @@ export class DeviceMemory<B = Buffer> {
   /** Bytes that the device has, `Infinity` where nobody says. */
   readonly totalBytes: number;
   readonly #defaultLimit: number;
+  readonly #openPersistent: (() => PersistentBufferPool<B>) | null;
+  #persistent: PersistentBufferPool<B> | null = null;
+  #limitBytes = Infinity;
+  /** Blocks that are still being filled beside the kernels. */
+  readonly uploads: PendingUploads;
   readonly #reclaimers = new Set<Reclaimer>();
   #numOoms = 0;
   #numRetries = 0;
@@ -108,11 +139,13 @@ export class DeviceMemory<B = Buffer> {
    * @param pool The pool to lend from.
    * @param options What the memory belongs to.
    */
-  constructor(pool: Pool<B>, options: DeviceMemoryOptions) {
+  constructor(pool: Pool<B>, options: DevicePools<B>) {
     checkOptions("make a DeviceMemory", options, rules, ["name"]);
     this.name = options.name;
     this.pool = pool;
     this.queue = options.queue ?? null;
+    this.#openPersistent = options.persistentPool ?? null;
+    this.uploads = new PendingUploads(this.queue);
     this.totalBytes = options.totalBytes ?? Infinity;
     this.#defaultLimit = environmentLimit(this.totalBytes) ??
       Math.min(pool.limitBytes, Math.floor(this.totalBytes * DEFAULT_SHARE));
@@ -125,9 +158,9 @@ export class DeviceMemory<B = Buffer> {
    * @param nbytes A whole number; 0 is legal.
    * @throws {OutOfMemoryError} When no rung helped. What lives is intact.
    */
-  allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+  allocate(nbytes: number, options?: DeviceAllocateOptions): BufferHandle<B> {
     try {
-      return this.pool.allocate(nbytes, options);
+      return this.#poolFor(options).allocate(nbytes, options);
     } catch (error) {
       return this.#settle(this.#climb(nbytes, options, error));
     }
@@ -139,9 +172,12 @@ export class DeviceMemory<B = Buffer> {
    *
    * @throws {OutOfMemoryError} When no rung helped.
    */
-  async allocateAsync(nbytes: number, options?: AllocateOptions): Promise<BufferHandle<B>> {
+  async allocateAsync(
+    nbytes: number,
+    options?: DeviceAllocateOptions,
+  ): Promise<BufferHandle<B>> {
     try {
-      return this.pool.allocate(nbytes, options);
+      return this.#poolFor(options).allocate(nbytes, options);
     } catch (error) {
       const result = this.#climb(nbytes, options, error);
       if (!(result instanceof OutOfMemoryError)) return result;
@@ -153,6 +189,18 @@ export class DeviceMemory<B = Buffer> {
     }
   }
 
+  /** The pool of a request; the limit is one for both, so each may have what the other leaves. */
+  #poolFor(options: DeviceAllocateOptions | undefined): Pool<B> {
+    if (options?.persistent && this.#openPersistent !== null) {
+      this.#persistent ??= this.#openPersistent();
+    }
+    const persistent = this.#persistent;
+    if (persistent === null) return this.pool;
+    this.pool.limitBytes = this.#limitBytes - persistent.stats.reservedBytes;
+    persistent.limitBytes = this.#limitBytes - this.pool.stats.reservedBytes;
+    return options?.persistent ? persistent : this.pool;
+  }
+
   #settle(result: BufferHandle<B> | OutOfMemoryError): BufferHandle<B> {
     if (!(result instanceof OutOfMemoryError)) return result;
     this.#numOoms++;
@@ -162,7 +210,7 @@ export class DeviceMemory<B = Buffer> {
   /** Climbs the rungs above the pool's own; gives the error back where none helped. */
   #climb(
     nbytes: number,
-    options: AllocateOptions | undefined,
+    options: DeviceAllocateOptions | undefined,
     error: unknown,
   ): BufferHandle<B> | OutOfMemoryError {
     if (!(error instanceof OutOfMemoryError)) throw error;
@@ -185,13 +233,13 @@ export class DeviceMemory<B = Buffer> {
 
   #retry(
     nbytes: number,
-    options: AllocateOptions | undefined,
+    options: DeviceAllocateOptions | undefined,
     rungs: Rung[],
   ): BufferHandle<B> | OutOfMemoryError {
     const { name } = rungs.at(-1)!;
     this.#rungs[name] = (this.#rungs[name] ?? 0) + 1;
     try {
-      const handle = this.pool.allocate(nbytes, options);
+      const handle = this.#poolFor(options).allocate(nbytes, options);
       this.#numRetries++;
       return handle;
     } catch (error) {
@@ -208,6 +256,10 @@ export class DeviceMemory<B = Buffer> {
   /** The rungs above the pool's own; each says whether trying again may help. */
   #ladder(nbytes: number): [string, () => boolean][] {
     const rungs: [string, () => boolean][] = [];
+    const persistent = this.#persistent;
+    if (persistent !== null) {
+      rungs.push(["cached memory of both pools", () => this.pool.trim() + persistent.trim() > 0]);
+    }
     for (const reclaimer of this.#reclaimers) {
       rungs.push([reclaimer.name, () => {
         reclaimer.reclaim();
@@ -238,12 +290,15 @@ export class DeviceMemory<B = Buffer> {
    * Takes back a block that its holder forgot; for finalizers. Counted in `stats.leaksReclaimed`.
    */
   reclaim(handle: BufferHandle<B>): void {
-    this.pool.reclaim(handle);
+    (handle.pool ?? this.pool).reclaim(handle);
   }
 
   /** The statistics now; the object no longer changes. */
   get stats(): DeviceMemoryStats {
-    const stats = copyStats(this.pool.stats);
+    const persistent = this.#persistent?.getStats() ?? null;
+    const own = copyStats(this.pool.stats);
+    const stats = persistent === null ? own : addStats(own, persistent);
+    const pinned = this.queue === null ? null : pinnedPoolOf(this.queue.context);
     return {
       ...stats,
       numOoms: this.#numOoms,
@@ -252,7 +307,9 @@ export class DeviceMemory<B = Buffer> {
       currentAllocated: stats.requestedBytes,
       peakAllocated: stats.peakRequestedBytes,
       fragmentation: fragmentation(stats.bytesCached, this.pool.largestFreeBytes),
-      limitBytes: this.pool.limitBytes,
+      limitBytes: this.#limitBytes,
+      persistent,
+      pinned: pinned && copyStats(pinned.stats),
       totalBytes: this.totalBytes,
       driverFreeBytes: this.queue === null ? null : driverFreeBytes(this.queue.device),
     };
@@ -268,37 +325,44 @@ export class DeviceMemory<B = Buffer> {
     if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
       throw new RangeError(`Cannot set a limit of ${bytes} bytes: a whole number from 0, or null`);
     }
-    this.pool.limitBytes = bytes ?? this.#defaultLimit;
+    this.#limitBytes = bytes ?? this.#defaultLimit;
+    this.pool.limitBytes = this.#limitBytes - (this.#persistent?.stats.reservedBytes ?? 0);
   }
 
-  /** Gives all cached memory back to the driver; returns its bytes. */
+  /** Gives all cached memory back to the driver, pinned memory too; returns the device's bytes. */
   emptyCache(): number {
-    const before = this.pool.stats.reservedBytes;
+    const before = this.stats.reservedBytes;
     this.pool.clear();
-    return before - this.pool.stats.reservedBytes;
+    this.#persistent?.clear();
+    if (this.queue !== null) pinnedPoolOf(this.queue.context)?.clear();
+    return before - this.stats.reservedBytes;
   }
 
   /** Lets the peaks start again from the present values. */
   resetPeakStats(): void {
     this.pool.resetPeakStats();
+    this.#persistent?.resetPeakStats();
   }
 
   /** Sets everything that only grows back to zero. */
   resetAccumulatedStats(): void {
     this.pool.resetAccumulatedStats();
+    this.#persistent?.resetAccumulatedStats();
     this.#numOoms = this.#numRetries = 0;
     this.#rungs = {};
   }
 
   /** Ends the device's memory: cached and live blocks go back to the driver. */
   destroy(): void {
+    this.uploads.clear();
     this.pool.destroy();
+    this.#persistent?.destroy();
   }
 
   /** "cpu: 1.5 MiB of 2 GiB". */
   toString(): string {
-    const { reservedBytes } = this.pool.stats;
-    return `${this.name}: ${formatBytes(reservedBytes)} of ${formatBytes(this.pool.limitBytes)}`;
+    const { reservedBytes } = this.stats;
+    return `${this.name}: ${formatBytes(reservedBytes)} of ${formatBytes(this.#limitBytes)}`;
   }
 }
 

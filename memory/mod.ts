@@ -80,6 +80,7 @@ export { type Block, PooledHandle, recordQueue } from "./handle.ts";
 export { HostPool } from "./host_pool.ts";
 export { LimitPool } from "./limit_pool.ts";
 export { memory, type MemoryFacade } from "./memory.ts";
+export { PendingUploads } from "./pending_uploads.ts";
 export {
   PersistentBufferPool,
   type PersistentBufferPoolOptions,

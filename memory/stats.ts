@@ -220,3 +220,18 @@ export function copyStats(stats: PoolStats): PoolStats {
     rungs: { ...stats.rungs },
   };
 }
+
+/** The statistics of two pools together; a peak is the sum of both peaks, which it cannot pass. */
+export function addStats(a: PoolStats, b: PoolStats): PoolStats {
+  const sum = new PoolCounters();
+  for (const name of accumulated) sum[name] = a[name] + b[name];
+  for (const gauge of ["requested", "allocated", "reserved"] as const) {
+    for (const key of ["current", "peak", "allocated", "freed"] as const) {
+      sum[gauge][key] = a[gauge][key] + b[gauge][key];
+    }
+  }
+  for (const [name, times] of [...Object.entries(a.rungs), ...Object.entries(b.rungs)]) {
+    sum.rungs[name] = (sum.rungs[name] ?? 0) + times;
+  }
+  return copyStats(sum);
+}

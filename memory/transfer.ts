@@ -38,6 +38,7 @@ function hostBytes(storage: Storage<unknown>): Uint8Array {
 }
 
 function bufferOf(storage: Storage<unknown>): Buffer {
+  storage.memory.uploads.await(storage.handle);
   return storage.handle.buffer as Buffer;
 }
 

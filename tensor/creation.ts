@@ -36,9 +36,15 @@ export interface TensorOptions {
   backend?: "cl" | "cpu";
   /** Whether `backward` computes its gradient. */
   requiresGrad?: boolean;
-  /** Copy through pinned host memory. */
+  /**
+   * Makes the content in page-locked host memory first, which a device copies from by itself while
+   * it computes. For data from the host; `memory.stats().pinned` counts it.
+   */
   pinMemory?: boolean;
-  /** Said of weights that outlive a step; kept for callers' own use. */
+  /**
+   * Keeps the value in the device's persistent pool, apart from what comes and goes with each step:
+   * for weights. `memory.stats().persistent` counts it.
+   */
   persistent?: boolean;
 }
 
@@ -73,9 +79,19 @@ export function deviceOf(options: TensorOptions = {}): DeviceHandle {
 export function made(node: Node, options: TensorOptions = {}): Tensor {
   const device = deviceOf(options);
   requireSupport(device, node.dtype);
-  const tensor = new Tensor(node, device);
+  const tensor = new Tensor(options.persistent ? persisted(node, device) : node, device);
   if (options.requiresGrad) tensor.requiresGrad = true;
   return tensor;
+}
+
+/** The same value in the device's persistent pool. */
+function persisted(node: Node, device: DeviceHandle): Node {
+  const engine = backendOf(device);
+  const nbytes = node.size * dtypes[node.dtype].bytes;
+  const block = engine.memory.allocate(nbytes, { persistent: true });
+  using computed = new Tensor(node, device).realize();
+  engine.copy(computed.node.storage!.handle, block, nbytes);
+  return Node.stored(new Storage(engine.memory, block), node.shape, node.dtype);
 }
 
 function requireSupport(device: DeviceHandle, dtype: DType): void {
@@ -193,19 +209,15 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   requireSupport(device, dtype);
   const { values, shape } = flatten(data, options.shape, options.dtype !== undefined);
   const bytes = encode(values, dtype);
-  if (bytes.byteLength <= MOST_ON_HOST) {
+  const { pinMemory = false, persistent = false } = options;
+  if (bytes.byteLength <= MOST_ON_HOST && !pinMemory && !persistent) {
     const kept = bytes.slice(); // the caller may change its array
     return made(new Node({ kind: "data", bytes: kept }, [], shape, dtype), { ...options, device });
   }
   const engine = backendOf(device);
-  const block = engine.memory.allocate(bytes.byteLength);
-  try {
-    engine.write(block, bytes);
-  } catch (error) {
-    block.release();
-    throw error;
-  }
-  return made(Node.stored(new Storage(engine.memory, block), shape, dtype), { ...options, device });
+  const block = engine.upload(bytes, { pinMemory, persistent });
+  const node = Node.stored(new Storage(engine.memory, block), shape, dtype);
+  return made(node, { ...options, device, persistent: false });
 }
 
 /** The type to compute numbers in before they are rounded: the most precise that the device has. */

@@ -10,10 +10,11 @@ import {
   GuardPool,
   type HostBuffer,
   HostSource,
+  PersistentBufferPool,
   registerDeviceMemory,
   SlabPool,
 } from "../../memory/mod.ts";
-import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
+import type { Backend, Block, Capabilities, Launch, UploadOptions } from "../backend.ts";
 import { inSequence } from "../batch_launch.ts";
 import { countBuild, countLaunch, countTransfer } from "../counters.ts";
 import type { DeviceHandle } from "../device_handle.ts";
@@ -73,9 +74,18 @@ export class CPUBackend implements Backend {
     const source = engine.wasm ? new WasmSource(engine.wasm.memory) : new HostSource();
     const pool = new SlabPool<HostBuffer>(source);
     const watched = readSwitch("NETCL_DEBUG") ? GuardPool.forHost(pool) : pool;
-    this.memory = new DeviceMemory(watched, { name: device.deviceName });
+    this.memory = new DeviceMemory(watched, {
+      name: device.deviceName,
+      persistentPool: () => new PersistentBufferPool<HostBuffer>(source),
+    });
     registerDeviceMemory(device, this.memory);
     installLifecycle();
+  }
+
+  upload(data: Uint8Array, { persistent = false }: UploadOptions = {}): Block {
+    const block = this.memory.allocate(data.byteLength, { persistent });
+    this.write(block, data);
+    return block;
   }
 
   write(block: Block, data: Uint8Array, offset = 0): void {

@@ -1,16 +1,19 @@
 /** A compiled kernel with its sizes: sets the arguments and enqueues it. */
 import type { Buffer, CommandQueue } from "../../ffi/mod.ts";
-import type { DeviceMemory } from "../../memory/mod.ts";
+import type { DeviceMemory, PendingUploads } from "../../memory/mod.ts";
 import type { Block, Launch } from "../backend.ts";
 import { countLaunch } from "../counters.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
 import { activeTrace, type Trace } from "../trace.ts";
 import type { Generated } from "./codegen.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
+import { traceCommand } from "./traced_command.ts";
 
 /** What a launch needs from its backend. */
 export interface LaunchContext {
   readonly queue: CommandQueue;
+  /** Blocks that are still being filled beside the kernels. */
+  readonly uploads: PendingUploads;
   /** The buffer that receives the first index out of range. */
   readonly errors: () => Buffer;
   /** Called after every enqueue, to hold the host back. */
@@ -63,6 +66,8 @@ export class KernelLaunch implements Launch {
   }
 
   run(inputs: readonly Block[], outputs: readonly Block[]): void {
+    const { uploads } = this.#context;
+    if (!uploads.isEmpty) { for (const block of [...inputs, ...outputs]) uploads.await(block); }
     this.#setArguments(inputs, outputs);
     const trace = activeTrace();
     if (trace) this.#enqueueTraced(trace);
@@ -101,13 +106,7 @@ export class KernelLaunch implements Launch {
     const enqueuedAt = performance.now();
     const event = queue.enqueueKernelEvent(kernel, this.#global.length, this.#global, this.#local);
     trace.host(`enqueue ${this.name}`, enqueuedAt);
-    const times = (): { queued: number; start: number; end: number } | null => {
-      using done = event;
-      done.waitSync();
-      const profile = queue.profiling ? done.profile : null;
-      return profile && { queued: profile.queued, start: profile.started, end: profile.ended };
-    };
-    trace.device({ name: this.name, bytes: this.bytes, enqueuedAt, times });
+    traceCommand(trace, event, queue, { name: this.name, bytes: this.bytes, enqueuedAt });
   }
 }
 

@@ -1,8 +1,13 @@
 /** The backend that runs on any OpenCL device. */
 import { Buffer, type CommandQueue, type Context, type Device } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/run_all.ts";
-import { createPool, DeviceMemory, registerDeviceMemory } from "../../memory/mod.ts";
-import type { Backend, Block, Capabilities, Launch } from "../backend.ts";
+import {
+  createPool,
+  DeviceMemory,
+  getPersistentPool,
+  registerDeviceMemory,
+} from "../../memory/mod.ts";
+import type { Backend, Block, Capabilities, Launch, UploadOptions } from "../backend.ts";
 import { countTransfer } from "../counters.ts";
 import type { DeviceHandle } from "../device_handle.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
@@ -61,6 +66,7 @@ export class OpenCLBackend implements Backend {
       name: device.deviceName,
       totalBytes: this.#clDevice.globalMemSize,
       queue: this.#queue,
+      persistentPool: () => getPersistentPool(this.#queue),
     });
     registerDeviceMemory(device, this.memory);
     const cache = compilesForBinary(this.#clDevice) ? null : BinaryCache.open(this.#clDevice);
@@ -68,6 +74,7 @@ export class OpenCLBackend implements Backend {
     this.#transfers = new TransferEngine(this.#queue);
     this.#launchContext = {
       queue: this.#queue,
+      uploads: this.memory.uploads,
       errors: () => {
         this.#mayHaveErrors = true;
         return this.#errorBuffer();
@@ -83,8 +90,15 @@ export class OpenCLBackend implements Backend {
     return this.#target ??= targetOf(this.device);
   }
 
+  upload(data: Uint8Array, options?: UploadOptions): Block {
+    const block = this.#transfers.upload(this.memory, data, options);
+    countTransfer(data.byteLength);
+    return block;
+  }
+
   write(block: Block, data: Uint8Array, offset = 0): void {
     if (data.byteLength === 0) return;
+    this.memory.uploads.await(block);
     this.#transfers.write(block.base, block.offset + offset, data);
     countTransfer(data.byteLength);
   }
@@ -111,6 +125,7 @@ export class OpenCLBackend implements Backend {
       copies.push({ buffer: this.#errorBuffer(), offset: 0, into: errors });
     }
     if (into.byteLength > 0) {
+      this.memory.uploads.await(block);
       copies.push({ buffer: block.base, offset: block.offset + offset, into });
     }
     return copies;
@@ -118,6 +133,7 @@ export class OpenCLBackend implements Backend {
 
   copy(source: Block, destination: Block, nbytes: number): void {
     if (nbytes === 0) return;
+    for (const block of [source, destination]) this.memory.uploads.await(block);
     const options = { nbytes, sourceOffset: source.offset, destinationOffset: destination.offset };
     this.#queue.copy(source.base, destination.base, options).release();
     countTransfer(2 * nbytes);

@@ -1,17 +1,32 @@
 /**
  * Bytes between the host and one device, and how far the host may run ahead of it.
  *
- * On a device with memory of its own, copies to it go through pinned memory, which the device
- * reads by itself at five times the rate of pageable memory, beside the kernels. Where host and
- * device share their memory, pinning was measured to gain nothing (0.95-1.07x on PoCL 3.1): an
- * idle queue is written to directly, a busy one through plain memory, so that the host goes on.
+ * Copies to the device go through blocks of the pinned pool, which a device with memory of its own
+ * reads by itself at five times the rate of pageable memory. Where host and device share their
+ * memory, an idle queue is written to directly: that is one copy, and pinning gains nothing there
+ * (0.95-1.07x on PoCL 3.1).
+ *
+ * Content for a new block ({@linkcode TransferEngine.upload}) is copied on a queue of its own,
+ * beside the kernels. The block comes from the pool for that queue, so it is one that no kernel
+ * uses; kernels that use it later wait for its copy alone (`DeviceMemory.uploads`).
  */
 import { type Buffer, CommandQueue, type Event } from "../../ffi/mod.ts";
+import { readEnvironment } from "../../ffi/environment.ts";
 import { runAll } from "../../ffi/run_all.ts";
+import {
+  type BufferHandle,
+  type DeviceMemory,
+  getPinnedPool,
+  type PinnedBufferPool,
+  recordQueue,
+} from "../../memory/mod.ts";
+import { activeTrace } from "../trace.ts";
+import type { UploadOptions } from "../backend.ts";
 import { throwIfInterrupted } from "../lifecycle/interruption.ts";
 import { obeySignals } from "../lifecycle/waits.ts";
 import { readSwitch } from "../switches.ts";
-import { StagingRing } from "./staging_ring.ts";
+import { traceCommand } from "./traced_command.ts";
+import { Staging, type StagingOptions } from "./staging.ts";
 
 /** How transfers are made; what is left out comes from the environment and the device. */
 export interface TransferOptions {
@@ -19,19 +34,12 @@ export interface TransferOptions {
   readonly async?: boolean;
   /** Whether copies pass through pinned memory. Default: NETCL_PINNED_H2D, else on discrete GPUs. */
   readonly pinned?: boolean;
-  /** Bytes of host memory that copies pass through. Default: 16 MiB. */
+  /** The most bytes on their way through staging blocks. Default: 16 MiB. */
   readonly stagingBytes?: number;
+  /** Where staging blocks come from. Default: the context's pinned pool. */
+  readonly pinnedPool?: PinnedBufferPool;
   /** The most launches ahead of the device. Default: 512. */
   readonly maxLaunchesAhead?: number;
-}
-
-/** How one write is made. */
-export interface WriteOptions {
-  /**
-   * Promises that nothing enqueued so far touches these bytes, so that they may be copied beside
-   * the kernels that run. Default: false.
-   */
-  readonly unused?: boolean;
 }
 
 /** Bytes to copy to the host: from where in a buffer, and to where, of fixed size. */
@@ -54,11 +62,10 @@ const TINY_SHARE = 1 / 8;
 export class TransferEngine {
   readonly #queue: CommandQueue;
   readonly #async: boolean;
-  readonly #isPinned: boolean;
   readonly #overlaps: boolean;
   readonly #isUnified: boolean;
-  readonly #ring: StagingRing;
-  readonly #chunkBytes: number;
+  readonly #staging: Staging;
+  readonly #chunks: StagingOptions;
   readonly #launchesPerMark: number;
   #transferQueue: CommandQueue | null = null;
   #launches = 0;
@@ -73,16 +80,15 @@ export class TransferEngine {
    * @throws {RangeError} When NETCL_ASYNC_H2D or NETCL_PINNED_H2D is neither 0 nor 1.
    */
   constructor(queue: CommandQueue, options: TransferOptions = {}) {
-    const { stagingBytes = 16 * 1024 * 1024, maxLaunchesAhead = 512 } = options;
-    const pinned = options.pinned ?? readSwitch("NETCL_PINNED_H2D") ??
-      !queue.device.hostUnifiedMemory;
+    const { stagingBytes = 16 * 1024 * 1024, maxLaunchesAhead = 512, pinnedPool } = options;
+    const chosen = options.pinned ?? readSwitch("NETCL_PINNED_H2D");
     this.#queue = queue;
     this.#async = options.async ?? readSwitch("NETCL_ASYNC_H2D") ?? true;
-    this.#isUnified = queue.device.hostUnifiedMemory && !pinned;
-    this.#isPinned = pinned;
-    this.#overlaps = this.#async && pinned;
-    this.#ring = new StagingRing(stagingBytes, pinned ? () => this.#transfer() : null);
-    this.#chunkBytes = Math.ceil(stagingBytes / 4);
+    this.#isUnified = queue.device.hostUnifiedMemory && !chosen;
+    // The guards of NETCL_DEBUG are written on the compute queue, over what was copied beside it.
+    this.#overlaps = this.#async && readEnvironment("NETCL_DEBUG") !== "1";
+    this.#staging = new Staging(() => pinnedPool ?? getPinnedPool(queue));
+    this.#chunks = { pinned: chosen !== false, maxBytes: stagingBytes };
     this.#launchesPerMark = Math.max(1, Math.ceil(maxLaunchesAhead / MARKS));
   }
 
@@ -96,41 +102,103 @@ export class TransferEngine {
    * @throws {OpenCLError} When the device refuses or an earlier copy failed.
    * @throws {InterruptedError} After Ctrl+C, where it has to wait.
    */
-  write(buffer: Buffer, offset: number, data: Uint8Array, options: WriteOptions = {}): void {
+  write(buffer: Buffer, offset: number, data: Uint8Array): void {
     const nbytes = data.byteLength;
     if (nbytes === 0) return;
-    const bytes = isFixed(data) ? data : data.slice(); // memory that may move is not the driver's
+    const bytes = fixed(data);
     const isIdle = this.#enqueued++ === this.#settled;
     if (!this.#async || (this.#isUnified && isIdle)) {
       this.#queue.write(buffer, bytes, { offset, blocking: true }).release();
       this.#settle(this.#enqueued);
-    } else if (this.#isPinned && nbytes < MIN_PINNED_BYTES) {
+    } else if (!this.#isUnified && nbytes < MIN_PINNED_BYTES) {
       this.#queue.write(buffer, bytes, { offset }).release();
-    } else if (this.#overlaps && options.unused && nbytes >= MIN_OVERLAPPED_BYTES) {
-      const last = this.#writeStaged(this.#transfer(), buffer, offset, bytes);
-      this.#queue.barrier([last]).release();
     } else {
       this.#writeStaged(this.#queue, buffer, offset, bytes);
     }
   }
 
-  /** By chunks, so that the device copies one while the host fills the next. */
-  #writeStaged(
+  /**
+   * Makes a block with the given content. Kernels that were enqueued before and that are enqueued
+   * later run beside the copy, except for those that use the block.
+   *
+   * @param memory The device's memory.
+   * @param data The content, which may be changed as soon as this returns.
+   * @returns The block, the caller's to release.
+   * @throws {OutOfMemoryError} When there is no memory for it.
+   * @throws {OpenCLError} When the device refuses or an earlier copy failed.
+   * @throws {InterruptedError} After Ctrl+C, where it has to wait.
+   */
+  upload(memory: DeviceMemory, data: Uint8Array, options: UploadOptions = {}): BufferHandle {
+    const { pinMemory = false, persistent = false } = options;
+    const queue = this.#queueFor(data.byteLength, pinMemory);
+    const block = memory.allocate(data.byteLength, { queue, persistent });
+    try {
+      if (queue === this.#queue && !pinMemory) this.write(block.base, block.offset, data);
+      else if (data.byteLength > 0) this.#copy(queue, memory, block, fixed(data), pinMemory);
+      return block;
+    } catch (error) {
+      block.release();
+      throw error;
+    }
+  }
+
+  /** The queue to fill a new block on: the transfer queue where that hides the copy. */
+  #queueFor(nbytes: number, pinMemory: boolean): CommandQueue {
+    const isDirect = this.#isUnified && !pinMemory && this.#enqueued === this.#settled;
+    const overlaps = this.#overlaps && !isDirect && nbytes >= MIN_OVERLAPPED_BYTES;
+    return overlaps ? this.#transfer() : this.#queue;
+  }
+
+  #copy(
     queue: CommandQueue,
-    buffer: Buffer,
-    offset: number,
-    data: Uint8Array,
-  ): Event {
+    memory: DeviceMemory,
+    block: BufferHandle,
+    bytes: Uint8Array,
+    pinMemory: boolean,
+  ): void {
+    const { base, offset } = block;
+    const last = pinMemory
+      ? this.#writePinned(queue, base, offset, bytes)
+      : this.#writeStaged(queue, base, offset, bytes);
+    this.#enqueued++;
+    if (!this.#async) {
+      last.waitSync();
+      this.#settle(this.#enqueued);
+    } else if (queue !== this.#queue) {
+      recordQueue(block, this.#queue);
+      memory.uploads.add(block, last.share());
+    }
+  }
+
+  /** From one pinned block, which holds all of it. */
+  #writePinned(queue: CommandQueue, buffer: Buffer, offset: number, data: Uint8Array): Event {
+    const copy = (bytes: Uint8Array) => this.#enqueue(queue, buffer, offset, bytes);
+    return this.#staging.pass(data, { pinned: true, maxBytes: Infinity }, copy);
+  }
+
+  /** By chunks, so that the device copies one while the host fills the next. */
+  #writeStaged(queue: CommandQueue, buffer: Buffer, offset: number, data: Uint8Array): Event {
+    const chunkBytes = Math.ceil(this.#chunks.maxBytes / 4);
     let last!: Event;
-    for (let begin = 0; begin < data.byteLength; begin += this.#chunkBytes) {
-      const chunk = data.subarray(begin, begin + this.#chunkBytes);
-      last = this.#ring.pass(
-        chunk,
-        (staged) => queue.write(buffer, staged, { offset: offset + begin, borrow: true }),
-      );
-      queue.flush();
+    for (let begin = 0; begin < data.byteLength; begin += chunkBytes) {
+      const chunk = data.subarray(begin, begin + chunkBytes);
+      const copy = (bytes: Uint8Array) => this.#enqueue(queue, buffer, offset + begin, bytes);
+      last = this.#staging.pass(chunk, this.#chunks, copy);
     }
     return last;
+  }
+
+  /** From memory that stays as it is until the event is complete. */
+  #enqueue(queue: CommandQueue, buffer: Buffer, offset: number, bytes: Uint8Array): Event {
+    const enqueuedAt = performance.now();
+    const event = queue.write(buffer, bytes, { offset, borrow: true });
+    queue.flush();
+    const trace = activeTrace();
+    if (trace) {
+      const work = { name: "upload", isCopy: true, bytes: bytes.byteLength, enqueuedAt };
+      traceCommand(trace, event.share(), queue, work);
+    }
+    return event;
   }
 
   /**
@@ -205,20 +273,26 @@ export class TransferEngine {
   /** Waits for everything enqueued so far without blocking the event loop. */
   async finish(): Promise<void> {
     const enqueued = this.#enqueued;
-    await this.#queue.finish(); // waits for the transfer queue as well: by its barriers
+    await Promise.all([this.#queue.finish(), this.#transferQueue?.finish()]);
     this.#settle(enqueued);
   }
 
   /** Waits for everything enqueued so far. */
   finishSync(): void {
     this.#queue.finishSync();
+    this.#transferQueue?.finishSync();
     this.#settle(this.#enqueued);
+  }
+
+  /** Waits for the uploads that were begun so far, and for no kernel. */
+  awaitUploads(): void {
+    this.#transferQueue?.finishSync();
   }
 
   /** Waits for the copies under way and gives memory and queue back. */
   dispose(): void {
     runAll([
-      () => this.#ring.release(),
+      () => this.#staging.release(),
       ...this.#marks.map((mark) => () => mark.release()),
       () => this.#transferQueue?.finishSync(),
       () => this.#transferQueue?.release(),
@@ -229,14 +303,18 @@ export class TransferEngine {
 
   #settle(enqueued: number): void {
     this.#settled = Math.max(this.#settled, enqueued);
+    this.#staging.retire();
   }
 
   #transfer(): CommandQueue {
-    return this.#transferQueue ??= new CommandQueue(this.#queue.context, this.#queue.device);
+    const { context, device, profiling } = this.#queue;
+    return this.#transferQueue ??= new CommandQueue(context, device, { profiling });
   }
 }
 
-/** Memory that cannot move under the driver. */
-function isFixed({ buffer }: Uint8Array): boolean {
-  return buffer instanceof ArrayBuffer ? !buffer.resizable : !buffer.growable;
+/** The bytes, in memory that cannot move under the driver. */
+function fixed(data: Uint8Array): Uint8Array {
+  const { buffer } = data;
+  const isFixed = buffer instanceof ArrayBuffer ? !buffer.resizable : !buffer.growable;
+  return isFixed ? data : data.slice();
 }

@@ -2,16 +2,18 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { manager } from "../../backend/devices.ts";
 import { TransferEngine, type TransferOptions } from "../../backend/opencl/transfers.ts";
-import { StagingRing } from "../../backend/opencl/staging_ring.ts";
+import { Staging } from "../../backend/opencl/staging.ts";
 import { withFaults } from "../../ffi/faults.ts";
 import {
   Buffer,
-  type CommandQueue,
+  CommandQueue,
+  type Event,
   liveObjects,
   OpenCLError,
   Status,
   UserEvent,
 } from "../../ffi/mod.ts";
+import { type BufferHandle, DeviceMemory, PinnedBufferPool, SlabPool } from "../../memory/mod.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 import { busyDevice } from "../signals/busy.ts";
 
@@ -103,40 +105,133 @@ testOpenCL("a busy queue does not hold a write up", () => {
   }
 });
 
-testOpenCL(
-  "bytes that nothing uses are copied beside the kernels, and before the next ones",
-  () => {
-    withEngine({ pinned: true }, (engine) => {
+/** An engine with a device's memory of its own, as a backend has them. */
+function withMemory(
+  options: TransferOptions,
+  fn: (engine: TransferEngine, memory: DeviceMemory) => void,
+): void {
+  const pinnedPool = new PinnedBufferPool(queue);
+  const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
+  try {
+    withEngine({ pinnedPool, ...options }, (engine) => fn(engine, memory));
+  } finally {
+    memory.destroy();
+    pinnedPool.destroy();
+  }
+}
+
+/** Reads a block on the compute queue, as a kernel would. */
+function content(engine: TransferEngine, memory: DeviceMemory, block: BufferHandle): Uint8Array {
+  const into = new Uint8Array(block.nbytes);
+  memory.uploads.await(block);
+  engine.readSync([{ buffer: block.base, offset: block.offset, into }]);
+  return into;
+}
+
+for (const pinMemory of [false, true]) {
+  const how = pinMemory ? "from pinned memory" : "through staging blocks";
+  testOpenCL(`an upload ${how} waits for no kernel, and only its users wait for it`, () => {
+    withMemory({ pinned: true }, (engine, memory) => {
       const nbytes = 512 * KiB;
-      using buffer = new Buffer(queue.context, nbytes);
-      engine.write(buffer, 0, new Uint8Array(nbytes), { unused: true });
-      engine.finishSync();
-      const before = liveObjects().Event;
-      const letGo = hold(queue);
-      engine.write(buffer, 0, pattern(nbytes), { unused: true });
-      letGo();
+      const first = engine.upload(memory, pattern(nbytes, 1), { pinMemory });
+      const letGo = hold(queue); // the compute queue stands still from here on
+      engine.afterLaunch();
+      const second = engine.upload(memory, pattern(nbytes, 2), { pinMemory });
+      // Done although the compute queue is not: an event that depended on it would never be.
+      const other = new CommandQueue(queue.context);
+      assertEquals(memory.uploads.isEmpty, false);
+      engine.awaitUploads();
       const into = new Uint8Array(nbytes);
-      engine.readSync([{ buffer, offset: 0, into }]); // in the order of the compute queue
-      assertEquals(into, pattern(nbytes));
-      assert(liveObjects().Event <= before + 4, "no event for each chunk stays");
+      other.read(second.base, into, { offset: second.offset, blocking: true }).release();
+      assertEquals(into, pattern(nbytes, 2));
+      other.release();
+      letGo();
+      assertEquals(content(engine, memory, first), pattern(nbytes, 1));
+      assertEquals(content(engine, memory, second), pattern(nbytes, 2));
+      assert(memory.uploads.isEmpty);
+      first.release();
+      second.release();
     });
+  });
+}
+
+testOpenCL("a kernel that uses what is uploaded waits for the copy", () => {
+  withMemory({ pinned: true }, (engine, memory) => {
+    const nbytes = 1024 * KiB;
+    for (let round = 0; round < 20; round++) {
+      const block = engine.upload(memory, pattern(nbytes, round));
+      assertEquals(content(engine, memory, block), pattern(nbytes, round));
+      block.release();
+    }
+  });
+});
+
+testOpenCL("a block that a kernel still reads is not filled again", () => {
+  withMemory({ pinned: true }, (engine, memory) => {
+    const nbytes = 1024 * KiB;
+    const copies: { into: Uint8Array; event: Event }[] = [];
+    for (let round = 0; round < 8; round++) {
+      const letGo = hold(queue);
+      const block = engine.upload(memory, pattern(nbytes, round));
+      memory.uploads.await(block);
+      const into = new Uint8Array(nbytes);
+      const { base: buffer, offset } = block;
+      copies.push({ into, event: queue.read(buffer, into, { offset, borrow: true }) });
+      block.release(); // its memory is the pool's while the read waits behind the gate
+      const next = engine.upload(memory, pattern(nbytes, 100 + round));
+      engine.awaitUploads();
+      letGo();
+      assertEquals(content(engine, memory, next), pattern(nbytes, 100 + round));
+      next.release();
+    }
+    queue.finishSync();
+    copies.forEach(({ into, event }, round) => {
+      assertEquals(into, pattern(nbytes, round));
+      event.release();
+    });
+    assert(memory.stats.reservedBytes <= 2 * 64 * KiB * KiB, "the same blocks serve again");
+  });
+});
+
+testOpenCL("NETCL_ASYNC_H2D=0 copies before upload returns", () => {
+  withMemory({ pinned: true, async: false }, (engine, memory) => {
+    for (const pinMemory of [false, true]) {
+      const block = engine.upload(memory, pattern(512 * KiB), { pinMemory });
+      assert(memory.uploads.isEmpty);
+      assertEquals(content(engine, memory, block), pattern(512 * KiB));
+      block.release();
+    }
+  });
+});
+
+testOpenCL(
+  "pinned blocks of uploads are lent again, and come back when the copies are done",
+  () => {
+    const pinnedPool = new PinnedBufferPool(queue);
+    const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
+    withEngine({ pinnedPool }, (engine) => {
+      for (let round = 0; round < 20; round++) {
+        engine.upload(memory, pattern(300 * KiB, round), { pinMemory: true }).release();
+        engine.finishSync();
+      }
+      assertEquals(pinnedPool.stats.bytesAllocated, 0);
+      assert(pinnedPool.stats.nativeAllocs <= 2, `${pinnedPool.stats.nativeAllocs} native`);
+    });
+    memory.destroy();
+    pinnedPool.destroy();
   },
 );
 
-testOpenCL("an overlapped copy does not wait for the compute queue", () => {
-  const nbytes = 512 * KiB;
-  using buffer = new Buffer(queue.context, nbytes);
-  // The ring holds one such copy: the second can only pass when the first is made.
-  withEngine({ pinned: true, stagingBytes: nbytes }, (engine) => {
-    engine.write(buffer, 0, new Uint8Array(nbytes), { unused: true });
-    const letGo = hold(queue);
-    engine.write(buffer, 0, pattern(nbytes, 1), { unused: true });
-    engine.write(buffer, 0, pattern(nbytes, 2), { unused: true });
-    letGo();
-    const into = new Uint8Array(nbytes);
-    engine.readSync([{ buffer, offset: 0, into }]);
-    assertEquals(into, pattern(nbytes, 2));
+testOpenCL("where pinned memory runs out, uploads wait for earlier ones or do without", () => {
+  const pinnedPool = new PinnedBufferPool(queue, { maxBytes: 1024 * KiB });
+  withMemory({ pinnedPool }, (engine, memory) => {
+    for (const nbytes of [600 * KiB, 700 * KiB, 3000 * KiB]) {
+      const block = engine.upload(memory, pattern(nbytes), { pinMemory: true });
+      assertEquals(content(engine, memory, block), pattern(nbytes));
+      block.release();
+    }
   });
+  pinnedPool.destroy();
 });
 
 testOpenCL("the host runs as many launches ahead as it may, and no more", () => {
@@ -195,14 +290,19 @@ testOpenCL("a read that fails rejects", async () => {
 
 testOpenCL("finish waits for everything, and dispose leaves nothing behind", async () => {
   const before = liveObjects();
-  const engine = new TransferEngine(queue, { pinned: true });
+  const pinnedPool = new PinnedBufferPool(queue);
+  const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
+  const engine = new TransferEngine(queue, { pinned: true, pinnedPool });
   using buffer = new Buffer(queue.context, 512 * KiB);
-  engine.write(buffer, 0, pattern(512 * KiB), { unused: true });
+  engine.upload(memory, pattern(512 * KiB));
+  engine.write(buffer, 0, pattern(512 * KiB));
   engine.write(buffer, 0, pattern(1000));
   for (let i = 0; i < 1000; i++) engine.afterLaunch();
   await engine.finish();
   engine.finishSync();
   engine.dispose();
+  memory.destroy();
+  pinnedPool.destroy();
   assertEquals(liveObjects(), { ...before, Buffer: before.Buffer + 1 });
 });
 
@@ -225,32 +325,31 @@ testOpenCL("memory of a resizable buffer can be written from, but not read into"
   }
 });
 
-testOpenCL("StagingRing keeps every piece until its copy is done", () => {
+testOpenCL("Staging keeps every piece until its copy is done", () => {
+  const pool = new PinnedBufferPool(queue);
+  const sizes = fc.array(fc.tuple(fc.integer({ min: 1, max: 900 }), fc.boolean()), {
+    maxLength: 40,
+  });
   fc.assert(
-    fc.property(fc.array(fc.integer({ min: 1, max: 900 }), { maxLength: 40 }), (sizes) => {
-      const ring = new StagingRing(KiB, null);
+    fc.property(sizes, (sizes) => {
+      const staging = new Staging(() => pool);
       using buffer = new Buffer(queue.context, KiB);
-      const into = new Uint8Array(KiB);
-      sizes.forEach((nbytes, i) => {
-        const data = pattern(nbytes, i);
-        ring.pass(data, (staged) => {
-          assertEquals(staged, data);
-          return queue.write(buffer, staged, { borrow: true });
-        });
-        queue.read(buffer, into.subarray(0, nbytes), { blocking: true }).release();
-        assertEquals(into.subarray(0, nbytes), data);
+      const reads = sizes.map(([nbytes, pinned], i) => {
+        staging.pass(
+          pattern(nbytes, i),
+          { pinned, maxBytes: 4 * KiB },
+          (staged) => queue.write(buffer, staged, { borrow: true }),
+        );
+        const into = new Uint8Array(nbytes);
+        queue.read(buffer, into, { borrow: true }).release();
+        return into;
       });
-      ring.release();
+      staging.release();
+      queue.finishSync();
+      reads.forEach((into, i) => assertEquals(into, pattern(into.length, i)));
+      assertEquals(pool.stats.bytesAllocated, 0);
     }),
     { numRuns: 30 },
   );
-});
-
-testOpenCL("StagingRing refuses what it can never hold", () => {
-  const ring = new StagingRing(KiB, null);
-  const error = assertThrows(
-    () => ring.pass(new Uint8Array(KiB + 1), () => queue.marker()),
-    RangeError,
-  );
-  assertEquals(error.message, "Cannot stage 1088 bytes: the ring has 1024");
+  pool.destroy();
 });
