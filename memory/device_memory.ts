@@ -160,7 +160,7 @@ export class DeviceMemory<B = Buffer> {
    */
   allocate(nbytes: number, options?: DeviceAllocateOptions): BufferHandle<B> {
     try {
-      return this.#poolFor(options).allocate(nbytes, options);
+      return this.#poolFor(options).allocate(nbytes, forPool(options));
     } catch (error) {
       return this.#settle(this.#climb(nbytes, options, error));
     }
@@ -177,7 +177,7 @@ export class DeviceMemory<B = Buffer> {
     options?: DeviceAllocateOptions,
   ): Promise<BufferHandle<B>> {
     try {
-      return this.#poolFor(options).allocate(nbytes, options);
+      return this.#poolFor(options).allocate(nbytes, forPool(options));
     } catch (error) {
       const result = this.#climb(nbytes, options, error);
       if (!(result instanceof OutOfMemoryError)) return result;
@@ -239,7 +239,7 @@ export class DeviceMemory<B = Buffer> {
     const { name } = rungs.at(-1)!;
     this.#rungs[name] = (this.#rungs[name] ?? 0) + 1;
     try {
-      const handle = this.#poolFor(options).allocate(nbytes, options);
+      const handle = this.#poolFor(options).allocate(nbytes, forPool(options));
       this.#numRetries++;
       return handle;
     } catch (error) {
@@ -364,6 +364,13 @@ export class DeviceMemory<B = Buffer> {
     const { reservedBytes } = this.stats;
     return `${this.name}: ${formatBytes(reservedBytes)} of ${formatBytes(this.#limitBytes)}`;
   }
+}
+
+/** What a pool is told: which pool it is, it knows itself. */
+function forPool(options: DeviceAllocateOptions | undefined): AllocateOptions | undefined {
+  if (options?.persistent === undefined) return options;
+  const { persistent: _, ...rest } = options;
+  return rest;
 }
 
 function environmentLimit(totalBytes: number): number | undefined {

@@ -1,4 +1,5 @@
 /** The ways to compute one contraction, side by side on the same random numbers. */
+import { PendingUploads } from "../../memory/mod.ts";
 import type { Block, Launch } from "../../backend/backend.ts";
 import type { LoopKernel } from "../../backend/graph/kernel.ts";
 import type { SplitReduction } from "../../backend/graph/split.ts";
@@ -117,6 +118,7 @@ function splitOf(kernel: LoopKernel, parts: number): SplitReduction | null {
 function launchContext({ device }: OpenCLBackend): LaunchContext {
   return {
     queue: device.queue!,
+    uploads: new PendingUploads(null),
     errors: () => {
       throw new Error("A contraction checks no indices");
     },
