@@ -18,4 +18,4 @@ export { GoneError } from "./graph/collect.ts";
 export { type Companion, schedule } from "./graph/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
 export { isEager, realize, withBlock } from "./realize.ts";
-export { record, type RecordedLaunch, type Recording } from "./recording.ts";
+export { record, type RecordedLaunch, type Recording, unrecorded } from "./recording.ts";

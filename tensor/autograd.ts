@@ -4,6 +4,7 @@ import { withoutAutocast } from "./amp/autocast.ts";
 import { requireTensor } from "./apply.ts";
 import { AnomalyWatch, isAnomalyEnabled } from "./anomaly.ts";
 import { goingBackward, guardValues, useSavedValues } from "./base.ts";
+import { observedCall } from "./calls.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 import { computeWithGradients } from "./realization.ts";
@@ -316,6 +317,16 @@ export function grad(
   options: BackwardOptions & { gradients?: readonly Tensor[] } = {},
 ): Tensor[] {
   checkOptions("differentiate", options, gradRules);
+  return observedCall("compute", gradientsOf, undefined, [outputs, inputs, options]) as Tensor[];
+}
+
+type GradOptions = BackwardOptions & { gradients?: readonly Tensor[] };
+
+function gradientsOf(
+  outputs: readonly Tensor[],
+  inputs: readonly Tensor[],
+  options: GradOptions,
+): Tensor[] {
   if (!Array.isArray(outputs) || !Array.isArray(inputs)) {
     throw new TypeError("Cannot differentiate: pass arrays of tensors, as in grad([loss], [x])");
   }

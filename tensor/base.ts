@@ -18,6 +18,7 @@ import {
   type TypedArray,
   withBlock,
 } from "../backend/engine.ts";
+import { look, type OperationKind } from "./calls.ts";
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
@@ -94,13 +95,13 @@ export function observeAssignments<T>(observer: (tensor: Tensor) => void, fn: ()
   }
 }
 
-let gradientObserver: ((tensor: Tensor, gradient: Tensor | null) => void) | null = null;
+/** Gets a tensor with its gradient and, where that is replaced, the next one. */
+type GradientObserver = (tensor: Tensor, now: Tensor | null, next?: Tensor | null) => void;
 
-/** Tells `observer` of every look at a tensor's gradient, and every change, with what it was before. */
-export function observeGradients<T>(
-  observer: (tensor: Tensor, gradient: Tensor | null) => void,
-  fn: () => T,
-): T {
+let gradientObserver: GradientObserver | null = null;
+
+/** Tells `observer` of every look at a tensor's gradient, and every change, while `fn` runs. */
+export function observeGradients<T>(observer: GradientObserver, fn: () => T): T {
   const former = gradientObserver;
   gradientObserver = observer;
   try {
@@ -165,6 +166,7 @@ export abstract class TensorBase implements Disposable {
    * @throws {DisposedError} After `dispose()`.
    */
   get node(): Node {
+    look(this);
     if (this.#disposed && !isGoingBackward) throw this.#gone("it");
     if (guarded?.tensors.has(this)) throw changedError(this, guarded.op);
     return this.#node;
@@ -259,7 +261,7 @@ export abstract class TensorBase implements Disposable {
 
   /** Replaces the gradient; the former one is the caller's to dispose of. */
   set grad(gradient: Tensor | null) {
-    gradientObserver?.(this.#self(), this.#grad);
+    gradientObserver?.(this.#self(), this.#grad, gradient);
     this.#grad = gradient;
   }
 
@@ -545,6 +547,19 @@ export abstract class TensorBase implements Disposable {
     return `Tensor(${formatShape(this.shape)}, ${this.dtype}, ${this.backend}${state})`;
   }
 }
+
+/** What `compile` is told of: see `observeMethods`. */
+export const observedBookkeeping: Readonly<Record<string, OperationKind>> = {
+  requiresGrad: "set",
+  assign: "assign",
+  realize: "realize",
+  dispose: "dispose",
+  toHost: "read",
+  toHostSync: "read",
+  item: "read",
+  itemSync: "read",
+  toArray: "read",
+};
 
 function hostView(bytes: Uint8Array<ArrayBuffer>, dtype: DType): TypedArray {
   const { view, bytes: size } = dtypes[dtype];

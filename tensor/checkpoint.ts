@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { formatShape, manager, withDevice } from "../backend/engine.ts";
 import { edgeOf } from "./apply.ts";
+import { settled } from "./calls.ts";
 import { type GradientFn, gradientsBelow } from "./autograd.ts";
 import { nextOrder } from "./base.ts";
 import { enableGrad, isGradEnabled } from "./grad_mode.ts";
@@ -53,7 +54,8 @@ export function isRecomputing(): boolean {
 export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...args: A): R {
   if (!isGradEnabled()) return fn(...args);
   const start = nextOrder();
-  const { value, draws } = noteDraws(() => fn(...args));
+  const { value: given, draws } = noteDraws(() => fn(...args));
+  const value = settled(given);
   if (value instanceof Promise) {
     throw new TypeError(
       "Cannot checkpoint an asynchronous function: backward calls it again and cannot wait; read " +

@@ -1,85 +1,55 @@
 /** Compiled functions: the launches of one call, replayed for later ones. */
-import {
-  backendOf,
-  type Block,
-  type DeviceHandle,
-  Node,
-  realize,
-  record,
-  type RecordedLaunch,
-  type Recording,
-  type Token,
-} from "../backend/engine.ts";
-import { Storage } from "../memory/mod.ts";
 import { isAnomalyEnabled } from "./anomaly.ts";
-import { nextOrder, observeAssignments, observeGradients } from "./base.ts";
+import { isObserved } from "./calls.ts";
+import { type Program, programOf, releaseProgram } from "./compiled/program.ts";
+import { isReplayable, replay } from "./compiled/replay.ts";
+import { isComputed } from "./compiled/roles.ts";
+import type { Root, Step } from "./compiled/steps.ts";
+import { Trace } from "./compiled/trace.ts";
 import { isGradEnabled } from "./grad_mode.ts";
-import { GradientNotes, type NotedGradient } from "./gradient_notes.ts";
-import { isPlain, tensorsIn, withTensors } from "./nested.ts";
-import { drawStream, observeStreams, presentSeed } from "./random_state.ts";
+import { tensorsIn } from "./nested.ts";
 import { realizeAll, realizeAwaited } from "./realization.ts";
-import { Tensor } from "./tensor.ts";
+import type { Tensor } from "./tensor.ts";
 
-/** Where a replay finds, or puts, the block that the recording used. */
-type Slot =
-  /** One of the tensors among the arguments of the call. */
-  | { readonly kind: "argument"; readonly index: number }
-  /** What a tensor holds at that time: a parameter, an optimizer's state. */
-  | { readonly kind: "tensor"; readonly token: Token; readonly what: string }
-  /** The gradient that a tensor has at that time, which the function adds to. */
-  | { readonly kind: "gradient"; readonly of: Tensor }
-  /** A value that never changes. */
-  | { readonly kind: "constant"; readonly storage: Storage }
-  /** Memory of the compiled function itself, for results on the way. */
-  | { readonly kind: "scratch"; readonly block: Block }
-  /** A new block with every call: a result, or a tensor's next value. */
-  | { readonly kind: "fresh"; readonly nbytes: number };
+/** The most recorded calls that a compiled function keeps. */
+const MAX_PROGRAMS = 64;
+/** After so many recordings in a row that no call could use, calls run as they are written ... */
+const MAX_USELESS = 8;
+/** ... so often, before recording is tried again. */
+const PLAIN_CALLS = 100;
 
-interface ReplayLaunch {
-  readonly recorded: RecordedLaunch;
-  readonly inputs: readonly number[];
-  readonly outputs: readonly number[];
-}
-
-/** What becomes of a fresh block. */
-interface Target {
-  readonly slot: number;
-  readonly like: Node;
-}
-
-/** What a call returns: a new tensor, or one that was there before it, itself. */
-type Result = Target | { readonly argument: number } | { readonly tensor: Tensor };
-
-interface Program {
-  readonly device: DeviceHandle;
-  readonly slots: Slot[];
-  readonly launches: readonly ReplayLaunch[];
-  readonly assigned: readonly (Target & { readonly tensor: Tensor })[];
-  readonly results: readonly Result[];
-  readonly gradients: readonly NotedGradient<Target>[];
-  readonly streams: readonly { value: number }[];
-  /** What its random numbers are made from. */
-  readonly seed: number;
-  /** Puts the results where the function had them. */
-  readonly rebuild: (tensors: readonly Tensor[]) => unknown;
+/** What is known of calls with arguments of one kind. */
+interface Kind extends Root {
+  readonly children: Step[];
+  /** Recordings since the last replay. */
+  useless: number;
+  /** Calls that run as they are written before the next recording; Infinity where none helps. */
+  plain: number;
 }
 
 /**
- * Makes a function that records what one call launches and replays it in later calls, without
- * building a graph. Calls are told apart by the shapes, types and devices of the tensors among the
- * arguments, also within arrays and plain objects, and by the other arguments themselves; the first
- * call of a kind runs as usual, the second is recorded, all later ones are replayed.
+ * Makes a function that records what a call launches and replays it in later calls: no graph is built,
+ * nothing is scheduled, and memory on the way is planned once.
  *
- * A replay reads the present values of the tensors that the function uses (parameters, optimizer
- * state), gives assigned tensors their next values and draws new random numbers. Numbers that the
- * function takes from elsewhere stay what they were, and so do modes, such as whether a module trains:
- * pass them as arguments, or keep them in tensors. Gradients are left as the function leaves them, but
- * for those of parameters that it steps itself: these are part of the step, and null after it.
+ * The function itself runs with every call, but its operations on tensors do nothing as long as they are
+ * those of a recorded call: the same ones, with the same numbers, on tensors of the same shapes, types
+ * and devices, in the same modes. Then the launches are replayed with the memory of the tensors that it
+ * used now: arguments (also within arrays and plain objects), parameters, optimizer state, whatever its
+ * variables hold. New random numbers are drawn. Where an operation is another one, because a module no
+ * longer trains, a parameter is frozen, a number has changed, the call is computed as it is written and
+ * recorded anew; so a call means what the function means, whatever has changed. A number that changes
+ * with every call is better kept in a tensor, or passed as one.
+ *
+ * Gradients are left as the function leaves them, but for those of parameters that it clears and steps
+ * itself: these are part of the step, and null after it. What the function returns has no graph:
+ * `backward` belongs inside. Tensors that it makes and does not return have no values after the call. It
+ * runs as it is written, always, where it uses several devices, or goes backward to what was computed
+ * outside of it.
  *
  * @param fn A function of tensors that reads no value; typically a training step.
  * @returns The compiled function.
  * @throws {TypeError} When `fn` is no function; from the call, when it is asynchronous.
- * @throws {Error} From the call, when `fn` reads a value (`item`, `toHost`) that it computes.
+ * @throws {Error} From the call, when `fn` reads a value (`item`, `toHost`).
  *
  * @example
  * ```ts
@@ -98,348 +68,125 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
   if (typeof fn !== "function") {
     throw new TypeError(`Cannot compile ${typeof fn} "${fn}": pass a function of tensors`);
   }
-  const programs = new Map<string, Program[]>();
-  const compiled = (...args: A): R => {
-    // A replay has no operations to name.
-    if (isAnomalyEnabled()) return fn(...args);
-    const given = tensorsIn(args);
-    realizeAll(given);
-    // What was assigned before is no part of the call.
-    realizeAwaited();
-    const key = keyOf(args, given);
-    const known = programs.get(key);
-    if (known === undefined) {
-      programs.set(key, []);
-      // Recorded as well, so that what it does not allow is an error at once.
-      return record(() => {
-        const result = called(fn, args);
-        realizeAll(tensorsIn(result));
-        return result;
-      }).result;
-    }
-    const at = known.findIndex(isAsRecorded);
-    const found = known[at];
-    if (found) {
-      // Kernels of random numbers have the seed in them: another one needs another recording.
-      if (found.streams.length === 0 || found.seed === presentSeed()) {
-        return replay(found, given) as R;
-      }
-      giveBack(found.slots);
-      known.splice(at, 1);
-    }
-    const { result, program } = recordCall(fn, args, given);
-    known.push(program);
-    scratchOf.register(compiled, program.slots);
-    return result;
+  const calls = new CompiledCalls();
+  const compiled = function (this: unknown, ...args: A): R {
+    // A replay has no operations to name; and within another compiled function it is part of that.
+    if (isAnomalyEnabled() || isObserved()) return fn.apply(this, args);
+    return calls.run(args, () => called(() => fn.apply(this, args), fn));
   };
+  scratchOf.register(compiled, calls.programs);
   return compiled;
 }
 
-/** True where the function would find the gradients that it found when it was recorded. */
-function isAsRecorded({ gradients }: Program): boolean {
-  return gradients.every(({ of, wasThere }) => (of.grad !== null) === wasThere);
-}
-
 /** Gives back the memory of compiled functions that nobody can call any more. */
-const scratchOf = new FinalizationRegistry<Slot[]>(giveBack);
-
-function giveBack(slots: Slot[]): void {
-  for (const slot of slots.splice(0)) if (slot.kind === "scratch") slot.block.release();
-}
+const scratchOf = new FinalizationRegistry<Set<Program>>((programs) => {
+  for (const program of programs) releaseProgram(program);
+});
 
 /** Calls a function that must be done when it returns. */
-function called<A extends unknown[], R>(fn: (...args: A) => R, args: A): R {
-  const value = fn(...args);
-  if (!(value instanceof Promise)) return value;
+function called<R>(call: () => R, fn: object): R {
+  const isAsync = Object.prototype.toString.call(fn) === "[object AsyncFunction]";
+  const value = isAsync ? null : call();
+  if (!isAsync && !(value instanceof Promise)) return value as R;
+  // Whatever becomes of the promise: this is the error.
+  (value as Promise<unknown> | null)?.catch(() => {});
   throw new TypeError(
     "Cannot compile an asynchronous function: what it does after an await is not part of the call; " +
       "await its inputs before, and read its results after the call",
   );
 }
 
+/** The calls of one compiled function. */
+class CompiledCalls {
+  /** The last one was used last. */
+  readonly programs = new Set<Program>();
+  readonly #kinds = new Map<string, Kind>();
+
+  run<R>(args: readonly unknown[], fn: () => R): R {
+    const given = tensorsIn(args);
+    // Gradients flow through it.
+    if (isGradEnabled() && given.some(isComputed)) return fn();
+    realizeAll(given);
+    // What was assigned before is no part of the call.
+    realizeAwaited();
+    const kind = this.#kindOf(given);
+    if (kind.plain > 0) {
+      kind.plain--;
+      return fn();
+    }
+    const trace = new Trace(kind, given);
+    const { outcome, recording } = trace.run(fn, (program) => isReplayable(program, trace));
+    const { value } = outcome;
+    if (outcome.kind === "followed") {
+      kind.useless = 0;
+      this.programs.delete(outcome.program);
+      this.programs.add(outcome.program);
+      return replay(outcome.program, trace, value);
+    }
+    if (outcome.kind === "plain") {
+      kind.plain = Infinity;
+      return value;
+    }
+    const { results, assigned } = outcome.recorded;
+    const device = (results[0] ?? given[0] ?? assigned[0])?.device;
+    if (!device) {
+      throw new Error(
+        "Cannot compile a function without tensors: it takes, returns and assigns none",
+      );
+    }
+    this.#keep(kind, trace, programOf(trace.roles, recording, outcome.recorded, device));
+    return value;
+  }
+
+  #kindOf(given: readonly Tensor[]): Kind {
+    const key = keyOf(given);
+    let kind = this.#kinds.get(key);
+    if (kind) return kind;
+    const roles = given.map((_, index) => ({ kind: "argument" as const, index }));
+    kind = { arguments: roles, children: [], useless: 0, plain: 0 };
+    this.#kinds.set(key, kind);
+    return kind;
+  }
+
+  #keep(kind: Kind, trace: Trace, program: Program): void {
+    program.end = trace.addTo(program);
+    this.programs.add(program);
+    if (++kind.useless >= MAX_USELESS) {
+      kind.useless = 0;
+      kind.plain = PLAIN_CALLS;
+    }
+    if (this.programs.size <= MAX_PROGRAMS) return;
+    const [oldest] = this.programs;
+    this.programs.delete(oldest!);
+    oldest!.end!.program = null;
+    releaseProgram(oldest!);
+    for (const [key, known] of this.#kinds) {
+      if (!prune(known.children)) continue;
+      if (known.children.length === 0) this.#kinds.delete(key);
+    }
+  }
+}
+
+/** Takes steps away that lead to no program; true where there were any. */
+function prune(steps: Step[]): boolean {
+  let isPruned = false;
+  for (const step of [...steps]) {
+    if (prune(step.children)) isPruned = true;
+    if (step.program !== null || step.children.length > 0) continue;
+    steps.splice(steps.indexOf(step), 1);
+    isPruned = true;
+  }
+  return isPruned;
+}
+
 /** Tells calls apart: also those in which tensors share memory, which a recording cannot tell apart. */
-function keyOf(args: readonly unknown[], given: readonly Tensor[]): string {
+function keyOf(given: readonly Tensor[]): string {
   const blocks = given.map(({ node }) => node.storage?.handle ?? node);
   const isShared = new Set(blocks).size < blocks.length;
   const sharing = isShared ? blocks.map((block) => blocks.indexOf(block)).join() : "";
-  return `${isGradEnabled()}${sharing}(${args.map(keyOfValue).join("|")})`;
+  return `${sharing}(${given.map(keyOfTensor).join("|")})`;
 }
 
-function keyOfValue(value: unknown): string {
-  if (value instanceof Tensor) return `${value.dtype}[${value.shape}]@${value.device.selector}`;
-  if (Array.isArray(value)) return `[${value.map(keyOfValue).join("|")}]`;
-  if (!isPlain(value)) return `${typeof value}:${identityOf(value)}`;
-  const entries = Object.entries(value).map(([name, item]) => `${name}:${keyOfValue(item)}`);
-  return `{${entries.join("|")}}`;
-}
-
-const identities = new WeakMap<object, number>();
-let nextIdentity = 0;
-
-function identityOf(value: unknown): string {
-  if (typeof value !== "object" && typeof value !== "function" || value === null) {
-    return String(value);
-  }
-  let id = identities.get(value);
-  if (id === undefined) identities.set(value, id = nextIdentity++);
-  return `#${id}`;
-}
-
-function recordCall<A extends unknown[], R>(
-  fn: (...args: A) => R,
-  args: A,
-  given: readonly Tensor[],
-): { result: R; program: Program } {
-  const start = nextOrder();
-  const streams: { value: number }[] = [];
-  const assigned = new Set<Tensor>();
-  const gradients = new GradientNotes();
-  const run = (): R => {
-    const value = called(fn, args);
-    gradients.settle(assigned);
-    const states = [...assigned].filter((t) => !t.disposed);
-    realizeAll([...tensorsIn(value), ...states, ...gradients.made()]);
-    return value;
-  };
-  const { result, recording } = record(() =>
-    observeStreams(
-      (stream) => streams.push(stream),
-      () =>
-        observeAssignments(
-          (tensor) => assigned.add(tensor),
-          () => observeGradients((tensor, gradient) => gradients.note(tensor, gradient), run),
-        ),
-    )
-  );
-  const results = tensorsIn(result);
-  const device = (results[0] ?? given[0] ?? [...assigned][0])?.device;
-  if (!device) {
-    throw new Error(
-      "Cannot compile a function without tensors: it takes, returns and assigns none",
-    );
-  }
-  const builder = new ProgramBuilder(device, recording, given, start);
-  const program = builder.build(results, [...assigned], gradients, streams, result);
-  return { result, program };
-}
-
-class ProgramBuilder {
-  readonly #device: DeviceHandle;
-  readonly #recording: Recording;
-  readonly #given: readonly Tensor[];
-  readonly #arguments = new Map<Block, number>();
-  readonly #start: number;
-  #gradients: GradientNotes | null = null;
-  readonly #slots: Slot[] = [];
-  readonly #slotOf = new Map<Block, number>();
-
-  /** `start` is the `order` of the first tensor that the call made. */
-  constructor(
-    device: DeviceHandle,
-    recording: Recording,
-    given: readonly Tensor[],
-    start: number,
-  ) {
-    this.#device = device;
-    this.#recording = recording;
-    this.#given = given;
-    this.#start = start;
-    given.forEach(({ node }, index) => this.#arguments.set(node.storage!.handle, index));
-  }
-
-  build(
-    results: readonly Tensor[],
-    assigned: readonly Tensor[],
-    gradients: GradientNotes,
-    streams: readonly { value: number }[],
-    shape: unknown,
-  ): Program {
-    this.#gradients = gradients;
-    const live = assigned.filter((tensor) => !tensor.disposed);
-    const fresh = new Map<Block, number>();
-    for (const tensor of [...results, ...live, ...gradients.made()]) {
-      const { handle } = tensor.node.storage!;
-      if (this.#recording.produces(handle)) fresh.set(handle, handle.nbytes);
-    }
-    this.#planScratch(fresh);
-    const launches = this.#recording.launches.map((recorded): ReplayLaunch => ({
-      recorded,
-      inputs: recorded.inputs.map((block) => this.#slot(block)),
-      outputs: recorded.outputs.map((block) => this.#slot(block)),
-    }));
-    const target = (tensor: Tensor): Target => ({
-      slot: this.#slot(tensor.node.storage!.handle, tensor.node),
-      like: new Node({ kind: "buffer" }, [], tensor.shape, tensor.dtype),
-    });
-    return {
-      device: this.#device,
-      slots: this.#slots,
-      launches,
-      assigned: live.map((tensor) => ({ ...target(tensor), tensor })),
-      results: results.map((tensor): Result => {
-        const argument = this.#given.indexOf(tensor);
-        if (argument >= 0) return { argument };
-        return tensor.order < this.#start ? { tensor } : target(tensor);
-      }),
-      gradients: gradients.describe(target),
-      streams,
-      seed: presentSeed(),
-      rebuild: (tensors) => {
-        let at = 0;
-        return withTensors(shape, () => tensors[at++]!);
-      },
-    };
-  }
-
-  #slot(block: Block, node?: Node): number {
-    let slot = this.#slotOf.get(block);
-    if (slot === undefined) {
-      const found = this.#recording.external.get(block) ?? { node: node!, token: node!.owner };
-      slot = this.#slots.push(this.#external(block, found.node, found.token)) - 1;
-      this.#slotOf.set(block, slot);
-    }
-    return slot;
-  }
-
-  #external(block: Block, node: Node, token: Token | null): Slot {
-    const index = this.#arguments.get(block);
-    if (index !== undefined) return { kind: "argument", index };
-    const of = this.#gradients!.owner(node);
-    if (of) return { kind: "gradient", of };
-    if (token) return { kind: "tensor", token, what: `[${node.shape}] ${node.dtype}` };
-    node.hold();
-    return { kind: "constant", storage: node.storage! };
-  }
-
-  /**
-   * The static memory plan: results on the way get memory that the compiled function keeps, shared by
-   * those that are not needed at the same time.
-   */
-  #planScratch(fresh: ReadonlyMap<Block, number>): void {
-    const last = new Map<Block, number>();
-    this.#recording.launches.forEach(({ inputs, outputs }, k) => {
-      for (const block of [...outputs, ...inputs]) {
-        if (this.#recording.produces(block) && !fresh.has(block)) last.set(block, k);
-      }
-    });
-    const free: { slot: number; nbytes: number }[] = [];
-    const memory = backendOf(this.#device).memory;
-    this.#recording.launches.forEach(({ outputs }, k) => {
-      for (const block of outputs) {
-        if (this.#slotOf.has(block)) continue;
-        if (fresh.has(block)) {
-          this.#slotOf.set(block, this.#slots.push({ kind: "fresh", nbytes: block.nbytes }) - 1);
-          continue;
-        }
-        const fit = free.filter((f) =>
-          f.nbytes >= block.nbytes
-        ).sort((a, b) => a.nbytes - b.nbytes)[0];
-        if (fit) {
-          free.splice(free.indexOf(fit), 1);
-          this.#slotOf.set(block, fit.slot);
-          continue;
-        }
-        const own = memory.allocate(block.nbytes, { label: "compiled" });
-        this.#slotOf.set(block, this.#slots.push({ kind: "scratch", block: own }) - 1);
-      }
-      for (const [block, at] of last) {
-        if (at !== k) continue;
-        const slot = this.#slotOf.get(block)!;
-        free.push({ slot, nbytes: (this.#slots[slot] as { block: Block }).block.nbytes });
-      }
-    });
-  }
-}
-
-function replay(program: Program, given: readonly Tensor[]): unknown {
-  for (const stream of program.streams) stream.value = drawStream();
-  const blocks: Block[] = [];
-  try {
-    for (const slot of program.slots) blocks.push(blockOf(slot, program.device, given));
-    for (const { recorded, inputs, outputs } of program.launches) {
-      recorded.launch.run(
-        inputs.map((slot) => blocks[slot]!),
-        outputs.map((slot) => blocks[slot]!),
-      );
-    }
-  } catch (error) {
-    blocks.forEach((block, k) => program.slots[k]!.kind === "fresh" && block.release());
-    throw error;
-  }
-  return deliver(program, blocks, given);
-}
-
-function blockOf(slot: Slot, device: DeviceHandle, given: readonly Tensor[]): Block {
-  switch (slot.kind) {
-    case "argument":
-      return given[slot.index]!.node.storage!.handle;
-    case "tensor":
-      return presentBlock(slot.token, slot.what, device);
-    case "gradient":
-      return slot.of.grad!.realize().node.storage!.handle;
-    case "constant":
-      return slot.storage.handle;
-    case "fresh":
-      return backendOf(device).memory.allocate(slot.nbytes);
-    case "scratch":
-      return slot.block;
-  }
-}
-
-/** Who has the value of a slot already, where it is no new one. */
-function holderOf(slot: Slot, given: readonly Tensor[]): Storage | null {
-  switch (slot.kind) {
-    case "argument":
-      return given[slot.index]!.node.storage;
-    case "tensor":
-      return slot.token.node!.storage;
-    case "gradient":
-      return slot.of.grad!.node.storage;
-    case "constant":
-      return slot.storage;
-    default:
-      return null;
-  }
-}
-
-/** Gives assigned tensors their next values and makes the tensors that the function returns. */
-function deliver(
-  { device, slots, assigned, results, gradients, rebuild }: Program,
-  blocks: readonly Block[],
-  given: readonly Tensor[],
-): unknown {
-  const { memory } = backendOf(device);
-  const storages = new Map<number, Storage>();
-  const take = ({ slot, like }: Target): Node => {
-    const known = storages.get(slot) ?? holderOf(slots[slot]!, given);
-    const storage = known?.retain() ?? new Storage(memory, blocks[slot]!);
-    storages.set(slot, storage);
-    return Node.stored(storage, like.shape, like.dtype);
-  };
-  // All are taken before one is replaced: a tensor may get the value that another had.
-  const next = assigned.map(take);
-  const returned = results.map((result): Tensor => {
-    if ("argument" in result) return given[result.argument]!;
-    return "tensor" in result ? result.tensor : new Tensor(take(result), device);
-  });
-  const made = gradients.map(({ next }) =>
-    typeof next === "string" ? null : new Tensor(take(next.made), device)
-  );
-  assigned.forEach(({ tensor }, k) => tensor.replaceNode(next[k]!));
-  gradients.forEach(({ of, next }, k) => {
-    if (next === "same") return;
-    of.grad?.dispose();
-    of.grad = made[k]!;
-  });
-  return rebuild(returned);
-}
-
-/** What a tensor that the function uses holds now. */
-function presentBlock(token: Token, what: string, device: DeviceHandle): Block {
-  const { node } = token;
-  if (!node) {
-    throw new Error(`Cannot replay: a tensor (${what}) that the function uses was disposed`);
-  }
-  if (!node.storage) realize(backendOf(device), [node]);
-  return node.storage!.handle;
+function keyOfTensor({ dtype, shape, device, requiresGrad }: Tensor): string {
+  return `${dtype}[${shape}]@${device.selector}${requiresGrad ? "g" : ""}`;
 }

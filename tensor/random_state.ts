@@ -1,6 +1,8 @@
 /** The state behind random tensors: a seed, and how many were drawn since. */
 import type { RandomStream } from "../backend/engine.ts";
 
+import { giveUpReplay } from "./calls.ts";
+
 /** The key of one random tensor. */
 export interface Draw {
   readonly seed: number;
@@ -23,6 +25,7 @@ export function manualSeed(value: number): void {
     const given = typeof value === "number" ? value : `${typeof value} ${JSON.stringify(value)}`;
     throw new RangeError(`Cannot seed with ${given}: pass a whole number`);
   }
+  giveUpReplay("it sets the seed");
   // The two halves are folded: seeds that differ in either give different keys.
   seed = (value ^ Math.imul(Math.floor(value / 2 ** 32), 0x9e3779b1)) | 0;
   next = 0;

@@ -8,6 +8,7 @@ import {
   realize,
   type Saved,
 } from "../backend/engine.ts";
+import { isFollowing, settled } from "./calls.ts";
 import { DisposedError } from "./errors.ts";
 import { foreseenGradients } from "./foresight.ts";
 import type { Tensor } from "./tensor.ts";
@@ -20,7 +21,7 @@ const awaited = new Set<Tensor>();
 
 /** Has a tensor computed by the next schedule of its device. */
 export function computeWithNext(tensor: Tensor): void {
-  awaited.add(tensor);
+  if (!isFollowing()) awaited.add(settled(tensor));
 }
 
 function takeAwaited(device: DeviceHandle): Tensor[] {
@@ -70,8 +71,9 @@ function rootsOn(device: DeviceHandle): Companion[] {
  * @param tensors The tensors, all on one device.
  */
 export function realizeAll(tensors: readonly Tensor[]): void {
+  if (isFollowing()) return;
   const open: Tensor[] = [];
-  for (const tensor of tensors) {
+  for (const tensor of settled(tensors)) {
     const { node } = tensor;
     awaited.delete(tensor);
     if (node.saved) node.keep();

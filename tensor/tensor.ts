@@ -21,7 +21,12 @@ import {
 } from "./creation.ts";
 import { select, type TensorLike } from "./ops/elementwise.ts";
 import { concat, stack } from "./ops/shaping.ts";
+import { observedBookkeeping, TensorBase } from "./base.ts";
+import { observeMethods } from "./calls.ts";
+import { ElementwiseMethods } from "./elementwise_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
+import { ReductionMethods } from "./reduction_methods.ts";
+import { ShapeMethods } from "./shape_methods.ts";
 import * as random from "./random.ts";
 import { copyTo } from "./transfer.ts";
 import { checkOptions, checkValue, shown, takes } from "./options.ts";
@@ -311,6 +316,12 @@ export class Tensor extends ProductMethods {
     backward(this, gradient, options);
   }
 }
+
+/** `compile` is told of every call. */
+observeMethods(Tensor, { fromHost: "leaf", fromBuffer: "leaf" }, "compute");
+const layers = [Tensor, ProductMethods, ShapeMethods, ReductionMethods, ElementwiseMethods];
+for (const { prototype } of layers) observeMethods(prototype, {}, "compute");
+observeMethods(TensorBase.prototype, observedBookkeeping, null);
 
 function required(tensor: Tensor, options?: TensorOptions): Tensor {
   if (options?.requiresGrad) tensor.requiresGrad = true;

@@ -40,6 +40,11 @@ export function autocast<T>(dtype: HalfType | "float32", fn: () => T): T {
   return active.run(dtype === "float32" ? null : dtype, fn);
 }
 
+/** The type that products are computed in, null for that of their operands. */
+export function presentHalfType(): HalfType | null {
+  return active.getStore() ?? null;
+}
+
 /** Runs `fn` with every operation in the type of its operands: gradients have those of the forward. */
 export function withoutAutocast<T>(fn: () => T): T {
   return active.getStore() ? active.run(null, fn) : fn();

@@ -1,3 +1,4 @@
+import { observedCall } from "../calls.ts";
 import { indexSelect } from "../ops/indexing.ts";
 import type { Tensor } from "../tensor.ts";
 import { normal } from "./init.ts";
@@ -62,7 +63,8 @@ export class Embedding extends Module {
    * @throws {RangeError} At the next read, when an id is out of range.
    */
   forward(ids: Tensor): Tensor {
-    const vectors = indexSelect(this.weight, 0, ids, "embedding");
+    const given = [this.weight, 0, ids, "embedding"];
+    const vectors = observedCall("compute", indexSelect, undefined, given) as Tensor;
     if (this.#padding === null) return vectors;
     return ids.eq(this.#padding).unsqueeze(-1).where(vectors.detach(), vectors);
   }

@@ -2,6 +2,7 @@
 import { formatShape, sameShape, type Shape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
 import { requireTensor, result } from "../apply.ts";
+import { observedCall } from "../calls.ts";
 import { isRecomputing } from "../checkpoint.ts";
 import { ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
@@ -28,11 +29,16 @@ function rootOf({ variance }: Moments, eps: number): Tensor {
 }
 
 /** `(x - mean) / sqrt(variance + eps)` over axes, with the gradient in closed form. */
-function standardize(
-  x: Tensor,
-  axes: readonly number[],
-  eps: number,
-): { value: Tensor; moments: Moments } {
+function standardize(x: Tensor, axes: readonly number[], eps: number): Standardized {
+  return observedCall("compute", standardizedBy, undefined, [x, axes, eps]) as Standardized;
+}
+
+interface Standardized {
+  readonly value: Tensor;
+  readonly moments: Moments;
+}
+
+function standardizedBy(x: Tensor, axes: readonly number[], eps: number): Standardized {
   const { moments, scale, node } = noGrad(() => {
     const detached = x.detach(), moments = momentsOf(detached, axes);
     const scale = rootOf(moments, eps);

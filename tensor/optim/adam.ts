@@ -1,5 +1,11 @@
 import type { Tensor } from "../tensor.ts";
-import { type Assign, Optimizer, type Update, zerosFor } from "./optimizer.ts";
+import {
+  type Assign,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "./optimizer.ts";
 import {
   completed,
   type GroupOptions,
@@ -55,6 +61,10 @@ const defaults: Required<AdamOptions> = {
  * ```
  */
 export class Adam extends Optimizer<AdamOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
   /** The bias corrections of the step that is being made, by its number. */
   readonly #corrections = new WeakMap<Tensor, Tensor>();
 
@@ -142,6 +152,10 @@ export class Adam extends Optimizer<AdamOptions> {
  * their gradients (I. Loshchilov, F. Hutter, Decoupled Weight Decay Regularization, 2019).
  */
 export class AdamW extends Adam {
+  static {
+    isDeterminedByOptions(this);
+  }
+
   /**
    * Makes the optimizer.
    *

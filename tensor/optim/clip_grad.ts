@@ -1,5 +1,6 @@
 /** Keeping gradients small, on the device: nothing waits for their size. */
 import type { DeviceHandle } from "../../backend/engine.ts";
+import { observedCall } from "../calls.ts";
 import { computeWithNext } from "../realization.ts";
 import { noGrad } from "../grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
@@ -53,6 +54,14 @@ export function clipGradNorm(
 ): Tensor {
   checkValue("clip gradients", "maxNorm", maxNorm, takes.positiveOrInfinite);
   checkOptions("clip gradients", options, clipRules);
+  return observedCall("compute", clipNorm, undefined, [parameters, maxNorm, options]) as Tensor;
+}
+
+function clipNorm(
+  parameters: readonly Tensor[],
+  maxNorm: number,
+  options: { normType?: number },
+): Tensor {
   const list = withGradient("clip gradients", parameters);
   return noGrad(() => {
     const norm = normOf(list.map(({ grad }) => grad!), options.normType ?? 2);
@@ -92,6 +101,10 @@ function powerSum(x: Tensor, order: number): Tensor {
  */
 export function clipGradValue(parameters: readonly Tensor[], limit: number): void {
   checkValue("clip gradients", "limit", limit, takes.positiveOrInfinite);
+  observedCall("compute", clipValue, undefined, [parameters, limit]);
+}
+
+function clipValue(parameters: readonly Tensor[], limit: number): void {
   noGrad(() => {
     for (const parameter of withGradient("clip gradients", parameters)) {
       replaceGradient(parameter, (gradient) => gradient.clamp(-limit, limit));

@@ -1,5 +1,6 @@
 /** A number that kernels read from memory, so that changing it changes no kernel. */
 import type { DeviceHandle } from "../../backend/engine.ts";
+import { unobserved, writeAside } from "../calls.ts";
 import { Tensor } from "../tensor.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */
@@ -21,16 +22,22 @@ export class DeviceScalar {
   set value(value: number) {
     if (value === this.#value) return;
     this.#value = value;
-    for (const [device, copy] of this.#copies) {
-      using fresh = Tensor.fromHost(value, { device });
-      copy.assign(fresh).realize().dropFormer();
-    }
+    writeAside(this, [...this.#copies.values()], () => {
+      for (const [device, copy] of this.#copies) {
+        using fresh = Tensor.fromHost(value, { device });
+        copy.assign(fresh).realize().dropFormer();
+      }
+    });
   }
 
   /** Its tensor of shape [] on a device. */
   on(device: DeviceHandle): Tensor {
     let copy = this.#copies.get(device);
-    if (!copy) this.#copies.set(device, copy = Tensor.fromHost(this.#value, { device }).realize());
+    if (!copy) {
+      // Whoever asks first: it is no part of what is computed.
+      copy = unobserved(() => Tensor.fromHost(this.#value, { device }).realize());
+      this.#copies.set(device, copy);
+    }
     return copy;
   }
 

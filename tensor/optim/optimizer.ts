@@ -1,6 +1,7 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
 import { type DeviceHandle, formatShape, sameShape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
+import { observedCall } from "../calls.ts";
 import { realizeAll } from "../realization.ts";
 import { DisposedError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
@@ -17,6 +18,14 @@ import { requireTensor } from "../apply.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
+
+/** Optimizers whose updates depend on their options, their state, parameters and gradients alone. */
+const determined = new WeakSet<object>();
+
+/** Says that of a class; not of those that extend it. */
+export function isDeterminedByOptions(optimizer: object): void {
+  determined.add(optimizer);
+}
 
 /** What an update works with. */
 export interface Update<Options extends OptimizerOptions> {
@@ -58,6 +67,8 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   /** Parameters with their options. */
   readonly groups: readonly ParameterGroup<Options>[];
   readonly #entries: readonly Entry<Options>[];
+  /** Grows when other tensors count the steps. */
+  #version = 0;
 
   /**
    * Makes the optimizer.
@@ -83,6 +94,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
         return { parameter, group, state, counter };
       });
     });
+    for (const { group, parameter } of this.#entries) group.rateOn(parameter.device);
     // Before the first step, so that all steps are the same work.
     realizeAll(this.#entries.flatMap((entry) => [entry.parameter, ...Object.values(entry.state)]));
   }
@@ -128,6 +140,17 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
    */
   step(options: StepOptions = {}): void {
     checkOptions("step", options, { skip: takes.callback });
+    // One call for `compile`, where it depends on nothing but what is told here.
+    if (options.skip || !determined.has(this.constructor)) return this.#step(options);
+    const told = this.groups.map((group) => ({ ...group.options }));
+    observedCall("step", this.#stepAsTold, this, [this.#version, told]);
+  }
+
+  #stepAsTold(): void {
+    this.#step({});
+  }
+
+  #step(options: StepOptions): void {
     const gone = this.#entries.find(({ parameter }) => parameter.disposed)?.parameter;
     if (gone) {
       throw new DisposedError(
@@ -176,6 +199,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       const copy = copies.get(counter) ?? counter.copy();
       copies.set(counter, copy);
       entry.counter = copy;
+      this.#version++;
     }
   }
 
@@ -221,6 +245,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       counters.set(key, counter);
       entry.counter = counter;
     });
+    this.#version++;
     realizeAll(loaded);
     for (const target of loaded) target.dropFormer();
     this.groups.forEach((group, k) => {

@@ -1,5 +1,11 @@
 import type { Tensor } from "../tensor.ts";
-import { type Assign, Optimizer, type Update, zerosFor } from "./optimizer.ts";
+import {
+  type Assign,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "./optimizer.ts";
 import {
   completed,
   type GroupOptions,
@@ -37,6 +43,10 @@ const defaults: Required<RMSPropOptions> = {
  * 2012).
  */
 export class RMSProp extends Optimizer<RMSPropOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
   /**
    * Makes the optimizer.
    *

@@ -1,5 +1,11 @@
 import type { Tensor } from "../tensor.ts";
-import { type Assign, Optimizer, type Update, zerosFor } from "./optimizer.ts";
+import {
+  type Assign,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "./optimizer.ts";
 import {
   completed,
   type GroupOptions,
@@ -45,6 +51,10 @@ const defaults: Required<SGDOptions> = {
  * ```
  */
 export class SGD extends Optimizer<SGDOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
   /**
    * Makes the optimizer.
    *
