@@ -38,6 +38,11 @@ export function numberOperand(value: number): Operand {
   return { dtype: Number.isInteger(value) ? "int64" : "float32", rank: "number" };
 }
 
+/** The type of positions in `count` elements: int32, and int64 where that is too small. */
+export function positionType(count: number): "int32" | "int64" {
+  return count > 2 ** 31 ? "int64" : "int32";
+}
+
 /** Throws unless the type is an integer type. */
 export function requireInteger(op: string, what: string, dtype: DType): void {
   if (dtypes[dtype].kind === "int") return;

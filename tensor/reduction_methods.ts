@@ -78,13 +78,19 @@ export abstract class ReductionMethods extends ElementwiseMethods {
     return this.#distinct("min", reductions.extreme("min", this.#self(), axes, options));
   }
 
-  /** The position of the first largest element along an axis (default: of all), as int32. */
+  /**
+   * The position of the first largest element along an axis (default: of all), as int32, or int64
+   * where that is too small.
+   */
   argmax(axis?: number, options?: ReduceOptions): Tensor {
     checkOptions("argmax", options, rules);
     return reductions.argExtreme("argmax", this.#self(), axis, options);
   }
 
-  /** The position of the first smallest element along an axis (default: of all), as int32. */
+  /**
+   * The position of the first smallest element along an axis (default: of all), as int32, or int64
+   * where that is too small.
+   */
   argmin(axis?: number, options?: ReduceOptions): Tensor {
     checkOptions("argmin", options, rules);
     return reductions.argExtreme("argmin", this.#self(), axis, options);

@@ -5,6 +5,7 @@ import {
   manager,
   type Node,
   type Shape,
+  sizeOf,
 } from "../backend/engine.ts";
 import type { Buffer } from "../ffi/mod.ts";
 import { backward, type BackwardOptions } from "./autograd.ts";
@@ -27,6 +28,7 @@ import { ElementwiseMethods } from "./elementwise_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import { ShapeMethods } from "./shape_methods.ts";
+import { positionType } from "./promotion.ts";
 import * as random from "./random.ts";
 import { copyTo } from "./transfer.ts";
 import { checkOptions, checkValue, shown, takes } from "./options.ts";
@@ -284,9 +286,9 @@ export class Tensor extends ProductMethods {
     return random.normal(this.shape, { device: this.device, dtype: this.dtype });
   }
 
-  /** 0, 1, 2, ... in row-major order on the same device, as int32. */
+  /** 0, 1, 2, ... in row-major order on the same device, as int32; int64 where that is too small. */
   indexLike(shape: Shape): Tensor {
-    return iota(shape, "int32", { device: this.device });
+    return iota(shape, positionType(sizeOf(shape)), { device: this.device });
   }
 
   // ---- devices

@@ -46,6 +46,7 @@ export function scriptDialect(accumulatorOf: (reduction: Reduction) => DType): D
   return {
     declare: (_, name, text) => `const ${name} = ${text};`,
     declareIndex: (name, text) => `const ${name} = ${text};`,
+    declareMutableIndex: (name, text) => `let ${name} = ${text};`,
     declareMutable: (_, name, text) => `let ${name} = ${text};`,
     loopHead: (name, start, end) =>
       `for (let ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ++${name}) {`,

@@ -158,7 +158,7 @@ function mulHigh(a: number, b: number): number {
 
 /** The first word of Philox4x32-10 as a number in [0, 1); the same bits as the OpenCL kernels. */
 export function philox(index: number, seed: number, stream: number): number {
-  let c0 = index >>> 0, c1 = stream >>> 0, c2 = 0, c3 = 0;
+  let c0 = index >>> 0, c1 = stream >>> 0, c2 = Math.floor(index / 2 ** 32), c3 = 0;
   let k0 = seed >>> 0, k1 = 0x9e3779b9;
   for (let round = 0; round < 10; round++) {
     const h0 = mulHigh(0xd2511f53, c0), l0 = Math.imul(0xd2511f53, c0) >>> 0;

@@ -23,6 +23,8 @@ export interface Dialect {
   declare(dtype: DType, name: string, text: string): string;
   /** `const int i = text;` */
   declareIndex(name: string, text: string): string;
+  /** `int i = text;` for an index that changes. */
+  declareMutableIndex(name: string, text: string): string;
   /** `float v = text;` for a value that changes. */
   declareMutable(dtype: DType, name: string, text: string): string;
   /** The head of a loop from `start` to before `end`, with its opening brace. */

@@ -94,7 +94,7 @@ export function declareAccumulators(
     const isArg = Emitter.isArg(reduction);
     const name = isArg ? `r${r}v` : `r${r}`;
     emitter.line(dialect.declareMutable(dtype, name, dialect.identity(reduction)));
-    if (isArg) emitter.line(dialect.declareMutable("int32", `r${r}i`, "-1"));
+    if (isArg) emitter.line(dialect.declareMutableIndex(`r${r}i`, "-1"));
   }
 }
 

@@ -13,8 +13,9 @@ const asksForAll = /get_(num_groups|global_size|global_offset|global_linear_id)\
 
 /** Whether kernels of this text may share a launch, and how many; `maxBytes` of arguments fit. */
 export function batchableText(generated: Generated, maxBytes: number): Batchable | null {
-  const { source, global, local } = generated;
-  if (global.length !== 1 || asksForAll.test(source)) return null;
+  const { source, global, local, isWide } = generated;
+  // Many times 2^31 iterations are no small kernels, whose launches are worth sharing.
+  if (isWide || global.length !== 1 || asksForAll.test(source)) return null;
   const bytes = argumentBytes(generated) + 4;
   const most = Math.min(MOST, Math.floor((maxBytes - 8) / bytes));
   return most < 2 ? null : { key: `${local}|${source}`, most };
@@ -66,6 +67,7 @@ export function generateBatch(
     global: [groups.reduce((a, b) => a + b, 0) * local],
     local: first.local,
     checksIndices: first.checksIndices,
+    isWide: false,
   };
 }
 

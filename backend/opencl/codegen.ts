@@ -1,6 +1,7 @@
 /** OpenCL C for loop kernels: how iterations map to work-items, and the text of each kind. */
 import { type DType, dtypes } from "../graph/dtype.ts";
 import { type Dialect, Emitter, type Parameter } from "../graph/emit.ts";
+import { needsWideIndices } from "../graph/index_range.ts";
 import { extent, type LoopKernel } from "../graph/kernel.ts";
 import {
   accumulatorType,
@@ -29,6 +30,8 @@ export interface Generated {
   readonly local: readonly number[];
   /** The kernel reports indices out of range: it takes the error buffer. */
   readonly checksIndices: boolean;
+  /** Its index parameters have 64 bits. */
+  readonly isWide: boolean;
 }
 
 /** What the shape of the generated code depends on. */
@@ -42,6 +45,8 @@ export interface Target {
   readonly matrixUnits: boolean;
   /** Floats in a vector of the hardware. */
   readonly vectorWidth: number;
+  /** Kernels whose indices may reach this number count in 64 bits. */
+  readonly narrowEnd: number;
   /** The tiles that were tuned on this device, by shape. */
   readonly tuned: ReadonlyMap<string, Tuned>;
 }
@@ -60,14 +65,20 @@ const MIN_SHARE = 4;
 export function generate(kernel: LoopKernel, target: Target): Generated {
   const dialect = openclDialect((r) => accumulatorType(kernel, r));
   const emitter = new Emitter(kernel, dialect);
+  const range = emitKernel(emitter, dialect, target);
+  return finish(emitter, range, needsWideIndices(kernel, target.narrowEnd));
+}
+
+function emitKernel(emitter: Emitter, dialect: Dialect, target: Target): Range {
+  const { kernel } = emitter;
   if (kernel.contraction) return contraction(emitter, dialect, target);
   if (target.isGpu && reducesInGroups(kernel)) return group(emitter, dialect);
   const vectors = target.isGpu ? null : emitVectorKernel(emitter, dialect);
-  if (vectors) return finish(emitter, vectors);
-  if (!target.isGpu && hasShortRows(kernel)) return finish(emitter, shortRows(emitter, dialect));
+  if (vectors) return vectors;
+  if (!target.isGpu && hasShortRows(kernel)) return shortRows(emitter, dialect);
   const range = ndRange(emitter, target, localSize(kernel, target));
   emitRow(emitter, dialect);
-  return finish(emitter, range);
+  return range;
 }
 
 /** True for rows of a few elements, such as the windows of a pooling. */
@@ -106,7 +117,7 @@ function ndRange(emitter: Emitter, target: Target, local: readonly number[]): Ra
   const lead = flat ? outer : outer.slice(0, -1);
   if (!flat) {
     const last = outer[outer.length - 1]!;
-    emitter.line(`const int i${last} = get_global_id(0);`);
+    emitter.line(`const Index i${last} = get_global_id(0);`);
   }
   const total = extent(emitter.kernel, lead);
   decompose(emitter, lead, flat ? "get_global_id(0)" : "get_global_id(1)");
@@ -160,7 +171,7 @@ function groupSize(length: number): number {
 }
 
 /** One work-group a row: its items walk the row together and join their results in local memory. */
-function group(emitter: Emitter, dialect: Dialect): Generated {
+function group(emitter: Emitter, dialect: Dialect): Range {
   const { kernel } = emitter;
   const rows = extent(kernel, kernel.outer);
   const items = groupSize(extent(kernel, kernel.inner));
@@ -173,7 +184,7 @@ function group(emitter: Emitter, dialect: Dialect): Generated {
     for (const id of ids) done.add(id);
   };
   const loop = (body: () => void): void => {
-    emitter.open(`for (int t = ${start}lid; t < ${end}; t += ${items}) {`);
+    emitter.open(`for (Index t = ${start}lid; t < ${end}; t += ${items}) {`);
     decomposeInner(emitter);
     body();
     emitter.close();
@@ -208,7 +219,7 @@ function group(emitter: Emitter, dialect: Dialect): Generated {
       for (const o of innerOutputs) emitter.store(o);
     });
   }
-  return finish(emitter, { global: [rows * items], local: [items] });
+  return { global: [rows * items], local: [items] };
 }
 
 /** Which of a row's elements a group walks: all, or the part that a split gave it. */
@@ -221,8 +232,8 @@ function groupBounds(emitter: Emitter): [start: string, end: string] {
     return ["", emitter.index(chunk.length * (length / kernel.sizes[chunk.symbol]!))];
   }
   const share = emitter.index(chunk.length * (length / kernel.sizes[chunk.symbol]!));
-  emitter.line(`const int first = i${chunk.part} * ${share};`);
-  emitter.line(`const int behind = min(first + ${share}, ${emitter.index(length)});`);
+  emitter.line(`const Index first = i${chunk.part} * ${share};`);
+  emitter.line(`const Index behind = min(first + ${share}, ${emitter.index(length)});`);
   return ["first + ", "behind"];
 }
 
@@ -234,11 +245,11 @@ function decomposeInner(emitter: Emitter): void {
     const isCut = s === chunk?.symbol;
     const size = isCut ? emitter.index(chunk!.length) : emitter.size(s);
     const start = isCut ? ` + i${chunk!.part} * ${size}` : "";
-    emitter.line(`const int i${s} = ${rest} % ${size}${start}, q${s} = ${rest} / ${size};`);
+    emitter.line(`const Index i${s} = ${rest} % ${size}${start}, q${s} = ${rest} / ${size};`);
     if (isCut) emitter.line(`if (i${s} >= ${emitter.size(s)}) continue;`);
     rest = `q${s}`;
   }
-  if (inner.length > 0) emitter.line(`const int i${inner[0]} = ${rest};`);
+  if (inner.length > 0) emitter.line(`const Index i${inner[0]} = ${rest};`);
 }
 
 /** Joins the accumulators of a group's items; every item then has the result. */
@@ -249,7 +260,7 @@ function joinInLocalMemory(emitter: Emitter, r: number, items: number): void {
   const isArg = Emitter.isArg(reduction);
   const value = isArg ? `r${r}v` : `r${r}`;
   emitter.line(`local ${T} s${r}[${items}]; s${r}[lid] = ${value};`);
-  if (isArg) emitter.line(`local int j${r}[${items}]; j${r}[lid] = r${r}i;`);
+  if (isArg) emitter.line(`local Index j${r}[${items}]; j${r}[lid] = r${r}i;`);
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   emitter.open(`for (int h = ${items / 2}; h > 0; h >>= 1) {`);
   emitter.open("if (lid < h) {");
@@ -274,24 +285,27 @@ function joinArgs(emitter: Emitter, r: number, prefers: string): void {
   emitter.close();
 }
 
-function contraction(emitter: Emitter, dialect: Dialect, target: Target): Generated {
+function contraction(emitter: Emitter, dialect: Dialect, target: Target): Range {
   const tiled = emitContraction(emitter, dialect, target);
-  if (tiled) return finish(emitter, tiled);
+  if (tiled) return tiled;
   const local = target.isGpu ? [GROUP] : emitter.kernel.outer.length === 1 ? [64] : [64, 1];
   const range = ndRange(emitter, target, local);
   emitGeneralContraction(emitter, dialect);
-  return finish(emitter, range);
+  return range;
 }
 
 /**
  * The parameter list and body of a kernel: buffers with the element where each begins (blocks are
- * parts of larger buffers), the error buffer, scalars.
+ * parts of larger buffers), the error buffer, scalars. `Index` stands in texts for the type of
+ * indices: `int`, or `long` in a wide kernel.
  */
 export function kernelText(
   inputs: readonly DType[],
   outputs: readonly DType[],
-  checksIndices: boolean,
-  parameters: readonly Parameter[],
+  { checksIndices, parameters, isWide }: Pick<
+    Generated,
+    "checksIndices" | "parameters" | "isWide"
+  >,
   body: string,
 ): string {
   const buffers = [
@@ -302,25 +316,31 @@ export function kernelText(
     ...buffers.map(([type, name]) => `${type} b${name}`),
     ...(checksIndices ? ["global volatile int* errors"] : []),
     ...buffers.map(([, name]) => `const int s${name}`),
-    ...parameters.map((p, k) =>
-      p.kind === "constant" ? `const ${dtypes[p.dtype].clCompute} p${k}` : `const int p${k}`
-    ),
+    ...parameters.map((p, k) => `const ${parameterType(p)} p${k}`),
   ];
   const starts = buffers.map(([type, name]) => `  ${type} ${name} = b${name} + s${name};\n`);
-  return `(${args.join(", ")}) {\n${starts.join("")}${body}\n}`;
+  const text = `(${args.join(", ")}) {\n${starts.join("")}${body}\n}`;
+  return text.replaceAll(/\bIndex\b/g, isWide ? "long" : "int");
 }
 
-function finish(emitter: Emitter, range: Range): Generated {
+function parameterType(p: Parameter): string {
+  if (p.kind === "constant") return dtypes[p.dtype].clCompute;
+  return p.kind === "index" ? "Index" : "int";
+}
+
+function finish(emitter: Emitter, range: Range, isWide: boolean): Generated {
   const { kernel, parameters } = emitter;
   const outputs = kernel.outputs.map((o) => o.dtype);
-  const checksIndices = kernel.dynamic.length > 0;
-  const body = emitter.lines.join("\n");
-  return {
-    source: kernelText(kernel.inputs, outputs, checksIndices, parameters, body),
-    buffers: [...kernel.inputs, ...outputs],
+  const scalars = {
     parameters,
+    checksIndices: kernel.dynamic.length > 0,
+    isWide,
+  };
+  return {
+    source: kernelText(kernel.inputs, outputs, scalars, emitter.lines.join("\n")),
+    buffers: [...kernel.inputs, ...outputs],
     global: range.global,
     local: range.local,
-    checksIndices,
+    ...scalars,
   };
 }

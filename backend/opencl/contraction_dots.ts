@@ -18,10 +18,10 @@ export function dots(
   const rowCount = extent(kernel, c.m), columnCount = extent(kernel, c.n);
   const k = last(c.k), width = vectorWidth(sizes[k]!);
   const V = `float${width}`;
-  decomposeInto(emitter, c.batch, "(int)get_global_id(2)", "i");
+  decomposeInto(emitter, c.batch, "(Index)get_global_id(2)", "i");
   const [endM, endN] = [rowCount, columnCount].map((n) => emitter.index(n)) as [string, string];
-  declareStart(emitter, "row", `(int)get_global_id(1) * ${tm}`, tm, endM);
-  declareStart(emitter, "column", `(int)get_global_id(0) * ${tn}`, tn, endN);
+  declareStart(emitter, "row", `(Index)get_global_id(1) * ${tm}`, tm, endM);
+  declareStart(emitter, "column", `(Index)get_global_id(0) * ${tn}`, tn, endN);
   declareOffsets(emitter, "x", c.a.form, c.m, "row", tm);
   declareOffsets(emitter, "y", c.b.form, c.n, "column", tn);
   const cells = Array.from({ length: tm * tn }, (_, i) => [Math.floor(i / tn), i % tn] as const);
@@ -32,11 +32,11 @@ export function dots(
   if (size % width !== 0) {
     const lanes = Array.from({ length: width }, (_, lane) => lane).join(", ");
     const rest = short ? String(size % width) : `${end} % ${width}`;
-    emitter.line(`const int${width} keep = (int${width})(${lanes}) >= ${width} - (${rest});`);
+    emitter.line(`const int${width} keep = (int${width})(${lanes}) >= ${width} - (int)(${rest});`);
   }
   for (const s of c.k.slice(0, -1)) openLoop(emitter, dialect, s);
-  emitter.line(`const int x = ${without(emitter, c.a.form, [...c.m, k])};`);
-  emitter.line(`const int y = ${without(emitter, c.b.form, [...c.n, k])};`);
+  emitter.line(`const Index x = ${without(emitter, c.a.form, [...c.m, k])};`);
+  emitter.line(`const Index y = ${without(emitter, c.b.form, [...c.n, k])};`);
   const products = (at: string, masked: boolean): void => {
     for (let r = 0; r < tm; r++) {
       const text = `vload${width}(0, a${c.a.input} + x + x${r} + ${at})`;
@@ -56,7 +56,7 @@ export function dots(
   if (short) {
     for (let at = 0; at + width <= size; at += width) block("{", String(at), false);
   } else {
-    block(`for (int k = 0; k + ${width} <= ${end}; k += ${width}) {`, "k", false);
+    block(`for (Index k = 0; k + ${width} <= ${end}; k += ${width}) {`, "k", false);
   }
   // What is left is read with the end of what was summed already, which is masked out.
   if (size % width !== 0) block("{", `${end} - ${width}`, true);
@@ -82,7 +82,7 @@ function declareOffsets(
   count: number,
 ): void {
   for (let at = 0; at < count; at++) {
-    emitter.line(`int ${name}${at};`);
+    emitter.line(`Index ${name}${at};`);
     emitter.open("{");
     decomposeInto(emitter, symbols, `(${origin} + ${at})`, "i");
     emitter.line(`${name}${at} = ${only(emitter, form, symbols)};`);

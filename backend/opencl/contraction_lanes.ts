@@ -129,22 +129,22 @@ export function lanes(emitter: Emitter, dialect: Dialect, tiling: LaneTiling): R
   emitter.line(`local float16 turned[${lines * sizes[position]! * vectors}];`);
   emitter.line(`local float16 sums[${tiles * tile * vectors}];`);
   emitter.line(`local float packed[${window.size}];`);
-  decomposeInto(emitter, [...c.batch, ...c.m.slice(0, -1)], "(int)get_global_id(2)", "i");
-  emitter.line(`const int channel = (int)get_global_id(1) * ${width};`);
-  if (first !== undefined) emitter.line(`const int block = (int)get_global_id(0) * ${block};`);
+  decomposeInto(emitter, [...c.batch, ...c.m.slice(0, -1)], "(Index)get_global_id(2)", "i");
+  emitter.line(`const Index channel = (Index)get_global_id(1) * ${width};`);
+  if (first !== undefined) emitter.line(`const Index block = (Index)get_global_id(0) * ${block};`);
   emitter.line(`for (int k = 0; k < ${tiles * tile * vectors}; ++k) sums[k] = 0;`);
   for (const s of c.k) if (s !== line && s !== position) openLoop(emitter, dialect, s);
   const starts = new Map<number, string>();
   if (first !== undefined) starts.set(first, "block");
   if (line !== null) {
-    emitter.open(`for (int line = 0; line < ${emitter.size(line)}; line += ${lines}) {`);
+    emitter.open(`for (Index line = 0; line < ${emitter.size(line)}; line += ${lines}) {`);
     starts.set(line, "line");
   }
   turn(emitter, tiling);
   packWindow(emitter, window, starts, "packed");
   const openTiles = (): void => {
     if (first !== undefined) {
-      emitter.open(`for (int i${first} = block; i${first} < block + ${block}; ++i${first}) {`);
+      emitter.open(`for (Index i${first} = block; i${first} < block + ${block}; ++i${first}) {`);
     }
     for (const s of further) openLoop(emitter, dialect, s);
     const at = further.reduce(
@@ -158,8 +158,10 @@ export function lanes(emitter: Emitter, dialect: Dialect, tiling: LaneTiling): R
   emitProducts(emitter, tiling);
   closeTiles();
   for (const s of c.k) if (s !== position) emitter.close();
-  emitter.open(`for (int r = 0; r < min(${width}, ${emitter.size(channel)} - channel); ++r) {`);
-  emitter.line(`const int i${channel} = channel + r;`);
+  emitter.open(
+    `for (int r = 0; r < min((Index)${width}, ${emitter.size(channel)} - channel); ++r) {`,
+  );
+  emitter.line(`const Index i${channel} = channel + r;`);
   openTiles();
   for (const s of taps) openLoop(emitter, dialect, s);
   const tap = taps.reduce(

@@ -1,6 +1,7 @@
 /** Which kernel computes a contraction, by how its operands lie in memory, and the shape that it sees. */
 import { coefficient, type Form } from "../graph/affine.ts";
 import { dtypes } from "../graph/dtype.ts";
+import { NARROW_END } from "../graph/index_range.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Target } from "./codegen.ts";
 import { type LaneTiling, laneTiling } from "./contraction_lanes.ts";
@@ -33,7 +34,9 @@ const MIN_ROW = 4, MIN_DOT = 4;
 /** How a contraction is computed on a device; null where the general kernel must do. */
 export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
   const c = kernel.contraction!;
-  if (!isTiled(c, target)) return null;
+  // Tiles count their windows and what is left of an axis in 32 bits.
+  const isFar = (symbols: readonly number[]): boolean => extent(kernel, symbols) >= NARROW_END;
+  if (!isTiled(c, target) || [c.batch, c.m, c.n, c.k].some(isFar)) return null;
   const isGuarded = c.a.guards.length + c.b.guards.length > 0;
   if (target.isGpu) {
     const shape = shapeOf(kernel, "tiles");

@@ -192,7 +192,7 @@ function placeTile(
   const [tilesM, tilesN] = [emitter.index(groupsM), emitter.index(groupsN)];
   emitter.line(`const int group = get_group_id(0) % (${tilesM} * ${tilesN});`);
   emitter.line(`const int strip = group / (8 * ${tilesN}) * 8;`);
-  emitter.line(`const int height = min(${tilesM} - strip, 8);`);
+  emitter.line(`const int height = min(${tilesM} - strip, (Index)8);`);
   emitter.line(`const int within = group - strip * ${tilesN};`);
   emitter.line(`const int row0 = (strip + within % height) * ${bm};`);
   emitter.line(`const int column0 = within / height * ${bn};`);
@@ -291,7 +291,7 @@ function copySide(emitter: Emitter, plan: Plan, side: Side, sizeK: string): void
   const { guards } = side.load;
   if (guards.length > 0) emitter.open(`if (${emitter.guardText(guards)}) {`);
   const bytes = vector * plan.bytes;
-  emitter.line(`count = min(${bytes}, (${endOf(moving!)} - ${moving}) * ${plan.bytes});`);
+  emitter.line(`count = min((Index)${bytes}, (${endOf(moving!)} - ${moving}) * ${plan.bytes});`);
   emitter.line(`from = a${side.load.input} + (${emitter.form(side.load.form)});`);
   if (guards.length > 0) emitter.close();
   emitter.close();

@@ -87,16 +87,16 @@ export function rows(
   const strips = Math.ceil(sizes[column]! / tn) * extent(kernel, others);
   const packing = chosen.packed ? packingFor(kernel, row, tm, strips) : null;
   if (packing) emitter.line(`local float packed[${packing.capacity * tn}];`);
-  decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
-  declareStart(emitter, "column", `(int)get_global_id(0) * ${tn}`, tn, emitter.size(column));
+  decomposeInto(emitter, others, "(Index)get_global_id(2)", "i");
+  declareStart(emitter, "column", `(Index)get_global_id(0) * ${tn}`, tn, emitter.size(column));
   if (packing) packColumns(emitter, dialect, vector, column, columns);
   const height = packing?.rows ?? tm;
   if (packing) {
-    const end = `min(((int)get_global_id(1) + 1) * ${height}, ${emitter.size(row)})`;
-    const first = `(int)get_global_id(1) * ${height}`;
-    emitter.open(`for (int at = ${first}; at < ${end}; at += ${tm}) {`);
+    const end = `min(((Index)get_global_id(1) + 1) * ${height}, ${emitter.size(row)})`;
+    const first = `(Index)get_global_id(1) * ${height}`;
+    emitter.open(`for (Index at = ${first}; at < ${end}; at += ${tm}) {`);
   }
-  const from = packing ? "at" : `(int)get_global_id(1) * ${tm}`;
+  const from = packing ? "at" : `(Index)get_global_id(1) * ${tm}`;
   declareStart(emitter, "row", from, tm, emitter.size(row));
   emitTile(
     emitter,
@@ -179,24 +179,24 @@ export function windowRows(
   const others = kernel.outer.filter((s) => s !== row && s !== column && s !== line);
   // Vectors may read beyond the columns that count.
   emitter.line(`local float packed[${window.size + LANES}];`);
-  decomposeInto(emitter, others, "(int)get_global_id(2)", "i");
+  decomposeInto(emitter, others, "(Index)get_global_id(2)", "i");
   const end = emitter.size(column);
-  declareStart(emitter, "column", `(int)get_global_id(0) * ${columns.count}`, columns.count, end);
+  declareStart(emitter, "column", `(Index)get_global_id(0) * ${columns.count}`, columns.count, end);
   const starts = new Map<number, string>();
   if (columns.count < sizes[column]!) starts.set(column, "column");
   if (line !== null) {
-    emitter.line(`const int line = (int)get_global_id(1) * ${lines};`);
+    emitter.line(`const Index line = (Index)get_global_id(1) * ${lines};`);
     starts.set(line, "line");
   }
   packWindow(emitter, window, starts, "packed");
   const openLines = (): void => {
     if (line === null) return;
-    emitter.open(`for (int i${line} = line; i${line} < line + ${lines}; ++i${line}) {`);
+    emitter.open(`for (Index i${line} = line; i${line} < line + ${lines}; ++i${line}) {`);
   };
   // What does not fit the caches is read once: the scalars of all rows, or else the window.
   const isLarge = sizes[row]! * extent(kernel, kernel.inner) * 4 > SCALAR_BYTES;
   if (!isLarge) openLines();
-  emitter.open(`for (int at = 0; at < ${emitter.size(row)}; at += ${height}) {`);
+  emitter.open(`for (Index at = 0; at < ${emitter.size(row)}; at += ${height}) {`);
   declareStart(emitter, "row", "at", height, emitter.size(row));
   if (isLarge) openLines();
   const index = packedIndex(
@@ -303,10 +303,10 @@ function storeVectors(
   if (!whole || width !== LANES || !canVectorize(kernel, column)) return false;
   const body = new VectorBody(emitter, column);
   const { row: ids } = emitter.needs(kernel.outputs.map((o) => o.expr));
-  emitter.line(`const int i${column} = column;`);
+  emitter.line(`const Index i${column} = column;`);
   for (let r = 0; r < tm; r++) {
     emitter.open("{");
-    emitter.line(`const int i${row} = row + ${r};`);
+    emitter.line(`const Index i${row} = row + ${r};`);
     // An output may lie where an input lay: everything is read before anything is written.
     const left = count < width ? String(count) : "";
     body.declareScalars(ids);

@@ -44,8 +44,8 @@ export function declareStart(
   tile: number,
   end: string,
 ): void {
-  emitter.line(`const int ${name}t = ${from};`);
-  emitter.line(`const int ${name} = min(${name}t, ${end} - ${tile});`);
+  emitter.line(`const Index ${name}t = ${from};`);
+  emitter.line(`const Index ${name} = min(${name}t, ${end} - ${tile});`);
 }
 
 /** The epilogue over a tile in private memory, element by element. */
@@ -87,9 +87,9 @@ export function decomposeInto(
   for (let at = symbols.length - 1; at > 0; at--) {
     const s = symbols[at]!;
     const size = isConvolution ? emitter.kernel.sizes[s]! : emitter.size(s);
-    emitter.line(`const int ${prefix}${s} = (${rest}) % ${size};`);
-    emitter.line(`const int ${prefix}q${s} = (${rest}) / ${size};`);
+    emitter.line(`const Index ${prefix}${s} = (${rest}) % ${size};`);
+    emitter.line(`const Index ${prefix}q${s} = (${rest}) / ${size};`);
     rest = `${prefix}q${s}`;
   }
-  if (symbols.length > 0) emitter.line(`const int ${prefix}${symbols[0]} = ${rest};`);
+  if (symbols.length > 0) emitter.line(`const Index ${prefix}${symbols[0]} = ${rest};`);
 }

@@ -22,9 +22,9 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   emitter.line(`local ${T} bs[${t.bk}][${t.bn + 4}] ${aligned};`);
   emitter.line("const int lid = get_local_id(0);");
   const tilesN = emitter.index(Math.ceil(n / t.bn)), tilesM = emitter.index(Math.ceil(m / t.bm));
-  emitter.line(`const int group = get_group_id(0);`);
-  emitter.line(`const int column0 = (group % ${tilesN}) * ${t.bn};`);
-  emitter.line(`const int row0 = (group / ${tilesN} % ${tilesM}) * ${t.bm};`);
+  emitter.line(`const Index group = get_group_id(0);`);
+  emitter.line(`const Index column0 = (group % ${tilesN}) * ${t.bn};`);
+  emitter.line(`const Index row0 = (group / ${tilesN} % ${tilesM}) * ${t.bm};`);
   decomposeInto(emitter, c.batch, `group / (${tilesN} * ${tilesM})`, "i");
   emitter.line(`const int tr = lid / ${across}, tc = lid % ${across};`);
   emitter.line(`${T} acc_[${t.tm}][${t.tn}];`);
@@ -48,7 +48,7 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
     emitter.line(`${T} ${side.next}[${side.extent * t.bk / threads}];`);
     fetchTile(emitter, c, side, "0", sizeK, t.bk, threads);
   }
-  emitter.open(`for (int k0 = 0; k0 < ${sizeK}; k0 += ${t.bk}) {`);
+  emitter.open(`for (Index k0 = 0; k0 < ${sizeK}; k0 += ${t.bk}) {`);
   for (const side of sides) putTile(emitter, c, side, t.bk, threads);
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   for (const side of sides) fetchTile(emitter, c, side, `k0 + ${t.bk}`, sizeK, t.bk, threads);
@@ -75,12 +75,12 @@ export function tiles(emitter: Emitter, c: Contraction, t: GroupTile): Range {
   emitter.close();
   emitter.line("#pragma unroll");
   emitter.open(`for (int r = 0; r < ${t.tm}; ++r) {`);
-  emitter.line(`const int row = row0 + ${pieceAt("tr", "r", t.bm / t.tm, t.tm)};`);
+  emitter.line(`const Index row = row0 + ${pieceAt("tr", "r", t.bm / t.tm, t.tm)};`);
   emitter.line(`if (row >= ${sizeM}) continue;`);
   decomposeInto(emitter, c.m, "row", "i");
   emitter.line("#pragma unroll");
   emitter.open(`for (int q = 0; q < ${t.tn}; ++q) {`);
-  emitter.line(`const int column = column0 + ${pieceAt("tc", "q", across, t.tn)};`);
+  emitter.line(`const Index column = column0 + ${pieceAt("tc", "q", across, t.tn)};`);
   emitter.line(`if (column >= ${sizeN}) continue;`);
   decomposeInto(emitter, c.n, "column", "i");
   emitter.line(`const ${T} acc = acc_[r][q];`);
@@ -133,7 +133,7 @@ function fetchTile(
   emitter.line("#pragma unroll");
   emitter.open(`for (int u = 0; u < ${side.extent * bk / threads}; ++u) {`);
   emitter.line(tileElement(c, side, bk, threads));
-  emitter.line(`const int p = ${side.origin} + at, k = ${origin} + kk;`);
+  emitter.line(`const Index p = ${side.origin} + at, k = ${origin} + kk;`);
   emitter.line(`${next}[u] = 0;`);
   const { guards } = load;
   const isWhole = extent(emitter.kernel, symbols) % side.extent === 0 &&

@@ -131,7 +131,7 @@ export function packWindow(
     ].join(" + ");
   };
   emitter.open("{");
-  emitter.line(`const int from = ${base(load.form)};`);
+  emitter.line(`const Index from = ${base(load.form)};`);
   axes.forEach(({ guard }, k) => {
     if (guard) emitter.line(`const int g${k} = ${base(guard.form)};`);
   });

@@ -66,10 +66,11 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
   const compute = (dtype: DType): string => dtypes[dtype].clCompute;
   return {
     declare: (dtype, name, text) => `const ${compute(dtype)} ${name} = ${text};`,
-    declareIndex: (name, text) => `const int ${name} = ${text};`,
+    declareIndex: (name, text) => `const Index ${name} = ${text};`,
+    declareMutableIndex: (name, text) => `Index ${name} = ${text};`,
     declareMutable: (dtype, name, text) => `${compute(dtype)} ${name} = ${text};`,
     loopHead: (name, start, end) =>
-      `for (int ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ++${name}) {`,
+      `for (Index ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ++${name}) {`,
     smaller: (a, b) => `min(${a}, ${b})`,
     load: (input, dtype, index) => loadText(`a${input}`, dtype, index),
     store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
@@ -77,9 +78,8 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
     cast: castText,
     constant: literal,
     indexValue: (index, dtype) => `(${compute(dtype)})(${index})`,
-    random: (index, seed, stream) =>
-      `philox((uint)(${index}), as_uint(${seed}), as_uint(${stream}))`,
-    checkedIndex: (value, size, op) => `checked_index((long)${value}, ${size}, ${op}, errors)`,
+    random: (index, seed, stream) => `philox((ulong)(${index}), (uint)${seed}, (uint)${stream})`,
+    checkedIndex: (value, size, op) => `checked_index((long)${value}, ${size}, (int)${op}, errors)`,
     identity: (reduction) => identityText(reduction, accumulatorOf(reduction), literal, extremes),
     accumulate: (reduction, acc, value, index) => {
       const dtype = accumulatorOf(reduction);

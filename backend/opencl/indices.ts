@@ -5,18 +5,18 @@ import { extent } from "../graph/kernel.ts";
 /** Declares the index of each symbol from one number that counts them all. */
 export function decompose(emitter: Emitter, symbols: readonly number[], text: string): void {
   if (symbols.length === 1) {
-    emitter.line(`const int i${symbols[0]} = ${text};`);
+    emitter.line(`const Index i${symbols[0]} = ${text};`);
     return;
   }
-  emitter.line(`const int row = ${text};`);
+  emitter.line(`const Index row = ${text};`);
   let rest = "row";
   for (let k = symbols.length - 1; k > 0; k--) {
     const s = symbols[k]!;
-    emitter.line(`const int i${s} = ${rest} % ${emitter.size(s)};`);
-    emitter.line(`const int q${s} = ${rest} / ${emitter.size(s)};`);
+    emitter.line(`const Index i${s} = ${rest} % ${emitter.size(s)};`);
+    emitter.line(`const Index q${s} = ${rest} / ${emitter.size(s)};`);
     rest = `q${s}`;
   }
-  emitter.line(`const int i${symbols[0]} = ${rest};`);
+  emitter.line(`const Index i${symbols[0]} = ${rest};`);
 }
 
 /**
@@ -26,9 +26,9 @@ export function decompose(emitter: Emitter, symbols: readonly number[], text: st
 export function openRows(emitter: Emitter, symbols: readonly number[], share: number): number {
   const rows = extent(emitter.kernel, symbols);
   const each = emitter.index(share);
-  emitter.line(`const int from = get_global_id(0) * ${each};`);
-  emitter.line(`const int behind = min(from + ${each}, ${emitter.index(rows)});`);
-  emitter.open("for (int at = from; at < behind; ++at) {");
+  emitter.line(`const Index from = get_global_id(0) * ${each};`);
+  emitter.line(`const Index behind = min(from + ${each}, ${emitter.index(rows)});`);
+  emitter.open("for (Index at = from; at < behind; ++at) {");
   if (symbols.length > 0) decompose(emitter, symbols, "at");
   return Math.ceil(rows / share);
 }

@@ -50,18 +50,19 @@ export class KernelArguments {
     this.#present[at] = buffer;
   }
 
-  /** Sets an argument to an int, unless it is that already. */
-  setIndex(at: number, value: number): void {
+  /** Sets an argument to an int, or in a wide kernel to a long, unless it is that already. */
+  setIndex(at: number, value: number, isWide = false): void {
     if (this.#present[at] === value) return;
-    asInt[0] = value;
-    this.kernel.setBytes(at, asInt);
+    if (isWide) asLong[0] = BigInt(value);
+    else asInt[0] = value;
+    this.kernel.setBytes(at, isWide ? asLong : asInt);
     this.#present[at] = value;
   }
 
   /** Sets the scalar parameters from `at` on. */
-  setParameters(at: number, parameters: readonly Parameter[]): void {
+  setParameters(at: number, parameters: readonly Parameter[], isWide: boolean): void {
     for (const p of parameters) {
-      if (p.kind === "index") this.setIndex(at, p.value);
+      if (p.kind === "index") this.setIndex(at, p.value, isWide);
       else if (p.kind === "stream") this.setIndex(at, p.stream.value);
       else this.#setConstant(at, p.value, p.dtype);
       at++;

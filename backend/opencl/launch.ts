@@ -79,15 +79,15 @@ export class KernelLaunch implements Launch {
   #setArguments(inputs: readonly Block[], outputs: readonly Block[]): void {
     const args = this.#arguments, bytes = this.#elementBytes;
     let at = 0;
-    for (const block of inputs) args.setBuffer(at++, block.base);
-    for (const block of outputs) args.setBuffer(at++, block.base);
+    for (const block of inputs) args.setBuffer(at++, isFar(block) ? block.buffer : block.base);
+    for (const block of outputs) args.setBuffer(at++, isFar(block) ? block.buffer : block.base);
     if (this.#generated.checksIndices) args.setBuffer(at++, this.#context.errors());
     let k = 0;
-    for (const block of inputs) args.setIndex(at++, block.offset / bytes[k++]!);
-    for (const block of outputs) args.setIndex(at++, block.offset / bytes[k++]!);
+    for (const block of inputs) args.setIndex(at++, startOf(block, bytes[k++]!));
+    for (const block of outputs) args.setIndex(at++, startOf(block, bytes[k++]!));
     if (args.owner === this && !this.#hasStreams) return;
     args.owner = null;
-    args.setParameters(at, this.#generated.parameters);
+    args.setParameters(at, this.#generated.parameters, this.#generated.isWide);
     args.owner = this;
   }
 
@@ -120,6 +120,16 @@ export function inSequence(launches: readonly Launch[]): Launch {
       for (const launch of launches) launch.run(inputs, outputs);
     },
   };
+}
+
+/** True for a block that begins where the int of a kernel's argument does not reach. */
+function isFar(block: Block): boolean {
+  return block.offset >= 2 ** 31;
+}
+
+/** Where a block begins in its memory object, in elements. */
+function startOf(block: Block, elementBytes: number): number {
+  return isFar(block) ? 0 : block.offset / elementBytes;
 }
 
 /** Two launches as one: the first writes blocks that live from it to the second, which reads them. */

@@ -12,6 +12,7 @@ import { countTransfer } from "../counters.ts";
 import type { DeviceHandle } from "../device_handle.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
 import type { Batchable } from "../graph/batch.ts";
+import { NARROW_END } from "../graph/index_range.ts";
 import { type BatchKernel, extent, type Launchable, type LoopKernel } from "../graph/kernel.ts";
 import { defaultRules, type FusionRules } from "../graph/lower.ts";
 import { opName } from "../graph/op_names.ts";
@@ -29,6 +30,9 @@ import { hasSharedIndices, sharedScatter } from "./shared_scatter.ts";
 import { generateSpecial } from "./special.ts";
 import { type Copy, TransferEngine } from "./transfers.ts";
 import { readTunedTiles } from "./tuned_tiles.ts";
+
+/** What a kernel says about an index out of range: the operation, the index, the bound. */
+const ERROR_WORDS = 3;
 
 /** A kernel's text with what its launch counts, and the split that it may need. */
 interface Step {
@@ -104,21 +108,26 @@ export class OpenCLBackend implements Backend {
   }
 
   async read(block: Block, into: Uint8Array, offset = 0): Promise<void> {
-    const found = this.#mayHaveErrors ? new Int32Array(4) : null;
+    const found = this.#mayHaveErrors ? new BigInt64Array(ERROR_WORDS) : null;
     await this.#transfers.read(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
     if (found) this.#checkErrors(found);
   }
 
   readSync(block: Block, into: Uint8Array, offset = 0): void {
-    const found = this.#mayHaveErrors ? new Int32Array(4) : null;
+    const found = this.#mayHaveErrors ? new BigInt64Array(ERROR_WORDS) : null;
     this.#transfers.readSync(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
     if (found) this.#checkErrors(found);
   }
 
   /** What a read copies: the errors of the kernels before it, too, since one wait is enough. */
-  #copies(block: Block, into: Uint8Array, offset: number, found: Int32Array | null): Copy[] {
+  #copies(
+    block: Block,
+    into: Uint8Array,
+    offset: number,
+    found: BigInt64Array<ArrayBuffer> | null,
+  ): Copy[] {
     const copies: Copy[] = [];
     if (found) {
       const errors = new Uint8Array(found.buffer);
@@ -174,8 +183,8 @@ export class OpenCLBackend implements Backend {
       const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
       const work = { bytes, operations: Infinity };
       const kernels = this.target.isGpu && kernel.op === "scatter" && hasSharedIndices(kernel)
-        ? sharedScatter(kernel)
-        : [generateSpecial(kernel)];
+        ? sharedScatter(kernel, this.target.narrowEnd)
+        : [generateSpecial(kernel, this.target.narrowEnd)];
       const steps = kernels.map((generated) => ({ generated, label: kernel.label, work }));
       return { steps, between: [] };
     }
@@ -245,17 +254,17 @@ export class OpenCLBackend implements Backend {
 
   #errorBuffer(): Buffer {
     if (this.#errors) return this.#errors;
-    this.#errors = new Buffer(this.#context, 16);
-    this.#transfers.write(this.#errors, 0, new Uint8Array(16));
+    this.#errors = new Buffer(this.#context, 8 * ERROR_WORDS);
+    this.#transfers.write(this.#errors, 0, new Uint8Array(8 * ERROR_WORDS));
     return this.#errors;
   }
 
-  #checkErrors(found: Int32Array): void {
+  #checkErrors(found: BigInt64Array): void {
     this.#mayHaveErrors = false;
     const [code, index, bound] = found;
-    if (code === 0) return;
-    this.#transfers.write(this.#errorBuffer(), 0, new Uint8Array(16));
-    throw indexError(opName(code!), index!, bound!);
+    if (code === 0n) return;
+    this.#transfers.write(this.#errorBuffer(), 0, new Uint8Array(8 * ERROR_WORDS));
+    throw indexError(opName(Number(code)), Number(index), Number(bound));
   }
 
   finish(): Promise<void> {
@@ -293,6 +302,7 @@ function targetOf({ clDevice, deviceType }: DeviceHandle): Target {
     computeUnits: clDevice!.maxComputeUnits,
     matrixUnits: hasMatrixUnits(clDevice!),
     vectorWidth: clDevice!.query("NATIVE_VECTOR_WIDTH_FLOAT"),
+    narrowEnd: NARROW_END,
     tuned: readTunedTiles(clDevice!),
   };
 }

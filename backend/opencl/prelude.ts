@@ -224,9 +224,9 @@ inline void stream_16(float16 v, global float* p) {
 }`,
   from_bfloat16: "inline float from_bfloat16(ushort v) { return as_float((uint)v << 16); }",
   // Philox4x32-10: J. Salmon, M. Moraes, R. Dror, D. Shaw, Parallel random numbers: as easy as
-  // 1, 2, 3, SC 2011. The counter is (element, stream); the upper 24 bits make the number.
-  philox: `inline float philox(uint index, uint seed, uint stream) {
-  uint4 c = (uint4)(index, stream, 0u, 0u);
+  // 1, 2, 3, SC 2011. The counter is (element, stream, upper half of element); the upper 24 bits make the number.
+  philox: `inline float philox(ulong index, uint seed, uint stream) {
+  uint4 c = (uint4)((uint)index, stream, (uint)(index >> 32), 0u);
   uint2 k = (uint2)(seed, 0x9E3779B9u);
   for (int round = 0; round < 10; ++round) {
     uint h0 = mul_hi(0xD2511F53u, c.x), l0 = 0xD2511F53u * c.x;
@@ -236,10 +236,10 @@ inline void stream_16(float16 v, global float* p) {
   }
   return (float)(c.x >> 8) * 5.9604644775390625e-8f;
 }`,
-  // The first index that is out of range is kept: {operation, index, bound}.
-  checked_index: `inline int checked_index(long v, int n, int op, global volatile int* errors) {
-  if (v >= 0 && v < n) return (int)v;
-  if (atomic_cmpxchg(errors, 0, op) == 0) { errors[1] = (int)clamp(v, (long)INT_MIN, (long)INT_MAX); errors[2] = n; }
+  // The first index that is out of range is kept: {operation, index, bound}, each of 64 bits.
+  checked_index: `inline long checked_index(long v, long n, int op, global volatile int* errors) {
+  if (v >= 0 && v < n) return v;
+  if (atomic_cmpxchg(errors, 0, op) == 0) { global volatile long* found = (global volatile long*)errors; found[1] = v; found[2] = n; }
   return 0;
 }`,
 };

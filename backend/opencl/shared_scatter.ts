@@ -10,6 +10,7 @@
  */
 import { dtypes } from "../graph/dtype.ts";
 import type { Parameter } from "../graph/emit.ts";
+import { needsWideIndices } from "../graph/index_range.ts";
 import type { SpecialKernel } from "../graph/kernel.ts";
 import { opCode } from "../graph/op_names.ts";
 import { stridesOf } from "../graph/shape.ts";
@@ -29,12 +30,13 @@ export function hasSharedIndices({ indexStrides, shape, axis }: Scatter): boolea
 }
 
 /** The kernels in the order in which they run, all of the same buffers. */
-export function sharedScatter(kernel: Scatter): Generated[] {
+export function sharedScatter(kernel: Scatter, narrowEnd: number): Generated[] {
   const count = kernel.sourceShape[kernel.axis]!;
+  const isWide = needsWideIndices(kernel, narrowEnd);
   const pieces = Array.from({ length: Math.ceil(count / PIECE) }, (_, k) => k * PIECE);
   return [
-    copyBase(kernel),
-    ...pieces.map((first) => scatterPiece(kernel, first, Math.min(first + PIECE, count))),
+    copyBase(kernel, isWide),
+    ...pieces.map((first) => scatterPiece(kernel, isWide, first, Math.min(first + PIECE, count))),
   ];
 }
 
@@ -49,35 +51,41 @@ class Parameters {
 
 function generated(
   kernel: Scatter,
+  isWide: boolean,
   { list }: Parameters,
   body: string,
   groups: number,
   local: number,
 ): Generated {
   const outputs = [kernel.output.dtype];
+  const scalars = { parameters: list, checksIndices: true, isWide };
   return {
-    source: kernelText(kernel.inputs, outputs, true, list, body),
+    source: kernelText(kernel.inputs, outputs, scalars, body),
     buffers: [...kernel.inputs, ...outputs],
-    parameters: list,
     global: [groups * local],
     local: [local],
-    checksIndices: true,
+    ...scalars,
   };
 }
 
-function copyBase(kernel: Scatter): Generated {
+function copyBase(kernel: Scatter, isWide: boolean): Generated {
   const p = new Parameters();
   const { dtype, size } = kernel.output;
   const share = COPY * COPIED;
-  const body = `  const int end = min(((int)get_group_id(0) + 1) * ${share}, ${p.index(size)});
-  for (int i = (int)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
+  const body = `  const Index end = min(((Index)get_group_id(0) + 1) * ${share}, ${p.index(size)});
+  for (Index i = (Index)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
     ${storeText("o0", dtype, "i", loadText("a0", dtype, "i"))}
   }`;
-  return generated(kernel, p, body, Math.ceil(size / share), COPY);
+  return generated(kernel, isWide, p, body, Math.ceil(size / share), COPY);
 }
 
 /** Adds (or sets) the source rows from `first` to before `end`. */
-function scatterPiece(kernel: Scatter, first: number, end: number): Generated {
+function scatterPiece(
+  kernel: Scatter,
+  isWide: boolean,
+  first: number,
+  end: number,
+): Generated {
   const p = new Parameters();
   const { shape, sourceShape, axis, indexStrides, mode, opName } = kernel;
   const { dtype } = kernel.output;
@@ -90,33 +98,34 @@ function scatterPiece(kernel: Scatter, first: number, end: number): Generated {
   const sourceStep = p.index(sourceStrides[axis]!);
   const isAdd = mode === "add";
   const place = others.toReversed().map((k) =>
-    `  { const int i = rest % ${p.index(sourceShape[k]!)}; rest /= ${
+    `  { const Index i = rest % ${p.index(sourceShape[k]!)}; rest /= ${
       p.index(sourceShape[k]!)
     }; base += i * ${p.index(strides[k]!)}; at += i * ${p.index(sourceStrides[k]!)}; }`
   ).join("\n");
   const body = `  local int found; local uint mask[${TURN / 32}];
-  const int lid = get_local_id(0), mine = ${from} + (int)get_group_id(0) / ${across};
-  const int line = (int)get_group_id(0) % ${across} * ${GROUP} + lid;
-  const int index = checked_index((long)a1[mine * ${step}], ${count}, ${
+  const int lid = get_local_id(0);
+  const Index mine = ${from} + (Index)get_group_id(0) / ${across};
+  const Index line = (Index)get_group_id(0) % ${across} * ${GROUP} + lid;
+  const Index index = checked_index((long)a1[mine * ${step}], ${count}, (int)${
     p.index(opCode(opName))
   }, errors);
   if (lid == 0) found = 0;
   barrier(CLK_LOCAL_MEM_FENCE);
   // Another row owns the target where it comes before this one, or after it where values are set.
-  const int low = ${isAdd ? from : "mine + 1"}, high = ${isAdd ? "mine" : behind};
-  for (int t0 = low; t0 < high; t0 += ${TURN}) {
+  const Index low = ${isAdd ? from : "mine + 1"}, high = ${isAdd ? "mine" : behind};
+  for (Index t0 = low; t0 < high; t0 += ${TURN}) {
     int same = 0;
-    for (int t = t0 + lid; t < min(t0 + ${TURN}, high); t += ${GROUP}) same |= a1[t * ${step}] == index;
+    for (Index t = t0 + lid; t < min(t0 + ${TURN}, high); t += ${GROUP}) same |= a1[t * ${step}] == index;
     if (same) found = 1;
     barrier(CLK_LOCAL_MEM_FENCE);
     const int some = found;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (some) return;
   }
-  int rest = line, base = 0, at = 0;
+  Index rest = line, base = 0, at = 0;
 ${place}
   const int has = line < ${p.index(lines)};
-  const int target = base + index * ${p.index(strides[axis]!)};
+  const Index target = base + index * ${p.index(strides[axis]!)};
 `;
   const set = `  if (has) { ${
     storeText("o0", dtype, "target", loadText("a2", dtype, `at + mine * ${sourceStep}`))
@@ -124,7 +133,7 @@ ${place}
   const add = `  ${dtypes[dtype].clCompute} sum = has ? ${loadText("o0", dtype, "target")} : 0;
   if (lid < ${TURN / 32}) mask[lid] = 0;
   if (lid == 0) found = 0;
-  for (int t0 = mine; t0 < ${behind}; t0 += ${TURN}) {
+  for (Index t0 = mine; t0 < ${behind}; t0 += ${TURN}) {
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int u = lid; u < ${TURN}; u += ${GROUP}) {
       if (t0 + u < ${behind} && a1[(t0 + u) * ${step}] == index) {
@@ -138,7 +147,7 @@ ${place}
     if (!some) continue;
     for (int w = 0; w < ${TURN / 32}; ++w) {
       for (uint bits = mask[w]; bits != 0; bits &= bits - 1) {
-        const int t = t0 + w * 32 + 31 - (int)clz(bits & -bits);
+        const Index t = t0 + w * 32 + 31 - (int)clz(bits & -bits);
         if (has) sum += ${loadText("a2", dtype, `at + t * ${sourceStep}`)};
       }
     }
@@ -147,5 +156,5 @@ ${place}
     if (lid == 0) found = 0;
   }
   if (has) { ${storeText("o0", dtype, "target", "sum")} }`;
-  return generated(kernel, p, body + (isAdd ? add : set), (end - first) * columns, GROUP);
+  return generated(kernel, isWide, p, body + (isAdd ? add : set), (end - first) * columns, GROUP);
 }

@@ -1,6 +1,7 @@
 /** OpenCL C for the operations whose loops carry state: scatter, running sums, sorting, folding. */
 import { dtypes } from "../graph/dtype.ts";
 import type { Parameter } from "../graph/emit.ts";
+import { needsWideIndices } from "../graph/index_range.ts";
 import type { SpecialKernel } from "../graph/kernel.ts";
 import { opCode } from "../graph/op_names.ts";
 import { stridesOf } from "../graph/shape.ts";
@@ -17,21 +18,24 @@ class Parameters {
 }
 
 /** Writes a special kernel: one work-item per independent row of work. */
-export function generateSpecial(kernel: SpecialKernel): Generated {
+export function generateSpecial(kernel: SpecialKernel, narrowEnd: number): Generated {
   const p = new Parameters();
   const { body, rows } = bodyOf(kernel, p);
-  const checksIndices = kernel.op === "scatter";
   const outputs = [kernel.output.dtype];
-  const text = `  const int row = get_global_id(0);\n${body}`;
+  const text = `  const Index row = get_global_id(0);\n${body}`;
   const count = Math.max(rows, 1);
   const local = 16;
-  return {
-    source: kernelText(kernel.inputs, outputs, checksIndices, p.list, text),
-    buffers: [...kernel.inputs, ...outputs],
+  const scalars = {
     parameters: p.list,
+    checksIndices: kernel.op === "scatter",
+    isWide: needsWideIndices(kernel, narrowEnd),
+  };
+  return {
+    source: kernelText(kernel.inputs, outputs, scalars, text),
+    buffers: [...kernel.inputs, ...outputs],
     global: [Math.ceil(count / local) * local],
     local: [local],
-    checksIndices,
+    ...scalars,
   };
 }
 
@@ -53,7 +57,7 @@ function scan(kernel: SpecialKernel & { op: "scan" }, p: Parameters): string {
   const rows = p.index(kernel.rows), length = p.index(kernel.length);
   return `  if (row >= ${rows}) return;
   ${dtypes[dtype].clCompute} sum = 0;
-  for (int i = row * ${length}, end = i + ${length}; i < end; ++i) {
+  for (Index i = row * ${length}, end = i + ${length}; i < end; ++i) {
     sum += ${loadText("a0", kernel.inputs[0]!, "i")};
     ${storeText("o0", dtype, "i", "sum")}
   }`;
@@ -72,11 +76,11 @@ function argsort(kernel: SpecialKernel & { op: "argsort" }, p: Parameters): stri
     : "(w < v || (v != v && w == w))";
   const same = "((w == v) || (w != w && v != v))";
   return `  if (row >= ${rows}) return;
-  const int start = row * ${length};
-  for (int i = 0; i < ${length}; ++i) {
+  const Index start = row * ${length};
+  for (Index i = 0; i < ${length}; ++i) {
     const ${T} v = ${loadText("a0", dtype, "start + i")};
-    int place = 0;
-    for (int j = 0; j < ${length}; ++j) {
+    Index place = 0;
+    for (Index j = 0; j < ${length}; ++j) {
       const ${T} w = ${loadText("a0", dtype, "start + j")};
       place += ${before} || (j < i && ${same});
     }
@@ -93,19 +97,19 @@ function fold(kernel: SpecialKernel & { op: "fold" }, p: Parameters): string {
   const total = source.reduce((a, b) => a * b, 1);
   const lines = [
     `  if (row >= ${p.index(kernel.output.size)}) return;`,
-    "  int rest = row;",
+    "  Index rest = row;",
   ];
   for (let k = spatial - 1; k >= 0; k--) {
     const n = p.index(kernel.shape[k]!);
-    lines.push(`  const int x${k} = rest % ${n}; rest /= ${n};`);
+    lines.push(`  const Index x${k} = rest % ${n}; rest /= ${n};`);
   }
   lines.push(`  ${dtypes[dtype].clCompute} sum = 0;`);
   for (let k = 0; k < spatial; k++) {
     const pad = "  ".repeat(k + 1);
     lines.push(
-      `${pad}for (int t${k} = 0; t${k} < ${p.index(kernel.kernel[k]!)}; ++t${k}) {`,
-      `${pad}  const int at${k} = x${k} - t${k} * ${p.index(kernel.dilation[k]!)};`,
-      `${pad}  const int w${k} = at${k} / ${p.index(kernel.stride[k]!)};`,
+      `${pad}for (Index t${k} = 0; t${k} < ${p.index(kernel.kernel[k]!)}; ++t${k}) {`,
+      `${pad}  const Index at${k} = x${k} - t${k} * ${p.index(kernel.dilation[k]!)};`,
+      `${pad}  const Index w${k} = at${k} / ${p.index(kernel.stride[k]!)};`,
       `${pad}  if (at${k} < 0 || w${k} * ${p.index(kernel.stride[k]!)} != at${k} || w${k} >= ${
         p.index(kernel.positions[k]!)
       }) continue;`,
@@ -137,12 +141,12 @@ function scatter(
   const rows = others.reduce((n, k) => n * shape[k]!, 1);
   const lines = [
     `  if (row >= ${p.index(rows)}) return;`,
-    "  int rest = row, base = 0, at = 0, index = 0, skip = 0;",
+    "  Index rest = row, base = 0, at = 0, index = 0, skip = 0;",
   ];
   for (const k of others.toReversed()) {
     const n = p.index(shape[k]!);
     lines.push(
-      `  { const int i = rest % ${n}; rest /= ${n}; base += i * ${
+      `  { const Index i = rest % ${n}; rest /= ${n}; base += i * ${
         p.index(strides[k]!)
       }; at += i * ${p.index(sourceStrides[k]!)}; index += i * ${
         p.index(indexStrides[k]!)
@@ -154,13 +158,13 @@ function scatter(
   const indexStep = p.index(indexStrides[axis]!);
   const target = `base + j * ${step}`;
   lines.push(
-    `  for (int j = 0; j < ${count}; ++j) { ${
+    `  for (Index j = 0; j < ${count}; ++j) { ${
       storeText("o0", dtype, target, loadText("a0", dtype, target))
     } }`,
     "  if (skip) return;",
-    `  for (int s = 0; s < ${sourceCount}; ++s) {`,
-    `    const int from = at + s * ${sourceStep};`,
-    `    const int j = checked_index((long)a1[index + s * ${indexStep}], ${count}, ${
+    `  for (Index s = 0; s < ${sourceCount}; ++s) {`,
+    `    const Index from = at + s * ${sourceStep};`,
+    `    const Index j = checked_index((long)a1[index + s * ${indexStep}], ${count}, (int)${
       p.index(opCode(kernel.opName))
     }, errors);`,
     `    ${

@@ -320,8 +320,8 @@ export class VectorBody {
       case "index": {
         const step = coefficient(e.form, this.#symbol);
         const lane = shift === 0 ? "lanes16()" : `(lanes16() + ${shift})`;
-        const scaled = step === 1 ? lane : `${lane} * ${this.#emitter.index(step)}`;
-        return `(int16)(${this.#emitter.form(e.form)}) + ${scaled}`;
+        const scaled = step === 1 ? lane : `${lane} * (int)${this.#emitter.index(step)}`;
+        return `(int16)((int)(${this.#emitter.form(e.form)})) + ${scaled}`;
       }
       case "primitive": {
         const { dtype } = kernel.exprs[e.args[e.args.length - 1]!]!;

@@ -87,8 +87,8 @@ function emitMap(emitter: Emitter, symbol: number): Range {
     emitter.close();
     return { global: [items], local: [1] };
   }
-  emitter.line(`const int first = get_global_id(0) * ${chunk};`);
-  emitter.line(`const int end = min(first + ${chunk}, ${size});`);
+  emitter.line(`const Index first = get_global_id(0) * ${chunk};`);
+  emitter.line(`const Index end = min(first + ${chunk}, ${size});`);
   const pieces = Math.ceil(length / chunk);
   if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");
   emitMapLoop(emitter, symbol, "first", "end");
@@ -105,7 +105,7 @@ function emitMapLoop(emitter: Emitter, symbol: number, start: string, end: strin
   const streamed = isStreamed(kernel);
   body.declareScalars(row);
   const i = `i${symbol}`;
-  emitter.line(`int ${i} = ${start};`);
+  emitter.line(`Index ${i} = ${start};`);
   emitter.open(`for (; ${i} + ${LANES} <= ${end}; ${i} += ${LANES}) {`);
   body.declareVectors(row);
   for (const o of outputs) streamed ? body.stream(o) : body.store(o);
@@ -126,7 +126,7 @@ function isStreamed({ outputs }: LoopKernel): boolean {
 /** The vector that is not full, if there is one. */
 function emitRest(emitter: Emitter, i: string, end: string, body: (left: string) => void): void {
   emitter.open(`if (${i} < ${end}) {`);
-  emitter.line(`const int left = ${end} - ${i};`);
+  emitter.line(`const int left = (int)(${end} - ${i});`);
   body("left");
   emitter.close();
 }
@@ -265,8 +265,8 @@ class VectorRows {
     for (const s of kernel.inner.slice(0, -1)) openLoop(emitter, this.#dialect, s);
     const [start, end] = this.#bounds();
     this.#body.declareScalars(inner);
-    emitter.line(`int i${this.#symbol} = ${start};`);
-    emitter.line(`const int end = ${end};`);
+    emitter.line(`Index i${this.#symbol} = ${start};`);
+    emitter.line(`const Index end = ${end};`);
   }
 
   #close(): void {
@@ -376,16 +376,16 @@ class VectorColumns {
     const width = copies * LANES;
     const i = `i${this.#symbol}`;
     if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");
-    emitter.line(`const int first = get_global_id(0) * ${width};`);
+    emitter.line(`const Index first = get_global_id(0) * ${width};`);
     emitter.open(`if (first + ${width} <= ${size}) {`);
-    emitter.line(`const int ${i} = first;`);
+    emitter.line(`const Index ${i} = first;`);
     this.#block(copies, "");
     emitter.line("return;");
     emitter.close();
     emitter.open(
-      `for (int ${i} = first; ${i} < min(first + ${width}, ${size}); ${i} += ${LANES}) {`,
+      `for (Index ${i} = first; ${i} < min(first + ${width}, ${size}); ${i} += ${LANES}) {`,
     );
-    emitter.line(`const int left = ${size} - ${i};`);
+    emitter.line(`const int left = (int)min(${size} - ${i}, (Index)${LANES});`);
     this.#block(1, "left");
     emitter.close();
     const blocks = Math.ceil(length / width);

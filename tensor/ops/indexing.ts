@@ -2,7 +2,7 @@
 import { type DType, formatShape, Node, type Op, type Shape } from "../../backend/engine.ts";
 import { derived, result, sameDevice } from "../apply.ts";
 import { ShapeError } from "../errors.ts";
-import { promote, requireInteger } from "../promotion.ts";
+import { positionType, promote, requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { normalizeAxis } from "./axes.ts";
 
@@ -121,7 +121,7 @@ export function argsort(x: Tensor, axis = -1, descending = false): Tensor {
     moved.detach(),
     { kind: "argsort", descending },
     moved.shape,
-    "int32",
+    positionType(moved.shape[last]!),
     null,
   );
   return at === last ? out : out.transpose(at, last);

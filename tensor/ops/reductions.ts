@@ -4,6 +4,7 @@ import { widened } from "../amp/autocast.ts";
 import { derived, result } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
+import { positionType } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./axes.ts";
 
@@ -122,7 +123,7 @@ function requireElements(op: string, x: Tensor, axes: readonly number[]): void {
   );
 }
 
-/** The position of the first largest or smallest element, as int32. */
+/** The position of the first largest or smallest element, as {@linkcode positionType} says. */
 export function argExtreme(
   fn: "argmax" | "argmin",
   x: Tensor,
@@ -132,7 +133,7 @@ export function argExtreme(
   const flat = axis === undefined ? x.reshape([x.size]) : x;
   const at = axis === undefined ? 0 : normalizeAxis(fn, axis, x.shape);
   requireElements(fn, flat, [at]);
-  const out = result(fn, [flat], reduceNode(fn, flat, [at], "int32"), null);
+  const out = result(fn, [flat], reduceNode(fn, flat, [at], positionType(flat.shape[at]!)), null);
   return axis === undefined ? out : finishShape(out, x, [at], options);
 }
 

@@ -1,6 +1,7 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
 import { coefficient, type Form, rangeOf } from "../../graph/affine.ts";
 import { Emitter } from "../../graph/emit.ts";
+import { needsWideIndices } from "../../graph/index_range.ts";
 import type { Guard, LoopKernel } from "../../graph/kernel.ts";
 import { usesInner } from "../../graph/rows.ts";
 import { kindOf, Unsupported } from "./lanes.ts";
@@ -29,7 +30,7 @@ export function reach(kernel: LoopKernel, ids: readonly number[], stop: number):
   return seen;
 }
 
-/** Addresses and indices are 32-bit numbers. */
+/** Addresses are 32-bit numbers of bytes. */
 const MOST_ELEMENTS = 2 ** 30;
 
 /**
@@ -39,6 +40,7 @@ const MOST_ELEMENTS = 2 ** 30;
  */
 export function check(kernel: LoopKernel): void {
   if (kernel.contraction || kernel.dynamic.length > 0) throw new Unsupported("not a plain loop");
+  if (needsWideIndices(kernel)) throw new Unsupported("indices of 64 bits");
   for (const { dtype } of [...kernel.exprs, ...kernel.outputs]) kindOf(dtype);
   for (const dtype of kernel.inputs) kindOf(dtype);
   for (const r of kernel.reductions) {

@@ -21,6 +21,7 @@ import { hasOpenCL } from "../../opencl.ts";
 const gpu: Target = {
   isGpu: true,
   matrixUnits: true,
+  narrowEnd: 2 ** 31,
   localMemory: 49152,
   computeUnits: 132,
   vectorWidth: 1,

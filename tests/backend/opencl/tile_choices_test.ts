@@ -13,6 +13,7 @@ function target(isGpu: boolean, tuned: Record<string, Tuned> = {}, vectorWidth =
   return {
     vectorWidth,
     matrixUnits: false,
+    narrowEnd: 2 ** 31,
     isGpu,
     localMemory: 48 * 1024,
     computeUnits: 4,
