@@ -268,13 +268,10 @@ testOnBackends("an index is looked at where all elements are the same, too", (ba
       assertThrows(() => x.indexSelect(0, bad).toHostSync(), RangeError, "the index 7");
       assertEquals(x.indexSelect(0, good).sum().itemSync(), x.slice([0, 2]).sum().itemSync());
     }
-    // A device keeps 32 bits of an index: the largest number that they hold, not what is left over.
     assertThrows(
       () => Tensor.arange(3).gather(0, huge).toHostSync(),
       RangeError,
-      backend === "cl"
-        ? "the index 2147483647 is out of range"
-        : "the index 1099511627776 is out of range",
+      `the index ${2 ** 40} is out of range`,
     );
   });
 });
