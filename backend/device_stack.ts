@@ -5,6 +5,8 @@
 import { openDevice, runWithDevice } from "./active_devices.ts";
 import type { DeviceHandle } from "./device_handle.ts";
 import { manager } from "./devices.ts";
+import { requireValue } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /**
  * Makes a device the active one until the end of the block. For straight-line code: concurrent
@@ -55,5 +57,6 @@ export function device(selector: string | DeviceHandle): DeviceHandle & Disposab
  */
 export function withDevice<T>(selector: string | DeviceHandle, fn: (dev: DeviceHandle) => T): T {
   const handle = manager.resolve(selector);
+  requireValue("compute on a device", "fn", fn, takes.callback);
   return runWithDevice(handle, () => fn(handle));
 }

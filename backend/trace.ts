@@ -4,6 +4,8 @@
  */
 import { saveFileSync } from "../ffi/atomic_file.ts";
 import { runAll } from "../ffi/run_all.ts";
+import { requireValue } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** The lanes of a trace. */
 const HOST = 1, DEVICE = 2, COPIES = 3;
@@ -48,6 +50,7 @@ export function activeTrace(): Trace | null {
 
 /** Starts a trace; disposing of the result writes it to `path`. */
 export function startTrace(path: string): Disposable {
+  requireValue("start a trace", "path", path, takes.text);
   if (active) {
     throw new Error("Cannot start a trace while another is recorded: dispose of that first");
   }

@@ -9,7 +9,7 @@ import { PartialFile, removeLeftovers } from "./partial_file.ts";
 import { saveError } from "./save_error.ts";
 import { type SaveTarget, saveTarget } from "./save_target.ts";
 import * as takes from "./option_rules.ts";
-import { checkOptions, type Rules } from "./options.ts";
+import { checkOptions, requireValue, type Rules } from "./options.ts";
 
 /** How a file is saved. */
 export interface SaveOptions {
@@ -71,6 +71,7 @@ export function saveFile(
   parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   options: SaveOptions = {},
 ): Promise<void> {
+  requireValue("save a file", "path", path, takes.path);
   checkOptions("save a file", options, rules);
   const number = ++begun;
   const save = (async () => {
@@ -100,6 +101,7 @@ export function saveFileSync(
   content: Uint8Array | string,
   options: SaveOptions = {},
 ): void {
+  requireValue("save a file", "path", path, takes.path);
   checkOptions("save a file", options, rules);
   const number = ++begun;
   const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;

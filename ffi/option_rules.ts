@@ -68,6 +68,15 @@ export const flags: Rule = {
   accepts: (value) => typeof value === "bigint" && value >= 0n,
 };
 
+/** Any whole number. */
+export const integer: Rule = numeric("a whole number", Number.isSafeInteger);
+
+/** Where a file lies. */
+export const path: Rule = {
+  takes: "a path, or a URL of a file",
+  accepts: (value) => typeof value === "string" && value !== "" || value instanceof URL,
+};
+
 /** Text. */
 export const text: Rule = { takes: "a string", accepts: (value) => typeof value === "string" };
 

@@ -52,6 +52,16 @@ export function checkValue(action: string, name: string, value: unknown, rule: R
 }
 
 /**
+ * Checks an argument that must be there.
+ *
+ * @throws {TypeError} When it is missing or has another type.
+ * @throws {RangeError} When it is a number out of range.
+ */
+export function requireValue(action: string, name: string, value: unknown, rule: Rule): void {
+  if (!rule.accepts(value)) throw wrongValue(action, name, value, rule);
+}
+
+/**
  * The options, and the defaults of those that are left out.
  *
  * @throws As {@linkcode checkOptions}.

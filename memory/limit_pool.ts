@@ -3,7 +3,7 @@ import { checkByteCount } from "./bytes.ts";
 import { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
-import { checkValue } from "../ffi/options.ts";
+import { requireValue } from "../ffi/options.ts";
 import * as takes from "../ffi/option_rules.ts";
 
 /**
@@ -32,7 +32,7 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
    * @param maxBytes The most bytes to lend.
    */
   constructor(upstream: Pool<B>, maxBytes: number) {
-    checkValue("make a LimitPool", "maxBytes", maxBytes, takes.byteLimit);
+    requireValue("make a LimitPool", "maxBytes", maxBytes, takes.byteLimit);
     super(upstream);
     this.maxBytes = maxBytes;
   }

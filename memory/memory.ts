@@ -9,6 +9,8 @@ import { Recorder, type RecorderOptions } from "./recorder.ts";
 import { deviceMemoryOf, registeredMemories, watchRegistrations } from "./registry.ts";
 import { reportPage } from "./report.ts";
 import type { StatisticsScope } from "./statistics_scope.ts";
+import { requireValue } from "../ffi/options.ts";
+import * as takes from "../ffi/option_rules.ts";
 
 /** The recordings that run, oldest first. */
 const recordings: Recording[] = [];
@@ -108,6 +110,7 @@ export const memory: MemoryFacade = {
   },
 
   onPressure(callback) {
+    requireValue("register for memory pressure", "callback", callback, takes.callback);
     pressureCallbacks.add(callback);
     return { [Symbol.dispose]: () => void pressureCallbacks.delete(callback) };
   },

@@ -4,6 +4,7 @@ import { formatShape } from "../backend/engine.ts";
 import type { Edge } from "./autograd.ts";
 import { realizeAll } from "./realization.ts";
 import type { Tensor } from "./tensor.ts";
+import { requireValue, takes } from "./options.ts";
 
 const scope = new AsyncLocalStorage<boolean>();
 let always = false;
@@ -39,6 +40,7 @@ export function isAnomalyEnabled(): boolean {
  * ```
  */
 export function detectAnomaly<T>(fn: () => T): T {
+  requireValue("detect anomalies", "fn", fn, takes.callback);
   everUsed = true;
   return scope.run(true, fn);
 }
@@ -50,6 +52,7 @@ export function detectAnomaly<T>(fn: () => T): T {
  * @param on Whether to look for NaN.
  */
 export function setDetectAnomaly(on: boolean): void {
+  requireValue("set the detection of anomalies", "on", on, takes.bool);
   everUsed ||= on;
   always = on;
 }

@@ -23,6 +23,15 @@ export function requireTensor(op: string, value: unknown, or = ""): asserts valu
   );
 }
 
+/** @throws {TypeError} Unless it is an object of tensors by name, such as `stateDict()` returns. */
+export function requireState(action: string, state: unknown): void {
+  const isRecord = typeof state === "object" && state !== null;
+  if (isRecord && Object.values(state).every((value) => value instanceof Tensor)) return;
+  throw new TypeError(
+    `Cannot ${action} from ${describe(state)}: pass tensors by name, as stateDict() returns them`,
+  );
+}
+
 function describe(value: unknown): string {
   if (value === null || value === undefined) return `${value}`;
   return `${Array.isArray(value) ? "the array" : typeof value} ${JSON.stringify(`${value}`)}`;

@@ -76,7 +76,7 @@ function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
         `reduce it to a scalar, or pass one`,
     );
   }
-  requireTensor("go backward", gradient);
+  requireTensor("go backward", gradient, " for the gradient, and options behind it");
   if (!sameShape(gradient.shape, root.shape)) {
     throw new ShapeError(
       `Cannot go backward with a gradient of shape ${

@@ -24,6 +24,7 @@ import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
 import { computeWithNext, realizeAll, realizeForRead } from "./realization.ts";
 import type { Tensor } from "./tensor.ts";
+import { requireValue, takes } from "./options.ts";
 
 /** Numbers and truth values as nested arrays, one level per axis. */
 export type NestedArray = number | boolean | NestedArray[];
@@ -242,6 +243,7 @@ export abstract class TensorBase implements Disposable {
    * does not hold floating point numbers.
    */
   set requiresGrad(value: boolean) {
+    requireValue("set requiresGrad", "value", value, takes.bool);
     if (value && dtypes[this.dtype].kind !== "float") {
       throw new TypeError(
         `Cannot require a gradient of a tensor of ${this.dtype}: only floating point has one`,

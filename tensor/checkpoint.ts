@@ -9,6 +9,7 @@ import { enableGrad, isGradEnabled } from "./grad_mode.ts";
 import { tensorsIn } from "./nested.ts";
 import { type Draw, noteDraws, repeatDraws } from "./random_state.ts";
 import type { Tensor } from "./tensor.ts";
+import { requireValue, takes } from "./options.ts";
 
 let recomputing = false;
 
@@ -52,6 +53,7 @@ export function isRecomputing(): boolean {
  * ```
  */
 export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...args: A): R {
+  requireValue("checkpoint", "fn", fn, takes.callback);
   if (!isGradEnabled()) return fn(...args);
   const start = nextOrder();
   const { value: given, draws } = noteDraws(() => fn(...args));

@@ -19,7 +19,7 @@ import { Storage } from "../memory/mod.ts";
 import type { NestedArray } from "./base.ts";
 import { DTypeError, ShapeError } from "./errors.ts";
 import { Tensor } from "./tensor.ts";
-import { checkOptions, deviceChoice, type Rules, takes } from "./options.ts";
+import { checkOptions, deviceChoice, type Rules, shown, takes } from "./options.ts";
 
 /** Data on the host: a typed array, a number, or nested arrays of numbers. */
 export type HostData = TypedArray | NestedArray;
@@ -110,9 +110,7 @@ export function checkedShape(op: string, shape: Shape): Shape {
     return [...shape];
   }
   throw new ShapeError(
-    `Cannot ${op} a tensor of shape ${
-      JSON.stringify(shape)
-    }: pass an array of whole numbers of at least 0`,
+    `Cannot ${op} a tensor of shape ${shown(shape)}: pass an array of whole numbers of at least 0`,
   );
 }
 

@@ -1,5 +1,6 @@
 /** Whether operations are recorded for `backward`: a property of the running task, not of the program. */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { requireValue, takes } from "./options.ts";
 
 const mode = new AsyncLocalStorage<boolean>();
 
@@ -24,10 +25,12 @@ export function isGradEnabled(): boolean {
  * ```
  */
 export function noGrad<T>(fn: () => T): T {
+  requireValue("run without gradients", "fn", fn, takes.callback);
   return mode.run(false, fn);
 }
 
 /** Runs `fn` with recording on, also inside `noGrad`. */
 export function enableGrad<T>(fn: () => T): T {
+  requireValue("run with gradients", "fn", fn, takes.callback);
   return mode.run(true, fn);
 }

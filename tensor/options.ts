@@ -2,7 +2,14 @@
 import { DeviceHandle, dtypes } from "../backend/engine.ts";
 import type { Rule } from "../ffi/option_rules.ts";
 
-export { checkOptions, checkValue, type Rules, shown, withDefaults } from "../ffi/options.ts";
+export {
+  checkOptions,
+  checkValue,
+  requireValue,
+  type Rules,
+  shown,
+  withDefaults,
+} from "../ffi/options.ts";
 export * as takes from "../ffi/option_rules.ts";
 
 /** An element type. */

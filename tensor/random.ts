@@ -4,6 +4,7 @@ import { checkedShape, made, type TensorOptions } from "./creation.ts";
 import { DTypeError } from "./errors.ts";
 import { nextRandom } from "./random_state.ts";
 import type { Tensor } from "./tensor.ts";
+import { shown } from "./options.ts";
 
 /** Uniform in [0, 1), 24 bits. */
 export function uniform(shape: Shape, options: TensorOptions = {}): Tensor {
@@ -41,7 +42,9 @@ export function integers(
 ): Tensor {
   if (!Number.isInteger(low) || !Number.isInteger(high) || high <= low || high - low > 2 ** 24) {
     throw new RangeError(
-      `Cannot randint from ${low} to ${high}: pass whole numbers, at most ${2 ** 24} apart`,
+      `Cannot randint from ${shown(low)} to ${shown(high)}: pass whole numbers, at most ${
+        2 ** 24
+      } apart`,
     );
   }
   const dtype = options.dtype ?? "int32";

@@ -12,6 +12,7 @@ import { isFollowing, settled } from "./calls.ts";
 import { DisposedError } from "./errors.ts";
 import { foreseenGradients } from "./foresight.ts";
 import type { Tensor } from "./tensor.ts";
+import { requireValue, takes } from "./options.ts";
 
 /**
  * Tensors that were assigned a value that is not computed yet. It is computed with the next schedule:
@@ -71,6 +72,7 @@ function rootsOn(device: DeviceHandle): Companion[] {
  * @param tensors The tensors, all on one device.
  */
 export function realizeAll(tensors: readonly Tensor[]): void {
+  requireValue("realize", "tensors", tensors, takes.list);
   if (isFollowing()) return;
   const open: Tensor[] = [];
   for (const tensor of settled(tensors)) {

@@ -7,6 +7,7 @@ import * as shaping from "./ops/shaping.ts";
 import type { Range } from "./ops/shaping.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import type { Tensor } from "./tensor.ts";
+import { requireValue, shown, takes } from "./options.ts";
 
 /** Views: they cost nothing by themselves and fuse into what reads them. Axes may be negative. */
 export abstract class ShapeMethods extends ReductionMethods {
@@ -106,6 +107,9 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /** The elements along axes in reverse order. */
   flip(axes: Axes): Tensor {
+    if (arguments.length > 1) {
+      throw new TypeError(`Cannot flip by ${shown([...arguments])}: pass several axes as an array`);
+    }
     return this.#distinct("flip", shaping.flip(this.#self(), axes));
   }
 
@@ -114,7 +118,7 @@ export abstract class ShapeMethods extends ReductionMethods {
     const at = normalizeAxis("roll", axis, this.shape);
     const n = this.shape[at]!;
     if (!Number.isInteger(shift)) {
-      throw new RangeError(`Cannot roll by ${shift}: pass a whole number`);
+      throw new RangeError(`Cannot roll by ${shown(shift)}: pass a whole number`);
     }
     const by = n === 0 ? 0 : ((shift % n) + n) % n;
     if (by === 0) return this.#distinct("roll");
@@ -174,12 +178,13 @@ export abstract class ShapeMethods extends ReductionMethods {
     const n = this.shape[at]!;
     const fail = (): ShapeError =>
       new ShapeError(
-        `Cannot split axis ${axis} of ${
-          formatShape(this.shape)
-        } by [${size}]: pass a whole number ` +
+        `Cannot split axis ${axis} of ${formatShape(this.shape)} by ${
+          shown([size].flat())
+        }: pass a whole number ` +
           `of at least 1, or sizes that add up to ${n}`,
       );
-    if (typeof size === "number" && !(Number.isInteger(size) && size >= 1)) throw fail();
+    const isCount = Number.isInteger(size) && size as number >= 1;
+    if (!isCount && !Array.isArray(size)) throw fail();
     const sizes = typeof size === "number"
       ? Array.from(
         { length: Math.max(1, Math.ceil(n / size)) },
@@ -219,6 +224,7 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /** The upper triangle of the last two axes, zeros below the given diagonal. */
   triu(diagonal = 0): Tensor {
+    requireValue("take the triu", "diagonal", diagonal, takes.integer);
     return this.#triangle("triu", diagonal - 1).where(this.zerosLike(), this.#self());
   }
 

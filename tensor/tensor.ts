@@ -31,7 +31,7 @@ import { ShapeMethods } from "./shape_methods.ts";
 import { positionType } from "./promotion.ts";
 import * as random from "./random.ts";
 import { copyTo } from "./transfer.ts";
-import { checkOptions, checkValue, shown, takes } from "./options.ts";
+import { checkOptions, checkValue, requireValue, shown, takes } from "./options.ts";
 
 /**
  * An n-dimensional array of numbers on a device. Tensors are lazy: an operation says what to compute,
@@ -109,12 +109,14 @@ export class Tensor extends ProductMethods {
 
   /** Zeros, float32 unless the options say otherwise. */
   static zeros(shape: Shape, options?: TensorOptions): Tensor {
+    checkedShape("make", shape);
     checkOptions("make zeros", options, tensorRules);
     return full("make", shape, 0, options);
   }
 
   /** Ones, float32 unless the options say otherwise. */
   static ones(shape: Shape, options?: TensorOptions): Tensor {
+    checkedShape("make", shape);
     checkOptions("make ones", options, tensorRules);
     return full("make", shape, 1, options);
   }
@@ -145,11 +147,14 @@ export class Tensor extends ProductMethods {
    * ```
    */
   static arange(start: number, stop?: number, step = 1, options?: TensorOptions): Tensor {
+    requireValue("arange", "start", start, takes.number);
+    checkValue("arange", "step", step, takes.number);
     if (typeof stop === "object") {
       throw new TypeError(
         `Cannot arange to ${shown(stop)}: options come last, after start, stop and step`,
       );
     }
+    checkValue("arange", "stop", stop, takes.number);
     checkOptions("arange", options, tensorRules);
     const [from, to] = stop === undefined ? [0, start] : [start, stop];
     if (!Number.isFinite(step) || step === 0 || !Number.isFinite(from) || !Number.isFinite(to)) {
@@ -168,8 +173,8 @@ export class Tensor extends ProductMethods {
 
   /** `count` numbers from `start` to `stop`, both included, at equal distances. */
   static linspace(start: number, stop: number, count: number, options?: TensorOptions): Tensor {
-    checkValue("linspace", "start", start, takes.finite);
-    checkValue("linspace", "stop", stop, takes.finite);
+    requireValue("linspace", "start", start, takes.finite);
+    requireValue("linspace", "stop", stop, takes.finite);
     checkOptions("linspace", options, tensorRules);
     const shape = checkedShape("linspace", [count]);
     const index = iota(shape, widestFloat(options), { ...options, requiresGrad: false });
@@ -196,12 +201,14 @@ export class Tensor extends ProductMethods {
    * @throws {DTypeError} When the type is not floating point.
    */
   static rand(shape: Shape, options?: TensorOptions): Tensor {
+    checkedShape("rand", shape);
     checkOptions("rand", options, tensorRules);
     return required(random.uniform(shape, options), options);
   }
 
   /** Normal random numbers with mean 0 and variance 1. */
   static randn(shape: Shape, options?: TensorOptions): Tensor {
+    checkedShape("randn", shape);
     checkOptions("randn", options, tensorRules);
     return required(random.normal(shape, options), options);
   }
@@ -288,7 +295,8 @@ export class Tensor extends ProductMethods {
 
   /** 0, 1, 2, ... in row-major order on the same device, as int32; int64 where that is too small. */
   indexLike(shape: Shape): Tensor {
-    return iota(shape, positionType(sizeOf(shape)), { device: this.device });
+    const checked = checkedShape("count in", shape);
+    return iota(checked, positionType(sizeOf(checked)), { device: this.device });
   }
 
   // ---- devices

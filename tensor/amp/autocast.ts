@@ -5,6 +5,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type DType, dtypes } from "../../backend/engine.ts";
 import type { Tensor } from "../tensor.ts";
+import { requireValue, takes } from "../options.ts";
 
 /** The types of half precision. */
 export type HalfType = "float16" | "bfloat16";
@@ -37,6 +38,7 @@ export function autocast<T>(dtype: HalfType | "float32", fn: () => T): T {
       `Cannot autocast to "${dtype}": pass "float16", "bfloat16", or "float32" for none`,
     );
   }
+  requireValue("autocast", "fn", fn, takes.callback);
   return active.run(dtype === "float32" ? null : dtype, fn);
 }
 

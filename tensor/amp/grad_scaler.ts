@@ -7,6 +7,8 @@ import type { Optimizer } from "../optim/optimizer.ts";
 import { Tensor } from "../tensor.ts";
 import { atLeastSingle } from "./autocast.ts";
 import { checkOptions, deviceChoice, type Rules, takes, withDefaults } from "../options.ts";
+import { requireTensor } from "../apply.ts";
+import { requireOptimizer } from "../optim/requirements.ts";
 
 /** Options of {@linkcode GradScaler}; names and defaults are PyTorch's. */
 export interface GradScalerOptions {
@@ -105,6 +107,7 @@ export class GradScaler implements Disposable {
    * @param loss Any tensor; half precision is scaled in float32.
    */
   scale(loss: Tensor): Tensor {
+    requireTensor("scale a loss", loss);
     if (!this.#options.enabled) return loss;
     return atLeastSingle(loss).mul(this.#scale.to(loss.device).detach());
   }
@@ -117,6 +120,7 @@ export class GradScaler implements Disposable {
    * @throws {DTypeError} When a gradient has half precision itself: keep parameters in float32.
    */
   unscale(optimizer: Optimizer): void {
+    requireOptimizer("unscale gradients", optimizer);
     if (!this.#options.enabled) return;
     if (this.#overflows.has(optimizer)) {
       throw new Error("Cannot unscale gradients twice: call update() after each step()");
@@ -153,6 +157,7 @@ export class GradScaler implements Disposable {
    * @param optimizer Whose gradients come from a scaled loss.
    */
   step(optimizer: Optimizer): void {
+    requireOptimizer("step", optimizer);
     if (!this.#options.enabled) return optimizer.step();
     if (!this.#overflows.has(optimizer)) this.unscale(optimizer);
     const overflow = this.#overflows.get(optimizer)!;

@@ -6,7 +6,7 @@ import {
 } from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
-import type { Dataset, Field } from "./dataset.ts";
+import { type Dataset, type Field, requireDataset } from "./dataset.ts";
 import { shuffled } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
 import { checkOptions, type Rules, takes } from "../options.ts";
@@ -114,11 +114,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
    * @throws RangeError for a batch size, a prefetch or a seed that cannot be.
    */
   constructor(dataset: Dataset, options: DataLoaderOptions = {}) {
-    if (typeof dataset?.get !== "function" || !(dataset.length >= 0)) {
-      throw new TypeError(
-        `Cannot load from ${dataset}: pass a dataset, which has a length and a method get(index)`,
-      );
-    }
+    requireDataset("load from", dataset);
     checkOptions("make a DataLoader", options, rules);
     if (options.workers) {
       checkOptions("start the workers of a DataLoader", options.workers, workerRules, [

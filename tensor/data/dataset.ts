@@ -138,6 +138,14 @@ export function checkIndex(index: number, length: number): void {
   }
 }
 
+/** @throws {TypeError} Unless it has a length and samples. */
+export function requireDataset(action: string, dataset: Dataset): void {
+  if (typeof dataset?.get === "function" && dataset.length >= 0) return;
+  throw new TypeError(
+    `Cannot ${action} ${dataset}: pass a dataset, which has a length and a method get(index)`,
+  );
+}
+
 /** An array of the same type as `like`. */
 export function emptyLike(like: TypedArray, length: number): TypedArray {
   return new (like.constructor as new (length: number) => TypedArray)(length);

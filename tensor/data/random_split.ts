@@ -1,6 +1,6 @@
-import { checkIndex, type Dataset, type Field } from "./dataset.ts";
+import { checkIndex, type Dataset, type Field, requireDataset } from "./dataset.ts";
 import { shuffled } from "./shuffle.ts";
-import { checkOptions, checkValue, takes } from "../options.ts";
+import { checkOptions, requireValue, takes } from "../options.ts";
 
 /** Some samples of another dataset, in an order of their own. */
 export class Subset implements Dataset {
@@ -21,6 +21,8 @@ export class Subset implements Dataset {
    * @throws RangeError for an index that is not one of the dataset.
    */
   constructor(dataset: Dataset, indices: readonly number[]) {
+    requireDataset("take a part of", dataset);
+    requireValue("take a part of a dataset", "indices", indices, takes.list);
     for (const index of indices) checkIndex(index, dataset.length);
     this.dataset = dataset;
     this.indices = indices;
@@ -72,7 +74,8 @@ export function randomSplit(
   parts: readonly number[],
   options: { seed?: number } = {},
 ): Subset[] {
-  checkValue("split a dataset", "parts", parts, takes.list);
+  requireDataset("split", dataset);
+  requireValue("split a dataset", "parts", parts, takes.list);
   checkOptions("split a dataset", options, { seed: takes.whole });
   const counts = partCounts(parts, dataset.length);
   const order = shuffled(dataset.length, options.seed);

@@ -2,7 +2,7 @@ import type { DType, TypedArray } from "../../backend/engine.ts";
 import { FileFormatError, readingFile, shown } from "./file_format_error.ts";
 import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
 import type { HostArray } from "./host_array.ts";
-import { checkOptions, type Rules, takes } from "../options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
 
 /** What to take from a table of comma-separated values. */
 export interface CsvOptions {
@@ -87,6 +87,7 @@ function decodeText(bytes: Uint8Array): string {
  * @throws FileFormatError where the text is no table of numbers; it names line and column.
  */
 export function parseCsv(text: string, options: CsvOptions = {}): CsvTable {
+  requireValue("read a CSV table", "text", text, takes.text);
   checkOptions("read a CSV table", options, rules);
   const { header = false, delimiter = ",", dtype = "float32" } = options;
   const table = records(text, delimiter);

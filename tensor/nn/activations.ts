@@ -1,6 +1,7 @@
 /** Activations as modules, for use in `Sequential`. */
 import type { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
+import { requireValue, takes } from "../options.ts";
 
 /** `max(x, 0)`. */
 export class ReLU extends Module {
@@ -19,6 +20,7 @@ export class LeakyReLU extends Module {
    */
   constructor(readonly slope = 0.01) {
     super();
+    requireValue("make a LeakyReLU", "slope", slope, takes.finite);
   }
 
   /** Applies it element by element. */
@@ -36,6 +38,7 @@ export class ELU extends Module {
    */
   constructor(readonly alpha = 1) {
     super();
+    requireValue("make a ELU", "alpha", alpha, takes.finite);
   }
 
   /** Applies it element by element. */
@@ -53,6 +56,7 @@ export class GELU extends Module {
    */
   constructor(readonly approximate: "none" | "tanh" = "none") {
     super();
+    requireValue("make a GELU", "approximate", approximate, takes.oneOf("none", "tanh"));
   }
 
   /** Applies it element by element. */
@@ -102,6 +106,7 @@ export class Softmax extends Module {
    */
   constructor(readonly axis: number = -1) {
     super();
+    requireValue("make a Softmax", "axis", axis, takes.integer);
   }
 
   /** Applies it along the axis. */

@@ -6,7 +6,7 @@ import { requireTensor } from "../apply.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
 import { requireSizes } from "./sizes.ts";
-import { checkOptions, pairFrom, type Rules, takes } from "../options.ts";
+import { checkOptions, pairFrom, requireValue, type Rules, takes } from "../options.ts";
 
 /** Options of {@linkcode Conv2d}; one number, or height and width. */
 export interface Conv2dLayerOptions {
@@ -66,6 +66,7 @@ export class Conv2d extends Module {
   ) {
     super();
     requireSizes("Conv2d", { inChannels, outChannels });
+    requireValue("make a Conv2d", "kernel", kernel, pairFrom(1));
     checkOptions("make a Conv2d", options, rules);
     const groups = options.groups ?? 1;
     if (inChannels % groups !== 0 || outChannels % groups !== 0) {
@@ -74,7 +75,7 @@ export class Conv2d extends Module {
           `both must divide by the number of groups`,
       );
     }
-    const size = pair("make a Conv2d", "kernel", kernel, 1);
+    const size = pair("make a Conv2d", "kernel", kernel);
     const shape = [outChannels, inChannels / groups, ...size];
     this.weight = parameter(kaimingUniform(shape, { slope: Math.sqrt(5) }));
     const bound = 1 / Math.sqrt(Math.max(1, shape[1]! * size[0] * size[1]));

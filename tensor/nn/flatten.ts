@@ -1,5 +1,6 @@
 import type { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
+import { requireValue, takes } from "../options.ts";
 
 /** Joins axes to one; by default all but the first, the batch. */
 export class Flatten extends Module {
@@ -11,6 +12,8 @@ export class Flatten extends Module {
    */
   constructor(readonly start: number = 1, readonly end: number = -1) {
     super();
+    requireValue("make a Flatten", "start", start, takes.integer);
+    requireValue("make a Flatten", "end", end, takes.integer);
   }
 
   /** A view in the new shape. */

@@ -1,9 +1,9 @@
 /** Initial values of weights. Drawn from the seeded generator: the same bits on every device. */
 import { formatShape, type Shape } from "../../backend/engine.ts";
-import { type TensorOptions, tensorRules } from "../creation.ts";
+import { checkedShape, type TensorOptions, tensorRules } from "../creation.ts";
 import { ShapeError } from "../errors.ts";
 import { Tensor } from "../tensor.ts";
-import { checkOptions, checkValue, type Rules, takes } from "../options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
 
 /** What is computed from the spread of a layer's inputs or outputs. */
 export interface KaimingOptions extends TensorOptions {
@@ -41,7 +41,7 @@ const kaimingRules: Rules<KaimingOptions> = {
  * @param slope The slope of leakyRelu below 0.
  */
 export function gain(nonlinearity: Nonlinearity, slope = 0.01): number {
-  checkValue("compute the gain", "nonlinearity", nonlinearity, kaimingRules.nonlinearity);
+  requireValue("compute the gain", "nonlinearity", nonlinearity, kaimingRules.nonlinearity);
   return gains[nonlinearity](slope);
 }
 
@@ -51,6 +51,7 @@ export function gain(nonlinearity: Nonlinearity, slope = 0.01): number {
  * @throws {ShapeError} When there are fewer than two axes.
  */
 export function fans(shape: Shape): { fanIn: number; fanOut: number } {
+  checkedShape("compute the fans of", shape);
   if (shape.length < 2) {
     throw new ShapeError(
       `Cannot compute the fans of a weight of shape ${formatShape(shape)}: it needs two axes`,
@@ -103,6 +104,7 @@ export function kaimingNormal(shape: Shape, options: KaimingOptions = {}): Tenso
 }
 
 function xavierDeviation(shape: Shape, factor: number): number {
+  requireValue("make initial weights", "factor", factor, takes.finite);
   const { fanIn, fanOut } = fans(shape);
   return factor * Math.sqrt(2 / Math.max(1, fanIn + fanOut));
 }

@@ -5,7 +5,8 @@ import { ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
 import { roleOf, withRole } from "./parameter.ts";
-import { checkOptions, type Rules, takes } from "../options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
+import { requireState } from "../apply.ts";
 
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`
@@ -145,6 +146,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
     state: Readonly<Record<string, Tensor>>,
     options: { strict?: boolean } = {},
   ): LoadReport {
+    requireState(`load the state of ${this.constructor.name}`, state);
     checkOptions("load a state", options, loadRules);
     const own = this.#state();
     const missing = [...own.keys()].filter((name) => !Object.hasOwn(state, name));
@@ -171,6 +173,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    * @returns This module.
    */
   train(mode = true): this {
+    requireValue("train", "mode", mode, takes.bool);
     for (const module of this.modules()) module.training = mode;
     return this;
   }

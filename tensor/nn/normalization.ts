@@ -10,7 +10,8 @@ import { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { buffer, parameter } from "./parameter.ts";
 import { requireSizes } from "./sizes.ts";
-import { checkOptions, type Rules, takes } from "../options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
+import type { Rule } from "../../ffi/option_rules.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
 interface Moments {
@@ -221,6 +222,14 @@ export interface LayerNormOptions {
   bias?: boolean;
 }
 
+const layerShape: Rule = {
+  takes: "the length of the last axis, or an array with those of several",
+  accepts: (value) => {
+    const lengths = [value].flat();
+    return lengths.length > 0 && lengths.every(takes.whole.accepts);
+  },
+};
+
 const layerRules: Rules<LayerNormOptions> = {
   eps: takes.nonNegative,
   affine: takes.bool,
@@ -255,6 +264,7 @@ export class LayerNorm extends Module {
    */
   constructor(shape: number | Shape, options: LayerNormOptions = {}) {
     super();
+    requireValue("make a LayerNorm", "shape", shape, layerShape);
     checkOptions("make a LayerNorm", options, layerRules);
     const { eps = 1e-5, affine = true, bias = true } = options;
     this.#shape = typeof shape === "number" ? [shape] : [...shape];

@@ -1,6 +1,7 @@
 /** What a tensor is to the module that holds it. */
 import type { Tensor } from "../tensor.ts";
 import { checkOptions, type Rules, takes } from "../options.ts";
+import { requireTensor } from "../apply.ts";
 
 /** A parameter is learned; a buffer is state beside it; a constant is no business of the module. */
 export type Role = "parameter" | "buffer" | "transient";
@@ -30,6 +31,7 @@ const roles = new WeakMap<Tensor, Role>();
  * ```
  */
 export function parameter(value: Tensor): Tensor {
+  requireTensor("make a parameter", value);
   value.requiresGrad = true;
   return withRole(value, "parameter");
 }
@@ -44,6 +46,7 @@ const bufferRules: Rules<{ persistent?: boolean }> = { persistent: takes.bool };
  * @returns The same tensor.
  */
 export function buffer(value: Tensor, options: { persistent?: boolean } = {}): Tensor {
+  requireTensor("make a buffer", value);
   checkOptions("make a buffer", options, bufferRules);
   return withRole(value, options.persistent === false ? "transient" : "buffer");
 }

@@ -17,7 +17,7 @@ export class MaxPool2d extends Module {
    */
   constructor(readonly kernel: Axes, options: PoolOptions = {}) {
     super();
-    pair("make a MaxPool2d", "kernel", kernel, 1);
+    pair("make a MaxPool2d", "kernel", kernel);
     checkOptions("make a MaxPool2d", options, poolRules);
     this.#options = options;
   }
@@ -44,7 +44,7 @@ export class AvgPool2d extends Module {
    */
   constructor(readonly kernel: Axes, options: PoolOptions = {}) {
     super();
-    pair("make a AvgPool2d", "kernel", kernel, 1);
+    pair("make a AvgPool2d", "kernel", kernel);
     checkOptions("make a AvgPool2d", options, poolRules);
     this.#options = options;
   }
@@ -68,7 +68,7 @@ export class AdaptiveAvgPool2d extends Module {
    */
   constructor(readonly size: Axes) {
     super();
-    pair("make an AdaptiveAvgPool2d", "size", size, 1);
+    pair("make an AdaptiveAvgPool2d", "size", size);
   }
 
   /**

@@ -1,6 +1,7 @@
 /** Axes as users write them: from the front or, negative, from the back. */
 import { formatShape, type Shape } from "../../backend/engine.ts";
 import { ShapeError } from "../errors.ts";
+import { shown } from "../options.ts";
 
 /** One axis or several; negative ones count from the last. */
 export type Axes = number | readonly number[];
@@ -33,20 +34,19 @@ export function keptShape(shape: Shape, axes: readonly number[]): number[] {
   return shape.map((n, axis) => axes.includes(axis) ? 1 : n);
 }
 
-/** Two numbers for height and width, from one or two. */
+/** Two numbers for height and width, from one or two; without a fallback they must be given. */
 export function pair(
   op: string,
   what: string,
   value: Axes | undefined,
-  fallback: number,
+  fallback?: number,
 ): [number, number] {
-  const list = value === undefined
-    ? [fallback, fallback]
-    : typeof value === "number"
-    ? [value, value]
-    : value;
+  const given = value === undefined ? fallback : value;
+  const list = typeof given === "number" ? [given, given] : given;
   if (!Array.isArray(list) || list.length !== 2 || list.some((n) => !Number.isInteger(n))) {
-    throw new ShapeError(`Cannot ${op} with ${what} [${value}]: pass one whole number, or two`);
+    throw new ShapeError(
+      `Cannot ${op} with ${what} ${shown(value)}: pass one whole number, or two`,
+    );
   }
   return [list[0]!, list[1]!];
 }

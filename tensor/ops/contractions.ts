@@ -269,7 +269,7 @@ function poolWindows(
   value: number,
 ): Tensor {
   checkOptions(op, options, poolRules);
-  const size = pair(op, "kernel", kernel, 1);
+  const size = pair(op, "kernel", kernel);
   const stride = pair(op, "stride", options.stride ?? kernel, 1);
   const padding = pair(op, "padding", options.padding, 0);
   const dilation = pair(op, "dilation", options.dilation, 1);
@@ -330,7 +330,7 @@ export function avgPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): T
 
 /** The largest element of regions that divide the image into `size` parts. */
 export function adaptiveMaxPool2d(x: Tensor, size: Axes): Tensor {
-  const parts = pair("adaptiveMaxPool2d", "size", size, 1);
+  const parts = pair("adaptiveMaxPool2d", "size", size);
   if (x.ndim !== 4 || parts.some((n) => n < 1)) {
     throw new ShapeError(
       `Cannot adaptiveMaxPool2d a tensor of shape ${formatShape(x.shape)} to ${
@@ -361,7 +361,7 @@ function regionMax(x: Tensor, axis: number, count: number): Tensor {
 
 /** The mean over regions that divide the image into `size` parts. */
 export function adaptiveAvgPool2d(x: Tensor, size: Axes): Tensor {
-  const [oh, ow] = pair("adaptiveAvgPool2d", "size", size, 1);
+  const [oh, ow] = pair("adaptiveAvgPool2d", "size", size);
   const [h, w] = x.shape.slice(2) as [number, number];
   if (x.ndim === 4 && oh > 0 && ow > 0 && h % oh === 0 && w % ow === 0) {
     return avgPool2d(x, [h / oh, w / ow]);

@@ -5,6 +5,7 @@ import { ShapeError } from "../errors.ts";
 import { positionType, promote, requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { normalizeAxis } from "./axes.ts";
+import { requireValue, shown, takes } from "../options.ts";
 
 /** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */
 export function gather(x: Tensor, axis: number, indices: Tensor, op = "gather"): Tensor {
@@ -102,7 +103,7 @@ export function oneHot(x: Tensor, classes: number): Tensor {
   requireInteger("oneHot", "classes", x.dtype);
   if (!Number.isInteger(classes) || classes < 1) {
     throw new RangeError(
-      `Cannot oneHot with ${classes} classes: pass a whole number of at least 1`,
+      `Cannot oneHot with ${shown(classes)} classes: pass a whole number of at least 1`,
     );
   }
   // The gather checks the range: a class beyond it is an error, not a row of zeros.
@@ -112,6 +113,7 @@ export function oneHot(x: Tensor, classes: number): Tensor {
 
 /** Indices that sort an axis; equal elements keep their order, NaN comes last. */
 export function argsort(x: Tensor, axis = -1, descending = false): Tensor {
+  requireValue("argsort", "descending", descending, takes.bool);
   if (x.ndim === 0) return x.reshape([1]).argsort(0).reshape([]);
   const at = normalizeAxis("argsort", axis, x.shape);
   const last = x.ndim - 1;
@@ -145,10 +147,13 @@ export function topk(
   axis = -1,
   largest = true,
 ): { values: Tensor; indices: Tensor } {
+  requireValue("topk", "largest", largest, takes.bool);
   const at = normalizeAxis("topk", axis, x.shape);
   if (!Number.isInteger(k) || k < 0 || k > x.shape[at]!) {
     throw new RangeError(
-      `Cannot topk ${k} of ${x.shape[at]} elements: pass a whole number from 0 to ${x.shape[at]}`,
+      `Cannot topk ${shown(k)} of ${x.shape[at]} elements: pass a whole number from 0 to ${
+        x.shape[at]
+      }`,
     );
   }
   const order = argsort(x, at, largest);

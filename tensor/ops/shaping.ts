@@ -1,12 +1,13 @@
 /** Views: operations that rearrange elements without computing; they cost nothing until they are read. */
 import { type DType, dtypes, formatShape, type Shape, sizeOf } from "../../backend/engine.ts";
-import { derived, sameDevice } from "../apply.ts";
+import { derived, requireTensor, sameDevice } from "../apply.ts";
 import { elementOf } from "../creation.ts";
 import { ShapeError } from "../errors.ts";
 import { promote } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, normalizeAxes, normalizeAxis } from "./axes.ts";
 import { unbroadcast } from "./elementwise.ts";
+import { requireValue, shown, takes } from "../options.ts";
 
 /** The same elements in another shape; one axis may be -1 and is computed. */
 export function reshape(x: Tensor, shape: Shape): Tensor {
@@ -110,6 +111,8 @@ function geometryOf(
 
 /** A copy of `x` in which `value`, broadcast, stands in a slice. */
 export function sliceAssign(x: Tensor, ranges: readonly Range[], value: Tensor | number): Tensor {
+  requireValue("assign a slice", "ranges", ranges, takes.list);
+  if (typeof value !== "number") requireTensor("assign a slice", value, " or a number");
   const part = slice(x, ranges);
   if (part.size === 0) return x;
   const { starts, steps, lengths } = geometryOf(x, ranges);
@@ -130,13 +133,21 @@ function rangeOf(x: Tensor, range: Range, n: number, axis: number): [number, num
         `valid are ${-n} to ${n - 1}`,
     );
   }
+  if (!Array.isArray(range) || ![1, 2, 3].includes(range.length)) {
+    throw new TypeError(
+      `Cannot slice axis ${axis} by ${
+        shown(range)
+      }: pass a position, [start, stop, step], or null ` +
+        `for all; indexSelect takes positions in a tensor`,
+    );
+  }
   const [start = null, stop = null, step = 1] = range;
   if (
     !Number.isInteger(step) || step === 0 ||
     [start, stop].some((v) => v !== null && !Number.isInteger(v))
   ) {
     throw new RangeError(
-      `Cannot slice axis ${axis} by [${range}]: pass whole numbers and a step other than 0`,
+      `Cannot slice axis ${axis} by ${shown(range)}: pass whole numbers and a step other than 0`,
     );
   }
   const clamp = (v: number, low: number, high: number): number =>
@@ -204,6 +215,7 @@ export function flip(x: Tensor, axes: Axes): Tensor {
 /** Puts `value` around the elements; a negative width cuts off. */
 export function pad(x: Tensor, widths: readonly (readonly [number, number])[], value = 0): Tensor {
   const bad = !Array.isArray(widths) || widths.length !== x.ndim ||
+    widths.some((pair) => !Array.isArray(pair) || pair.length !== 2) ||
     widths.flat().some((w) => !Number.isInteger(w)) ||
     widths.some(([before, after], k) => before + after + x.shape[k]! < 0);
   if (bad) {

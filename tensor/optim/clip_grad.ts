@@ -4,7 +4,8 @@ import { observedCall } from "../calls.ts";
 import { computeWithNext } from "../realization.ts";
 import { noGrad } from "../grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
-import { checkOptions, checkValue, type Rules, shown, takes } from "../options.ts";
+import { requireParameters } from "./requirements.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
 
 /** Added to the norm before it divides, as in PyTorch. */
 const TINY = 1e-6;
@@ -12,9 +13,7 @@ const TINY = 1e-6;
 const clipRules: Rules<{ normType?: number }> = { normType: takes.positiveOrInfinite };
 
 function withGradient(op: string, parameters: readonly Tensor[]): Tensor[] {
-  if (!Array.isArray(parameters)) {
-    throw new TypeError(`Cannot ${op} of ${shown(parameters)}: pass model.parameters()`);
-  }
+  requireParameters(op, parameters);
   const list = parameters.filter(({ grad }) => grad !== null);
   if (list.length > 0) return list;
   throw new Error(`Cannot ${op}: no parameter has a gradient; call backward() first`);
@@ -52,7 +51,7 @@ export function clipGradNorm(
   maxNorm: number,
   options: { normType?: number } = {},
 ): Tensor {
-  checkValue("clip gradients", "maxNorm", maxNorm, takes.positiveOrInfinite);
+  requireValue("clip gradients", "maxNorm", maxNorm, takes.positiveOrInfinite);
   checkOptions("clip gradients", options, clipRules);
   return observedCall("compute", clipNorm, undefined, [parameters, maxNorm, options]) as Tensor;
 }
@@ -100,7 +99,7 @@ function powerSum(x: Tensor, order: number): Tensor {
  * @throws {Error} When there is no gradient.
  */
 export function clipGradValue(parameters: readonly Tensor[], limit: number): void {
-  checkValue("clip gradients", "limit", limit, takes.positiveOrInfinite);
+  requireValue("clip gradients", "limit", limit, takes.positiveOrInfinite);
   observedCall("compute", clipValue, undefined, [parameters, limit]);
 }
 

@@ -13,8 +13,9 @@ import {
   ParameterGroup,
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
-import { checkOptions, shown, takes } from "../options.ts";
-import { requireTensor } from "../apply.ts";
+import { checkOptions, takes } from "../options.ts";
+import { requireParameters } from "./requirements.ts";
+import { requireState } from "../apply.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
@@ -229,6 +230,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
    * @throws {ShapeError} When a shape differs; nothing is changed then.
    */
   loadStateDict(state: Readonly<Record<string, Tensor>>): void {
+    requireState(`load the state of ${this.constructor.name}`, state);
     const own = this.stateDict();
     checkState(this.constructor.name, own, state);
     const counters = new Map<string, StepCounter>();
@@ -293,21 +295,17 @@ function groupsOf<Options extends OptimizerOptions>(
   parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
   options: Required<Options>,
 ): ParameterGroup<Options>[] {
-  if (!Array.isArray(parameters)) {
-    throw new TypeError(
-      `Cannot make ${optimizer} of ${shown(parameters)}: pass an array of tensors, such as ` +
-        "model.parameters(), or of groups { parameters, ...options }",
-    );
-  }
+  const isGrouped = Array.isArray(parameters) &&
+    parameters.every((group) => group?.parameters !== undefined);
+  if (!isGrouped) requireParameters(`make ${optimizer}`, parameters);
   if (parameters[0] instanceof Tensor) {
     return [new ParameterGroup<Options>(parameters as readonly Tensor[], options)];
   }
-  return (parameters as readonly GroupOptions<Options>[]).map(({ parameters: own, ...others }) =>
-    new ParameterGroup<Options>(
-      own,
-      completed<Options>(optimizer, options, others as unknown as Partial<Options>),
-    )
-  );
+  return (parameters as readonly GroupOptions<Options>[]).map(({ parameters: own, ...others }) => {
+    requireParameters(`make ${optimizer}`, own);
+    const all = completed<Options>(optimizer, options, others as unknown as Partial<Options>);
+    return new ParameterGroup<Options>(own, all);
+  });
 }
 
 function checkParameters(parameters: readonly Tensor[]): void {
@@ -316,7 +314,6 @@ function checkParameters(parameters: readonly Tensor[]): void {
   }
   const seen = new Set<Tensor>();
   for (const parameter of parameters) {
-    requireTensor("optimize", parameter);
     if (!parameter.requiresGrad || parameter.edge) {
       throw new TypeError(
         `Cannot optimize ${parameter}: pass leaves that require a gradient, such as model.parameters()`,

@@ -1,7 +1,7 @@
 import type { DeviceHandle } from "../../backend/engine.ts";
 import type { Tensor } from "../tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
-import { type Rules, takes, withDefaults } from "../options.ts";
+import { type Rules, shown, takes, withDefaults } from "../options.ts";
 import type { Rule } from "../../ffi/option_rules.ts";
 
 /** What every optimizer can be told. */
@@ -83,5 +83,5 @@ function ruleLike(value: unknown): Rule {
 /** @throws {RangeError} When it is no learning rate. */
 export function checkedRate(lr: number): number {
   if (lr >= 0 && Number.isFinite(lr)) return lr;
-  throw new RangeError(`Cannot learn with a rate of ${lr}: pass a number of at least 0`);
+  throw new RangeError(`Cannot learn with a rate of ${shown(lr)}: pass a number of at least 0`);
 }

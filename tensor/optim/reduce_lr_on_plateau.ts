@@ -1,6 +1,6 @@
 import type { Optimizer } from "./optimizer.ts";
-import { checkValue, type Rules, takes, withDefaults } from "../options.ts";
-import { requireOptimizer } from "./scheduler.ts";
+import { requireValue, type Rules, takes, withDefaults } from "../options.ts";
+import { requireOptimizer } from "./requirements.ts";
 
 /** Options of {@linkcode ReduceLROnPlateau}; names and defaults are PyTorch's. */
 export interface PlateauOptions {
@@ -22,6 +22,7 @@ export interface PlateauOptions {
   eps?: number;
 }
 
+const metricRule = { ...takes.number, takes: "a number: await the item() of a loss" };
 const rules: Rules<PlateauOptions> = {
   mode: takes.oneOf("min", "max"),
   factor: takes.share,
@@ -82,7 +83,7 @@ export class ReduceLROnPlateau {
    */
   constructor(optimizer: Optimizer, options: PlateauOptions = {}) {
     this.#optimizer = optimizer;
-    requireOptimizer("ReduceLROnPlateau", optimizer);
+    requireOptimizer("make a ReduceLROnPlateau", optimizer);
     this.#options = withDefaults("make a ReduceLROnPlateau", options, rules, defaults);
     const { factor } = this.#options;
     if (factor < 1) return;
@@ -95,7 +96,7 @@ export class ReduceLROnPlateau {
    * @param metric The metric after another epoch.
    */
   step(metric: number): void {
-    checkValue("take a metric", "value", metric, takes.number);
+    requireValue("step", "metric", metric, metricRule);
     const state = this.#state;
     if (this.#isBetter(metric)) {
       state.best = metric;

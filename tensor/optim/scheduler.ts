@@ -4,7 +4,9 @@
  */
 import type { Optimizer } from "./optimizer.ts";
 import type { ParameterGroup } from "./parameter_group.ts";
-import { checkOptions, checkValue, type Rules, shown, takes } from "../options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
+import { requireOptimizer } from "./requirements.ts";
+import type { Rule } from "../../ffi/option_rules.ts";
 
 /** The rate at a time, from the rate at the beginning. */
 export type Rate = (initial: number, time: number) => number;
@@ -48,8 +50,8 @@ export class Scheduler {
    * @param rate The function of time.
    */
   constructor(optimizer: Optimizer, rate: Rate) {
-    requireOptimizer(new.target.name, optimizer);
-    checkValue(`make a ${new.target.name}`, "rate", rate, takes.callback);
+    requireOptimizer(`make a ${new.target.name}`, optimizer);
+    requireValue(`make a ${new.target.name}`, "rate", rate, takes.callback);
     this.rate = rate;
     this.#groups = optimizer.groups;
     this.#initialRates = this.#groups.map((group) => {
@@ -87,7 +89,9 @@ export class Scheduler {
    *
    * @throws {RangeError} When it was made for another number of groups.
    */
-  loadStateDict({ time, initialRates }: SchedulerState): void {
+  loadStateDict(state: SchedulerState): void {
+    checkOptions("load the state of a schedule", state, stateRules, ["time", "initialRates"]);
+    const { time, initialRates } = state;
     if (initialRates.length !== this.#groups.length) {
       throw new RangeError(
         `Cannot load a schedule of ${initialRates.length} groups: the optimizer has ${this.#groups.length}`,
@@ -108,7 +112,7 @@ export class LambdaLR extends Scheduler {
    * @param factor The factor at each time.
    */
   constructor(optimizer: Optimizer, factor: (time: number) => number) {
-    checkValue("make a LambdaLR", "factor", factor, takes.callback);
+    requireValue("make a LambdaLR", "factor", factor, takes.callback);
     super(optimizer, (initial, time) => initial * factor(time));
   }
 }
@@ -232,6 +236,8 @@ export class SequentialLR extends Scheduler {
     schedulers: readonly Scheduler[],
     milestones: readonly number[],
   ) {
+    requireValue("make a SequentialLR", "schedulers", schedulers, scheduleList);
+    requireValue("make a SequentialLR", "milestones", milestones, takes.wholeNumbers);
     if (schedulers.length === 0 || schedulers.length !== milestones.length + 1) {
       throw new RangeError(
         `Cannot join ${schedulers.length} schedules at ${milestones.length} milestones: pass one ` +
@@ -245,6 +251,10 @@ export class SequentialLR extends Scheduler {
   }
 }
 
+const stateRules: Rules<SchedulerState> = {
+  time: takes.whole,
+  initialRates: takes.list,
+};
 const stepRules: Rules<{ stepSize: number; gamma?: number }> = {
   stepSize: takes.positive,
   gamma: takes.nonNegative,
@@ -263,9 +273,7 @@ const linearRules: Rules<{ startFactor?: number; endFactor?: number; totalIters?
   endFactor: takes.nonNegative,
   totalIters: takes.positive,
 };
-
-/** @throws {TypeError} Unless it has groups whose rates can be set. */
-export function requireOptimizer(scheduler: string, optimizer: unknown): void {
-  if (Array.isArray((optimizer as Partial<Optimizer> | null | undefined)?.groups)) return;
-  throw new TypeError(`Cannot make a ${scheduler} of ${shown(optimizer)}: pass an optimizer`);
-}
+const scheduleList: Rule = {
+  takes: "an array of schedules",
+  accepts: (value) => Array.isArray(value) && value.every((part) => part instanceof Scheduler),
+};

@@ -1,0 +1,19 @@
+/** What callers without types may pass instead of an optimizer or its parameters. */
+import { shown } from "../options.ts";
+import { Tensor } from "../tensor.ts";
+import type { Optimizer } from "./optimizer.ts";
+
+/** @throws {TypeError} Unless it has groups whose rates can be set. */
+export function requireOptimizer(action: string, value: unknown): void {
+  if (Array.isArray((value as Partial<Optimizer> | null | undefined)?.groups)) return;
+  throw new TypeError(`Cannot ${action} with ${shown(value)}: pass an optimizer`);
+}
+
+/** @throws {TypeError} Unless it is an array of tensors. */
+export function requireParameters(action: string, values: unknown): asserts values is Tensor[] {
+  const isList = Array.isArray(values) && values.every((value) => value instanceof Tensor);
+  if (isList) return;
+  throw new TypeError(
+    `Cannot ${action} with ${shown(values)}: pass an array of tensors, such as model.parameters()`,
+  );
+}

@@ -1,0 +1,235 @@
+/** What JavaScript would coerce or ignore without a word is an error that names the value. */
+import { assert, assertEquals } from "@std/assert";
+import {
+  amp,
+  checkpoint,
+  DataLoader,
+  detectAnomaly,
+  enableGrad,
+  memory,
+  nn,
+  noGrad,
+  optim,
+  parseCsv,
+  profiler,
+  randomSplit,
+  realizeAll,
+  setDetectAnomaly,
+  Subset,
+  Tensor,
+  withDevice,
+} from "../../mod.ts";
+
+// deno-lint-ignore no-explicit-any -- what a caller without types may pass
+type Untyped = any;
+/** A call, and what its message must name. */
+type Row = readonly [call: () => unknown, ...parts: string[]];
+
+/** A class or an object whose types the compiler forgets. */
+const untyped = (value: unknown): Untyped => value;
+const T = untyped(Tensor), N = untyped(nn), O = untyped(optim), A = untyped(amp);
+
+function onCPU<R>(fn: () => R): R {
+  return withDevice("cpu", fn);
+}
+
+/** Each row throws a TypeError or RangeError of netcl's, which begins with what cannot be done. */
+function assertNamed(rows: readonly Row[]): void {
+  for (const [call, ...parts] of rows) {
+    let error: unknown;
+    try {
+      onCPU(call);
+    } catch (thrown) {
+      error = thrown;
+    }
+    if (!(error instanceof TypeError || error instanceof RangeError)) {
+      throw new Error(`${call} should be refused: got ${error}`);
+    }
+    for (const part of ["Cannot ", ...parts]) {
+      assert(error.message.includes(part), `${call}: "${part}" is not in "${error.message}"`);
+    }
+  }
+}
+
+const x = onCPU(() => untyped(Tensor.ones([2, 3])));
+const image = onCPU(() => untyped(Tensor.ones([1, 1, 4, 4])));
+const leaf = onCPU(() => Tensor.ones([2], { requiresGrad: true }));
+const model = onCPU(() => untyped(new nn.Linear(2, 2)));
+const sgd = onCPU(() => new optim.SGD([leaf], { lr: 0.1 }));
+const samples = { length: 10, get: () => [] };
+
+Deno.test("making tensors: shapes are arrays, numbers are numbers", () => {
+  assertNamed([
+    [() => T.zeros(3, 4), "shape 3", "pass an array"],
+    [() => T.rand(2, 3), "shape 2"],
+    [() => T.zeros([NaN]), "[NaN]"],
+    [() => T.zeros(["2"]), '["2"]'],
+    [() => T.zeros([2], "int32"), '"int32" as options'],
+    [() => T.fromHost("x"), 'string "x"'],
+    [() => T.fromHost(new Set([1])), "Set"],
+    [() => T.full([2], "1"), '"1"'],
+    [() => T.arange("3"), 'start "3"', "pass a number"],
+    [() => T.arange(3, { dtype: "int32" }), "options come last"],
+    [() => T.arange(0, 3, "1"), 'step "1"'],
+    [() => T.linspace("0", 1, 3), 'start "0"'],
+    [() => T.linspace(0, undefined, 3), "stop undefined"],
+    [() => T.randint("0", 10, [2]), '"0"'],
+    [() => T.randint(10, [2]), "to [2]"],
+    [() => x.indexLike(3), "shape 3"],
+  ]);
+});
+
+Deno.test("axes, ranges and widths are whole numbers, or arrays of them", () => {
+  assertNamed([
+    [() => x.reshape(2, 3), "reshape", "pass an array"],
+    [() => x.reshape(["6"]), "reshape"],
+    [() => x.expand(["2", 3]), "expand"],
+    [() => x.permute(1, 0), "permute"],
+    [() => x.flip(0, 1), "[0, 1]", "as an array"],
+    [() => x.transpose("0", 1), '"0"'],
+    [() => x.roll("1"), '"1"'],
+    [() => x.pad([1, 1]), "pad"],
+    [() => x.slice(true), "true"],
+    [() => x.slice([]), "[]"],
+    [() => x.slice({}), "position"],
+    [() => x.slice(Tensor.ones([1])), "indexSelect"],
+    [() => x.slice([0, "1"]), '[0, "1"]'],
+    [() => x.sliceAssign(0, 1), "ranges 0"],
+    [() => x.sliceAssign([0], "1"), '"1"'],
+    [() => x.split("1"), '"1"'],
+    [() => x.split(), "undefined"],
+    [() => x.triu(true), "true"],
+    [() => x.sum("0"), '"0"'],
+    [() => x.sum(true), "true"],
+    [() => x.sum(0, true), "true as options", "{ keepDims }"],
+    [() => x.sum(0, { keepDims: 1 }), "keepDims 1"],
+    [() => x.variance(0, { correction: "1" }), 'correction "1"'],
+    [() => x.argsort(0, "yes"), 'descending "yes"'],
+    [() => x.sort(0, { descending: true }), "descending { descending }"],
+    [() => x.topk(1, 0, "no"), 'largest "no"'],
+    [() => x.topk("1"), '"1"'],
+    [() => x.clamp(), "bound"],
+    [() => x.clamp("0", 1), '"0"'],
+  ]);
+});
+
+Deno.test("windows and kernels must be given, as numbers", () => {
+  assertNamed([
+    [() => image.maxPool2d(), "kernel undefined"],
+    [() => image.maxPool2d("2"), 'kernel "2"'],
+    [() => image.avgPool2d(2, 2), "2 as options"],
+    [() => image.adaptiveAvgPool2d([2]), "size [2]"],
+    [() => image.conv2d(image, { stride: null }), "stride null"],
+    [() => image.conv2d(image, { stride: "2" }), 'stride "2"'],
+    [() => image.conv2d(image, { groups: "1" }), 'groups "1"'],
+    [() => image.conv2d(image, { bias: [1] }), "bias [1]"],
+  ]);
+});
+
+Deno.test("gradients: flags are booleans, functions are functions", () => {
+  assertNamed([
+    [() => Tensor.ones([1]).requiresGrad = untyped("no"), '"no"'],
+    [() => untyped(leaf.sum()).backward({ retainGraph: true }), "options behind it"],
+    [() => untyped(leaf.sum()).backward(undefined, { retainGraph: 1 }), "retainGraph 1"],
+    [() => untyped(noGrad)(x), "a Tensor", "pass a function"],
+    [() => untyped(enableGrad)(), "undefined"],
+    [() => untyped(detectAnomaly)(), "undefined"],
+    [() => untyped(setDetectAnomaly)("no"), '"no"'],
+    [() => untyped(checkpoint)(x), "a Tensor"],
+    [() => untyped(withDevice)("cpu"), "undefined"],
+    [() => untyped(realizeAll)(x), "a Tensor", "pass an array"],
+  ]);
+});
+
+Deno.test("layers: sizes are numbers, and given", () => {
+  assertNamed([
+    [() => new N.Linear("2", 2), 'inFeatures "2"'],
+    [() => new N.Linear(2), "outFeatures undefined"],
+    [() => new N.Linear(2, 2, false), "false as options"],
+    [() => new N.Conv2d(1, 2), "kernel undefined"],
+    [() => new N.Conv2d(1, 2, 0), "kernel 0"],
+    [() => new N.Conv2d(1, 2, 3, { padding: "same" }), 'padding "same"'],
+    [() => new N.LayerNorm(), "shape undefined"],
+    [() => new N.LayerNorm([]), "shape []"],
+    [() => new N.LayerNorm(2, 1e-5), "0.00001 as options"],
+    [() => new N.BatchNorm2d(3, { momentum: "0.1" }), 'momentum "0.1"'],
+    [() => new N.Dropout("0.5"), '"0.5"'],
+    [() => new N.Dropout({ p: 0.5 }), "{ p }"],
+    [() => new N.Flatten("1"), 'start "1"'],
+    [() => new N.LeakyReLU("0.1"), 'slope "0.1"'],
+    [() => new N.ELU({}), "alpha"],
+    [() => new N.GELU("fast"), '"fast"'],
+    [() => new N.Softmax("1"), 'axis "1"'],
+    [() => new N.MaxPool2d(), "kernel undefined"],
+    [() => new N.AdaptiveAvgPool2d("2"), 'size "2"'],
+    [() => new N.MultiheadAttention(8, "2"), 'heads "2"'],
+    [() => model.train("yes"), '"yes"'],
+    [() => model.loadStateDict(), "undefined", "stateDict()"],
+    [() => model.loadStateDict({ weight: [1], bias: [1] }), "stateDict()"],
+    [() => N.parameter([1]), "parameter"],
+    [() => N.buffer(1), "buffer"],
+    [() => N.mse(x, 1), "mse"],
+    [() => N.crossEntropy([1], x), "crossEntropy"],
+    [() => N.huber(x, x, { delta: "1" }), 'delta "1"'],
+    [() => N.init.xavierUniform([2, 2], "1"), 'factor "1"'],
+    [() => N.init.fans(3), "shape 3"],
+    [() => N.init.kaimingUniform(model.weight), "a Tensor"],
+    [() => N.init.gain("swish"), '"swish"'],
+  ]);
+});
+
+Deno.test("optimizers, schedules and scalers: parameters are arrays, rates are numbers", () => {
+  assertNamed([
+    [() => new O.SGD(model), "a Linear", "model.parameters()"],
+    [() => new O.SGD(leaf), "a Tensor"],
+    [() => new O.SGD(), "undefined"],
+    [() => new O.SGD([1]), "[1]"],
+    [() => new O.SGD([{ parameters: model }]), "a Linear"],
+    [() => new O.SGD([leaf], 0.1), "0.1 as options"],
+    [() => new O.SGD([leaf], { lr: "0.1" }), 'lr "0.1"'],
+    [() => untyped(sgd).lr = "1", '"1"'],
+    [() => untyped(sgd).loadStateDict(), "undefined"],
+    [() => new O.StepLR(sgd), '"stepSize"'],
+    [() => new O.StepLR(sgd, 10), "10 as options"],
+    [() => new O.StepLR(model, { stepSize: 1 }), "a Linear", "pass an optimizer"],
+    [() => new O.MultiStepLR(sgd, { milestones: 3 }), "milestones 3"],
+    [() => new O.LambdaLR(sgd, 0.9), "factor 0.9"],
+    [() => new O.SequentialLR(sgd, [1], []), "schedulers [1]"],
+    [() => new O.SequentialLR(sgd, [], ["5"]), '["5"]'],
+    [() => new O.LinearLR(sgd).loadStateDict({}), '"time"'],
+    [() => new O.ReduceLROnPlateau(sgd).step(x), "a Tensor", "item()"],
+    [() => O.clipGradNorm(model, 1), "a Linear"],
+    [() => O.clipGradNorm([1], 1), "[1]"],
+    [() => O.clipGradNorm([leaf], "1"), 'maxNorm "1"'],
+    [() => O.clipGradNorm([leaf]), "maxNorm undefined"],
+    [() => A.autocast("float16"), "undefined"],
+    [() => new A.GradScaler(1024), "1024 as options"],
+    [() => new A.GradScaler().scale(1), "scale a loss"],
+    [() => new A.GradScaler().step(model), "a Linear"],
+  ]);
+});
+
+Deno.test("data, files, memory: what is not what is due is named", () => {
+  assertNamed([
+    [() => new DataLoader(samples, untyped(32)), "32 as options"],
+    [() => new DataLoader(samples, { shuffle: untyped("yes") }), 'shuffle "yes"'],
+    [() => new DataLoader(samples, { workers: untyped(4) }), "workers 4", "module"],
+    [() => randomSplit(untyped(5), [1]), "5", "dataset"],
+    [() => randomSplit(samples, untyped(0.5)), "parts 0.5"],
+    [() => new Subset(samples, untyped(3)), "indices 3"],
+    [() => parseCsv(untyped(1)), "text 1"],
+    [() => memory.onPressure(untyped(1)), "callback 1"],
+    [() => memory.report(untyped(undefined)), "path undefined"],
+    [() => profiler.trace(untyped(undefined)), "path undefined"],
+  ]);
+});
+
+Deno.test("what PyTorch's users write and means one thing works", () => {
+  onCPU(() => {
+    assertEquals(x.reshape([3, -1]).shape, [3, 2]);
+    assertEquals(x.transpose(0).shape, [3, 2]);
+    assertEquals(x.sum([0, 1]).shape, []);
+    assertEquals(new nn.LayerNorm(3).forward(x).shape, [2, 3]);
+    assertEquals(x.slice([1]).shape, [1, 3]);
+  });
+});
