@@ -58,6 +58,7 @@ export {
   DeviceMemory,
   type DeviceMemoryOptions,
   type DeviceMemoryStats,
+  type DevicePools,
   type PressureCallback,
   type Reclaimer,
 } from "./device_memory.ts";

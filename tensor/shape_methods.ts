@@ -7,7 +7,7 @@ import * as shaping from "./ops/shaping.ts";
 import type { Range } from "./ops/shaping.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import type { Tensor } from "./tensor.ts";
-import { requireValue, shown, takes } from "./options.ts";
+import { shown } from "./options.ts";
 
 /** Views: they cost nothing by themselves and fuse into what reads them. Axes may be negative. */
 export abstract class ShapeMethods extends ReductionMethods {
@@ -224,11 +224,10 @@ export abstract class ShapeMethods extends ReductionMethods {
 
   /** The upper triangle of the last two axes, zeros below the given diagonal. */
   triu(diagonal = 0): Tensor {
-    requireValue("take the triu", "diagonal", diagonal, takes.integer);
-    return this.#triangle("triu", diagonal - 1).where(this.zerosLike(), this.#self());
+    return this.#triangle("triu", diagonal, -1).where(this.zerosLike(), this.#self());
   }
 
-  #triangle(op: string, diagonal: number): Tensor {
+  #triangle(op: string, diagonal: number, offset = 0): Tensor {
     if (this.ndim < 2 || !Number.isInteger(diagonal)) {
       throw new ShapeError(
         `Cannot take the ${op} of a tensor of shape ${
@@ -239,7 +238,7 @@ export abstract class ShapeMethods extends ReductionMethods {
     }
     const [rows, columns] = this.shape.slice(-2) as [number, number];
     const row = this.indexLike([rows]).unsqueeze(1), column = this.indexLike([columns]);
-    return column.le(row.add(diagonal));
+    return column.le(row.add(diagonal + offset));
   }
 
   /**

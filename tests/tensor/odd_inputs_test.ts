@@ -284,7 +284,7 @@ testOnCPU("what layers, optimizers and loaders cannot be made of is named", (bac
       [() => new nn.Linear(2.5, 3), RangeError, "Cannot make Linear with inFeatures 2.5"],
       [() => new nn.Conv2d(1, any(undefined), 3), RangeError, "with outChannels undefined"],
       [() => new nn.Embedding(-1, 2), RangeError, "Cannot make Embedding with count -1"],
-      [() => new nn.BatchNorm2d(any("3")), RangeError, "Cannot make BatchNorm2d with channels 3"],
+      [() => new nn.BatchNorm2d(any("3")), RangeError, 'Cannot make BatchNorm2d with channels "3"'],
       [() => new nn.MultiheadAttention(4, 1.5), RangeError, "with heads 1.5"],
       [
         () => new nn.Linear(2, 3).forward(any([1, 2])),
