@@ -27,10 +27,18 @@ export interface DeviceWork {
   /** Whether it copies bytes of the host, beside the kernels; it has a lane of its own then. */
   readonly isCopy?: boolean;
   readonly bytes: number;
+  /** The device whose clock `times` are of. */
+  readonly device: object;
   /** The host's clock when it was enqueued, in milliseconds. */
   readonly enqueuedAt: number;
   /** Queued, start and end by the device's clock, in nanoseconds; waits for the end. */
   times(): { queued: number; start: number; end: number } | null;
+}
+
+/** A command and its times. */
+interface Timed {
+  readonly work: DeviceWork;
+  readonly times: { readonly queued: number; readonly start: number; readonly end: number };
 }
 
 /** A trace that is being recorded. */
@@ -80,15 +88,32 @@ class TraceFile implements Trace, Disposable {
   [Symbol.dispose](): void {
     if (active !== this) return;
     active = null;
-    runAll([...this.#pending.map((work) => () => this.#place(work)), () => this.#write()]);
+    const done: Timed[] = [];
+    runAll([
+      ...this.#pending.map((work) => () => {
+        const times = work.times();
+        if (times) done.push({ work, times });
+      }),
+      () => this.#placeAll(done),
+      () => this.#write(),
+    ]);
   }
 
-  #place({ name, bytes, enqueuedAt, times, isCopy = false }: DeviceWork): void {
-    const stamps = times();
-    if (!stamps) return;
-    const { queued, start, end } = stamps;
-    // The device's clock is set to the host's where the launch was queued.
-    const shift = (enqueuedAt - this.#origin) * 1000 - queued / 1000;
+  /**
+   * A command is queued a little after the host's clock was read. The least of these delays is about
+   * none, and sets a device's clock to the host's, for all its queues alike.
+   */
+  #placeAll(done: readonly Timed[]): void {
+    const shifts = new Map<object, number>();
+    for (const { work: { device, enqueuedAt }, times: { queued } } of done) {
+      const shift = (enqueuedAt - this.#origin) * 1000 - queued / 1000;
+      shifts.set(device, Math.max(shift, shifts.get(device) ?? -Infinity));
+    }
+    for (const timed of done) this.#place(timed, shifts.get(timed.work.device)!);
+  }
+
+  #place({ work, times: { start, end } }: Timed, shift: number): void {
+    const { name, bytes, isCopy = false } = work;
     const duration = (end - start) / 1000;
     const rate = duration > 0 ? bytes / duration / 1000 : 0;
     const args = { bytes, "GB/s": Math.round(rate * 10) / 10 };

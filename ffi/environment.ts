@@ -33,7 +33,7 @@ export const environmentVariables = {
   },
   NETCL_PINNED_H2D: {
     values: "0, 1",
-    default: "1 on discrete GPUs, else 0",
+    default: "1 on discrete GPUs, else while the device is busy",
     description: "Whether copies to the device go through pinned host memory",
   },
   NETCL_MAX_CACHED_GB: {

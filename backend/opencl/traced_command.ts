@@ -13,7 +13,7 @@ export function traceCommand(
   trace: Trace,
   event: Event,
   queue: CommandQueue,
-  work: Omit<DeviceWork, "times">,
+  work: Omit<DeviceWork, "times" | "device">,
 ): void {
   const times = (): { queued: number; start: number; end: number } | null => {
     using done = event;
@@ -21,5 +21,5 @@ export function traceCommand(
     const profile = queue.profiling ? done.profile : null;
     return profile && { queued: profile.queued, start: profile.started, end: profile.ended };
   };
-  trace.device({ ...work, times });
+  trace.device({ ...work, device: queue.device, times });
 }
