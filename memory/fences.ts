@@ -23,6 +23,16 @@ export interface FenceQueue {
   flush(): void;
 }
 
+const numbers = new WeakMap<FenceQueue, number>();
+let nextNumber = 0;
+
+/** A queue's number in recordings: counted from 0, in the order in which they were first noted. */
+export function queueNumber(queue: FenceQueue): number {
+  let known = numbers.get(queue);
+  if (known === undefined) numbers.set(queue, known = nextNumber++);
+  return known;
+}
+
 /** Marks what `queue` was given so far, so that others can wait for it. */
 export function markerOf(queue: FenceQueue): FenceEvent {
   const event = queue.marker();

@@ -1,5 +1,5 @@
 import { formatBytes } from "./bytes.ts";
-import { checkInOrder, type FenceQueue } from "./fences.ts";
+import { checkInOrder, type FenceQueue, queueNumber } from "./fences.ts";
 import type { BufferHandle, HandleState, LiveBlock, Pool } from "./pool.ts";
 
 /** A piece of memory that a pool hands out again and again; its holders come and go. */
@@ -107,6 +107,16 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     return this.block === null ? 0 : this.block.offset;
   }
 
+  /** The number of `queue` in recordings. */
+  get queueNumber(): number | undefined {
+    return this.queue && queueNumber(this.queue);
+  }
+
+  /** The numbers of the other users. */
+  get userNumbers(): number[] | undefined {
+    return this.users?.map(queueNumber);
+  }
+
   /** Where the block is now. */
   get state(): HandleState {
     if (this.live) return "live";
@@ -139,8 +149,13 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
 
 /** A live handle's figures, without the handle: whoever keeps them keeps no block alive. */
 export function describeHandle<B>(handle: PooledHandle<B>): LiveBlock {
-  const { nbytes, bucketSize, label, id, segment, offset } = handle;
-  return { nbytes, bucketSize, label, id, segment, offset };
+  const { nbytes, bucketSize, label, id, segment, offset, queueNumber, userNumbers } = handle;
+  const block = { nbytes, bucketSize, label, id, segment, offset };
+  return {
+    ...block,
+    ...queueNumber !== undefined && { queueNumber },
+    ...userNumbers !== undefined && { userNumbers },
+  };
 }
 
 /**

@@ -86,7 +86,10 @@ function traceDevice(
       size: number,
       frames = event.frames ?? [],
     ) =>
-      trace.push({ action, addr, size, stream: 0, time_us: Math.round(event.time * 1000), frames });
+      trace.push({
+        ...{ action, addr, size, stream: event.queue ?? 0, frames },
+        time_us: Math.round(event.time * 1000),
+      });
     if (action === "segment_alloc") {
       const address = nextAddress;
       nextAddress += Math.ceil(nbytes / ADDRESS_GAP) * ADDRESS_GAP + ADDRESS_GAP;

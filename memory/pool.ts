@@ -75,6 +75,10 @@ export interface LiveBlock {
   readonly segment: number;
   /** Where it begins there. */
   readonly offset: number;
+  /** The queue that uses it, by number; absent where there is none, as in memory of the host. */
+  readonly queueNumber?: number | undefined;
+  /** The queues that use it besides, as `recordQueue` said. */
+  readonly userNumbers?: readonly number[] | undefined;
 }
 
 /** A block of a segment, in a snapshot. */

@@ -25,6 +25,13 @@ export interface MemoryEvent {
   readonly segment?: number;
   /** Where it begins there. */
   readonly offset?: number;
+  /**
+   * The queue that the block was allocated for, by number: the same number is the same queue, also in
+   * recordings of other devices. Absent for segments, and in memory of the host.
+   */
+  readonly queue?: number;
+  /** Of a `free`: the other queues that the block waits for, as `recordQueue` said. */
+  readonly users?: readonly number[];
   /** What it is for. */
   readonly label?: string;
   /** The user's calls that led to it, innermost first, where the recording takes stacks. */
@@ -180,8 +187,12 @@ function blockEvent(
   time: number,
   action: "alloc" | "free",
   device: string,
-  { nbytes, id, bucketSize, segment, offset, label }: LiveBlock,
+  { nbytes, id, bucketSize, segment, offset, label, queueNumber, userNumbers }: LiveBlock,
 ): RawEvent {
-  const event = { time, action, device, nbytes, id, bucketSize, segment, offset };
-  return label === undefined ? event : { ...event, label };
+  return {
+    ...{ time, action, device, nbytes, id, bucketSize, segment, offset },
+    ...queueNumber !== undefined && { queue: queueNumber },
+    ...userNumbers !== undefined && { users: userNumbers },
+    ...label !== undefined && { label },
+  };
 }

@@ -1,12 +1,14 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import {
   DeviceMemory,
+  type FenceQueue,
   HostPool,
   memory,
   type MemoryEvent,
   originOf,
   parseJSONLines,
   Recorder,
+  recordQueue,
   registerDeviceMemory,
   replay,
   setActiveDevice,
@@ -244,4 +246,37 @@ Deno.test("memory.snapshot is plain data", () => {
   assertEquals(snapshot.segments[0].blocks[0].allocation.label, "weights");
   assertEquals(snapshot.liveAllocations, [{ origin: "weights", count: 1, nbytes: 1000 }]);
   unregisterDeviceMemory(device);
+});
+
+Deno.test("Recorder notes the queue of each allocation and release, and who else uses the block", () => {
+  const queue = (): FenceQueue => {
+    const event = { status: "complete", waitSync: () => {}, release: () => {} } as const;
+    const marker = () => event;
+    return { released: false, outOfOrder: false, marker, barrier: marker, flush: () => {} };
+  };
+  const compute = queue(), transfer = queue();
+  const memory = pool();
+  using recorder = new Recorder();
+  recorder.attach("card", memory);
+  const a = memory.allocate(1000, { queue: compute });
+  const b = memory.allocate(1000, { queue: transfer });
+  recordQueue(b, compute);
+  a.release();
+  b.release();
+  memory.allocate(1000).release();
+  const events = recorder.events().filter(({ action }) => action === "alloc" || action === "free");
+  const [one, other] = events.map(({ queue }) => queue);
+  assert(one !== undefined && other !== undefined && one !== other);
+  assertEquals(
+    events.map(({ action, queue, users }) => [action, queue, users]),
+    [
+      ["alloc", one, undefined],
+      ["alloc", other, undefined],
+      ["free", one, undefined],
+      ["free", other, [one]],
+      ["alloc", undefined, undefined],
+      ["free", undefined, undefined],
+    ],
+  );
+  assert(recorder.toJSONLines().includes(`"queue":${other},"users":[${one}]`));
 });
