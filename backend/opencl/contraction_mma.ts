@@ -27,6 +27,8 @@ type Unit = "f16" | "bf16" | "tf32" | "3xtf32";
 
 /** Bytes that one asynchronous copy moves at most, and the rows of a matrix instruction. */
 const CHUNK_BYTES = 16, ROWS = 16, COLUMNS = 8, WARP = 32;
+/** Terms that matrix units add up before their sum is rounded. */
+const CUT_TERMS = 64;
 /** Floats of a row of sums on its way out, more than it needs: rows begin in different banks. */
 const SLAB_PADDING = 4;
 
@@ -95,6 +97,8 @@ export function mma(emitter: Emitter, c: Contraction, tile: MmaTile): Range {
   const steps = emitter.index(Math.ceil(k / bk));
   const sizeK = emitter.index(k);
   declareSums(emitter, tile, "sums");
+  // Matrix units cut what they add up: few terms are summed by them, and the rest by additions that round.
+  if (plan.unit === "3xtf32") declareSums(emitter, tile, "part");
   declareHeld(emitter, plan);
   emitter.open(`for (int t = ${1 - stages}; t < ${steps}; ++t) {`);
   emitter.line(`if (t >= 0) { MMA_WAIT(${stages - 2}); barrier(CLK_LOCAL_MEM_FENCE); }`);
@@ -114,6 +118,7 @@ export function mma(emitter: Emitter, c: Contraction, tile: MmaTile): Range {
     emitter.close();
   }
   emitter.close();
+  if (plan.unit === "3xtf32") addParts(emitter, tile);
   storeSums(emitter, plan, emitter.index(m), emitter.index(n));
   return {
     global: [groupsM * groupsN * extent(kernel, c.batch) * plan.threads],
@@ -320,8 +325,6 @@ function multiply(emitter: Emitter, plan: Plan): void {
   const depth = bytes === 2 ? 16 : 8;
   emitter.line(`const uint as = smem + (uint)(t % ${tile.stages}) * ${plan.stageBytes}u;`);
   emitter.line(`const uint bs = as + ${tile.bm * tile.bk * bytes}u;`);
-  // Matrix units cut what they add up: the sum of a stage is added to the others by an addition that rounds.
-  if (unit === "3xtf32") declareSums(emitter, tile, "part");
   emitter.line("#pragma unroll");
   emitter.open(`for (int kk = 0; kk < ${tile.bk / depth}; ++kk) {`);
   emitter.line(`uint x[${mi}][4], y[${ni}][2];`);
@@ -339,6 +342,14 @@ function multiply(emitter: Emitter, plan: Plan): void {
   product("x", "y");
   emitter.close();
   if (unit !== "3xtf32") return;
+  emitter.open(`if (t % ${Math.max(1, CUT_TERMS / tile.bk)} == 0) {`);
+  addParts(emitter, tile);
+  const clear = [0, 1, 2, 3].map((h) => `part[i][j][${h}] = 0;`).join(" ");
+  overSums(emitter, tile, `{ ${clear} }`);
+  emitter.close();
+}
+
+function addParts(emitter: Emitter, tile: MmaTile): void {
   const add = [0, 1, 2, 3].map((h) => `sums[i][j][${h}] += part[i][j][${h}];`).join(" ");
   overSums(emitter, tile, `{ ${add} }`);
 }
@@ -433,34 +444,44 @@ function loadWord(emitter: Emitter, plan: Plan, side: Side, into: string, base: 
 }
 
 /**
- * The epilogue: every warp puts 16 rows of its sums in local memory, in turn, and stores them so that
- * its lanes walk along the axis on which results lie side by side.
+ * The epilogue: the sums go to local memory, as many columns of each warp at a time as fit, and the group
+ * stores them so that neighbours walk along the axis on which results lie side by side.
  */
 function storeSums(emitter: Emitter, plan: Plan, sizeM: string, sizeN: string): void {
-  const { c, tile } = plan;
+  const { c, tile, threads } = plan;
   const { kernel } = emitter;
-  const { wm, wn } = tile;
-  const pitch = wn + SLAB_PADDING;
+  const { bm, bn, wm, wn } = tile;
+  const pieces = slabPieces(tile, tile.stages * plan.stageBytes)!;
+  const [width, share] = [bn / pieces, wn / pieces];
+  const pitch = width + SLAB_PADDING, perPiece = share / COLUMNS;
   const isTransposed = kernel.outputs.length > 0 &&
     kernel.outputs.every(({ form }) => isAlong(form, last(c.m)) && !isAlong(form, last(c.n)));
-  const whole = extent(kernel, c.m) % tile.bm === 0 && extent(kernel, c.n) % tile.bn === 0;
+  const whole = extent(kernel, c.m) % bm === 0 && extent(kernel, c.n) % bn === 0;
   emitter.line("MMA_WAIT(0);");
+  emitter.line("local float* slab = (local float*)sm;");
+  emitter.open(`for (int piece = 0; piece < ${pieces}; ++piece) {`);
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  emitter.line(`local float* slab = (local float*)sm + warp * ${ROWS * pitch};`);
-  emitter.line("#pragma unroll");
-  emitter.open(`for (int i = 0; i < ${wm / ROWS}; ++i) {`);
   emitter.line("#pragma unroll");
   emitter.open(`for (int j = 0; j < ${wn / COLUMNS}; ++j) {`);
-  emitter.line(`local float* to = slab + (lane >> 2) * ${pitch} + (lane & 3) * 2 + j * 8;`);
+  emitter.line(`if (j / ${perPiece} != piece) continue;`);
+  emitter.line("#pragma unroll");
+  emitter.open(`for (int i = 0; i < ${wm / ROWS}; ++i) {`);
+  emitter.line(
+    `local float* to = slab + (wm + i * 16 + (lane >> 2)) * ${pitch} + ` +
+      `wn / ${pieces} + j % ${perPiece} * 8 + (lane & 3) * 2;`,
+  );
   emitter.line("to[0] = sums[i][j][0]; to[1] = sums[i][j][1];");
   emitter.line(`to[${8 * pitch}] = sums[i][j][2]; to[${8 * pitch + 1}] = sums[i][j][3];`);
   emitter.close();
-  emitter.line("MMA_SYNC();");
+  emitter.close();
+  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   emitter.line("#pragma unroll 4");
-  emitter.open(`for (int e = lane; e < ${ROWS * wn}; e += ${WARP}) {`);
-  const [r, q] = isTransposed ? [`e % ${ROWS}`, `e / ${ROWS}`] : [`e / ${wn}`, `e % ${wn}`];
-  emitter.line(`const int r = ${r}, q = ${q};`);
-  emitter.line("const int row = row0 + wm + i * 16 + r, column = column0 + wn + q;");
+  emitter.open(`for (int e = lid; e < ${bm * width}; e += ${threads}) {`);
+  const [r, q] = isTransposed ? [`e % ${bm}`, `e / ${bm}`] : [`e / ${width}`, `e % ${width}`];
+  emitter.line(`const int r = ${r}, q = ${q}, row = row0 + r;`);
+  emitter.line(
+    `const int column = column0 + q / ${share} * ${wn} + piece * ${share} + q % ${share};`,
+  );
   if (!whole) emitter.open(`if (row < ${sizeM} && column < ${sizeN}) {`);
   decomposeInto(emitter, c.m, "row", "i");
   decomposeInto(emitter, c.n, "column", "i");
@@ -469,8 +490,15 @@ function storeSums(emitter: Emitter, plan: Plan, sizeM: string, sizeN: string): 
   emitEpilogue(emitter);
   if (!whole) emitter.close();
   emitter.close();
-  emitter.line("MMA_SYNC();");
   emitter.close();
+}
+
+/** In how many pieces a tile's sums leave through so many bytes of local memory; null: not at all. */
+export function slabPieces({ bm, bn, wn }: MmaTile, bytes: number): number | null {
+  for (let pieces = 1; pieces <= wn / COLUMNS; pieces *= 2) {
+    if (bm * (bn / pieces + SLAB_PADDING) * 4 <= bytes) return pieces;
+  }
+  return null;
 }
 
 /**
@@ -493,9 +521,4 @@ function recompute(emitter: Emitter, c: Contraction): void {
 
 function isAlong(form: Form, symbol: number): boolean {
   return coefficient(form, symbol) === 1;
-}
-
-/** Bytes of local memory for the sums on their way out. */
-export function slabBytes({ bm, bn, wm, wn }: MmaTile): number {
-  return (bm / wm) * (bn / wn) * ROWS * (wn + SLAB_PADDING) * 4;
 }

@@ -4,7 +4,7 @@
  * contains the tile; never when it is launched.
  */
 import type { Target } from "./codegen.ts";
-import { slabBytes, stageBytesOf } from "./contraction_mma.ts";
+import { slabPieces, stageBytesOf } from "./contraction_mma.ts";
 import { LANES, largest } from "./contraction_text.ts";
 
 /** The tile of a work-item of `rows`: so many rows of so many columns in vectors. */
@@ -296,7 +296,7 @@ const rules: { readonly [K in Kind]: Rule<K> } = {
         wm * wn <= 4096 && stages >= 2 && stages <= 8 && isPower(bk) && bk / chunk >= 4 &&
         isPower(bm) && isPower(bn) && bm >= 32 && bn >= 32 &&
         stages * stageBytesOf(tile, elementBytes) <= localMemory &&
-        slabBytes(tile) <= stages * stageBytesOf(tile, elementBytes);
+        slabPieces(tile, stages * stageBytesOf(tile, elementBytes)) !== null;
     },
   },
 };
