@@ -27,7 +27,6 @@ export const mmaHelpers: Readonly<Record<string, string>> = {
   :: "r"(to), "r"((v).x), "r"((v).y), "r"((v).z), "r"((v).w) : "memory")`,
   MMA_COMMIT: `#define MMA_COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")`,
   MMA_WAIT: `#define MMA_WAIT(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")`,
-  MMA_SYNC: `#define MMA_SYNC() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")`,
   MMA_LOAD4: load("MMA_LOAD4", ""),
   MMA_LOAD4T: load("MMA_LOAD4T", ".trans"),
   MMA_LOAD1: `#define MMA_LOAD1(r, at) \\
