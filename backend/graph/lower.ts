@@ -37,8 +37,6 @@ export interface LoweredKernel {
   readonly outputs: readonly NodeInfo[];
 }
 
-/** Below this an element is computed again rather than stored and read. */
-const CHEAP = 8;
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
 const MAX_EXPRS = 160;
 const MAX_LOADS = 24;
@@ -54,18 +52,20 @@ export interface FusionRules {
   readonly takesPadding: TakesPadding | null;
   /** Fewer long rows leave most of the device idle: then a reduction is computed by itself, in parts. */
   readonly minRows: number;
+  /** An element of less cost, in additions, is computed again rather than stored and read. */
+  readonly cheap: number;
 }
 
 /** The rules of a device of a few cores. */
-export const defaultRules: FusionRules = { takesPadding: null, minRows: 8 };
+export const defaultRules: FusionRules = { takesPadding: null, minRows: 8, cheap: 8 };
 
 /** Lowers `root`; `info` is updated: what was taken in, what must be materialized. */
 export function lower(root: NodeInfo, rules: FusionRules = defaultRules): LoweredKernel {
-  const { takesPadding, minRows } = rules;
+  const { takesPadding } = rules;
   const splits = new Map<string, number>();
   let guards = takesPadding !== null;
   for (;;) {
-    const builder = new Builder(root, splits, guards, minRows);
+    const builder = new Builder(root, splits, guards, rules);
     try {
       const lowered = builder.build();
       if (!guards || !isGuarded(lowered.kernel) || takesPadding!(lowered.kernel)) return lowered;
@@ -91,6 +91,7 @@ interface Request {
 class Builder {
   readonly #root: NodeInfo;
   readonly #guards: boolean;
+  readonly #cheap: number;
   readonly #loops: Loops;
   readonly #slots: (Expr | undefined)[] = [];
   readonly #memo = new Map<string, number>();
@@ -115,16 +116,17 @@ class Builder {
    * @param root What is stored.
    * @param splits Loops that are made of two symbols.
    * @param guards Whether operands of contractions may be guarded, or paddings are stored.
-   * @param minRows See {@linkcode FusionRules}.
+   * @param rules What the device says about fusion.
    */
   constructor(
     root: NodeInfo,
     splits: ReadonlyMap<string, number>,
     guards: boolean,
-    minRows: number,
+    { minRows, cheap }: FusionRules,
   ) {
     this.#root = root;
     this.#guards = guards;
+    this.#cheap = cheap;
     this.#loops = new Loops(splits, minRows);
   }
 
@@ -258,8 +260,8 @@ class Builder {
     const all = this.#allAccounted(info);
     if (info.materialized) return this.#mayStore(info, requests) && !this.#followsProduct(info);
     if (this.#isFull()) return false;
-    if (!all) return info.weight < CHEAP;
-    const repeated = info.node.size * 8 <= this.#loops.iterations && info.weight >= CHEAP;
+    if (!all) return info.weight < this.#cheap;
+    const repeated = info.node.size * 8 <= this.#loops.iterations && info.weight >= this.#cheap;
     return !repeated || info.reduces;
   }
 

@@ -27,9 +27,19 @@ export function canSplit(kernel: LoopKernel): boolean {
   return kernel.outputs.every((o, k) => !levels[o.expr] && !usesInner(kernel, k));
 }
 
-/** The two kernels for `parts` parts a row; call only where {@linkcode canSplit} says yes. */
-export function splitReduction(kernel: LoopKernel, parts: number): SplitReduction {
-  const cut = cutOf(kernel, parts);
+/**
+ * The two kernels for `parts` parts a row; call only where {@linkcode canSplit} says yes.
+ *
+ * @param kernel What is split.
+ * @param parts Into how many.
+ * @param sideBySide Whether neighbouring rows, not parts, are neighbours: where rows lie side by side.
+ */
+export function splitReduction(
+  kernel: LoopKernel,
+  parts: number,
+  sideBySide = false,
+): SplitReduction {
+  const cut = cutOf(kernel, parts, sideBySide);
   const between = kernel.reductions.map((r) => ({ dtype: storedType(r.dtype), size: cut.size }));
   return {
     partial: partialOf(kernel, cut, between),
@@ -49,9 +59,11 @@ interface Cut {
   /** Where a part's result lies, and how many there are. */
   readonly slot: Form;
   readonly size: number;
+  /** The loops over parts and rows. */
+  readonly outer: readonly number[];
 }
 
-function cutOf({ sizes, outer, inner }: LoopKernel, parts: number): Cut {
+function cutOf({ sizes, outer, inner }: LoopKernel, parts: number, sideBySide: boolean): Cut {
   const longest = inner.reduce((a, b) => sizes[b]! > sizes[a]! ? b : a);
   // Parts of an outer loop walk whole lines of the loops within it.
   const symbolOf = inner.find((s) => sizes[s]! >= parts) ?? longest;
@@ -59,20 +71,21 @@ function cutOf({ sizes, outer, inner }: LoopKernel, parts: number): Cut {
   const count = Math.ceil(sizes[symbolOf]! / length);
   const rowSizes = outer.map((s) => sizes[s]!);
   const rows = linearize(outer.map(symbol), stridesOf(rowSizes));
-  const part = sizes.length;
+  const part = sizes.length, rowCount = sizeOf(rowSizes);
   return {
     symbol: symbolOf,
     length,
     part,
     sizes: [...sizes, count],
-    slot: linearize([rows, symbol(part)], [count, 1]),
-    size: sizeOf(rowSizes) * count,
+    slot: linearize([rows, symbol(part)], sideBySide ? [1, rowCount] : [count, 1]),
+    size: rowCount * count,
+    outer: sideBySide ? [part, ...outer] : [...outer, part],
   };
 }
 
 function partialOf(
   kernel: LoopKernel,
-  { symbol, length, part, sizes, slot, size }: Cut,
+  { symbol, length, part, sizes, slot, size, outer }: Cut,
   between: SplitReduction["between"],
 ): LoopKernel {
   const reduced = kernel.reductions.map((r, reduction): Expr => ({
@@ -84,7 +97,7 @@ function partialOf(
   return {
     ...kernel,
     sizes,
-    outer: [...kernel.outer, part],
+    outer,
     exprs: [...kernel.exprs, ...reduced],
     outputs: between.map(({ dtype }, k) => ({ expr: first + k, dtype, form: slot, size })),
     chunk: { symbol, part, length },

@@ -33,6 +33,8 @@ import { readTunedTiles } from "./tuned_tiles.ts";
 
 /** What a kernel says about an index out of range: the operation, the index, the bound. */
 const ERROR_WORDS = 3;
+/** GPUs add up to 20 times while they move a byte (H100: 60 TFLOP/s, 3 TB/s). */
+const GPU_CHEAP = 64;
 
 /** A kernel's text with what its launch counts, and the split that it may need. */
 interface Step {
@@ -158,7 +160,9 @@ export class OpenCLBackend implements Backend {
   get rules(): FusionRules {
     return this.#rules ??= {
       takesPadding: (kernel) => takesPadding(kernel, this.target),
-      minRows: this.target.isGpu ? 2 * this.target.computeUnits : defaultRules.minRows,
+      ...(this.target.isGpu
+        ? { minRows: 2 * this.target.computeUnits, cheap: GPU_CHEAP }
+        : { minRows: defaultRules.minRows, cheap: defaultRules.cheap }),
     };
   }
 
@@ -228,7 +232,9 @@ export class OpenCLBackend implements Backend {
 
   #split(kernel: LoopKernel): SplitReduction | null {
     const parts = this.#partsOf(kernel);
-    if (parts > 1) return splitReduction(kernel, parts);
+    if (parts > 1) {
+      return splitReduction(kernel, parts, this.target.isGpu && !reducesInGroups(kernel));
+    }
     const ofSum = kernel.contraction ? sumParts(kernel, this.target) : 1;
     return ofSum > 1 ? splitProduct(kernel, ofSum) : null;
   }
@@ -239,8 +245,8 @@ export class OpenCLBackend implements Backend {
     const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
     const units = this.#clDevice.maxComputeUnits;
     const inGroups = this.target.isGpu && reducesInGroups(kernel);
-    const enough = !this.target.isGpu ? units * 4 : inGroups ? units * 8 : units * 1024;
-    const shortest = !this.target.isGpu || inGroups ? 4096 : 32;
+    const enough = !this.target.isGpu ? units * 4 : inGroups ? units * 8 : units * 256;
+    const shortest = !this.target.isGpu || inGroups ? 4096 : 64;
     if (rows >= enough || rows * length < 65536) return 1;
     // A thread that wakes late finds work left where the parts are small (PoCL 3.1 deals out halves).
     const wanted = this.target.isGpu ? enough : units * 32;

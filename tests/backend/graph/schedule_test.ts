@@ -1,3 +1,4 @@
+import { defaultRules } from "../../../backend/graph/lower.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { GoneError } from "../../../backend/graph/collect.ts";
 import { Node, type Op } from "../../../backend/graph/node.ts";
@@ -173,7 +174,7 @@ Deno.test("padding is stored where no kernel reads through it, and only there", 
     const image = map("neg", leaf([16, 6]));
     const padded = apply({ kind: "pad", before: [0, 1], value: 0 }, image, [16, 8]);
     return labels(
-      schedule([product(padded, leaf([8, 12]))], { rules: { takesPadding, minRows: 8 } }),
+      schedule([product(padded, leaf([8, 12]))], { rules: { ...defaultRules, takesPadding } }),
     );
   };
   assertEquals(plan(() => true), ["neg", "matmul"]);

@@ -6,6 +6,7 @@ import { assert, assertEquals } from "@std/assert";
 import { layoutOf } from "../../../backend/opencl/contraction_layout.ts";
 import type { Target } from "../../../backend/opencl/codegen.ts";
 import { hasMatrixUnits } from "../../../backend/opencl/matrix_units.ts";
+import { defaultRules } from "../../../backend/graph/lower.ts";
 import type { LoopKernel } from "../../../backend/graph/kernel.ts";
 import { schedule } from "../../../backend/engine.ts";
 import {
@@ -31,7 +32,7 @@ const gpu: Target = {
 function contractionOf(make: () => Tensor): LoopKernel {
   return noGrad(() => {
     const { kernels } = schedule([make().node], {
-      rules: { takesPadding: () => true, minRows: 8 },
+      rules: { ...defaultRules, takesPadding: () => true },
     });
     return kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>
       kernel.kind === "loop" && kernel.contraction !== null
