@@ -21,7 +21,7 @@ import { openLoop } from "../graph/rows.ts";
 import type { Range, Target } from "./codegen.ts";
 import { dots } from "./contraction_dots.ts";
 import { laneItems, lanes } from "./contraction_lanes.ts";
-import { isTiled, layoutOf } from "./contraction_layout.ts";
+import { isTiled, layoutOf, withoutFreeBatch } from "./contraction_layout.ts";
 import { mma } from "./contraction_mma.ts";
 import { rows, windowRows } from "./contraction_rows.ts";
 import { emitEpilogue } from "./contraction_text.ts";
@@ -39,9 +39,9 @@ export function emitContraction(
   const layout = layoutOf(kernel, target);
   switch (layout?.kind) {
     case "tiles":
-      return tiles(emitter, kernel.contraction!, tileOf(layout.shape, target));
+      return tiles(emitter, withoutFreeBatch(kernel.contraction!), tileOf(layout.shape, target));
     case "mma":
-      return mma(emitter, kernel.contraction!, tileOf(layout.shape, target));
+      return mma(emitter, withoutFreeBatch(kernel.contraction!), tileOf(layout.shape, target));
     case "dots":
       return dots(emitter, dialect, tileOf(layout.shape, target), kernel.contraction!);
     case "rows":

@@ -39,7 +39,7 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
   if (!isTiled(c, target) || [c.batch, c.m, c.n, c.k].some(isFar)) return null;
   const isGuarded = c.a.guards.length + c.b.guards.length > 0;
   if (target.isGpu) {
-    const shape = shapeOf(kernel, "tiles");
+    const shape = shapeOf({ ...kernel, contraction: withoutFreeBatch(c) }, "tiles");
     return isForMatrixUnits(c, shape, target)
       ? { kind: "mma", shape: { ...shape, kind: "mma" } }
       : { kind: "tiles", shape };
@@ -70,6 +70,24 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
   }
   if (alongM) return along(kernel, target, { row: n, column: m, scalar: c.b, vector: c.a });
   return isDot && !isGuarded ? { kind: "dots", shape: shapeOf(kernel, "dots") } : null;
+}
+
+/**
+ * The contraction with those loops of its batch among its rows or columns that only one operand walks:
+ * the images of a convolution are more columns of one product, not products of their own.
+ */
+export function withoutFreeBatch(c: Contraction): Contraction {
+  const walks = ({ form, guards }: Load, symbol: number): boolean =>
+    [form, ...guards.map((g) => g.form)].some((f) => coefficient(f, symbol) !== 0);
+  const columns = c.batch.filter((s) => !walks(c.a, s));
+  const rows = c.batch.filter((s) => walks(c.a, s) && !walks(c.b, s));
+  if (columns.length + rows.length === 0) return c;
+  return {
+    ...c,
+    batch: c.batch.filter((s) => !columns.includes(s) && !rows.includes(s)),
+    m: [...rows, ...c.m],
+    n: [...columns, ...c.n],
+  };
 }
 
 /** True for contractions that may have kernels of their own; the general one takes any types and views. */
