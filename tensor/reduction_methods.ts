@@ -121,7 +121,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
 
   /** The standard deviation; `correction` as in {@linkcode ReductionMethods.variance}. */
   std(axes?: Axes, options?: ReduceOptions & { correction?: number }): Tensor {
-    return this.variance(axes, options).sqrt();
+    return reductions.std(this.#self(), axes, options);
   }
 
   /** The Euclidean norm, `sqrt(sum(x * x))`. */

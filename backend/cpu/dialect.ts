@@ -48,8 +48,10 @@ export function scriptDialect(accumulatorOf: (reduction: Reduction) => DType): D
     declareIndex: (name, text) => `const ${name} = ${text};`,
     declareMutableIndex: (name, text) => `let ${name} = ${text};`,
     declareMutable: (_, name, text) => `let ${name} = ${text};`,
-    loopHead: (name, start, end) =>
-      `for (let ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ++${name}) {`,
+    loopHead: (name, start, end, step) =>
+      `for (let ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ${
+        step === undefined ? `++${name}` : `${name} += ${step}`
+      }) {`,
     smaller: (a, b) => `Math.min(${a}, ${b})`,
     load: (input, dtype, index) => loadText(`a${input}`, dtype, index),
     store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
@@ -63,6 +65,7 @@ export function scriptDialect(accumulatorOf: (reduction: Reduction) => DType): D
     random: (index, seed, stream) => `philox(${index}, ${seed}, ${stream})`,
     checkedIndex: (value, size, op) => `checkedIndex(Number(${value}), ${size}, ${op})`,
     identity: (reduction) => identityText(reduction, accumulatorOf(reduction), literal, extremes),
+    sumsWide: (dtype) => dtype !== "float64",
     accumulate: (reduction, acc, value, index) => {
       const dtype = accumulatorOf(reduction);
       if (!Emitter.isArg(reduction)) {

@@ -27,8 +27,8 @@ export interface Dialect {
   declareMutableIndex(name: string, text: string): string;
   /** `float v = text;` for a value that changes. */
   declareMutable(dtype: DType, name: string, text: string): string;
-  /** The head of a loop from `start` to before `end`, with its opening brace. */
-  loopHead(name: string, start: string, end: string): string;
+  /** The head of a loop from `start` to before `end`, by `step` (default 1), with its opening brace. */
+  loopHead(name: string, start: string, end: string, step?: string): string;
   /** The smaller of two indices. */
   smaller(a: string, b: string): string;
   /** The element of an input, in compute type. */
@@ -45,6 +45,8 @@ export interface Dialect {
   checkedIndex(value: string, size: string, op: string): string;
   /** The element that a reduction starts from. */
   identity(reduction: Reduction): string;
+  /** Whether sums of the type are kept in more precision than it has. */
+  sumsWide(dtype: DType): boolean;
   /** Statements that join a value into an accumulator (and its position, for argmax). */
   accumulate(reduction: Reduction, acc: string, value: string, index: string): string[];
   /** What was added up, in the precision of its type. */

@@ -1,6 +1,7 @@
 /** The statements of rows: loops over them, accumulators of reductions, and what is stored. */
 import type { DType } from "./dtype.ts";
 import { type Dialect, Emitter } from "./emit.ts";
+import { type Blocks, blocksOf, isBlocked, scalarTotal, Total } from "./accumulation.ts";
 import { extent, type LoopKernel, type Reduction } from "./kernel.ts";
 
 /**
@@ -17,19 +18,20 @@ export function emitRow(emitter: Emitter, dialect: Dialect, unrolls = false): vo
   };
   const loops = (body: () => void): void => {
     if (unrolls) return eachIteration(emitter, dialect, body);
-    for (const s of kernel.inner) openLoop(emitter, dialect, s);
-    body();
-    kernel.inner.forEach(() => emitter.close());
+    walk(emitter, dialect, kernel.inner, null, body);
   };
   for (const stage of emitter.stages()) {
     const { row, inner } = emitter.needs(stage.map((r) => kernel.reductions[r]!.expr));
     declareRow(row);
-    declareAccumulators(emitter, dialect, stage);
-    loops(() => {
+    const sums = new StageSums(emitter, dialect, stage, unrolls ? null : blocksOf(kernel));
+    sums.declare();
+    const body = (): void => {
       emitter.declare(inner);
-      emitAccumulation(emitter, dialect, stage);
-    });
-    finishArgs(emitter, dialect, stage);
+      sums.accumulate();
+    };
+    if (unrolls) loops(body);
+    else walk(emitter, dialect, kernel.inner, sums, body);
+    sums.finish();
   }
   const rowOutputs = kernel.outputs.map((_, o) => o).filter((o) =>
     !emitter.isInner(kernel.outputs[o]!.expr) && !usesInner(kernel, o)
@@ -64,17 +66,65 @@ function eachIteration(emitter: Emitter, dialect: Dialect, body: () => void): vo
 
 /** Opens the loop over a symbol: all of it, or the part that this row was given. */
 export function openLoop(emitter: Emitter, dialect: Dialect, symbol: number): void {
+  emitter.open(dialect.loopHead(`i${symbol}`, ...boundsOf(emitter, dialect, symbol)));
+}
+
+/** Where the loop over a symbol begins and ends: all of it, or the part that this row was given. */
+export function boundsOf(
+  emitter: Emitter,
+  dialect: Dialect,
+  symbol: number,
+): [start: string, end: string] {
   const { chunk } = emitter.kernel;
   const size = emitter.size(symbol);
-  if (chunk?.symbol !== symbol) {
-    emitter.open(dialect.loopHead(`i${symbol}`, "0", size));
-    return;
-  }
+  if (chunk?.symbol !== symbol) return ["0", size];
   const length = emitter.index(chunk.length);
   const start = `i${chunk.part} * ${length}`;
-  emitter.open(
-    dialect.loopHead(`i${symbol}`, start, dialect.smaller(`${start} + ${length}`, size)),
-  );
+  return [start, dialect.smaller(`${start} + ${length}`, size)];
+}
+
+/** Opens a loop over the blocks of a symbol's loop, and gives the bounds of the loop within. */
+export function openBlocks(
+  emitter: Emitter,
+  dialect: Dialect,
+  { symbol, length }: Blocks,
+  [start, end]: readonly [string, string] = boundsOf(emitter, dialect, symbol),
+): [start: string, end: string] {
+  const step = emitter.index(length), block = `b${symbol}`;
+  emitter.open(dialect.loopHead(block, start, end, step));
+  return [block, dialect.smaller(`${block} + ${step}`, `e${block}`)];
+}
+
+/** What is done before and after the iterations of each block of a loop. */
+interface InBlocks {
+  readonly blocks: Blocks | null;
+  begin(): void;
+  end(): void;
+}
+
+/** Runs a body in the loops over symbols, one of which may be cut into blocks. */
+export function walk(
+  emitter: Emitter,
+  dialect: Dialect,
+  symbols: readonly number[],
+  sums: InBlocks | null,
+  body: () => void,
+): void {
+  for (const s of symbols) {
+    if (sums?.blocks?.symbol !== s) openLoop(emitter, dialect, s);
+    else {
+      const bounds = openBlocks(emitter, dialect, sums.blocks);
+      sums.begin();
+      emitter.open(dialect.loopHead(`i${s}`, ...bounds));
+    }
+  }
+  body();
+  for (const s of symbols.toReversed()) {
+    emitter.close();
+    if (sums?.blocks?.symbol !== s) continue;
+    sums.end();
+    emitter.close();
+  }
 }
 
 /** True when an output is stored per element of the inner loops, whatever its value depends on. */
@@ -82,19 +132,83 @@ export function usesInner(kernel: LoopKernel, output: number): boolean {
   return kernel.outputs[output]!.form.terms.some(([s]) => kernel.inner.includes(s));
 }
 
-/** Accumulators of a stage; `r0` is the value, `r0i` the position of an arg-reduction. */
-export function declareAccumulators(
-  emitter: Emitter,
-  dialect: Dialect,
-  stage: readonly number[],
-): void {
-  for (const r of stage) {
-    const reduction = emitter.kernel.reductions[r]!;
-    const dtype = accumulatorType(emitter.kernel, reduction);
+/**
+ * The accumulators of a stage. `r0` is the value, `r0i` the position of an arg-reduction; where a sum is
+ * added up in blocks `r0` is the total and `q0` the sum of a block.
+ */
+export class StageSums {
+  /** Null where no sum of the stage needs them. */
+  readonly blocks: Blocks | null;
+  readonly #emitter: Emitter;
+  readonly #dialect: Dialect;
+  readonly #stage: readonly number[];
+  readonly #totals: ReadonlyMap<number, Total>;
+
+  constructor(
+    emitter: Emitter,
+    dialect: Dialect,
+    stage: readonly number[],
+    blocks: Blocks | null,
+  ) {
+    this.#emitter = emitter;
+    this.#dialect = dialect;
+    this.#stage = stage;
+    const { reductions } = emitter.kernel;
+    const blocked = blocks === null ? [] : stage.filter((r) => {
+      const reduction = reductions[r]!;
+      return isBlocked(reduction) && !dialect.sumsWide(reduction.dtype);
+    });
+    this.blocks = blocked.length > 0 ? blocks : null;
+    this.#totals = new Map(blocked.map((r) => [
+      r,
+      new Total(emitter, scalarTotal(dialect, reductions[r]!.dtype), `r${r}`),
+    ]));
+  }
+
+  declare(): void {
+    for (const r of this.#stage) {
+      const total = this.#totals.get(r);
+      if (total) total.declare();
+      else this.#declare(r, `r${r}`);
+    }
+  }
+
+  #declare(r: number, name: string): void {
+    const dialect = this.#dialect, reduction = this.#emitter.kernel.reductions[r]!;
+    const dtype = accumulatorType(this.#emitter.kernel, reduction);
     const isArg = Emitter.isArg(reduction);
-    const name = isArg ? `r${r}v` : `r${r}`;
-    emitter.line(dialect.declareMutable(dtype, name, dialect.identity(reduction)));
-    if (isArg) emitter.line(dialect.declareMutableIndex(`r${r}i`, "-1"));
+    const text = dialect.identity(reduction);
+    this.#emitter.line(dialect.declareMutable(dtype, isArg ? `${name}v` : name, text));
+    if (isArg) this.#emitter.line(dialect.declareMutableIndex(`${name}i`, "-1"));
+  }
+
+  /** Before the iterations of a block. */
+  begin(): void {
+    for (const r of this.#totals.keys()) this.#declare(r, `q${r}`);
+  }
+
+  /** Joins the present element into the accumulators. */
+  accumulate(): void {
+    const emitter = this.#emitter;
+    for (const r of this.#stage) {
+      const reduction = emitter.kernel.reductions[r]!;
+      const value = emitter.name(reduction.expr);
+      const index = Emitter.isArg(reduction) ? emitter.form(reduction.index) : "";
+      const acc = this.#totals.has(r) ? `q${r}` : `r${r}`;
+      for (const text of this.#dialect.accumulate(reduction, acc, value, index)) emitter.line(text);
+    }
+  }
+
+  /** After the iterations of a block. */
+  end(): void {
+    for (const [r, total] of this.#totals) total.add(`q${r}`);
+  }
+
+  /** After the last block; `join` may first join accumulators of several work-items. */
+  finish(join?: (r: number) => void): void {
+    for (const total of this.#totals.values()) total.finish();
+    if (join) { for (const r of this.#stage) join(r); }
+    finishArgs(this.#emitter, this.#dialect, this.#stage);
   }
 }
 
@@ -128,22 +242,8 @@ export function accumulatorType(kernel: LoopKernel, reduction: Reduction): DType
   return Emitter.isArg(reduction) ? kernel.exprs[reduction.expr]!.dtype : reduction.dtype;
 }
 
-/** Joins the present element into the accumulators of a stage. */
-export function emitAccumulation(
-  emitter: Emitter,
-  dialect: Dialect,
-  stage: readonly number[],
-): void {
-  for (const r of stage) {
-    const reduction = emitter.kernel.reductions[r]!;
-    const value = emitter.name(reduction.expr);
-    const index = Emitter.isArg(reduction) ? emitter.form(reduction.index) : "";
-    for (const text of dialect.accumulate(reduction, `r${r}`, value, index)) emitter.line(text);
-  }
-}
-
 /** Declares the results of arg-reductions, once their loops are done. */
-export function finishArgs(emitter: Emitter, dialect: Dialect, stage: readonly number[]): void {
+function finishArgs(emitter: Emitter, dialect: Dialect, stage: readonly number[]): void {
   for (const r of stage) {
     const reduction = emitter.kernel.reductions[r]!;
     if (!Emitter.isArg(reduction)) continue;

@@ -2,16 +2,9 @@
 import { type DType, dtypes } from "../graph/dtype.ts";
 import { type Dialect, Emitter, type Parameter } from "../graph/emit.ts";
 import { needsWideIndices } from "../graph/index_range.ts";
+import { flatBlocks } from "../graph/accumulation.ts";
 import { extent, type LoopKernel } from "../graph/kernel.ts";
-import {
-  accumulatorType,
-  declareAccumulators,
-  emitAccumulation,
-  emitRow,
-  finishArgs,
-  openLoop,
-  usesInner,
-} from "../graph/rows.ts";
+import { accumulatorType, emitRow, openLoop, StageSums, usesInner } from "../graph/rows.ts";
 import { emitContraction, emitGeneralContraction } from "./contraction.ts";
 import { emitVectorKernel } from "./vector_loops.ts";
 import { combineText, openclDialect, prefersText } from "./dialect.ts";
@@ -177,28 +170,40 @@ function group(emitter: Emitter, dialect: Dialect): Range {
   const items = groupSize(extent(kernel, kernel.inner));
   emitter.line("const int lid = get_local_id(0);");
   if (kernel.outer.length > 0) decompose(emitter, kernel.outer, "get_group_id(0)");
+  const length = groupLength(kernel);
   const [start, end] = groupBounds(emitter);
   const done = new Set<number>();
   const declareRow = (ids: readonly number[]): void => {
     emitter.declare(ids.filter((id) => !done.has(id)));
     for (const id of ids) done.add(id);
   };
-  const loop = (body: () => void): void => {
-    emitter.open(`for (Index t = ${start}lid; t < ${end}; t += ${items}) {`);
+  const loop = (body: () => void, sums: StageSums | null = null): void => {
+    let [from, to] = [start, end];
+    if (sums?.blocks) {
+      const step = emitter.index(sums.blocks.length * items);
+      emitter.open(dialect.loopHead("block", start, end, step));
+      sums.begin();
+      [from, to] = ["block", dialect.smaller(`block + ${step}`, end)];
+    }
+    emitter.open(dialect.loopHead("t", `${from} + lid`, to, `${items}`));
     decomposeInner(emitter);
     body();
     emitter.close();
+    if (sums?.blocks) {
+      sums.end();
+      emitter.close();
+    }
   };
   for (const stage of emitter.stages()) {
     const { row, inner } = emitter.needs(stage.map((r) => kernel.reductions[r]!.expr));
     declareRow(row);
-    declareAccumulators(emitter, dialect, stage);
+    const sums = new StageSums(emitter, dialect, stage, flatBlocks(Math.ceil(length / items)));
+    sums.declare();
     loop(() => {
       emitter.declare(inner);
-      emitAccumulation(emitter, dialect, stage);
-    });
-    for (const r of stage) joinInLocalMemory(emitter, r, items);
-    finishArgs(emitter, dialect, stage);
+      sums.accumulate();
+    }, sums);
+    sums.finish((r) => joinInLocalMemory(emitter, r, items));
   }
   const rowOutputs: number[] = [], innerOutputs: number[] = [];
   kernel.outputs.forEach((output, o) => {
@@ -227,14 +232,18 @@ function groupBounds(emitter: Emitter): [start: string, end: string] {
   const { kernel } = emitter;
   const { chunk } = kernel;
   const length = extent(kernel, kernel.inner);
-  if (!chunk) return ["", emitter.index(length)];
-  if (chunk.symbol !== kernel.inner[0]) {
-    return ["", emitter.index(chunk.length * (length / kernel.sizes[chunk.symbol]!))];
-  }
-  const share = emitter.index(chunk.length * (length / kernel.sizes[chunk.symbol]!));
+  if (!chunk) return ["0", emitter.index(length)];
+  const share = emitter.index(groupLength(kernel));
+  if (chunk.symbol !== kernel.inner[0]) return ["0", share];
   emitter.line(`const Index first = i${chunk.part} * ${share};`);
   emitter.line(`const Index behind = min(first + ${share}, ${emitter.index(length)});`);
-  return ["first + ", "behind"];
+  return ["first", "behind"];
+}
+
+/** How many elements a group walks. */
+function groupLength(kernel: LoopKernel): number {
+  const length = extent(kernel, kernel.inner), { chunk } = kernel;
+  return chunk ? chunk.length * (length / kernel.sizes[chunk.symbol]!) : length;
 }
 
 function decomposeInner(emitter: Emitter): void {

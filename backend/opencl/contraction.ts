@@ -14,10 +14,11 @@
  *
  * What fits none of them is computed by one work-item per element.
  */
-import { dtypes } from "../graph/dtype.ts";
+import { blocksOf } from "../graph/accumulation.ts";
+import { dtypes, isFloat } from "../graph/dtype.ts";
 import type { Dialect, Emitter } from "../graph/emit.ts";
 import { extent, type Load, type LoopKernel } from "../graph/kernel.ts";
-import { openLoop } from "../graph/rows.ts";
+import { walk } from "../graph/rows.ts";
 import type { Range, Target } from "./codegen.ts";
 import { dots } from "./contraction_dots.ts";
 import { laneItems, lanes } from "./contraction_lanes.ts";
@@ -26,6 +27,7 @@ import { mma } from "./contraction_mma.ts";
 import { rows, windowRows } from "./contraction_rows.ts";
 import { emitEpilogue } from "./contraction_text.ts";
 import { tiles } from "./contraction_tiles.ts";
+import { TileSums } from "./tile_sums.ts";
 import { loadText } from "./dialect.ts";
 import { defaultParts, partsOf, tileOf } from "./tile_choices.ts";
 
@@ -75,13 +77,20 @@ export function sumParts(kernel: LoopKernel, target: Target): number {
 export function emitGeneralContraction(emitter: Emitter, dialect: Dialect): void {
   const c = emitter.kernel.contraction!;
   const T = dtypes[c.dtype].clCompute;
-  emitter.line(`${T} acc = 0;`);
-  for (const s of c.k) openLoop(emitter, dialect, s);
+  const sums = new TileSums(
+    emitter,
+    T,
+    ["acc"],
+    isFloat(c.dtype) ? blocksOf(emitter.kernel) : null,
+  );
+  sums.declare();
   const operand = ({ input, dtype, form, guards }: Load): string => {
     const text = `(${T})${loadText(`a${input}`, dtype, emitter.form(form))}`;
     return guards.length === 0 ? text : `(${emitter.guardText(guards)} ? ${text} : (${T})0)`;
   };
-  emitter.line(`acc += ${operand(c.a)} * ${operand(c.b)};`);
-  for (const _ of c.k) emitter.close();
+  walk(emitter, dialect, c.k, sums, () => {
+    emitter.line(`acc += ${operand(c.a)} * ${operand(c.b)};`);
+  });
+  sums.finish();
   emitEpilogue(emitter);
 }

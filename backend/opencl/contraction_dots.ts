@@ -1,11 +1,13 @@
 /** Contractions on CPU devices: a work-item computes a tile of dot products along the summed axis. */
+import { BLOCK_PRODUCTS, blocksOf } from "../graph/accumulation.ts";
 import type { Form } from "../graph/affine.ts";
 import type { Dialect, Emitter } from "../graph/emit.ts";
 import { type Contraction, extent } from "../graph/kernel.ts";
-import { openLoop } from "../graph/rows.ts";
+import { openBlocks, walk } from "../graph/rows.ts";
 import type { Range } from "./codegen.ts";
 import { declareStart, decomposeInto, last, only, storeTile, without } from "./contraction_text.ts";
 import { type DotTile, vectorWidth } from "./tile_choices.ts";
+import { TileSums } from "./tile_sums.ts";
 
 export function dots(
   emitter: Emitter,
@@ -25,8 +27,16 @@ export function dots(
   declareOffsets(emitter, "x", c.a.form, c.m, "row", tm);
   declareOffsets(emitter, "y", c.b.form, c.n, "column", tn);
   const cells = Array.from({ length: tm * tn }, (_, i) => [Math.floor(i / tn), i % tn] as const);
-  emitter.line(`${V} ${cells.map(([r, q]) => `c${r}_${q} = 0`).join(", ")};`);
   const size = sizes[k]!;
+  const found = blocksOf(
+    kernel,
+    (s, count) => s === k ? Math.ceil(count / width) : count,
+    BLOCK_PRODUCTS,
+  );
+  const isAlong = found?.symbol === k;
+  const blocks = found && isAlong ? { ...found, length: found.length * width } : found;
+  const sums = new TileSums(emitter, V, cells.map(([r, q]) => `c${r}_${q}`), blocks);
+  sums.declare();
   const short = size <= 4 * width;
   const end = short ? String(size) : emitter.size(k);
   if (size % width !== 0) {
@@ -34,33 +44,46 @@ export function dots(
     const rest = short ? String(size % width) : `${end} % ${width}`;
     emitter.line(`const int${width} keep = (int${width})(${lanes}) >= ${width} - (int)(${rest});`);
   }
-  for (const s of c.k.slice(0, -1)) openLoop(emitter, dialect, s);
-  emitter.line(`const Index x = ${without(emitter, c.a.form, [...c.m, k])};`);
-  emitter.line(`const Index y = ${without(emitter, c.b.form, [...c.n, k])};`);
-  const products = (at: string, masked: boolean): void => {
-    for (let r = 0; r < tm; r++) {
-      const text = `vload${width}(0, a${c.a.input} + x + x${r} + ${at})`;
-      const value = masked ? `select((${V})(0), ${text}, keep)` : text;
-      emitter.line(`const ${V} u${r} = ${value};`);
+  const columns = (): void => {
+    emitter.line(`const Index x = ${without(emitter, c.a.form, [...c.m, k])};`);
+    emitter.line(`const Index y = ${without(emitter, c.b.form, [...c.n, k])};`);
+    const products = (at: string, masked: boolean): void => {
+      for (let r = 0; r < tm; r++) {
+        const text = `vload${width}(0, a${c.a.input} + x + x${r} + ${at})`;
+        const value = masked ? `select((${V})(0), ${text}, keep)` : text;
+        emitter.line(`const ${V} u${r} = ${value};`);
+      }
+      for (let q = 0; q < tn; q++) {
+        emitter.line(`const ${V} w${q} = vload${width}(0, a${c.b.input} + y + y${q} + ${at});`);
+        for (let r = 0; r < tm; r++) emitter.line(`c${r}_${q} = fma(u${r}, w${q}, c${r}_${q});`);
+      }
+    };
+    const block = (head: string, at: string, masked: boolean): void => {
+      emitter.open(head);
+      products(at, masked);
+      emitter.close();
+    };
+    const bounds = isAlong ? openBlocks(emitter, dialect, blocks!) : ["0", end] as const;
+    if (isAlong) {
+      sums.begin();
+      emitter.line(`const Index stop = ${bounds[1]};`);
     }
-    for (let q = 0; q < tn; q++) {
-      emitter.line(`const ${V} w${q} = vload${width}(0, a${c.b.input} + y + y${q} + ${at});`);
-      for (let r = 0; r < tm; r++) emitter.line(`c${r}_${q} = fma(u${r}, w${q}, c${r}_${q});`);
+    const stop = isAlong ? "stop" : end;
+    if (short) {
+      for (let at = 0; at + width <= size; at += width) block("{", String(at), false);
+    } else {
+      block(`for (int k = ${bounds[0]}; k + ${width} <= ${stop}; k += ${width}) {`, "k", false);
+    }
+    // What is left is read with the end of what was summed already, which is masked out.
+    const isLast = isAlong ? `if (stop == ${end}) {` : "{";
+    if (size % width !== 0) block(isLast, `${end} - ${width}`, true);
+    if (isAlong) {
+      sums.end();
+      emitter.close();
     }
   };
-  const block = (head: string, at: string, masked: boolean): void => {
-    emitter.open(head);
-    products(at, masked);
-    emitter.close();
-  };
-  if (short) {
-    for (let at = 0; at + width <= size; at += width) block("{", String(at), false);
-  } else {
-    block(`for (Index k = 0; k + ${width} <= ${end}; k += ${width}) {`, "k", false);
-  }
-  // What is left is read with the end of what was summed already, which is masked out.
-  if (size % width !== 0) block("{", `${end} - ${width}`, true);
-  for (const _ of c.k.slice(0, -1)) emitter.close();
+  walk(emitter, dialect, c.k.slice(0, -1), sums, columns);
+  sums.finish();
   emitter.line(`float tile[${tm * tn}];`);
   for (const [r, q] of cells) {
     emitter.line(`tile[${r * tn + q}] = sum_float${width}(c${r}_${q});`);

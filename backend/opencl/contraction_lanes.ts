@@ -226,7 +226,7 @@ function emitProducts(
   );
   const each = Array.from({ length: vectors }, (_, v) => v);
   offsets.forEach((_, t) => {
-    const names = each.map((v) => `c${t}_${v} = sum[${t * vectors + v}]`);
+    const names = each.map((v) => `c${t}_${v} = 0`);
     emitter.line(`float16 ${names.join(", ")};`);
   });
   const [first] = around;
@@ -249,6 +249,6 @@ function emitProducts(
   emitter.close();
   emitter.close();
   offsets.forEach((_, t) => {
-    for (const v of each) emitter.line(`sum[${t * vectors + v}] = c${t}_${v};`);
+    for (const v of each) emitter.line(`sum[${t * vectors + v}] += c${t}_${v};`);
   });
 }

@@ -1,8 +1,9 @@
 /** Contractions on CPU devices: a work-item computes rows of vectors, whose columns may be packed. */
+import { BLOCK_PRODUCTS, blocksOf } from "../graph/accumulation.ts";
 import { coefficient } from "../graph/affine.ts";
 import type { Dialect, Emitter } from "../graph/emit.ts";
 import { extent, type Load, type LoopKernel } from "../graph/kernel.ts";
-import { openLoop } from "../graph/rows.ts";
+import { openBlocks, openLoop } from "../graph/rows.ts";
 import type { Range, Target } from "./codegen.ts";
 import type { RowLoops } from "./contraction_layout.ts";
 import {
@@ -21,6 +22,7 @@ import {
   type WindowTile,
   windowWidth,
 } from "./tile_choices.ts";
+import { TileSums } from "./tile_sums.ts";
 import { canVectorize, VectorBody } from "./vector.ts";
 
 /** Loops of so few iterations are written with their bounds, so that the compiler unrolls them. */
@@ -229,10 +231,11 @@ function emitTile(
   const { inner: sum } = emitter.kernel;
   const { count: tn, width, starts } = columns;
   const V = `float${width}`;
-  for (let r = 0; r < tm; r++) {
-    emitter.line(`${V} ${starts.map((_, v) => `c${r}_${v} = 0`).join(", ")};`);
-  }
-  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1));
+  const names = Array.from({ length: tm }, (_, r) => starts.map((_, v) => `c${r}_${v}`)).flat();
+  const blocks = blocksOf(emitter.kernel, (_, size) => size, BLOCK_PRODUCTS);
+  const sums = new TileSums(emitter, V, names, blocks);
+  sums.declare();
+  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1, sums));
   const first = `${without(emitter, scalar.form, [row])} + row * ${move}`;
   emitter.line(`global const float* x = a${scalar.input} + ${first};`);
   const from = source();
@@ -243,7 +246,8 @@ function emitTile(
     emitter.line(`const ${V} s${r} = (${V})(x[${r} * ${move}]);`);
     starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
   }
-  for (const _ of sum) emitter.close();
+  for (const s of sum.toReversed()) closeSum(emitter, s, sums);
+  sums.finish();
   if (storeVectors(emitter, row, column, tm, columns)) return;
   emitter.line(`float tile[${tm * tn + Math.max(0, width - tn)}];`);
   for (let r = 0; r < tm; r++) {
@@ -322,9 +326,27 @@ function storeVectors(
 }
 
 /** Opens a loop of a sum; the short ones of a convolution's taps are unrolled. */
-function openSum(emitter: Emitter, dialect: Dialect, symbol: number, isLast: boolean): void {
+function openSum(
+  emitter: Emitter,
+  dialect: Dialect,
+  symbol: number,
+  isLast: boolean,
+  sums: TileSums,
+): void {
+  if (sums.blocks?.symbol === symbol) {
+    const bounds = openBlocks(emitter, dialect, sums.blocks);
+    sums.begin();
+    return emitter.open(dialect.loopHead(`i${symbol}`, ...bounds));
+  }
   const size = emitter.kernel.sizes[symbol]!;
   if (size > SHORT_LOOP) return openLoop(emitter, dialect, symbol);
   if (isLast) emitter.line("#pragma unroll");
   emitter.open(dialect.loopHead(`i${symbol}`, "0", String(size)));
+}
+
+function closeSum(emitter: Emitter, symbol: number, sums: TileSums): void {
+  emitter.close();
+  if (sums.blocks?.symbol !== symbol) return;
+  sums.end();
+  emitter.close();
 }

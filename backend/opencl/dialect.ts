@@ -69,8 +69,10 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
     declareIndex: (name, text) => `const Index ${name} = ${text};`,
     declareMutableIndex: (name, text) => `Index ${name} = ${text};`,
     declareMutable: (dtype, name, text) => `${compute(dtype)} ${name} = ${text};`,
-    loopHead: (name, start, end) =>
-      `for (Index ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ++${name}) {`,
+    loopHead: (name, start, end, step) =>
+      `for (Index ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ${
+        step === undefined ? `++${name}` : `${name} += ${step}`
+      }) {`,
     smaller: (a, b) => `min(${a}, ${b})`,
     load: (input, dtype, index) => loadText(`a${input}`, dtype, index),
     store: (output, dtype, index, value) => storeText(`o${output}`, dtype, index, value),
@@ -81,6 +83,7 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
     random: (index, seed, stream) => `philox((ulong)(${index}), (uint)${seed}, (uint)${stream})`,
     checkedIndex: (value, size, op) => `checked_index((long)${value}, ${size}, (int)${op}, errors)`,
     identity: (reduction) => identityText(reduction, accumulatorOf(reduction), literal, extremes),
+    sumsWide: () => false,
     accumulate: (reduction, acc, value, index) => {
       const dtype = accumulatorOf(reduction);
       if (!Emitter.isArg(reduction)) {

@@ -1,5 +1,5 @@
 /** OpenCL C for the operations whose loops carry state: scatter, running sums, sorting, folding. */
-import { dtypes } from "../graph/dtype.ts";
+import { dtypes, isFloat } from "../graph/dtype.ts";
 import type { Parameter } from "../graph/emit.ts";
 import { needsWideIndices } from "../graph/index_range.ts";
 import type { SpecialKernel } from "../graph/kernel.ts";
@@ -52,15 +52,45 @@ function bodyOf(kernel: SpecialKernel, p: Parameters): { body: string; rows: num
   }
 }
 
+/** Terms of a running sum in a row: each of them is stored, so roundings within a block are seen. */
+const SCAN_BLOCK = 16;
+
+/**
+ * Running sums. Those of floats are added up in blocks: what adding a block to the sum rounds off is
+ * the start of the next one.
+ */
 function scan(kernel: SpecialKernel & { op: "scan" }, p: Parameters): string {
   const dtype = kernel.output.dtype;
+  const T = dtypes[dtype].clCompute;
   const rows = p.index(kernel.rows), length = p.index(kernel.length);
-  return `  if (row >= ${rows}) return;
-  ${dtypes[dtype].clCompute} sum = 0;
-  for (Index i = row * ${length}, end = i + ${length}; i < end; ++i) {
-    sum += ${loadText("a0", kernel.inputs[0]!, "i")};
+  const load = loadText("a0", kernel.inputs[0]!, "i");
+  const head = `  if (row >= ${rows}) return;
+  const Index end = (row + 1) * ${length};`;
+  if (!isFloat(dtype)) {
+    return `${head}
+  ${T} sum = 0;
+  for (Index i = row * ${length}; i < end; ++i) {
+    sum += ${load};
     ${storeText("o0", dtype, "i", "sum")}
   }`;
+  }
+  const block = (count: string): string =>
+    `for (int k = 0; k < ${count}; ++k, ++i) {
+      part += ${load};
+      ${storeText("o0", dtype, "i", "sum + part")}
+    }`;
+  return `${head}
+  ${T} sum = 0, part = 0;
+  Index i = row * ${length};
+  while (i + ${SCAN_BLOCK} <= end) {
+    ${block(`${SCAN_BLOCK}`)}
+    const ${T} next = sum + part, added = next - sum;
+    part = (sum - (next - added)) + (part - added);
+    if (part != part) part = 0;
+    sum = next;
+  }
+  const int left = (int)(end - i);
+  ${block("left")}`;
 }
 
 /**

@@ -6,20 +6,13 @@
 import { formKey } from "../graph/affine.ts";
 import { dtypes } from "../graph/dtype.ts";
 import type { Dialect, Emitter } from "../graph/emit.ts";
-import { extent, type LoopKernel, type Reduction } from "../graph/kernel.ts";
+import { extent, type LoopKernel } from "../graph/kernel.ts";
 import { primitive } from "../graph/primitives.ts";
-import { accumulatorType, openLoop, usesInner } from "../graph/rows.ts";
+import { accumulatorType, boundsOf, openBlocks, usesInner, walk } from "../graph/rows.ts";
 import type { Range } from "./codegen.ts";
 import { decompose, openRows } from "./indices.ts";
-import {
-  canVectorize,
-  isCostly,
-  joinLanes,
-  LANES,
-  type Lanes,
-  laneType,
-  VectorBody,
-} from "./vector.ts";
+import { LaneSums } from "./lane_sums.ts";
+import { canVectorize, isCostly, LANES, type Lanes, laneType, VectorBody } from "./vector.ts";
 
 /** Elements of a work-item: enough to be worth a group, few enough to share them out. */
 const CHUNK = 8192;
@@ -144,39 +137,6 @@ class Declared {
   }
 }
 
-function declareLanes(emitter: Emitter, dialect: Dialect, r: number, copies: number): void {
-  const reduction = emitter.kernel.reductions[r]!;
-  const type = laneType(reduction);
-  for (let c = 0; c < copies; c++) {
-    emitter.line(`${type} z${r}_${c} = (${type})(${dialect.identity(reduction)});`);
-    if (picks(reduction)) emitter.line(`${type} n${r}_${c} = 0.0f;`);
-  }
-}
-
-/** True where one element is picked by comparisons, which NaN must survive. */
-function picks(reduction: Reduction): boolean {
-  return (reduction.fn === "max" || reduction.fn === "min") && laneType(reduction) === "float16";
-}
-
-function accumulate(emitter: Emitter, body: VectorBody, r: number, copy: number): void {
-  const reduction = emitter.kernel.reductions[r]!;
-  const z = `z${r}_${copy}`, value = body.name(reduction.expr, `_${copy}`);
-  if (picks(reduction)) {
-    // A bare comparison is one instruction; what it loses is collected beside it.
-    const n = `n${r}_${copy}`, operator = reduction.fn === "max" ? ">" : "<";
-    emitter.line(`${z} = select(${value}, ${z}, ${z} ${operator} ${value});`);
-    emitter.line(`${n} = select(${n}, ${value}, ${value} != ${value});`);
-  } else emitter.line(`${z} = ${joinLanes(reduction, z, value)};`);
-}
-
-/** After the loops: the accumulators are what {@linkcode joinLanes} would have made of all values. */
-function settle(emitter: Emitter, r: number, copies: number): void {
-  if (!picks(emitter.kernel.reductions[r]!)) return;
-  for (let c = 0; c < copies; c++) {
-    emitter.line(`z${r}_${c} = select(z${r}_${c}, n${r}_${c}, n${r}_${c} != n${r}_${c});`);
-  }
-}
-
 // ---- rows
 
 /** A value that is kept in an output's place from the loop that reduces it to the one that stores. */
@@ -257,40 +217,58 @@ class VectorRows {
     return readsPlace ? null : kept;
   }
 
-  /** Opens the outer inner-loops and declares where the vectorized one begins and ends. */
-  #open(inner: readonly number[]): void {
-    const emitter = this.#emitter;
-    const { kernel } = emitter;
+  /** The statements of the loops within a row; `line` is the vectorized one, from `i` to `end`. */
+  #loops(inner: readonly number[], sums: LaneSums | null, line: () => void): void {
+    const emitter = this.#emitter, dialect = this.#dialect, symbol = this.#symbol;
+    const isCut = sums?.blocks?.symbol === symbol;
     emitter.open("{");
-    for (const s of kernel.inner.slice(0, -1)) openLoop(emitter, this.#dialect, s);
-    const [start, end] = this.#bounds();
-    this.#body.declareScalars(inner);
-    emitter.line(`Index i${this.#symbol} = ${start};`);
-    emitter.line(`const Index end = ${end};`);
-  }
-
-  #close(): void {
-    this.#emitter.kernel.inner.forEach(() => this.#emitter.close());
-  }
-
-  #bounds(): [string, string] {
-    const { chunk } = this.#emitter.kernel;
-    const size = this.#emitter.size(this.#symbol);
-    if (chunk?.symbol !== this.#symbol) return ["0", size];
-    const length = this.#emitter.index(chunk.length);
-    const start = `i${chunk.part} * ${length}`;
-    return [start, this.#dialect.smaller(`${start} + ${length}`, size)];
+    walk(emitter, dialect, emitter.kernel.inner.slice(0, -1), sums, () => {
+      this.#body.declareScalars(inner);
+      const bounds = isCut
+        ? openBlocks(emitter, dialect, sums.blocks!)
+        : boundsOf(emitter, dialect, symbol);
+      if (isCut) sums.begin();
+      emitter.line(`Index i${symbol} = ${bounds[0]};`);
+      emitter.line(`const Index end = ${bounds[1]};`);
+      line();
+      if (!isCut) return;
+      sums.end();
+      emitter.close();
+    });
+    emitter.close();
   }
 
   #reduce(stage: readonly number[], inner: readonly number[], kept: Kept | null): void {
-    const emitter = this.#emitter, body = this.#body;
+    const emitter = this.#emitter;
     const { kernel } = emitter;
-    const { reductions } = kernel;
     const isShort = inner.length <= SHORT_BODY && !isCostly(inner.map((id) => kernel.exprs[id]!));
     const copies = isShort ? UNROLL : 1;
+    const sums = new LaneSums(emitter, this.#dialect, stage, copies, this.#symbol);
+    sums.declare();
+    this.#loops(inner, sums, () => this.#accumulate(sums, stage, inner, kept, copies));
+    sums.finish();
+    for (const r of stage) this.#fold(r);
+  }
+
+  /** Joins the lanes of a result. */
+  #fold(r: number): void {
+    const reduction = this.#emitter.kernel.reductions[r]!;
+    const dtype = accumulatorType(this.#emitter.kernel, reduction);
+    const text = `fold_${reduction.fn}_${dtypes[dtype].clCompute}(z${r}_0)`;
+    this.#emitter.line(this.#dialect.declare(dtype, `r${r}`, text));
+  }
+
+  /** Adds the elements of a line to `copies` accumulators a reduction. */
+  #accumulate(
+    sums: LaneSums,
+    stage: readonly number[],
+    inner: readonly number[],
+    kept: Kept | null,
+    copies: number,
+  ): void {
+    const emitter = this.#emitter, body = this.#body;
+    const { reductions } = emitter.kernel;
     const i = `i${this.#symbol}`;
-    for (const r of stage) declareLanes(emitter, this.#dialect, r, copies);
-    this.#open(inner);
     const compute = (lanes: Lanes): void => {
       body.declareVectors(inner, lanes);
       if (kept) body.keep(kept.id, kept.output, lanes);
@@ -301,7 +279,7 @@ class VectorRows {
       for (let c = 0; c < count; c++) {
         if (count > 1 && inner.length === 1) body.prefetch(inner, c * LANES, AHEAD);
         compute({ tag: `_${c}`, shift: c * LANES });
-        for (const r of stage) accumulate(emitter, body, r, c);
+        for (const r of stage) sums.accumulate(r, c, body.name(reductions[r]!.expr, `_${c}`));
       }
       emitter.close();
     }
@@ -312,24 +290,9 @@ class VectorRows {
         const none = `(${type})(${this.#dialect.identity(reductions[r]!)})`;
         const value = body.name(reductions[r]!.expr, "_0");
         emitter.line(`const ${type} x${r} = select(${none}, ${value}, lanes16() < ${left});`);
-        emitter.line(`z${r}_0 = ${joinLanes(reductions[r]!, `z${r}_0`, `x${r}`)};`);
+        sums.join(r, `x${r}`);
       }
     });
-    this.#close();
-    for (const r of stage) this.#fold(r, copies);
-  }
-
-  /** Joins the accumulators and their lanes. */
-  #fold(r: number, copies: number): void {
-    const emitter = this.#emitter;
-    const reduction = emitter.kernel.reductions[r]!;
-    settle(emitter, r, copies);
-    for (let c = 1; c < copies; c++) {
-      emitter.line(`z${r}_0 = ${joinLanes(reduction, `z${r}_0`, `z${r}_${c}`)};`);
-    }
-    const dtype = accumulatorType(emitter.kernel, reduction);
-    const type = dtypes[dtype].clCompute;
-    emitter.line(this.#dialect.declare(dtype, `r${r}`, `fold_${reduction.fn}_${type}(z${r}_0)`));
   }
 
   #store(outputs: readonly number[], inner: readonly number[], kept: Kept | null): void {
@@ -341,12 +304,12 @@ class VectorRows {
       body.declareVectors(fresh, { left });
       for (const o of outputs) body.store(o, "", 0, left);
     };
-    this.#open(fresh);
-    emitter.open(`for (; ${i} + ${LANES} <= end; ${i} += ${LANES}) {`);
-    compute("");
-    emitter.close();
-    emitRest(emitter, i, "end", compute);
-    this.#close();
+    this.#loops(fresh, null, () => {
+      emitter.open(`for (; ${i} + ${LANES} <= end; ${i} += ${LANES}) {`);
+      compute("");
+      emitter.close();
+      emitRest(emitter, i, "end", compute);
+    });
   }
 }
 
@@ -406,20 +369,18 @@ class VectorColumns {
       body.declareScalars(ids);
       each((_, lanes) => body.declareVectors(ids, lanes));
     };
-    const loops = (content: () => void): void => {
-      for (const s of kernel.inner) openLoop(emitter, this.#dialect, s);
-      content();
-      kernel.inner.forEach(() => emitter.close());
-    };
     for (const stage of emitter.stages()) {
       const needs = emitter.needs(stage.map((r) => kernel.reductions[r]!.expr));
       declare(declared.fresh(needs.row));
-      for (const r of stage) declareLanes(emitter, this.#dialect, r, copies);
-      loops(() => {
+      const sums = new LaneSums(emitter, this.#dialect, stage, copies);
+      sums.declare();
+      walk(emitter, this.#dialect, kernel.inner, sums, () => {
         declare(needs.inner);
-        each((c) => stage.forEach((r) => accumulate(emitter, body, r, c)));
+        each((c, { tag }) =>
+          stage.forEach((r) => sums.accumulate(r, c, body.name(kernel.reductions[r]!.expr, tag)))
+        );
       });
-      for (const r of stage) settle(emitter, r, copies);
+      sums.finish();
     }
     const store = (outputs: readonly number[]): void =>
       each((_, { tag, shift }) => outputs.forEach((o) => body.store(o, tag, shift, left)));
@@ -431,7 +392,7 @@ class VectorColumns {
     if (inner.length === 0) return;
     const needs = emitter.needs(inner.map((o) => kernel.outputs[o]!.expr));
     declare(declared.fresh(needs.row));
-    loops(() => {
+    walk(emitter, this.#dialect, kernel.inner, null, () => {
       declare(needs.inner);
       store(inner);
     });

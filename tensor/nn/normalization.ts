@@ -6,6 +6,7 @@ import { observedCall } from "../calls.ts";
 import { isRecomputing } from "../checkpoint.ts";
 import { ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
+import { spread } from "../ops/reductions.ts";
 import { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { buffer, parameter } from "./parameter.ts";
@@ -15,14 +16,16 @@ import type { Rule } from "../../ffi/option_rules.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
 interface Moments {
+  /** The mean as a float, and what the exact one is above it. */
   readonly mean: Tensor;
+  readonly rest: Tensor;
   /** Divided by the count. */
   readonly variance: Tensor;
 }
 
 function momentsOf(x: Tensor, axes: readonly number[]): Moments {
-  const mean = x.mean(axes, { keepDims: true });
-  return { mean, variance: x.sub(mean).square().mean(axes, { keepDims: true }) };
+  const { mean, rest, squares } = spread(x, axes);
+  return { mean, rest, variance: squares.mul(squares.size / x.size) };
 }
 
 function rootOf({ variance }: Moments, eps: number): Tensor {
@@ -43,7 +46,8 @@ function standardizedBy(x: Tensor, axes: readonly number[], eps: number): Standa
   const { moments, scale, node } = noGrad(() => {
     const detached = x.detach(), moments = momentsOf(detached, axes);
     const scale = rootOf(moments, eps);
-    return { moments, scale, node: detached.sub(moments.mean).mul(scale).node };
+    const scaled = detached.sub(moments.mean).mul(scale);
+    return { moments, scale, node: scaled.sub(moments.rest.mul(scale)).node };
   });
   const value = result("standardize", [x], node, (g, y) => {
     const factor = isGradEnabled() ? rootOf(momentsOf(x, axes), eps) : scale;
@@ -164,7 +168,7 @@ export abstract class BatchNorm extends Module {
   }
 
   /** The running statistics take the batch in, together with whatever is computed next. */
-  #remember({ mean, variance }: Moments, count: number): void {
+  #remember({ mean, rest, variance }: Moments, count: number): void {
     const { runningMean, runningVar, numBatchesTracked } = this;
     if (!runningMean || !runningVar || !numBatchesTracked) return;
     noGrad(() => {
@@ -172,7 +176,7 @@ export abstract class BatchNorm extends Module {
       const share = this.#momentum ?? batches.cast("float32").reciprocal();
       const shape = runningMean.shape;
       const unbiased = variance.mul(count / (count - 1));
-      change(runningMean, toward(runningMean, mean.reshape(shape), share));
+      change(runningMean, toward(runningMean, mean.add(rest).reshape(shape), share));
       change(runningVar, toward(runningVar, unbiased.reshape(shape), share));
       change(numBatchesTracked, batches);
     });

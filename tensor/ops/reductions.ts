@@ -1,6 +1,6 @@
 /** Reductions over axes, each with its gradient. */
 import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/engine.ts";
-import { widened } from "../amp/autocast.ts";
+import { atLeastSingle, widened } from "../amp/autocast.ts";
 import { derived, result } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
@@ -28,6 +28,12 @@ function finishShape(
   return options?.keepDims ? out.reshape(keptShape(x.shape, axes)) : out;
 }
 
+/** The result of which the reduced axes are still there. */
+function finishKept(out: Tensor, axes: readonly number[], options?: ReduceOptions): Tensor {
+  if (options?.keepDims) return out;
+  return out.reshape(out.shape.filter((_, axis) => !axes.includes(axis)));
+}
+
 /** What sums and products add up in: integers and truth values in int64. */
 function summable(x: Tensor): Tensor {
   return dtypes[x.dtype].kind === "float" ? widened(x) : x.cast("int64");
@@ -45,12 +51,22 @@ export function sum(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   return finishShape(out, x, list, options);
 }
 
+/** How many elements become one. */
+function countOf(x: Tensor, axes: readonly number[]): number {
+  return axes.reduce((n, axis) => n * x.shape[axis]!, 1);
+}
+
+/** Computes in float32 what half types would lose on the way: sums leave their range. */
+function inSingle(x: Tensor, compute: (x: Tensor) => Tensor): Tensor {
+  const input = widened(x);
+  return compute(atLeastSingle(input)).cast(input.dtype);
+}
+
 /** The mean of floating point numbers. */
 export function mean(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   requireFloat("mean", x);
   const list = normalizeAxes("mean", axes, x.shape);
-  const count = list.reduce((n, axis) => n * x.shape[axis]!, 1);
-  return sum(x, list, options).mul(1 / count);
+  return inSingle(x, (input) => sum(input, list, options).mul(1 / countOf(x, list)));
 }
 
 function requireFloat(op: string, x: Tensor): void {
@@ -154,30 +170,81 @@ export function variance(
 ): Tensor {
   requireFloat("variance", x);
   const list = normalizeAxes("variance", axes, x.shape);
-  const count = list.reduce((n, axis) => n * x.shape[axis]!, 1);
-  const centred = x.sub(mean(x, list, { keepDims: true }));
-  return sum(centred.mul(centred), list, options).mul(
-    1 / Math.max(0, count - (options?.correction ?? 1)),
-  );
+  return inSingle(x, (input) => finishKept(varianceOf(input, list, options), list, options));
+}
+
+/** The standard deviation; its gradient where all elements are equal is 0, as in PyTorch. */
+export function std(
+  x: Tensor,
+  axes?: Axes,
+  options?: ReduceOptions & { correction?: number },
+): Tensor {
+  requireFloat("std", x);
+  const list = normalizeAxes("std", axes, x.shape);
+  return inSingle(x, (input) => {
+    const value = varianceOf(input, list, options);
+    return finishKept(rootOf(value), list, options);
+  });
+}
+
+/** The variance with the reduced axes kept. */
+function varianceOf(
+  x: Tensor,
+  axes: readonly number[],
+  options?: { correction?: number },
+): Tensor {
+  const factor = 1 / Math.max(0, countOf(x, axes) - (options?.correction ?? 1));
+  const value = noGrad(() => spread(x.detach(), axes).squares.mul(factor));
+  return result("variance", [x], value, (g) => {
+    const centred = x.sub(mean(x, axes, { keepDims: true }));
+    return [centred.mul(g.mul(2 * factor))];
+  });
+}
+
+/** How elements lie around their mean; the axes that they lie along are kept. */
+interface Spread {
+  /** The mean as a float, and what the exact one is above it. */
+  readonly mean: Tensor;
+  readonly rest: Tensor;
+  /** The sum of the squared distances from the exact mean. */
+  readonly squares: Tensor;
+}
+
+/**
+ * Two passes, the second one corrected for the first one's rounding (T. Chan, G. Golub, R. LeVeque,
+ * Algorithms for computing the sample variance, 1983, formula 1.7): right whatever the mean is.
+ */
+export function spread(x: Tensor, axes: readonly number[]): Spread {
+  const keepDims = true, share = 1 / countOf(x, axes);
+  const near = mean(x, axes, { keepDims });
+  const centred = x.sub(near);
+  const off = centred.sum(axes, { keepDims }), rest = off.mul(share);
+  const squares = centred.square().sum(axes, { keepDims }).sub(off.mul(rest));
+  return { mean: near, rest, squares };
+}
+
+/** The square root with the gradient 0 at 0. */
+function rootOf(x: Tensor): Tensor {
+  const value = noGrad(() => x.detach().sqrt());
+  return result("sqrt", [x], value, (g, y) => [y.eq(0).where(0, g.div(y.mul(2)))]);
 }
 
 /** The Euclidean norm; its gradient at 0 is 0, as in PyTorch. */
 export function norm(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   requireFloat("norm", x);
   const list = normalizeAxes("norm", axes, x.shape);
-  const squares = x.square().sum(list, { keepDims: true });
-  const isZero = squares.eq(0);
-  const length = isZero.where(0, isZero.where(1, squares).sqrt());
-  return options?.keepDims ? length : length.reshape(x.shape.filter((_, k) => !list.includes(k)));
+  return inSingle(x, (input) => rootOf(input.square().sum(list, options)));
 }
 
 /** `log(sum(exp(x)))`, without overflow. */
 export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   requireFloat("logSumExp", x);
   const list = normalizeAxes("logSumExp", axes, x.shape);
-  const input = widened(x), shift = shiftOf(input, list);
-  const out = input.sub(shift).exp().sum(list, { keepDims: true }).log().add(shift);
-  return options?.keepDims ? out : out.reshape(x.shape.filter((_, axis) => !list.includes(axis)));
+  return inSingle(x, (input) => {
+    const shift = shiftOf(input, list);
+    const out = input.sub(shift).exp().sum(list, { keepDims: true }).log().add(shift);
+    return finishKept(out, list, options);
+  });
 }
 
 /** The maximum where it is finite, else 0, so that it can be subtracted. */
@@ -189,39 +256,42 @@ function shiftOf(x: Tensor, axes: readonly number[]): Tensor {
   });
 }
 
+/** The axis of a softmax; a scalar has none. */
+function softmaxAxes(op: string, x: Tensor, axis: number): readonly number[] {
+  requireFloat(op, x);
+  return x.ndim === 0 ? [] : [normalizeAxis(op, axis, x.shape)];
+}
+
 /** `exp(x) / sum(exp(x))` along an axis. */
 export function softmax(x: Tensor, axis = -1): Tensor {
-  requireFloat("softmax", x);
-  const at = x.ndim === 0 ? [] : [normalizeAxis("softmax", axis, x.shape)];
-  const input = widened(x);
-  if (input.size === 0) return input;
-  const value = noGrad(() => {
-    const detached = input.detach();
-    const e = detached.sub(detached.max(at, { keepDims: true })).exp();
-    return e.div(e.sum(at, { keepDims: true }));
+  const at = softmaxAxes("softmax", x, axis);
+  if (x.size === 0) return widened(x);
+  return inSingle(x, (input) => {
+    const value = noGrad(() => {
+      const detached = input.detach();
+      const e = detached.sub(detached.max(at, { keepDims: true })).exp();
+      return e.div(e.sum(at, { keepDims: true }));
+    });
+    return result("softmax", [input], value, (g, y) => [
+      y.mul(g.sub(g.mul(y).sum(at, { keepDims: true }))),
+    ]);
   });
-  return result(
-    "softmax",
-    [input],
-    value,
-    (g, y) => [y.mul(g.sub(g.mul(y).sum(at, { keepDims: true })))],
-  );
 }
 
 /** `x - log(sum(exp(x)))` along an axis. */
 export function logSoftmax(x: Tensor, axis = -1): Tensor {
-  requireFloat("logSoftmax", x);
-  const at = x.ndim === 0 ? [] : [normalizeAxis("logSoftmax", axis, x.shape)];
-  const input = widened(x);
-  if (input.size === 0) return input;
-  const value = noGrad(() => {
-    const detached = input.detach();
-    const shifted = detached.sub(detached.max(at, { keepDims: true }));
-    return shifted.sub(shifted.exp().sum(at, { keepDims: true }).log());
+  const at = softmaxAxes("logSoftmax", x, axis);
+  if (x.size === 0) return widened(x);
+  return inSingle(x, (input) => {
+    const value = noGrad(() => {
+      const detached = input.detach();
+      const shifted = detached.sub(detached.max(at, { keepDims: true }));
+      return shifted.sub(shifted.exp().sum(at, { keepDims: true }).log());
+    });
+    return result("logSoftmax", [input], value, (g, y) => [
+      g.sub(y.exp().mul(g.sum(at, { keepDims: true }))),
+    ]);
   });
-  return result("logSoftmax", [input], value, (g, y) => [
-    g.sub(y.exp().mul(g.sum(at, { keepDims: true }))),
-  ]);
 }
 
 /** Running sums along an axis. */
