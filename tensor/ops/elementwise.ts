@@ -1,6 +1,6 @@
 /**
  * Elementwise operations, each with its gradient beside it. To add one: an entry in `unaries` (or
- * `binaries`), a method in `../math.ts`, a row in the tests.
+ * `binaries`), a method in `../elementwise_methods.ts`, a row in the tests.
  */
 import {
   broadcastShapes,
