@@ -90,6 +90,12 @@ export class OpenCLError extends Error {
   }
 }
 
+/**
+ * A command failed after it was enqueued; its status says so to everyone who asks. Other errors of
+ * the same calls say that the driver did not answer: nothing is known about the command then.
+ */
+export class CommandFailedError extends OpenCLError {}
+
 /** A program did not compile or link. */
 export class KernelBuildError extends OpenCLError {
   /** The class, as in traces. */

@@ -5,7 +5,7 @@
  */
 import { CommandType, EventInfo, ProfilingInfo, Status } from "./constants.ts";
 import type { Context } from "./context.ts";
-import { check, OpenCLError } from "./errors.ts";
+import { check, CommandFailedError } from "./errors.ts";
 import { eventOut } from "./event_list.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
@@ -111,11 +111,14 @@ export class Event extends OpenCLObject<"Event"> {
   /**
    * How far the command is.
    *
-   * @throws {OpenCLError} If it failed, with the code that it failed with.
+   * @throws {CommandFailedError} If it failed, with the code that it failed with.
+   * @throws {OpenCLError} If the driver does not tell.
    */
   get status(): "queued" | "submitted" | "running" | "complete" {
     const status = executionStatus(this.unsafeHandle);
-    if (status < 0) throw new OpenCLError(status, "clGetEventInfo", `a command (${this.command})`);
+    if (status < 0) {
+      throw new CommandFailedError(status, "clGetEventInfo", `a command (${this.command})`);
+    }
     if (status === 0) settleTransfers();
     return states[status]!;
   }

@@ -29,6 +29,7 @@
 export * from "./constants.ts";
 export {
   check,
+  CommandFailedError,
   DisposedError,
   KernelBuildError,
   OpenCLError,

@@ -4,7 +4,7 @@
  * @module
  */
 import { EventInfo, Status } from "./constants.ts";
-import { check, OpenCLError } from "./errors.ts";
+import { check, CommandFailedError, OpenCLError } from "./errors.ts";
 import { cl } from "./library.ts";
 import { holdDuring } from "./hold.ts";
 import type { Handle } from "./symbols/types.ts";
@@ -67,7 +67,8 @@ function checkWait(status: number, event: Handle<"Event">): void {
     throw new OpenCLError(status, "clWaitForEvents");
   }
   const own = executionStatus(event);
-  if (own < 0 || status < 0) throw new OpenCLError(own < 0 ? own : status, "clWaitForEvents");
+  if (own < 0) throw new CommandFailedError(own, "clWaitForEvents");
+  if (status < 0) throw new OpenCLError(status, "clWaitForEvents");
 }
 
 // Deno runs nonblocking calls on 32 threads. Above this many waits, further ones poll, so that no

@@ -1,6 +1,14 @@
 import { checkByteCount } from "./bytes.ts";
+import { runAll } from "../ffi/run_all.ts";
 import { OutOfMemoryError, type Rung } from "./errors.ts";
-import { checkInOrder, type FenceEvent, type FenceQueue, markerOf, waitFor } from "./fences.ts";
+import {
+  awaitEnd,
+  checkInOrder,
+  type FenceEvent,
+  type FenceQueue,
+  markerOf,
+  waitFor,
+} from "./fences.ts";
 import { type Block, describeHandle, PooledHandle } from "./handle.ts";
 import { largestByOrigin } from "./live_allocations.ts";
 import {
@@ -13,6 +21,7 @@ import {
   type SegmentSnapshot,
 } from "./pool.ts";
 import { type Parked, ParkedBlocks } from "./parked_blocks.ts";
+import { RetryLadder } from "./retry_ladder.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
 import { PoolCounters, type PoolStats } from "./stats.ts";
 import { ViewHandle } from "./view_handle.ts";
@@ -46,6 +55,7 @@ export abstract class PoolBase<B> implements Pool<B> {
   readonly #parked: ParkedBlocks<B> = new ParkedBlocks();
   #serial = 0;
   #refusal: unknown = undefined;
+  #hasHome: boolean;
 
   /**
    * Begins with no memory.
@@ -57,6 +67,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     checkInOrder(source.home);
     this.source = source;
     this.home = source.home;
+    this.#hasHome = source.home !== undefined;
     this.limitBytes = limitBytes;
   }
 
@@ -82,6 +93,11 @@ export abstract class PoolBase<B> implements Pool<B> {
   /** Takes a block back that may be in use for nobody knows how long: nobody may have it again. */
   protected abstract abandon(block: Block<B>): void;
   /**
+   * Does the same with all free blocks of the home queue: it was released, and what it was given
+   * can no longer be waited for.
+   */
+  protected abstract abandonHome(): void;
+  /**
    * Makes blocks of other queues that may serve the request its queue's own; returns their bytes.
    */
   protected abstract adopt(request: BlockRequest): number;
@@ -93,7 +109,7 @@ export abstract class PoolBase<B> implements Pool<B> {
   abstract segments(): SegmentSnapshot[];
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
-  allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+  allocate(nbytes: number, options?: AllocateOptions, ladder?: RetryLadder): BufferHandle<B> {
     checkOptions("allocate", options, allocateRules);
     const queue = options?.queue ?? this.home;
     if (queue !== this.home) checkInOrder(queue);
@@ -101,11 +117,12 @@ export abstract class PoolBase<B> implements Pool<B> {
       checkByteCount(nbytes, "allocate");
       return this.#lend(null, 0, queue, options?.label);
     }
+    if (this.#hasHome && this.home!.released) this.#loseHome();
     if (this.#parked.count > 0) this.#giveBack(this.#parked.takeDone());
     const counters = this.counters;
     const nativeBefore = counters.nativeAllocs;
     const request = { nbytes, flags: options?.flags, queue };
-    const block = this.take(request) ?? this.#climb(request);
+    const block = this.take(request) ?? this.#climb(request, ladder);
     if (counters.nativeAllocs === nativeBefore) counters.hits++;
     else counters.misses++;
     return this.#lend(block, nbytes, queue, options?.label);
@@ -155,7 +172,12 @@ export abstract class PoolBase<B> implements Pool<B> {
     if (queue?.released || users?.some((user) => user.released)) return this.abandon(block);
     const fence = this.fenceOn(queue);
     if (users === null) return this.give(block, queue, fence);
-    this.#parked.add({ block, queue, fence, events: users.map(markerOf) });
+    this.#parked.add(block, queue, fence, users);
+  }
+
+  #loseHome(): void {
+    this.#hasHome = false;
+    this.abandonHome();
   }
 
   /** What others have to wait for before they use what `queue` used; `null` on the home queue. */
@@ -182,7 +204,11 @@ export abstract class PoolBase<B> implements Pool<B> {
 
   /** Takes parked blocks back whose other users are done; returns their bytes. */
   #giveBack(parked: readonly Parked<B>[]): number {
-    for (const { block, queue, fence } of parked) this.give(block, queue, fence);
+    for (const { block, queue, fence } of parked) {
+      // Its own queue may be gone since, and with it the order of what comes next.
+      if (fence === null && queue?.released) this.abandon(block);
+      else this.give(block, queue, fence);
+    }
     return parked.reduce((bytes, { block }) => bytes + block.size, 0);
   }
 
@@ -190,16 +216,17 @@ export abstract class PoolBase<B> implements Pool<B> {
    * Lets `taker` wait, on the device, for the users of all parked blocks, and gives these to it.
    */
   #adoptParked(taker: FenceQueue | undefined): number {
-    if (taker === undefined) return 0;
-    let bytes = 0;
-    for (const { block, queue, fence, events } of this.#parked.takeAll()) {
-      this.order(taker, queue, fence === null ? events : [...events, fence]);
-      for (const event of events) event.release();
+    if (taker === undefined || this.#parked.count === 0) return 0;
+    const parked = this.#parked.all();
+    if (parked.some(({ fence, queue }) => fence === null && queue?.released)) return 0;
+    const ofHome = parked.some(({ queue }) => queue !== undefined && queue === this.home);
+    const fences = parked.flatMap(({ events, fence }) => fence ? [...events, fence] : events);
+    this.order(taker, ofHome ? this.home : taker, fences);
+    for (const { block, fence } of this.#parked.takeAll()) {
       fence?.release();
       this.give(block, taker, this.fenceOn(taker));
-      bytes += block.size;
     }
-    return bytes;
+    return parked.reduce((bytes, { block }) => bytes + block.size, 0);
   }
 
   /**
@@ -211,36 +238,51 @@ export abstract class PoolBase<B> implements Pool<B> {
     owner: FenceQueue | undefined,
     events: readonly FenceEvent[],
   ): void {
-    this.counters.fences++;
     if (owner === undefined || owner !== this.home || taker === owner) {
-      return waitFor(taker, events);
+      if (waitFor(taker, events)) this.counters.fences++;
+      return;
     }
     const marker = markerOf(owner);
-    waitFor(taker, [...events, marker]);
-    marker.release();
+    try {
+      if (waitFor(taker, [...events, marker])) this.counters.fences++;
+    } finally {
+      marker.release();
+    }
   }
 
   /** The pool's part of the ladder: each rung frees something and the allocation is tried again. */
-  #climb(request: BlockRequest): Block<B> {
-    const rungs: Rung[] = [];
-    for (const [name, climb] of this.#ladder(request)) {
-      for (let freedBytes = climb(); freedBytes > 0; freedBytes = climb()) {
-        this.counters.countRung(name);
-        rungs.push({ name, freedBytes });
-        const block = this.take(request);
-        if (block !== null) {
-          this.counters.numRetries++;
-          return block;
-        }
-      }
-      if (rungs.at(-1)?.name !== name) rungs.push({ name, freedBytes: 0 });
-    }
-    this.counters.numOoms++;
-    for (const observer of this.#observers ?? []) observer.exhausted(request.nbytes);
-    throw this.#exhausted(request.nbytes, rungs);
+  #climb(request: BlockRequest, given: RetryLadder | undefined): Block<B> {
+    const ladder = given ?? new RetryLadder();
+    const block = this.#retry(request, ladder);
+    if (given === undefined) this.settle(ladder, request.nbytes, block !== null);
+    if (block === null) throw this.#exhausted(request.nbytes, ladder.rungs);
+    return block;
   }
 
-  #ladder(request: BlockRequest): [string, () => number][] {
+  #retry(request: BlockRequest, ladder: RetryLadder): Block<B> | null {
+    for (const [name, climb] of this.#rungs(request)) {
+      for (let freedBytes = climb(); freedBytes > 0; freedBytes = climb()) {
+        ladder.note(name, freedBytes);
+        const block = this.take(request);
+        if (block !== null) return block;
+      }
+      ladder.note(name, 0);
+    }
+    return null;
+  }
+
+  /** Counts an allocation that had to be tried again; see {@linkcode Pool.settle}. */
+  settle(ladder: RetryLadder, nbytes: number, found: boolean): void {
+    for (const [name, climbs] of ladder.climbs) this.counters.countRung(name, climbs);
+    if (found) {
+      this.counters.numRetries++;
+      return;
+    }
+    this.counters.numOoms++;
+    for (const observer of this.#observers ?? []) observer.exhausted(nbytes);
+  }
+
+  #rungs(request: BlockRequest): [string, () => number][] {
     return [
       ["blocks of other queues", () => this.#adoptParked(request.queue) + this.adopt(request)],
       ["wait for the oldest work", () => this.#giveBack(this.#parked.awaitOldest())],
@@ -256,7 +298,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     return this.trim(lacking > 0 ? lacking : nbytes);
   }
 
-  #exhausted(nbytes: number, rungs: Rung[]): OutOfMemoryError {
+  #exhausted(nbytes: number, rungs: readonly Rung[]): OutOfMemoryError {
     const cause = this.#refusal;
     this.#refusal = undefined;
     return new OutOfMemoryError({
@@ -292,10 +334,10 @@ export abstract class PoolBase<B> implements Pool<B> {
 
   /** Gives memory back to the source. */
   protected unreserve(segment: number, buffer: B, nbytes: number): void {
-    this.source.destroy(buffer);
     this.counters.nativeFrees++;
     this.counters.reserved.subtract(nbytes);
     for (const observer of this.#observers ?? []) observer.unreserved(segment, nbytes);
+    this.source.destroy(buffer);
   }
 
   /** Tells `observer` of everything from now on, until the result is disposed of. */
@@ -316,14 +358,28 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.trim();
   }
 
-  /** Ends the pool: every block becomes `destroyed`. */
+  /**
+   * Ends the pool: every block becomes `destroyed`. One that cannot be given back, or waited for,
+   * keeps none of the others; the first error is thrown at the end.
+   */
   destroy(): void {
+    const abandoned: Block<B>[] = [];
     while (this.#newest !== null) {
       const handle: PooledHandle<B> = this.#newest;
       this.#forget(handle);
-      if (handle.block !== null) this.abandon(handle.block);
+      if (handle.block !== null) abandoned.push(handle.block);
     }
-    this.clear();
+    const parked = this.#parked.all();
+    runAll([
+      ...parked.flatMap(({ events }) => events.map((event) => () => awaitEnd(event))),
+      () => this.#parked.takeAll(),
+      ...parked.map(({ block, fence }) => () => {
+        fence?.release();
+        this.abandon(block);
+      }),
+      ...abandoned.map((block) => () => this.abandon(block)),
+      () => this.trim(),
+    ]);
   }
 
   /** The blocks that callers hold, oldest first. */

@@ -1,6 +1,8 @@
 import { type BlockRequest, PoolBase } from "./base_pool.ts";
+import { runAll } from "../ffi/run_all.ts";
 import { roundUp } from "./bytes.ts";
 import type { FenceEvent, FenceQueue } from "./fences.ts";
+import { FreeBlocks } from "./free_blocks.ts";
 import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
 
@@ -28,8 +30,7 @@ class BucketBlock<B> implements Block<B> {
 interface Bucket<B> {
   readonly size: number;
   readonly flags: bigint | undefined;
-  /** Oldest first, so that the one used last is at hand. */
-  readonly free: BucketBlock<B>[];
+  readonly free: FreeBlocks<BucketBlock<B>>;
   live: number;
 }
 
@@ -62,8 +63,11 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   /** A free block of the request's size, else a new one. */
   protected override take({ nbytes, flags, queue }: BlockRequest): Block<B> | null {
     const bucket = this.#bucket(this.#sizeFor(nbytes), flags);
-    const block = takeFree(bucket, queue) ?? this.#create(bucket);
-    if (block !== null) bucket.live++;
+    const block = bucket.free.takeReady(queue) ?? this.#create(bucket);
+    if (block === null) return null;
+    block.fence?.release();
+    block.fence = null;
+    bucket.live++;
     return block;
   }
 
@@ -92,13 +96,25 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   /** Makes free blocks of other queues the request's own. */
   protected override adopt({ nbytes, flags, queue }: BlockRequest): number {
     const { free, size } = this.#bucket(this.#sizeFor(nbytes), flags);
-    const block = free.find((block) => block.queue !== queue && block.queue !== undefined);
-    if (block === undefined) return 0;
-    this.order(queue, block.queue, block.fence === null ? [] : [block.fence]);
-    block.fence?.release();
-    block.queue = queue;
-    block.fence = this.fenceOn(queue);
+    const block = free.takeForeign(queue);
+    if (block === null) return 0;
+    try {
+      this.order(queue, block.queue, block.fence === null ? [] : [block.fence]);
+      const fence = this.fenceOn(queue);
+      block.fence?.release();
+      block.queue = queue;
+      block.fence = fence;
+    } finally {
+      free.push(block);
+    }
     return size;
+  }
+
+  protected override abandonHome(): void {
+    const buckets = [...this.#buckets.values()].flat();
+    runAll(buckets.map(({ free }) => () => {
+      for (let block; (block = free.takeOldest(this.home)) !== null;) this.#destroy(block);
+    }));
   }
 
   /** The bucket, or just the request where only that is within the limit or the largest buffer. */
@@ -113,7 +129,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     let buckets = this.#buckets.get(size);
     if (buckets === undefined) this.#buckets.set(size, buckets = []);
     for (const bucket of buckets) if (bucket.flags === flags) return bucket;
-    const bucket: Bucket<B> = { size, flags, free: [], live: 0 };
+    const bucket: Bucket<B> = { size, flags, free: new FreeBlocks(), live: 0 };
     buckets.push(bucket);
     return bucket;
   }
@@ -130,8 +146,8 @@ export abstract class BucketPool<B> extends PoolBase<B> {
 
   #destroy(block: BucketBlock<B>): void {
     block.destroyed = true;
-    block.fence?.release();
     this.#blocks.delete(block);
+    block.fence?.release();
     this.unreserve(block.segment, block.buffer, block.size);
   }
 
@@ -141,7 +157,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     const sizes = [...this.#buckets.keys()].sort((a, b) => b - a);
     for (const bucket of sizes.flatMap((size) => this.#buckets.get(size)!)) {
       while (bucket.free.length > 0 && freed < bytes) {
-        this.#destroy(bucket.free.shift()!);
+        this.#destroy(bucket.free.takeOldest()!);
         freed += bucket.size;
       }
     }
@@ -167,23 +183,4 @@ export abstract class BucketPool<B> extends PoolBase<B> {
       return { id, nbytes, blocks: [block] };
     });
   }
-}
-
-/** The block that came back last and needs no waiting. */
-function takeFree<B>(bucket: Bucket<B>, queue: FenceQueue | undefined): BucketBlock<B> | null {
-  const { free } = bucket;
-  for (let i = free.length - 1; i >= 0; i--) {
-    const block = free[i]!;
-    if (!isReady(block, queue)) continue;
-    if (i === free.length - 1) free.pop();
-    else free.splice(i, 1);
-    block.fence?.release();
-    block.fence = null;
-    return block;
-  }
-  return null;
-}
-
-function isReady<B>({ queue, fence }: BucketBlock<B>, taker: FenceQueue | undefined): boolean {
-  return queue === undefined || queue === taker || fence?.status === "complete";
 }

@@ -3,10 +3,11 @@ import type { Buffer, CommandQueue } from "../ffi/mod.ts";
 import { formatBytes, parseBytes } from "./bytes.ts";
 import { pinnedPoolOf } from "./context_pools.ts";
 import { driverFreeBytes } from "./driver_free_bytes.ts";
-import { fragmentation, OutOfMemoryError, type Rung } from "./errors.ts";
+import { fragmentation, OutOfMemoryError } from "./errors.ts";
 import { PendingUploads } from "./pending_uploads.ts";
 import type { PersistentBufferPool, PersistentPoolStats } from "./persistent_pool.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
+import { RetryLadder } from "./retry_ladder.ts";
 import { StatisticsScope } from "./statistics_scope.ts";
 import { addStats, copyStats, type PoolStats } from "./stats.ts";
 import { checkOptions, type Rules } from "../ffi/options.ts";
@@ -14,7 +15,7 @@ import * as takes from "../ffi/option_rules.ts";
 
 /** The statistics of one device, with the names that PyTorch gives them. */
 export interface DeviceMemoryStats extends PoolStats {
-  /** Bytes that are live, as they were asked for. */
+  /** Bytes that are live, rounded up to blocks: `allocated.current`. See also `requestedBytes`. */
   readonly currentAllocated: number;
   /** Peak of `currentAllocated`. */
   readonly peakAllocated: number;
@@ -129,9 +130,6 @@ export class DeviceMemory<B = Buffer> {
   /** Blocks that are still being filled beside the kernels. */
   readonly uploads: PendingUploads;
   readonly #reclaimers = new Set<Reclaimer>();
-  #numOoms = 0;
-  #numRetries = 0;
-  #rungs: Record<string, number> = {};
 
   /**
    * Sets the default limit: NETCL_MEMORY_LIMIT, else nine tenths of the device.
@@ -159,11 +157,8 @@ export class DeviceMemory<B = Buffer> {
    * @throws {OutOfMemoryError} When no rung helped. What lives is intact.
    */
   allocate(nbytes: number, options?: DeviceAllocateOptions): BufferHandle<B> {
-    try {
-      return this.#poolFor(options).allocate(nbytes, forPool(options));
-    } catch (error) {
-      return this.#settle(this.#climb(nbytes, options, error));
-    }
+    const ladder = new RetryLadder();
+    return this.#settle(ladder, nbytes, options, this.#attempt(nbytes, options, ladder));
   }
 
   /**
@@ -176,17 +171,16 @@ export class DeviceMemory<B = Buffer> {
     nbytes: number,
     options?: DeviceAllocateOptions,
   ): Promise<BufferHandle<B>> {
-    try {
-      return this.#poolFor(options).allocate(nbytes, forPool(options));
-    } catch (error) {
-      const result = this.#climb(nbytes, options, error);
-      if (!(result instanceof OutOfMemoryError)) return result;
-      const before = this.pool.stats.bytesAllocated;
-      await collectGarbage();
-      const freedBytes = before - this.pool.stats.bytesAllocated;
-      const rung = { name: "garbage collection", freedBytes: Math.max(0, freedBytes) };
-      return this.#settle(this.#retry(nbytes, options, [...result.rungs, rung]));
+    const ladder = new RetryLadder();
+    const result = this.#attempt(nbytes, options, ladder);
+    if (!(result instanceof OutOfMemoryError)) {
+      return this.#settle(ladder, nbytes, options, result);
     }
+    const before = this.pool.stats.bytesAllocated;
+    await collectGarbage();
+    const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
+    ladder.note("garbage collection", freedBytes, true);
+    return this.#settle(ladder, nbytes, options, this.#lend(nbytes, options, ladder));
   }
 
   /** The pool of a request; the limit is one for both, so each may have what the other leaves. */
@@ -201,60 +195,59 @@ export class DeviceMemory<B = Buffer> {
     return options?.persistent ? persistent : this.pool;
   }
 
-  #settle(result: BufferHandle<B> | OutOfMemoryError): BufferHandle<B> {
-    if (!(result instanceof OutOfMemoryError)) return result;
-    this.#numOoms++;
-    throw result;
-  }
-
-  /** Climbs the rungs above the pool's own; gives the error back where none helped. */
-  #climb(
+  /** Counts the allocation, once for all that was tried. */
+  #settle(
+    ladder: RetryLadder,
     nbytes: number,
     options: DeviceAllocateOptions | undefined,
-    error: unknown,
+    result: BufferHandle<B> | OutOfMemoryError,
+  ): BufferHandle<B> {
+    const isFound = !(result instanceof OutOfMemoryError);
+    if (!isFound || !ladder.isEmpty) this.#poolFor(options).settle(ladder, nbytes, isFound);
+    if (isFound) return result;
+    // The pool's error with this device's name and all the rungs.
+    throw new OutOfMemoryError({
+      ...result.details,
+      deviceName: this.name,
+      rungs: ladder.rungs,
+    });
+  }
+
+  /** Lends a block, climbing the pool's rungs and those above them. */
+  #attempt(
+    nbytes: number,
+    options: DeviceAllocateOptions | undefined,
+    ladder: RetryLadder,
   ): BufferHandle<B> | OutOfMemoryError {
-    if (!(error instanceof OutOfMemoryError)) throw error;
-    let last = this.#describe(error, error.rungs);
-    for (const [name, climb] of this.#ladder(nbytes)) {
+    let result = this.#lend(nbytes, options, ladder);
+    if (!(result instanceof OutOfMemoryError)) return result;
+    for (const [name, climb] of this.#rungs(nbytes)) {
       const before = this.pool.stats.bytesAllocated;
       const mayHelp = climb();
       const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
-      const rungs = [...last.rungs, { name, freedBytes }];
-      if (mayHelp || freedBytes > 0) {
-        const result = this.#retry(nbytes, options, rungs);
-        if (!(result instanceof OutOfMemoryError)) return result;
-        last = result;
-      } else {
-        last = this.#describe(last, rungs);
-      }
+      const helped = mayHelp || freedBytes > 0;
+      ladder.note(name, freedBytes, helped);
+      if (helped) result = this.#lend(nbytes, options, ladder);
+      if (!(result instanceof OutOfMemoryError)) return result;
     }
-    return last;
+    return result;
   }
 
-  #retry(
+  #lend(
     nbytes: number,
     options: DeviceAllocateOptions | undefined,
-    rungs: Rung[],
+    ladder: RetryLadder,
   ): BufferHandle<B> | OutOfMemoryError {
-    const { name } = rungs.at(-1)!;
-    this.#rungs[name] = (this.#rungs[name] ?? 0) + 1;
     try {
-      const handle = this.#poolFor(options).allocate(nbytes, forPool(options));
-      this.#numRetries++;
-      return handle;
+      return this.#poolFor(options).allocate(nbytes, forPool(options), ladder);
     } catch (error) {
-      if (!(error instanceof OutOfMemoryError)) throw error;
-      return this.#describe(error, rungs);
+      if (error instanceof OutOfMemoryError) return error;
+      throw error;
     }
-  }
-
-  /** The pool's error with this device's name and all the rungs. */
-  #describe(error: OutOfMemoryError, rungs: readonly Rung[]): OutOfMemoryError {
-    return new OutOfMemoryError({ ...error.details, deviceName: this.name, rungs });
   }
 
   /** The rungs above the pool's own; each says whether trying again may help. */
-  #ladder(nbytes: number): [string, () => boolean][] {
+  #rungs(nbytes: number): [string, () => boolean][] {
     const rungs: [string, () => boolean][] = [];
     const persistent = this.#persistent;
     if (persistent !== null) {
@@ -301,11 +294,8 @@ export class DeviceMemory<B = Buffer> {
     const pinned = this.queue === null ? null : pinnedPoolOf(this.queue.context);
     return {
       ...stats,
-      numOoms: this.#numOoms,
-      numRetries: stats.numRetries + this.#numRetries,
-      rungs: { ...stats.rungs, ...this.#rungs },
-      currentAllocated: stats.requestedBytes,
-      peakAllocated: stats.peakRequestedBytes,
+      currentAllocated: stats.allocated.current,
+      peakAllocated: stats.allocated.peak,
       fragmentation: fragmentation(stats.bytesCached, this.pool.largestFreeBytes),
       limitBytes: this.#limitBytes,
       persistent,
@@ -348,8 +338,6 @@ export class DeviceMemory<B = Buffer> {
   resetAccumulatedStats(): void {
     this.pool.resetAccumulatedStats();
     this.#persistent?.resetAccumulatedStats();
-    this.#numOoms = this.#numRetries = 0;
-    this.#rungs = {};
   }
 
   /** Ends the device's memory: cached and live blocks go back to the driver. */

@@ -1,6 +1,7 @@
 import type { Buffer } from "../ffi/mod.ts";
-import { OutOfMemoryError } from "./errors.ts";
+import type { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
+import type { RetryLadder } from "./retry_ladder.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
 
 /**
@@ -33,17 +34,21 @@ export class FaultPool<B = Buffer> extends PoolWrapper<B> {
   }
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
-  override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+  override allocate(
+    nbytes: number,
+    options?: AllocateOptions,
+    ladder?: RetryLadder,
+  ): BufferHandle<B> {
     const nth = ++this.#allocations;
-    if (!this.#failures.has(nth)) return super.allocate(nbytes, options);
-    const error = this.#failures.get(nth) ?? this.#outOfMemory(nbytes);
+    if (!this.#failures.has(nth)) return super.allocate(nbytes, options, ladder);
+    const error = this.#failures.get(nth) ?? this.#outOfMemory(nbytes, ladder);
     this.#failures.delete(nth);
     throw error;
   }
 
-  #outOfMemory(nbytes: number): OutOfMemoryError {
+  #outOfMemory(nbytes: number, ladder: RetryLadder | undefined): OutOfMemoryError {
     const { bytesCached, reservedBytes } = this.stats;
-    return new OutOfMemoryError({
+    return this.refusal({
       requestedBytes: nbytes,
       freeBytes: bytesCached,
       largestFreeBytes: this.largestFreeBytes,
@@ -52,6 +57,6 @@ export class FaultPool<B = Buffer> extends PoolWrapper<B> {
       rungs: [],
       deviceName: "a pool with an injected failure",
       liveAllocations: [],
-    });
+    }, ladder);
   }
 }

@@ -3,6 +3,7 @@ import { checkByteCount, formatBytes, MiB } from "./bytes.ts";
 import { captureStack, placeOf, userFrames } from "./call_stack.ts";
 import { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
+import { RetryLadder } from "./retry_ladder.ts";
 import { PoolWrapper, WrappedHandle } from "./pool_wrapper.ts";
 import type { HostBuffer } from "./source.ts";
 import { checkOptions, type Rules } from "../ffi/options.ts";
@@ -137,23 +138,48 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
   }
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
-  override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+  override allocate(
+    nbytes: number,
+    options?: AllocateOptions,
+    ladder?: RetryLadder,
+  ): BufferHandle<B> {
     checkByteCount(nbytes, "allocate");
-    if (nbytes === 0) return super.allocate(0, options);
-    const handle = new GuardedHandle(this, this.#borrow(nbytes, options), nbytes);
+    if (nbytes === 0) return super.allocate(0, options, ladder);
+    const handle = new GuardedHandle(this, this.#borrow(nbytes, options, ladder), nbytes);
     this.#access.fill(handle.buffer, FRESH, 0, nbytes);
     this.#access.fill(handle.buffer, GUARD, nbytes, GUARD_BYTES);
     return handle;
   }
 
   /** From the upstream, at the cost of the quarantine where memory is short. */
-  #borrow(nbytes: number, options: AllocateOptions | undefined): BufferHandle<B> {
+  #borrow(
+    nbytes: number,
+    options: AllocateOptions | undefined,
+    given: RetryLadder | undefined,
+  ): BufferHandle<B> {
+    const ladder = given ?? new RetryLadder();
+    let found = false;
     try {
-      return this.upstream.allocate(nbytes + GUARD_BYTES, options);
+      const handle = this.#borrowOrRetry(nbytes + GUARD_BYTES, options, ladder);
+      found = true;
+      return handle;
+    } finally {
+      if (given === undefined && !ladder.isEmpty) this.settle(ladder, nbytes, found);
+    }
+  }
+
+  #borrowOrRetry(
+    nbytes: number,
+    options: AllocateOptions | undefined,
+    ladder: RetryLadder,
+  ): BufferHandle<B> {
+    try {
+      return this.upstream.allocate(nbytes, options, ladder);
     } catch (error) {
       if (!(error instanceof OutOfMemoryError) || this.#quarantine.length === 0) throw error;
+      ladder.note("released blocks that are watched", this.#quarantined);
       this.#shrinkQuarantine(0);
-      return this.upstream.allocate(nbytes + GUARD_BYTES, options);
+      return this.upstream.allocate(nbytes, options, ladder);
     }
   }
 

@@ -1,5 +1,4 @@
-import { OpenCLError } from "../ffi/mod.ts";
-import type { FenceEvent } from "./fences.ts";
+import { awaitEnd, type FenceEvent, hasEnded } from "./fences.ts";
 
 /**
  * Several events as one that the host waits for. A command that failed is through with the memory,
@@ -20,24 +19,11 @@ export class AllEnded implements FenceEvent {
 
   /** Blocks until every command has ended. */
   waitSync(): void {
-    for (const event of this.#events) ignoreFailure(() => event.waitSync());
+    this.#events.forEach(awaitEnd);
   }
 
   /** Lets the events go. */
   release(): void {
     for (const event of this.#events) event.release();
-  }
-}
-
-function hasEnded(event: FenceEvent): boolean {
-  return ignoreFailure(() => event.status === "complete") ?? true;
-}
-
-function ignoreFailure<T>(ask: () => T): T | undefined {
-  try {
-    return ask();
-  } catch (error) {
-    if (error instanceof OpenCLError) return undefined;
-    throw error;
   }
 }

@@ -1,7 +1,8 @@
 import type { Buffer } from "../ffi/mod.ts";
 import { checkByteCount } from "./bytes.ts";
-import { OutOfMemoryError } from "./errors.ts";
+import type { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "./pool.ts";
+import type { RetryLadder } from "./retry_ladder.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
 import { requireValue } from "../ffi/options.ts";
 import * as takes from "../ffi/option_rules.ts";
@@ -43,14 +44,18 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
   }
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
-  override allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+  override allocate(
+    nbytes: number,
+    options?: AllocateOptions,
+    ladder?: RetryLadder,
+  ): BufferHandle<B> {
     checkByteCount(nbytes, "allocate");
-    if (this.#held + nbytes > this.maxBytes) throw this.#exceeded(nbytes);
-    const handle = super.allocate(nbytes, options);
+    if (this.#held + nbytes > this.maxBytes) throw this.#exceeded(nbytes, ladder);
+    const handle = super.allocate(nbytes, options, ladder);
     this.#held += handle.bucketSize;
     if (this.#held <= this.maxBytes) return handle;
     handle.release();
-    throw this.#exceeded(nbytes);
+    throw this.#exceeded(nbytes, ladder);
   }
 
   /** Takes a block back. */
@@ -66,9 +71,9 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
     super.reclaim(handle);
   }
 
-  #exceeded(nbytes: number): OutOfMemoryError {
+  #exceeded(nbytes: number, ladder: RetryLadder | undefined): OutOfMemoryError {
     const free = this.maxBytes - this.#held;
-    return new OutOfMemoryError({
+    return this.refusal({
       requestedBytes: nbytes,
       freeBytes: free,
       largestFreeBytes: free,
@@ -77,6 +82,6 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
       rungs: [],
       deviceName: "this share of the pool",
       liveAllocations: [],
-    });
+    }, ladder);
   }
 }

@@ -109,6 +109,7 @@ export {
   Recorder,
   type RecorderOptions,
 } from "./recorder.ts";
+export { RetryLadder } from "./retry_ladder.ts";
 export { PoolWrapper, WrappedHandle } from "./pool_wrapper.ts";
 export {
   type AnyDeviceMemory,

@@ -1,5 +1,6 @@
 import type { Buffer } from "../ffi/mod.ts";
 import type { FenceQueue } from "./fences.ts";
+import type { RetryLadder } from "./retry_ladder.ts";
 import type { PoolStats } from "./stats.ts";
 import type { Rules } from "../ffi/options.ts";
 import * as takes from "../ffi/option_rules.ts";
@@ -125,9 +126,19 @@ export interface Pool<B = Buffer> {
    * @param nbytes A whole number; 0 is legal and takes no memory.
    * @throws {RangeError} When `nbytes` is no whole number from 0.
    * @throws {TypeError} When the queue is an out-of-order one.
+   * @param ladder Notes what was tried. Who passes it has further steps to try: nothing is counted
+   *   before `settle` is called.
    * @throws {OutOfMemoryError} When there is no memory within the limit.
    */
-  allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B>;
+  allocate(nbytes: number, options?: AllocateOptions, ladder?: RetryLadder): BufferHandle<B>;
+  /**
+   * Counts an allocation that had to be tried again, once, whoever tried.
+   *
+   * @param ladder What was tried.
+   * @param nbytes What was asked for.
+   * @param found Whether memory was found in the end.
+   */
+  settle(ladder: RetryLadder, nbytes: number, found: boolean): void;
   /**
    * Takes a block back; the same as `handle.release()`.
    *

@@ -9,6 +9,8 @@ import type {
 } from "./pool.ts";
 import type { FenceQueue } from "./fences.ts";
 import { recordQueue } from "./handle.ts";
+import { type OutOfMemoryDetails, OutOfMemoryError } from "./errors.ts";
+import { RetryLadder } from "./retry_ladder.ts";
 import type { PoolStats } from "./stats.ts";
 
 /** A handle of an upstream pool in the hands of a wrapper. */
@@ -97,8 +99,25 @@ export abstract class PoolWrapper<B> implements Pool<B> {
   }
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
-  allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
-    return new WrappedHandle(this, this.upstream.allocate(nbytes, options));
+  allocate(nbytes: number, options?: AllocateOptions, ladder?: RetryLadder): BufferHandle<B> {
+    return new WrappedHandle(this, this.upstream.allocate(nbytes, options, ladder));
+  }
+
+  /** Counts an allocation that had to be tried again; see {@linkcode Pool.settle}. */
+  settle(ladder: RetryLadder, nbytes: number, found: boolean): void {
+    this.upstream.settle(ladder, nbytes, found);
+  }
+
+  /**
+   * What a wrapper throws that has no memory to lend by itself, whatever the upstream has. Counted
+   * here, unless whoever asked has further steps to try.
+   */
+  protected refusal(
+    details: OutOfMemoryDetails,
+    ladder: RetryLadder | undefined,
+  ): OutOfMemoryError {
+    if (ladder === undefined) this.settle(new RetryLadder(), details.requestedBytes, false);
+    return new OutOfMemoryError(details);
   }
 
   /** Takes a block back. */

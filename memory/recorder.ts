@@ -113,12 +113,11 @@ export class Recorder implements Disposable {
     let device = name;
     for (let nth = 2; names.has(device); nth++) device = `${name} #${nth}`;
     this.#names.set(pool, device);
-    for (const { id, nbytes, blocks } of pool.segments()) {
+    for (const { id, nbytes } of pool.segments()) {
       this.#keep({ time: 0, action: "segment_alloc", device, nbytes, segment: id });
-      for (const { allocation } of blocks) {
-        if (allocation) this.#keep(blockEvent(0, "alloc", device, allocation));
-      }
     }
+    // Also those of no bytes, which lie in no segment.
+    for (const block of pool.liveBlocks()) this.#keep(blockEvent(0, "alloc", device, block));
     this.#attached.push(pool.observe(this.#observer(device)));
   }
 

@@ -1,8 +1,9 @@
 import type { Buffer, CommandQueue } from "../ffi/mod.ts";
 import { type BlockRequest, PoolBase } from "./base_pool.ts";
 import { MiB, nextPowerOfTwo, roundUp } from "./bytes.ts";
+import { runAll } from "../ffi/run_all.ts";
 import { sourceOf } from "./device_source.ts";
-import type { FenceEvent, FenceQueue } from "./fences.ts";
+import { type FenceEvent, type FenceQueue, hasEnded, Marker } from "./fences.ts";
 import { type Block, describeHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
 import { type Chunk, HELD, Region } from "./region.ts";
@@ -132,13 +133,25 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     fence: FenceEvent | null,
   ): void {
     const owner = this.#ownerOf(queue);
-    if (fence !== null) {
-      // The later marker of an in-order queue stands for the earlier ones too.
-      this.#owners[owner]!.fence?.release();
-      this.#owners[owner]!.fence = fence;
-    }
+    if (fence !== null) this.#setFence(this.#owners[owner]!, fence);
     const { chunk } = block as Slice<B>;
     this.#regionOf(chunk).free(chunk, owner);
+  }
+
+  /**
+   * The later marker of an in-order queue stands for the earlier ones too. A block that was parked
+   * comes with an earlier one than its queue may have by now.
+   */
+  #setFence(owner: Owner, fence: FenceEvent): void {
+    const isOlder = owner.fence instanceof Marker && fence instanceof Marker &&
+      fence.serial < owner.fence.serial;
+    const former = isOlder ? fence : owner.fence;
+    if (!isOlder) owner.fence = fence;
+    former?.release();
+  }
+
+  protected override abandonHome(): void {
+    this.#moveFree(ANYONE, NOBODY);
   }
 
   /** Takes a block back that nobody may have again. */
@@ -150,17 +163,15 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
   /** Makes free blocks of other queues the request's own. */
   protected override adopt({ queue }: BlockRequest): number {
     const owner = this.#ownerOf(queue);
-    let bytes = 0;
-    for (const [other, { queue: user, fence }] of this.#owners.entries()) {
-      if (other === owner || other === NOBODY || !this.#hasFree(other)) continue;
-      this.order(queue, user, fence === null ? [] : [fence]);
-      bytes += this.#moveFree(other, owner);
-    }
-    if (bytes > 0 && owner >= FIRST_QUEUE) {
-      this.#owners[owner]!.fence?.release();
-      this.#owners[owner]!.fence = this.fenceOn(queue);
-    }
-    return bytes;
+    const others = [...this.#owners.keys()].filter((other) =>
+      other !== owner && other !== NOBODY && this.#hasFree(other)
+    );
+    if (others.length === 0) return 0;
+    const fences = others.flatMap((other) => this.#owners[other]!.fence ?? []);
+    this.order(queue, others.includes(ANYONE) ? this.home : queue, fences);
+    const fence = owner >= FIRST_QUEUE ? this.fenceOn(queue) : null;
+    if (fence !== null) this.#setFence(this.#owners[owner]!, fence);
+    return others.reduce((bytes, other) => bytes + this.#moveFree(other, owner), 0);
   }
 
   /** Takes over the free blocks of others where that needs no waiting; returns their bytes. */
@@ -168,7 +179,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     let bytes = 0;
     for (const [other, { queue, fence }] of this.#owners.entries()) {
       if (other === owner || other === NOBODY || !this.#hasFree(other)) continue;
-      const idle = fence === null ? queue === undefined : fence.status === "complete";
+      const idle = fence === null ? queue === undefined : hasEnded(fence);
       if (idle) bytes += this.#moveFree(other, owner);
     }
     return bytes;
@@ -256,14 +267,16 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     if (!this.source.slicesMayOverlap) {
       for (const other of home.slices) if (other.overlaps(slice)) this.#join(other);
     }
+    const part = this.source.slice!(home.buffer, offset, size);
     this.counters.slices++;
-    return this.source.slice!(home.buffer, offset, size);
+    return part;
   }
 
   /** Lets a slice's sub-buffer go. */
   #join(slice: Slice<B>): void {
-    if (slice.cut !== null && slice.cut !== slice.base) this.source.destroy(slice.cut);
+    const { cut } = slice;
     slice.cut = null;
+    if (cut !== null && cut !== slice.base) this.source.destroy(cut);
   }
 
   /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
@@ -284,14 +297,22 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
 
   /** Ends the pool: every block becomes `destroyed`. */
   override destroy(): void {
-    super.destroy();
-    for (const owner of this.#owners) owner.fence?.release();
+    try {
+      super.destroy();
+    } finally {
+      for (const owner of this.#owners) {
+        owner.fence?.release();
+        owner.fence = null;
+      }
+    }
   }
 
   #destroySegment(segment: Segment<B>): void {
-    for (const slice of segment.slices) this.#join(slice);
     segment.destroyed = true;
-    this.unreserve(segment.id, segment.buffer, segment.size);
+    runAll([
+      ...segment.slices.map((slice) => () => this.#join(slice)),
+      () => this.unreserve(segment.id, segment.buffer, segment.size),
+    ]);
   }
 
   /** Bytes of the largest block that could be handed out without asking the driver. */

@@ -169,9 +169,9 @@ export class PoolCounters implements PoolStats {
     return this.reserved.peak;
   }
 
-  /** Counts one more climb of a rung. */
-  countRung(name: string): void {
-    this.rungs[name] = (this.rungs[name] ?? 0) + 1;
+  /** Counts climbs of a rung. */
+  countRung(name: string, climbs: number): void {
+    this.rungs[name] = (this.rungs[name] ?? 0) + climbs;
   }
 
   /** Lets every peak start again from the present value. */

@@ -71,8 +71,7 @@ class SvmSource implements MemorySource<Buffer> {
     const memory = this.#memory.get(buffer);
     if (memory === undefined) return;
     this.#memory.delete(buffer);
-    // Unlike a buffer, shared memory is freed at once, whatever still uses it.
-    if (!this.home.released) this.home.finishSync();
+    // Freed when the context's queues are done with what they were given.
     memory.release();
   }
 }

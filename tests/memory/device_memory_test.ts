@@ -29,10 +29,17 @@ function device(totalBytes: number, options: { segmentBytes?: number } = {}) {
 Deno.test("DeviceMemory lends, counts and takes back", () => {
   const { memory } = device(64 * MiB);
   const handle = memory.allocate(1_000_000, { label: "weights" });
-  assertEquals(memory.stats.currentAllocated, 1_000_000);
+  const { bucketSize } = handle;
+  const { requestedBytes, allocated, bytesAllocated } = memory.stats;
+  assertEquals([requestedBytes, bytesAllocated], [1_000_000, bucketSize]);
+  assertEquals([memory.stats.currentAllocated, allocated.current], [bucketSize, bucketSize]);
   handle.release();
   const { currentAllocated, peakAllocated, numAllocs, numFrees } = memory.stats;
-  assertEquals([currentAllocated, peakAllocated, numAllocs, numFrees], [0, 1_000_000, 1, 1]);
+  assertEquals([currentAllocated, peakAllocated, numAllocs, numFrees], [0, bucketSize, 1, 1]);
+  assertEquals([memory.stats.allocated.peak, memory.stats.peakRequestedBytes], [
+    bucketSize,
+    1_000_000,
+  ]);
   memory.resetPeakStats();
   assertEquals(memory.stats.peakAllocated, 0);
 });

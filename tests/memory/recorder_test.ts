@@ -223,7 +223,7 @@ Deno.test("memory means the active device where none is named", () => {
   registerDeviceMemory(device, card);
   setActiveDevice(() => device);
   card.allocate(100);
-  assertEquals(memory.stats().currentAllocated, 100);
+  assertEquals(memory.stats().requestedBytes, 100);
   memory.setLimit(12345);
   assertEquals(memory.stats(device).limitBytes, 12345);
   memory.setLimit(null);
@@ -242,7 +242,7 @@ Deno.test("memory.snapshot is plain data", () => {
   card.allocate(1000, { label: "weights" });
   const snapshot = JSON.parse(JSON.stringify(memory.snapshot(device)));
   assertEquals(snapshot.device, "card");
-  assertEquals(snapshot.stats.currentAllocated, 1000);
+  assertEquals(snapshot.stats.requestedBytes, 1000);
   assertEquals(snapshot.segments[0].blocks[0].allocation.label, "weights");
   assertEquals(snapshot.liveAllocations, [{ origin: "weights", count: 1, nbytes: 1000 }]);
   unregisterDeviceMemory(device);

@@ -44,7 +44,7 @@ Deno.test("Storage gives its block back with the last reference, and no sooner",
   assert(storage.retain() === storage);
   assertEquals([storage.references, storage.nbytes], [2, 3]);
   storage.release();
-  assertEquals([storage.disposed, memory.stats.currentAllocated], [false, 3]);
+  assertEquals([storage.disposed, memory.stats.requestedBytes], [false, 3]);
   storage.release();
   assertEquals([storage.disposed, memory.stats.currentAllocated], [true, 0]);
 });
