@@ -129,7 +129,7 @@ export class DeviceHandle implements DeviceDescription {
     const context = this.context;
     if (context === null) return null;
     if (this.#queue === null) {
-      installLifecycle();
+      installLifecycle(true);
       this.#queue = new CommandQueue(context, this.clDevice!, { profiling: true });
     }
     return this.#queue;

@@ -17,5 +17,6 @@ export { accepts, primitives } from "./graph/primitives.ts";
 export { GoneError } from "./graph/collect.ts";
 export { type Companion, schedule } from "./graph/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
+export { isInterrupted } from "./lifecycle/interruption.ts";
 export { isEager, realize, withBlock } from "./realize.ts";
 export { record, type RecordedLaunch, type Recording, unrecorded } from "./recording.ts";

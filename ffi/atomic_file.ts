@@ -34,9 +34,9 @@ const running = new Set<Promise<void>>();
 let begun = 0;
 const newest = new Map<string, { number: number; users: number }>();
 
-/** Resolves when no save is under way. */
+/** Resolves when the saves that are under way have ended, well or not. */
 export async function savesFinished(): Promise<void> {
-  while (running.size > 0) await Promise.allSettled(running);
+  await Promise.allSettled(running);
 }
 
 /** Whether a save is under way. */

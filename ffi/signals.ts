@@ -24,12 +24,12 @@ const guarded: { readonly [signal in GuardedSignal]: number } = {
 
 let ignored: readonly GuardedSignal[] | null = null;
 
-/** The signals that were ignored when OpenCL was loaded, and so stay ignored; null before that. */
+/** The signals that were ignored when handlers were primed, and so stay ignored; null before that. */
 export function ignoredSignals(): readonly GuardedSignal[] | null {
   return ignored;
 }
 
-/** Primes the handlers once. Called by the loader before the first OpenCL call. */
+/** Primes the handlers once. Called before the first OpenCL call, and before listening to signals. */
 export function primeSignals(): void {
   if (ignored !== null) return;
   ignored = Deno.build.os === "windows" ? [] : readIgnoredSignals();
@@ -39,10 +39,13 @@ export function primeSignals(): void {
   for (const signal of ignored) Deno.addSignalListener(signal, idle);
 }
 
-/** Asks libc for the dispositions; where that is not allowed, nothing counts as ignored. */
+/**
+ * Asks libc for the dispositions. Where that is not allowed, a program without a terminal counts as
+ * one under `nohup`: there is nothing whose hanging up could concern it.
+ */
 function readIgnoredSignals(): GuardedSignal[] {
   const libc = openLibc(libcFunctions);
-  if (libc === null) return [];
+  if (libc === null) return hasTerminal() ? [] : ["SIGHUP"];
   // struct sigaction begins with the handler on Linux and macOS, and SIG_IGN is 1.
   const action = new BigUint64Array(64);
   const names = Object.keys(guarded) as GuardedSignal[];
@@ -52,6 +55,10 @@ function readIgnoredSignals(): GuardedSignal[] {
   });
   libc.close();
   return result;
+}
+
+function hasTerminal(): boolean {
+  return [Deno.stdin, Deno.stdout, Deno.stderr].some((stream) => stream.isTerminal());
 }
 
 const libcFunctions = {

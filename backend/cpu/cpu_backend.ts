@@ -28,6 +28,7 @@ import {
 import { readSwitch } from "../switches.ts";
 import { installLifecycle } from "../lifecycle/install.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
+import { withoutDeadline } from "../lifecycle/native_handlers.ts";
 import type { Parameter } from "../graph/emit.ts";
 import type { Kernel, Launchable, LoopKernel } from "../graph/kernel.ts";
 import { opName } from "../graph/op_names.ts";
@@ -79,7 +80,7 @@ export class CPUBackend implements Backend {
       persistentPool: () => new PersistentBufferPool<HostBuffer>(source),
     });
     registerDeviceMemory(device, this.memory);
-    installLifecycle();
+    installLifecycle(false);
   }
 
   upload(data: Uint8Array, { persistent = false }: UploadOptions = {}): Block {
@@ -139,7 +140,7 @@ export class CPUBackend implements Backend {
       source: runner.source,
       bytes,
       run: (reads, writes) => {
-        runner.run(reads, writes);
+        withoutDeadline(() => runner.run(reads, writes));
         countLaunch(bytes);
       },
     };

@@ -4,8 +4,18 @@
 import { isMainThread } from "node:worker_threads";
 import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/run_all.ts";
+import { primeSignals } from "../../ffi/signals.ts";
+import { updateBusyLimit } from "./busy_limit.ts";
 import { drainSync } from "./draining.ts";
-import { countUnhandled, InterruptedError, interruptible } from "./interruption.ts";
+import {
+  countUnhandled,
+  interruptible,
+  isCaught,
+  isInterruptedError,
+  isWatched,
+  whenWatched,
+} from "./interruption.ts";
+import { libc } from "./libc.ts";
 import { restoreHandlers } from "./native_handlers.ts";
 import { checkSignalOptions, graceMs } from "./options.ts";
 import { dieBy, listenForSignals, stopListening } from "./signals.ts";
@@ -17,18 +27,38 @@ let installed = false;
 /** Signals belong to the main thread: a listener in a worker would end the default for all. */
 const ownsSignals = isMainThread && !("WorkerGlobalScope" in globalThis);
 
-/** Called with every queue that a device handle opens; only the first call does something. */
-export function installLifecycle(): void {
-  if (installed) return;
+/**
+ * Called with every queue that a device handle opens, and with the built-in backend.
+ *
+ * @param hasQueue Whether there are queues to be finished when a signal comes.
+ */
+export function installLifecycle(hasQueue: boolean): void {
+  if (!installed) install();
+  if (ownsSignals && (hasQueue || isWatched() || mayReplaceHandlers())) listenForSignals();
+}
+
+function install(): void {
   checkSignalOptions();
   installed = true;
   addEventListener("unload", finishQueues);
   addEventListener("error", onError);
   addEventListener("unhandledrejection", onRejection);
   if (!ownsSignals) return;
+  primeSignals();
   restoreHandlers();
   setWaitPolicy({ waitSync, wait: interruptible });
-  listenForSignals();
+  whenWatched(() => {
+    if (installed) listenForSignals();
+    updateBusyLimit();
+  });
+}
+
+/**
+ * Without the permission for libc a program that is busy in JavaScript would outlive Ctrl+C once
+ * netcl listened: then it listens only to finish queues, or where the program wants to know.
+ */
+function mayReplaceHandlers(): boolean {
+  return Deno.build.os !== "linux" || libc() !== null;
 }
 
 /** Takes everything away again, after the last queue. */
@@ -61,13 +91,23 @@ function onRejection(event: PromiseRejectionEvent): void {
 /** Uncaught errors fire no unload: what was enqueued is finished and kept here, within a bound. */
 function end(event: globalThis.Event, error: unknown): void {
   if (event.defaultPrevented) return;
-  if (!(error instanceof InterruptedError)) {
+  if (!isInterruptedError(error)) {
     drainSync(performance.now() + graceMs());
     return;
   }
   event.preventDefault(); // status 130 without a stack trace
-  if (countUnhandled()) dieBy("SIGINT");
-  // Another call that was interrupted may have been caught by code that now saves.
   Deno.exitCode = 130;
-  Deno.unrefTimer(setTimeout(() => dieBy("SIGINT"), graceMs()));
+  if (countUnhandled()) endInterrupted();
+  else Deno.unrefTimer(setTimeout(endUncaught, graceMs()));
+}
+
+/** Another call that was interrupted may have been caught by code that now saves. */
+function endUncaught(): void {
+  if (!isCaught()) endInterrupted();
+}
+
+/** Ends the program, also where it listens to the signal itself. */
+function endInterrupted(): never {
+  dieBy("SIGINT");
+  Deno.exit(130);
 }

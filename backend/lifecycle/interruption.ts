@@ -11,13 +11,28 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
+/** What the interrupt is delivered as. */
+let error: InterruptedError | undefined;
+/** Somebody looked at what kind of error it was. */
+let caught = false;
+
 /**
  * Thrown and rejected with when the user pressed Ctrl+C: by every call of netcl that waited for a
  * device. Catch it to save; uncaught it ends the program with status 130 and no stack trace.
  */
 export class InterruptedError extends Error {
+  /** Whether an object is such an error. Code that asks this of what it caught counts as catching. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (!isInterruptedError(value)) return false;
+    caught ||= value === error;
+    return true;
+  }
+
   /** "InterruptedError". */
-  override readonly name: string = "InterruptedError";
+  override get name(): string {
+    caught ||= this === error;
+    return "InterruptedError";
+  }
 
   /**
    * Made by netcl when a signal comes.
@@ -30,6 +45,11 @@ export class InterruptedError extends Error {
   }
 }
 
+/** The same without counting as a look at it. */
+export function isInterruptedError(value: unknown): value is InterruptedError {
+  return Object.prototype.isPrototypeOf.call(InterruptedError.prototype, value as object);
+}
+
 type Phase = "calm" | "draining" | "interrupted";
 
 let phase: Phase = "calm";
@@ -37,11 +57,46 @@ let phase: Phase = "calm";
 const waiters = new Set<() => void>();
 let told = false;
 let noticed = false;
+/** Somebody has used {@linkcode interruptSignal}. */
+let watched = false;
+let onWatch = (): void => {};
 const insideListener: AsyncLocalStorage<true> = new AsyncLocalStorage();
-let error: InterruptedError = new InterruptedError();
 let receivers = 0;
 let unhandled = 0;
-let controller = new AbortController();
+let aborting = false;
+let controller = watchedController();
+
+/** A controller that tells when anybody else uses its signal. */
+function watchedController(): AbortController {
+  const made = new AbortController();
+  // Each of its methods and everything that takes a signal, such as fetch, looks at its own fields.
+  for (const key of Reflect.ownKeys(made.signal)) {
+    let value: unknown = Reflect.get(made.signal, key);
+    Object.defineProperty(made.signal, key, {
+      configurable: true,
+      enumerable: true,
+      get: () => (watch(), value),
+      set: (changed: unknown) => value = changed,
+    });
+  }
+  return made;
+}
+
+function watch(): void {
+  if (watched || aborting) return;
+  watched = true;
+  onWatch();
+}
+
+/** Has a listener called when the program begins to use {@linkcode interruptSignal}. */
+export function whenWatched(listener: () => void): void {
+  onWatch = listener;
+}
+
+/** Whether the program uses {@linkcode interruptSignal}, and so acts upon Ctrl+C. */
+export function isWatched(): boolean {
+  return watched;
+}
 
 /**
  * Aborted by the first Ctrl+C, after the queues are done; the reason is an
@@ -78,12 +133,14 @@ export function beginInterruption(): boolean {
 export function completeInterruption(cause?: unknown): void {
   if (phase !== "draining") return;
   phase = "interrupted";
-  error = cause === undefined ? error : new InterruptedError(error.message, { cause });
+  error = new InterruptedError(undefined, cause === undefined ? undefined : { cause });
   const waiting = [...waiters];
   waiters.clear();
   receivers = waiting.length;
   told = noticed = receivers > 0;
+  aborting = true;
   insideListener.run(true, () => controller.abort(error));
+  aborting = false;
   for (const tell of waiting) tell();
 }
 
@@ -93,10 +150,14 @@ export function resetInterruption(): void {
     throw new Error("Cannot rearm while the first Ctrl+C is still waiting for the queues");
   }
   phase = "calm";
-  error = new InterruptedError();
+  error = undefined;
   receivers = unhandled = 0;
-  told = noticed = false;
-  controller = new AbortController();
+  told =
+    noticed =
+    caught =
+    watched =
+      false;
+  controller = watchedController();
   interruptSignal = controller.signal;
 }
 
@@ -112,7 +173,17 @@ export function isDraining(): boolean {
 
 /** Whether the interrupt is over, or somebody was told of it or acts upon it. */
 export function isNoticed(): boolean {
-  return phase !== "interrupted" || noticed;
+  return phase !== "interrupted" || noticed || watched;
+}
+
+/** Whether an interrupt was delivered and is not rearmed yet. */
+export function isInterrupted(): boolean {
+  return phase === "interrupted";
+}
+
+/** Whether code that was told of the interrupt looked at the error, as code does that saves. */
+export function isCaught(): boolean {
+  return caught;
 }
 
 function isUndelivered(): boolean {
@@ -126,7 +197,7 @@ function isUndelivered(): boolean {
 export function deliver(): InterruptedError {
   receivers = Math.max(receivers, 1);
   told = noticed = true;
-  return error;
+  return error ??= new InterruptedError();
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The two functions of the C library that the ways to end need. Both are optional: without the
+ * The functions of the C library that the ways to end need. They are optional: without the
  * permission, or on another libc, the callers take the next best way.
  */
 import { openLibc } from "../../ffi/libc.ts";
@@ -7,6 +7,11 @@ import { openLibc } from "../../ffi/libc.ts";
 const functions = {
   _exit: { parameters: ["i32"], result: "void" },
   sigaction: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
+  syscall: { parameters: ["i64", "i64", "buffer", "buffer", "buffer"], result: "i64" },
+  mmap: { parameters: ["u64", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
+  mprotect: { parameters: ["u64", "usize", "i32"], result: "i32" },
+  memcpy: { parameters: ["u64", "buffer", "usize"], result: "u64" },
+  memmove: { parameters: ["buffer", "buffer", "usize"], result: "u64" },
 } as const;
 
 type Libc = Deno.DynamicLibrary<typeof functions>["symbols"];

@@ -2,11 +2,13 @@
  * Signals while JavaScript is blocked. A listener cannot run then, so the kernel is asked to keep
  * the state: with SA_RESETHAND on Deno's own handler the first signal sets the disposition back to
  * the default, which a polling wait can see, and the second one ends the process by itself, even
- * inside a foreign call. Linux only: the layout of `struct sigaction` differs elsewhere, and
- * there a blocked wait is simply not interrupted by the first Ctrl+C.
+ * inside a foreign call. A {@linkcode NativeDeadline} sends the second one where nobody acts upon
+ * the first. Linux only: the layout of `struct sigaction` differs elsewhere, and there a blocked
+ * wait is simply not interrupted by the first Ctrl+C.
  */
 import type { GuardedSignal } from "../../ffi/mod.ts";
 import { libc } from "./libc.ts";
+import { NativeDeadline } from "./native_deadline.ts";
 
 /** The signals that ask a program to end. */
 export type EndingSignal = "SIGINT" | "SIGTERM";
@@ -18,13 +20,20 @@ const FLAGS_OFFSET = 136;
 const SA_RESETHAND = 0x80000000;
 const SIG_DFL = 0n;
 
-/** Deno's handler, once as it is and once so that the next signal resets it. */
-interface Handler {
-  readonly plain: Uint8Array<ArrayBuffer>;
-  readonly armed: Uint8Array<ArrayBuffer>;
+type Action = Uint8Array<ArrayBuffer>;
+
+/** What is done about one signal while netcl listens to it. */
+interface Armed {
+  /** Deno's handler, reset by the next signal, behind the deadline's where there is one. */
+  readonly action: Action;
+  readonly deadline: NativeDeadline | null;
 }
 
-let handler: Handler | null = null;
+/** Deno's handler as it is. */
+let plain: Action | null = null;
+const armed = new Map<EndingSignal, Armed>();
+/** Calls of {@linkcode withoutDeadline} that have not returned. */
+let working = 0;
 const current = new BigUint64Array(STRUCT_BYTES / 8);
 
 /**
@@ -32,18 +41,23 @@ const current = new BigUint64Array(STRUCT_BYTES / 8);
  * SIGINT is hidden by now: PoCL's LLVM puts its own over it in clGetDeviceIDs, which passes the
  * signal on, but with it takes down PoCL's guard against integer division by zero.
  */
-function readHandler(): Handler | null {
+function readHandler(): Action | null {
   const functions = Deno.build.os === "linux" ? libc() : null;
   if (functions === null) return null;
   const idle = (): void => {};
   Deno.addSignalListener("SIGWINCH", idle);
-  const plain = new Uint8Array(STRUCT_BYTES);
-  functions.sigaction(SIGWINCH, null, plain);
+  const action = new Uint8Array(STRUCT_BYTES);
+  functions.sigaction(SIGWINCH, null, action);
   Deno.removeSignalListener("SIGWINCH", idle);
-  const armed = plain.slice();
-  const view = new DataView(armed.buffer);
+  return action;
+}
+
+function armedFor(signal: EndingSignal, handler: Action): Armed {
+  const action = handler.slice(), view = new DataView(action.buffer);
   view.setUint32(FLAGS_OFFSET, (view.getUint32(FLAGS_OFFSET, true) | SA_RESETHAND) >>> 0, true);
-  return { plain, armed };
+  const deadline = NativeDeadline.create(numbers[signal], view.getBigUint64(0, true));
+  if (deadline) view.setBigUint64(0, deadline.handler, true);
+  return { action, deadline };
 }
 
 /**
@@ -52,24 +66,58 @@ function readHandler(): Handler | null {
  * of `ffi/` keeps a listener for what was ignored).
  */
 export function restoreHandlers(): void {
-  handler ??= readHandler();
-  if (handler === null) return;
-  for (const number of Object.values(numbers)) libc()?.sigaction(number, handler.plain, null);
+  plain ??= readHandler();
+  if (plain === null) return;
+  for (const number of Object.values(numbers)) libc()?.sigaction(number, plain, null);
 }
 
-/** Lets the next `signal`, which must have a listener, reset its disposition. */
-export function arm(signal: EndingSignal): void {
-  if (handler) libc()?.sigaction(numbers[signal], handler.armed, null);
+/**
+ * Lets the next `signal`, which must have a listener, reset its disposition.
+ *
+ * @param limitMs How long the program may be busy before the signal ends it all the same; null: as
+ *   long as it likes.
+ */
+export function arm(signal: EndingSignal, limitMs: number | null): void {
+  if (plain === null) return;
+  const ready = armed.get(signal) ?? armedFor(signal, plain);
+  armed.set(signal, ready);
+  ready.deadline?.limit(limitMs);
+  libc()?.sigaction(numbers[signal], ready.action, null);
+}
+
+/** Changes how long the program may be busy when a signal comes. */
+export function limit(signal: EndingSignal, limitMs: number | null): void {
+  armed.get(signal)?.deadline?.limit(limitMs);
+}
+
+/** Somebody acts upon a signal that came: no deadline ends the program. */
+export function stopDeadline(signal: EndingSignal): void {
+  armed.get(signal)?.deadline?.stop();
 }
 
 /** Puts Deno's handler back as it was. */
 export function disarm(signal: EndingSignal): void {
-  if (handler) libc()?.sigaction(numbers[signal], handler.plain, null);
+  if (plain === null) return;
+  stopDeadline(signal);
+  libc()?.sigaction(numbers[signal], plain, null);
 }
 
 /** Whether an armed `signal` has come since. */
 export function hasFired(signal: EndingSignal): boolean {
-  if (!handler) return false;
+  if (plain === null) return false;
   libc()?.sigaction(numbers[signal], null, current);
   return current[0] === SIG_DFL;
+}
+
+/**
+ * Runs what may take long and is netcl's own, such as building a program: Ctrl+C waits for its end,
+ * so that the code which called it can still save.
+ */
+export function withoutDeadline<T>(work: () => T): T {
+  if (working++ === 0) armed.forEach(({ deadline }) => deadline?.hold());
+  try {
+    return work();
+  } finally {
+    if (--working === 0) armed.forEach(({ deadline }) => deadline?.resume());
+  }
 }

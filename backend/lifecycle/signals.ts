@@ -2,6 +2,8 @@
  * The listeners: first Ctrl+C, SIGTERM, and what is left of them afterwards.
  */
 import { ignoredSignals } from "../../ffi/signals.ts";
+import { isSaving, savesFinished } from "../../ffi/atomic_file.ts";
+import { busyLimit } from "./busy_limit.ts";
 import { drain, napSync } from "./draining.ts";
 import {
   beginInterruption,
@@ -15,7 +17,6 @@ import { arm, disarm, type EndingSignal } from "./native_handlers.ts";
 import { graceMs, handlesSignals, setSignalOptions, type SignalOptions } from "./options.ts";
 import { tellWatchdogRearmed, tellWatchdogSeen } from "./watchdog.ts";
 
-const statuses: Record<EndingSignal, number> = { SIGINT: 130, SIGTERM: 143 };
 const listeners: Record<EndingSignal, () => void> = {
   SIGINT: () => void interrupt(),
   SIGTERM: () => void terminate(),
@@ -28,7 +29,12 @@ let isStale = false;
 
 /** Starts to listen, unless the user wants to do it alone. What `nohup` ignores stays ignored. */
 export function listenForSignals(): void {
+  if (active) return;
   active = true;
+  listenAgain();
+}
+
+function listenAgain(): void {
   if (handlesSignals()) all.forEach(listen);
 }
 
@@ -43,7 +49,7 @@ function listen(signal: EndingSignal): void {
   if (signal === "SIGTERM" && Deno.build.os === "windows") return; // has no such event
   if (!listening.has(signal)) Deno.addSignalListener(signal, listeners[signal]);
   listening.add(signal);
-  arm(signal);
+  arm(signal, busyLimit(signal));
 }
 
 /**
@@ -73,22 +79,35 @@ async function interrupt(): Promise<void> {
   const { finished, errors } = await drain(performance.now() + graceMs());
   if (!finished) exitNow(130);
   completeInterruption(errors[0]);
-  // A program that uses netcl no more, and does not listen, still ends at the first Ctrl+C.
-  Deno.unrefTimer(setTimeout(() => isNoticed() || dieBy("SIGINT"), graceMs()));
+  Deno.unrefTimer(setTimeout(() => void endUnnoticed(), graceMs()));
+}
+
+/** A program that uses netcl no more, and does not listen, still ends at the first Ctrl+C. */
+async function endUnnoticed(): Promise<void> {
+  if (isSaving()) await savesFinished();
+  if (!isNoticed()) dieBy("SIGINT");
 }
 
 async function terminate(): Promise<void> {
   mute("SIGTERM");
-  await drain(performance.now() + graceMs());
+  const deadline = performance.now() + graceMs();
+  await drain(deadline);
+  if (isSaving()) await Promise.race([savesFinished(), nap(deadline - performance.now())]);
   Deno.kill(Deno.pid, "SIGTERM"); // the default ending, unless the user listens as well
 }
 
-/** Ends the program the way that `signal` does by default, whoever else listens. */
-export function dieBy(signal: EndingSignal): never {
+function nap(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, Math.max(0, milliseconds)));
+}
+
+/**
+ * Ends the program the way that `signal` does by default. Returns where the program listens to it
+ * as well: then it is the program's to end.
+ */
+export function dieBy(signal: EndingSignal): void {
   mute(signal);
   Deno.kill(Deno.pid, signal);
   napSync(250); // Deno's signal thread ends the process within milliseconds
-  Deno.exit(statuses[signal]);
 }
 
 /**
@@ -137,5 +156,5 @@ export function configureSignals(options: SignalOptions): void {
 export function rearm(): void {
   resetInterruption();
   tellWatchdogRearmed();
-  if (active) listenForSignals();
+  if (active) listenAgain();
 }

@@ -12,7 +12,7 @@ import {
   throwIfInterrupted,
 } from "./interruption.ts";
 import { exitNow } from "./libc.ts";
-import { hasFired } from "./native_handlers.ts";
+import { hasFired, stopDeadline } from "./native_handlers.ts";
 import { graceMs } from "./options.ts";
 import { dieBy, expectStaleInterrupt } from "./signals.ts";
 import { tellWatchdogSeen } from "./watchdog.ts";
@@ -67,6 +67,7 @@ export function obeySignals(): void {
 /** From the first signal on the disposition is the default one: a second ends the program. */
 function interruptSync(): never {
   tellWatchdogSeen();
+  stopDeadline("SIGINT");
   const { finished, errors } = drainSync(performance.now() + graceMs());
   if (!finished) exitNow(130);
   completeInterruption(errors[0]);

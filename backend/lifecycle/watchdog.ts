@@ -5,6 +5,7 @@
  */
 import { Worker } from "node:worker_threads";
 import { libcName } from "../../ffi/libc.ts";
+import { leaveToWatchdog } from "./busy_limit.ts";
 import { graceMs, handlesSignals } from "./options.ts";
 
 /** What the two threads share. */
@@ -76,8 +77,10 @@ export async function startWatchdog(): Promise<Disposable> {
     throw error;
   }
   worker.unref();
+  leaveToWatchdog(true);
   return {
     [Symbol.dispose]: () => {
+      leaveToWatchdog(false);
       shared = null;
       void worker.terminate();
     },

@@ -3,6 +3,7 @@ import { type Context, type Device, OpenCLError, Program } from "../../ffi/mod.t
 import { runAll } from "../../ffi/run_all.ts";
 import { countBuild, countCacheHit } from "../counters.ts";
 import { hashText } from "../graph/hash.ts";
+import { withoutDeadline } from "../lifecycle/native_handlers.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import { preludeFor } from "./prelude.ts";
 import type { BinaryCache } from "./binary_cache.ts";
@@ -61,7 +62,7 @@ export class Programs {
       }
       this.#cache!.remove(text, OPTIONS);
     }
-    const program = new Program(this.#context, text).build(OPTIONS);
+    const program = withoutDeadline(() => new Program(this.#context, text).build(OPTIONS));
     countBuild();
     this.#keep(text, program);
     return program;

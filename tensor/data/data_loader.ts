@@ -1,9 +1,4 @@
-import {
-  type DeviceHandle,
-  interruptible,
-  interruptSignal,
-  manager,
-} from "../../backend/engine.ts";
+import { type DeviceHandle, interruptible, isInterrupted, manager } from "../../backend/engine.ts";
 import { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
 import { type Dataset, type Field, requireDataset } from "./dataset.ts";
@@ -165,7 +160,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
       pool?.[Symbol.dispose]();
       // Ctrl+C waits for no dataset: what still arrives is given back by itself.
       const givenBack = disposeAll(ahead);
-      if (!interruptSignal.aborted) await interruptible(givenBack);
+      if (!isInterrupted()) await interruptible(givenBack);
     }
   }
 

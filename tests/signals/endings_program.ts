@@ -2,12 +2,19 @@
  * Programs that end in other ways than those of the matrix: `endings_program.ts CASE`.
  */
 import { manager } from "../../backend/devices.ts";
-import { InterruptedError, interruptSignal } from "../../backend/lifecycle/interruption.ts";
+import {
+  InterruptedError,
+  interruptible,
+  interruptSignal,
+} from "../../backend/lifecycle/interruption.ts";
+import { withoutDeadline } from "../../backend/lifecycle/native_handlers.ts";
 import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
 import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
 import { TransferEngine } from "../../backend/opencl/transfers.ts";
+import { saveFile } from "../../ffi/atomic_file.ts";
 import { Buffer, type Event } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";
+import { SAVING_MS } from "./matrix.ts";
 
 const SHORT = 700, LONG = 60_000;
 const [name] = Deno.args;
@@ -186,6 +193,72 @@ const cases: Record<string, () => unknown> = {
     ready();
     await queue.finish();
     console.log("survived");
+  },
+
+  /** Of two calls that were interrupted one is caught by code that saves, and takes its time. */
+  async "saves-beside-uncaught"() {
+    ready();
+    void interruptible(nap(LONG)); // nobody catches this one
+    await interruptible(nap(LONG)).catch(isInterrupt);
+    await nap(SAVING_MS);
+    console.log("saved");
+    Deno.exit();
+  },
+
+  /** Two calls that were interrupted, one error that nobody catches, and a timer that goes on. */
+  async "uncaught-all"() {
+    setInterval(() => {}, 100);
+    ready();
+    await Promise.all([interruptible(nap(LONG)), interruptible(nap(LONG))]);
+  },
+
+  async "saving-with-saveFile"() {
+    async function* slow() {
+      yield new Uint8Array(10);
+      await nap(SAVING_MS);
+    }
+    const path = await Deno.makeTempFile();
+    const save = saveFile(path, slow());
+    ready();
+    await save;
+    console.log("saved", Deno.statSync(path).size);
+    Deno.removeSync(path);
+    await nap(LONG);
+  },
+
+  async "own-listener-saving"() {
+    Deno.addSignalListener("SIGINT", async () => {
+      await nap(SAVING_MS);
+      console.log("saved");
+      Deno.exit(7);
+    });
+    ready();
+    await nap(LONG);
+  },
+
+  /** The event loop is blocked for longer than the grace window when the signal comes. */
+  async "busy-then-saving"() {
+    interruptSignal.addEventListener("abort", () => {
+      console.log("saved");
+      Deno.exit(130);
+    });
+    ready();
+    for (const end = performance.now() + SAVING_MS; performance.now() < end;);
+    await nap(LONG);
+  },
+
+  /** One build that takes longer than the grace window: what called it can still save. */
+  async building() {
+    ready();
+    try {
+      withoutDeadline(() => {
+        for (const end = performance.now() + SAVING_MS; performance.now() < end;);
+      });
+      await interruptible(nap(LONG));
+    } catch (error) {
+      if (isInterrupt(error)) console.log("saved");
+      Deno.exit(130);
+    }
   },
 
   async "watchdog-loop"() {

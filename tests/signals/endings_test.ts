@@ -1,7 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { hasOpenCL } from "../opencl.ts";
 import { describe, type Ending, run, runAll, type RunOptions } from "./driver.ts";
+import { SAVING_MS } from "./matrix.ts";
 
+/** Shorter than what the programs take to save. */
 const GRACE = 700;
 const ignore = Deno.build.os === "windows" || !hasOpenCL;
 const program = new URL("endings_program.ts", import.meta.url);
@@ -158,6 +160,53 @@ const cases: readonly Case[] = [
     options: { ...sigint(100), ignored: ["SIGINT"] },
     ending: "exit 0",
     said: "survived",
+  },
+  {
+    program: "saves-beside-uncaught",
+    title: "an interrupted call that nobody catches does not end another one's saving, ever",
+    options: sigint(100),
+    ending: "exit 130",
+    said: "saved",
+    atLeast: SAVING_MS - 50,
+  },
+  {
+    program: "uncaught-all",
+    title: "several interrupted calls behind one error that nobody catches end the program",
+    options: sigint(100),
+    ending: "SIGINT",
+    atLeast: GRACE - 50,
+  },
+  {
+    program: "saving-with-saveFile",
+    title: "a save that is under way is finished before Ctrl+C ends the program",
+    options: sigint(100),
+    ending: "SIGINT",
+    said: "saved 10",
+    atLeast: SAVING_MS - 150,
+  },
+  {
+    program: "own-listener-saving",
+    title: "a program with a listener of its own is not ended while it saves",
+    options: sigint(100),
+    ending: "exit 7",
+    said: "saved",
+    atLeast: SAVING_MS - 50,
+  },
+  {
+    program: "busy-then-saving",
+    title: "a program that uses interruptSignal may be busy for as long as it likes",
+    options: sigint(100),
+    ending: "exit 130",
+    said: "saved",
+    atLeast: SAVING_MS - 150,
+  },
+  {
+    program: "building",
+    title: "what netcl itself takes long for does not end the program",
+    options: sigint(100),
+    ending: "exit 130",
+    said: "saved",
+    atLeast: SAVING_MS - 150,
   },
   {
     program: "watchdog-loop",

@@ -37,6 +37,9 @@ const GRACE = 700; // for work that lasts
 const AMPLE = 10_000; // for work that passes: the window must not be what ends it
 const AT_ONCE = [0, 4000] as const; // wide: the machine may be busy, and the ending tells the cause
 const AFTER_GRACE = [GRACE - 50, GRACE + 6000] as const;
+/** How long code saves after it was told. */
+export const SAVING_MS = 2 * GRACE;
+const AFTER_SAVING = [SAVING_MS - 50, SAVING_MS + 15_000] as const;
 const AFTER_KERNEL = [100, 15_000] as const;
 const AFTER_WORK = [0, 15_000] as const;
 
@@ -60,6 +63,18 @@ export const states: readonly State[] = [
     graceMs: AMPLE,
   },
   { name: "worker", title: "awaiting a worker", graceMs: GRACE },
+  { name: "busy", title: "busy in JavaScript", graceMs: GRACE },
+  { name: "foreign", title: "inside a foreign call", graceMs: GRACE },
+  {
+    name: "catching",
+    title: "awaiting with `interruptible`, saving for longer than the grace window",
+    graceMs: GRACE,
+  },
+  {
+    name: "listening",
+    title: "idle, saving in a listener of `interruptSignal`",
+    graceMs: GRACE,
+  },
   { name: "unload", title: "during unload", graceMs: GRACE },
 ];
 
@@ -114,6 +129,22 @@ export const contract: Record<string, Record<"once" | "term", Expected>> = {
   },
   worker: {
     once: { ending: "SIGINT", within: AFTER_GRACE, said: "" },
+    term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
+  },
+  busy: {
+    once: { ending: "SIGINT", within: AFTER_GRACE, said: "" },
+    term: { ending: "SIGTERM", within: AFTER_GRACE, said: "" },
+  },
+  foreign: {
+    once: { ending: "SIGINT", within: AFTER_GRACE, said: "" },
+    term: { ending: "SIGTERM", within: AFTER_GRACE, said: "" },
+  },
+  catching: {
+    once: { ending: "exit 130", within: AFTER_SAVING, said: "saved" },
+    term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
+  },
+  listening: {
+    once: { ending: "exit 130", within: AFTER_SAVING, said: "saved" },
     term: { ending: "SIGTERM", within: AT_ONCE, said: "" },
   },
   unload: {

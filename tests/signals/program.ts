@@ -3,9 +3,14 @@
  * and "done" when nobody disturbed it. Code that catches an InterruptedError says "saved".
  */
 import { device } from "../../backend/device_stack.ts";
-import { InterruptedError } from "../../backend/lifecycle/interruption.ts";
+import {
+  InterruptedError,
+  interruptible,
+  interruptSignal,
+} from "../../backend/lifecycle/interruption.ts";
 import { type CommandQueue, Program } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";
+import { SAVING_MS } from "./matrix.ts";
 
 const [state, duration] = Deno.args;
 const ms = Number(duration);
@@ -87,6 +92,27 @@ const states: Record<string, () => unknown> = {
     worker.terminate();
   },
 
+  busy() {
+    ready();
+    for (const end = performance.now() + ms; performance.now() < end;);
+  },
+
+  foreign() {
+    ready();
+    sleepInLibc(ms);
+  },
+
+  async catching() {
+    ready();
+    await interruptible(nap(ms)).catch(saveSlowly);
+  },
+
+  async listening() {
+    interruptSignal.addEventListener("abort", () => void saveSlowly(interruptSignal.reason));
+    ready();
+    await nap(ms);
+  },
+
   unload() {
     busy(ms);
     addEventListener("unload", () => console.log("done")); // runs after netcl's, which finishes
@@ -102,6 +128,21 @@ async function saving(work: () => void | Promise<void>): Promise<void> {
     console.log("saved");
     Deno.exit(130);
   }
+}
+
+/** Saves as code does that uses Deno alone, and takes longer than the grace window. */
+async function saveSlowly(error: unknown): Promise<never> {
+  if (!(error instanceof InterruptedError)) throw error;
+  await nap(SAVING_MS);
+  console.log("saved");
+  Deno.exit(130);
+}
+
+/** Signals interrupt each of the short ones, as they do calls that begin again. */
+function sleepInLibc(milliseconds: number): void {
+  const libc = Deno.build.os === "darwin" ? "libSystem.B.dylib" : "libc.so.6";
+  const { usleep } = Deno.dlopen(libc, { usleep: { parameters: ["u32"], result: "i32" } }).symbols;
+  for (const end = performance.now() + milliseconds; performance.now() < end;) usleep(500_000);
 }
 
 function kernelSource(name: string): string {
