@@ -159,10 +159,11 @@ export class OpenCLBackend implements Backend {
   /** What a schedule is planned by; made with the first. */
   get rules(): FusionRules {
     return this.#rules ??= {
+      ...defaultRules,
       takesPadding: (kernel) => takesPadding(kernel, this.target),
       ...(this.target.isGpu
-        ? { minRows: 2 * this.target.computeUnits, cheap: GPU_CHEAP }
-        : { minRows: defaultRules.minRows, cheap: defaultRules.cheap }),
+        ? { minRows: 2 * this.target.computeUnits, derivedCheap: GPU_CHEAP }
+        : {}),
     };
   }
 
