@@ -1,15 +1,20 @@
 import { assert, assertEquals } from "@std/assert";
 import { format } from "../../examples/doctor/finding.ts";
 import { hasOpenCL } from "../opencl.ts";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
-const example = new URL("../../examples/doctor.ts", import.meta.url).pathname;
+const example = fileURLToPath(new URL("../../examples/doctor.ts", import.meta.url));
 
 async function doctor(
   flags: string[],
   env: Record<string, string> = {},
 ): Promise<[number, string]> {
   const args = ["run", "--no-prompt", ...flags, example];
-  const { code, stdout } = await new Deno.Command(Deno.execPath(), { args, env }).output();
+  const { code, stdout } = await new Deno.Command(Deno.execPath(), {
+    args,
+    env: { ...plain, ...env },
+  }).output();
   return [code, new TextDecoder().decode(stdout)];
 }
 

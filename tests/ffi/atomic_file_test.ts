@@ -1,5 +1,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { saveFile, saveFileSync, savesFinished } from "../../ffi/atomic_file.ts";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
 const isUnix = Deno.build.os !== "windows";
 const isRoot = isUnix && Deno.uid() === 0;
@@ -258,7 +260,7 @@ async function asNobody(program: string, flags: string[], ...args: string[]): Pr
     args: ["run", "--no-check", "--no-prompt", ...flags]
       .concat(`data:text/typescript,${encodeURIComponent(source)}`, args),
     ...(isRoot && { uid: 65534, gid: 65534 }),
-    env: { NO_COLOR: "1", DENO_DIR: args[0]! },
+    env: { ...plain, DENO_DIR: args[0]! },
   }).output();
   return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
 }
@@ -297,7 +299,7 @@ Deno.test("with permissions for the file alone it is overwritten, without any th
     const run = (...flags: string[]) =>
       asNobody(
         `console.log(await save(Deno.args[0] + "/file", "short"));`,
-        [...flags, `--allow-read=${new URL("../../", import.meta.url).pathname}`],
+        [...flags, `--allow-read=${fileURLToPath(new URL("../../", import.meta.url))}`],
         folder,
       );
     assertEquals(await run(`--allow-write=${folder}/file`), "saved\n");

@@ -8,8 +8,9 @@
  * unless CI=true.
  */
 import { hasOclgrind, type Run, runOnOclgrind } from "./oclgrind.ts";
+import { fileURLToPath } from "node:url";
 
-const beside = (file: string): string => new URL(file, import.meta.url).pathname;
+const beside = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
 const kernels = beside("kernels.ts");
 const programs = Deno.args.length > 0 ? Deno.args : [beside("tensors.ts")];
 
