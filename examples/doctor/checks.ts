@@ -10,6 +10,7 @@ import {
 } from "@netcl/netcl/ffi";
 import type { Finding } from "./finding.ts";
 import { selfTest } from "./self_test.ts";
+import { didYouMean } from "../../ffi/nearest_name.ts";
 
 /** The first version that netcl is tested with. */
 const minimumDeno = [2, 9];
@@ -115,10 +116,44 @@ export function checkEnvironment(): Finding[] {
     }
   }
   const found = set.length > 0 ? set.join("\n") : "no variable is set";
-  const unknown = unknownVariables();
-  if (unknown.length === 0) return [{ subject: "environment", found }];
-  const remedy = `netcl knows no ${unknown.join(", ")}: check the spelling`;
-  return [{ subject: "environment", found, remedy }];
+  const remedies = [...misspelt(), ...missingVendors()];
+  if (remedies.length === 0) return [{ subject: "environment", found }];
+  return [{ subject: "environment", found, remedy: remedies.join("\n") }];
+}
+
+function misspelt(): string[] {
+  const known = Object.keys(environmentVariables);
+  return unknownVariables().map((name) =>
+    `netcl knows no ${name}${didYouMean(name, known, String)}: check the spelling`
+  );
+}
+
+/** The loader looks for drivers there and nowhere else, and finds none without a word. */
+function missingVendors(): string[] {
+  const path = readVendors();
+  if (path === undefined || exists(path)) return [];
+  return [
+    `OCL_ICD_VENDORS is ${path}, where there is nothing: unset it, or name a folder of .icd files`,
+  ];
+}
+
+function readVendors(): string | undefined {
+  const variable = "OCL_ICD_VENDORS";
+  if (Deno.permissions.querySync({ name: "env", variable }).state !== "granted") return undefined;
+  return Deno.env.get(variable) || undefined;
+}
+
+/** True also where it may not be looked at, and for the name of a library, which has no folder. */
+function exists(path: string): boolean {
+  if (!path.includes("/")) return true;
+  if (Deno.permissions.querySync({ name: "read", path }).state !== "granted") return true;
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
 }
 
 function unknownVariables(): string[] {

@@ -43,7 +43,7 @@ Deno.test("the doctor finds misspelt variables, and a cache that cannot be writt
   const [code, text] = await doctor(["-A"], { NETCL_DEVISE: "gpu", NETCL_CACHE_DIR: folder });
   await Deno.remove(new URL(".", `file://${folder}`), { recursive: true });
   assertEquals(code, 1);
-  assert(text.includes("netcl knows no NETCL_DEVISE"), text);
+  assert(text.includes("netcl knows no NETCL_DEVISE (did you mean NETCL_DEVICE?)"), text);
   assert(/^todo {2}kernel cache/m.test(text), text);
 });
 
@@ -58,6 +58,12 @@ Deno.test({
     assertEquals(code, 1);
     assert(text.includes("others may write to it") && text.includes("run chmod 700"), text);
   },
+});
+
+Deno.test("the doctor does not call a folder of drivers good that is not there", async () => {
+  const [code, text] = await doctor(["-A"], { OCL_ICD_VENDORS: "/nowhere/at/all/" });
+  assertEquals(code, 1);
+  assert(/OCL_ICD_VENDORS is \/nowhere\/at\/all\/, where there is nothing/.test(text), text);
 });
 
 Deno.test("findings are aligned, and remedies stand below", () => {
