@@ -5,6 +5,7 @@
  * @module
  */
 import { check, DisposedError } from "./errors.ts";
+import { finalizer } from "./finalizer.ts";
 import { cl } from "./library.ts";
 import type { Handle } from "./symbols/types.ts";
 
@@ -72,11 +73,14 @@ interface Owned {
 
 // The net below `using` and release(). It holds no reference to the object itself, and runs on the
 // main thread between two turns of the event loop.
-const forgotten = new FinalizationRegistry<Owned>(({ kind, handle, releaser }) => {
-  leaked[kind]++;
-  live[kind]--;
-  check(releaser.run(handle), releaser.call);
-});
+const forgotten = finalizer<Owned>(
+  ({ kind }) => `a forgotten ${kind}`,
+  ({ kind, handle, releaser }) => {
+    leaked[kind]++;
+    live[kind]--;
+    check(releaser.run(handle), releaser.call);
+  },
+);
 
 /** An object of the driver with one owner. */
 export abstract class OpenCLObject<Kind extends string> implements Disposable {

@@ -8,6 +8,7 @@ import {
   platforms,
   readEnvironment,
 } from "@netcl/netcl/ffi";
+import { checkDriverVariables } from "./driver_variables.ts";
 import type { Finding } from "./finding.ts";
 import { selfTest } from "./self_test.ts";
 import { didYouMean } from "../../ffi/nearest_name.ts";
@@ -105,20 +106,32 @@ export function checkSignals(): Finding {
 /** The variables that are set, netcl's and those that drivers and their loader obey. */
 export function checkEnvironment(): Finding[] {
   const own = Object.keys(environmentVariables) as (keyof typeof environmentVariables)[];
+  const wrong = checkDriverVariables();
   const set = own.flatMap((name) => {
     const value = readEnvironment(name);
     return value === undefined ? [] : [`${name}=${value}`];
   });
   if (Deno.permissions.querySync({ name: "env" }).state === "granted") {
-    for (const name of ["OCL_ICD_VENDORS", "OPENCL_LAYERS", "POCL_DEVICES", "POCL_AFFINITY"]) {
+    for (
+      const name of [
+        "OCL_ICD_VENDORS",
+        "OPENCL_VENDOR_PATH",
+        "OPENCL_LAYERS",
+        "POCL_DEVICES",
+        "POCL_AFFINITY",
+      ]
+    ) {
       const value = Deno.env.get(name);
-      if (value !== undefined) set.push(`${name}=${value}`);
+      const isWrong = wrong.some(({ found }) => found.startsWith(`${name}=`));
+      if (value !== undefined && !isWrong) set.push(`${name}=${value}`);
     }
   }
   const found = set.length > 0 ? set.join("\n") : "no variable is set";
-  const remedies = [...misspelt(), ...missingVendors()];
-  if (remedies.length === 0) return [{ subject: "environment", found }];
-  return [{ subject: "environment", found, remedy: remedies.join("\n") }];
+  const remedy = misspelt().join("\n");
+  if (remedy !== "") return [{ subject: "environment", found, remedy }, ...wrong];
+  return set.length === 0 && wrong.length > 0
+    ? wrong
+    : [{ subject: "environment", found }, ...wrong];
 }
 
 function misspelt(): string[] {
@@ -126,34 +139,6 @@ function misspelt(): string[] {
   return unknownVariables().map((name) =>
     `netcl knows no ${name}${didYouMean(name, known, String)}: check the spelling`
   );
-}
-
-/** The loader looks for drivers there and nowhere else, and finds none without a word. */
-function missingVendors(): string[] {
-  const path = readVendors();
-  if (path === undefined || exists(path)) return [];
-  return [
-    `OCL_ICD_VENDORS is ${path}, where there is nothing: unset it, or name a folder of .icd files`,
-  ];
-}
-
-function readVendors(): string | undefined {
-  const variable = "OCL_ICD_VENDORS";
-  if (Deno.permissions.querySync({ name: "env", variable }).state !== "granted") return undefined;
-  return Deno.env.get(variable) || undefined;
-}
-
-/** True also where it may not be looked at, and for the name of a library, which has no folder. */
-function exists(path: string): boolean {
-  if (!path.includes("/")) return true;
-  if (Deno.permissions.querySync({ name: "read", path }).state !== "granted") return true;
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }
 
 function unknownVariables(): string[] {

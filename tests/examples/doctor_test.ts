@@ -60,10 +60,25 @@ Deno.test({
   },
 });
 
-Deno.test("the doctor does not call a folder of drivers good that is not there", async () => {
-  const [code, text] = await doctor(["-A"], { OCL_ICD_VENDORS: "/nowhere/at/all/" });
-  assertEquals(code, 1);
-  assert(/OCL_ICD_VENDORS is \/nowhere\/at\/all\/, where there is nothing/.test(text), text);
+Deno.test("the doctor finds a variable that hides the drivers, and says why it does", async () => {
+  const folder = await Deno.makeTempDir();
+  await Deno.mkdir(`${folder}/empty`);
+  await Deno.mkdir(`${folder}/broken`);
+  await Deno.writeTextFile(`${folder}/broken/x.icd`, `${folder}/none.so\n`);
+  const wrong: Record<string, string> = {
+    [`${folder}/none/`]: "there is no such folder",
+    [`${folder}/empty`]: "the folder holds no .icd file",
+    [`${folder}/broken`]: `names ${folder}/none.so, which is not there`,
+    [`${folder}/none.icd`]: "there is no file",
+  };
+  for (const [value, problem] of Object.entries(wrong)) {
+    const [code, text] = await doctor(["-A"], { OCL_ICD_VENDORS: value });
+    const line = text.split("\n").find((each) => each.includes(`OCL_ICD_VENDORS=${value}: `)) ?? "";
+    assertEquals([code, line.startsWith("todo  environment")], [1, true], text);
+    assert(line.includes(problem), line);
+    assert(text.includes("unset OCL_ICD_VENDORS"), text);
+  }
+  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("findings are aligned, and remedies stand below", () => {
