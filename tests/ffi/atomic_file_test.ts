@@ -122,7 +122,7 @@ for (const [name, save] of Object.entries(ways)) {
       assert(missing instanceof Deno.errors.NotFound);
       assertEquals(
         missing.message,
-        `Cannot save ${folder}/none/a: No such file or directory; make its folder first, as with ` +
+        `Cannot save "${folder}/none/a": No such file or directory; make its folder first, as with ` +
           "Deno.mkdir(folder, { recursive: true })",
       );
       const isFolder = await tell(folder);
@@ -239,7 +239,7 @@ Deno.test({
           Error,
           "the disk is full: make room, or save elsewhere",
         );
-        assert(error.message.startsWith(`Cannot save ${folder}/file: `), error.message);
+        assert(error.message.startsWith(`Cannot save "${folder}/file": `), error.message);
         assertThrows(() => saveFileSync(`${folder}/file`, "x".repeat(1 << 20)), Error, "full");
         assertEquals(Deno.readTextFileSync(`${folder}/file`), "former");
         assertEquals(namesIn(folder), ["file"]);
@@ -304,5 +304,5 @@ Deno.test("with permissions for the file alone it is overwritten, without any th
       );
     assertEquals(await run(`--allow-write=${folder}/file`), "saved\n");
     assertEquals(Deno.readTextFileSync(`${folder}/file`), "short");
-    assert((await run()).includes(`run with --allow-write=${folder}/file`));
+    assert((await run()).includes(`run with --allow-write="${folder}/file"`));
   }));
