@@ -110,6 +110,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     return size;
   }
 
+  /** The home queue was released: its free blocks can no longer be waited for. */
   protected override abandonHome(): void {
     const buckets = [...this.#buckets.values()].flat();
     runAll(buckets.map(({ free }) => () => {

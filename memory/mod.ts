@@ -55,6 +55,7 @@ export {
 } from "./context_pools.ts";
 export { createPool } from "./create_pool.ts";
 export {
+  type DeviceAllocateOptions,
   DeviceMemory,
   type DeviceMemoryOptions,
   type DeviceMemoryStats,

@@ -150,6 +150,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     former?.release();
   }
 
+  /** The home queue was released: its free blocks can no longer be waited for. */
   protected override abandonHome(): void {
     this.#moveFree(ANYONE, NOBODY);
   }
