@@ -62,7 +62,8 @@ export async function checkDevices(found: readonly Platform[]): Promise<Finding[
   for (const platform of found) {
     const devices = platform.devices();
     if (devices.length === 0) {
-      const remedy = "check the driver's installation, and POCL_DEVICES if it is PoCL";
+      const remedy = "check the driver's installation; PoCL needs a folder that this user may " +
+        "write (HOME, or POCL_CACHE_DIR), and a POCL_DEVICES that is right, if it is set";
       findings.push({ subject: "device", found: `${platform.name} has none`, remedy });
     }
     for (const device of devices) {
