@@ -62,7 +62,13 @@ export class Programs {
       }
       this.#cache!.remove(text, OPTIONS);
     }
-    const program = withoutDeadline(() => new Program(this.#context, text).build(OPTIONS));
+    const program = new Program(this.#context, text);
+    try {
+      withoutDeadline(() => program.build(OPTIONS));
+    } catch (error) {
+      program.release();
+      throw error;
+    }
     countBuild();
     this.#keep(text, program);
     return program;
