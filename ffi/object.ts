@@ -57,6 +57,9 @@ export function leakedObjects(): Record<ObjectKind, number> {
   return { ...leaked };
 }
 
+/** How many objects were released, events apart: while it stays, what was live is. */
+export let releases = 0;
+
 /** Gives one reference back to the driver. */
 export interface Releaser {
   /** The C function's name, for errors. */
@@ -125,6 +128,7 @@ export abstract class OpenCLObject<Kind extends string> implements Disposable {
     if (this.#handle === 0n) return;
     const handle = this.#handle;
     this.#handle = 0n;
+    if (this.#kind !== "Event") releases++;
     live[this.#kind]--;
     forgotten.unregister(this);
     check(this.#releaser.run(handle), this.#releaser.call);
