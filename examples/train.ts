@@ -17,8 +17,7 @@ import {
   saveSafetensors,
   withDevice,
 } from "@netcl/netcl";
-import { reportUsage } from "./flags.ts";
-import { pickDevice } from "./run_example.ts";
+import { pickDevice, reportUsage } from "./run_example.ts";
 import { type Data, datasetPaths, loadDataset } from "./train/datasets.ts";
 import { drawLossCurve } from "./train/loss_curve.ts";
 import { helpText, type Options, parseOptions } from "./train/options.ts";

@@ -37,7 +37,6 @@ export {
   statusName,
 } from "./errors.ts";
 export {
-  EnvironmentError,
   type EnvironmentName,
   type EnvironmentVariable,
   environmentVariables,

@@ -7,10 +7,9 @@ import {
   type FenceEvent,
   type FenceQueue,
   markerOf,
-  orderAfter,
+  waitFor,
 } from "./fences.ts";
-import { type Block, PooledHandle } from "./handle.ts";
-import { LiveHandles } from "./live_handles.ts";
+import { type Block, describeHandle, PooledHandle } from "./handle.ts";
 import { largestByOrigin } from "./live_allocations.ts";
 import {
   type AllocateOptions,
@@ -52,7 +51,7 @@ export abstract class PoolBase<B> implements Pool<B> {
   /** The statistics; {@linkcode PoolBase} keeps all of them but `slices`. */
   protected readonly counters: PoolCounters = new PoolCounters();
   #observers: PoolObserver[] | null = null;
-  readonly #live: LiveHandles<B> = new LiveHandles();
+  #newest: PooledHandle<B> | null = null;
   readonly #parked: ParkedBlocks<B> = new ParkedBlocks();
   #serial = 0;
   #refusal: unknown = undefined;
@@ -147,7 +146,9 @@ export abstract class PoolBase<B> implements Pool<B> {
       counters.requested.add(nbytes);
       counters.allocated.add(block.size);
     }
-    this.#live.add(handle);
+    handle.older = this.#newest;
+    if (this.#newest !== null) this.#newest.newer = handle;
+    this.#newest = handle;
     if (this.#observers !== null) {
       for (const observer of this.#observers) observer.allocated(handle);
     }
@@ -190,7 +191,10 @@ export abstract class PoolBase<B> implements Pool<B> {
       for (const observer of this.#observers) observer.released(handle);
     }
     handle.retire();
-    this.#live.remove(handle);
+    if (handle.newer === null) this.#newest = handle.older;
+    else handle.newer.older = handle.older;
+    if (handle.older !== null) handle.older.newer = handle.newer;
+    handle.older = handle.newer = null;
     const block = handle.block;
     if (block === null) return;
     block.holder = null;
@@ -234,8 +238,16 @@ export abstract class PoolBase<B> implements Pool<B> {
     owner: FenceQueue | undefined,
     events: readonly FenceEvent[],
   ): void {
-    const isHome = owner !== undefined && owner === this.home && taker !== owner;
-    if (orderAfter(taker, events, isHome ? owner : undefined)) this.counters.fences++;
+    if (owner === undefined || owner !== this.home || taker === owner) {
+      if (waitFor(taker, events)) this.counters.fences++;
+      return;
+    }
+    const marker = markerOf(owner);
+    try {
+      if (waitFor(taker, [...events, marker])) this.counters.fences++;
+    } finally {
+      marker.release();
+    }
   }
 
   /** The pool's part of the ladder: each rung frees something and the allocation is tried again. */
@@ -352,7 +364,8 @@ export abstract class PoolBase<B> implements Pool<B> {
    */
   destroy(): void {
     const abandoned: Block<B>[] = [];
-    for (let handle; (handle = this.#live.newest) !== null;) {
+    while (this.#newest !== null) {
+      const handle: PooledHandle<B> = this.#newest;
       this.#forget(handle);
       if (handle.block !== null) abandoned.push(handle.block);
     }
@@ -371,7 +384,11 @@ export abstract class PoolBase<B> implements Pool<B> {
 
   /** The blocks that callers hold, oldest first. */
   liveBlocks(): LiveBlock[] {
-    return this.#live.describe();
+    const blocks: LiveBlock[] = [];
+    for (let handle = this.#newest; handle !== null; handle = handle.older) {
+      blocks.push(describeHandle(handle));
+    }
+    return blocks.reverse();
   }
 
   /** Lets the peaks start again from the present values. */

@@ -9,11 +9,7 @@ export class PendingUploads {
   readonly #queue: CommandQueue | null;
   readonly #events = new Map<BufferHandle<unknown>, Event>();
 
-  /**
-   * Begins with none.
-   *
-   * @param queue The compute queue; null for memory of the host, which nobody uploads to.
-   */
+  /** @param queue The compute queue; null for memory of the host, which nobody uploads to. */
   constructor(queue: CommandQueue | null) {
     this.#queue = queue;
   }

@@ -8,7 +8,6 @@ import {
   type DeviceHandle,
   type DType,
   dtypes,
-  finalizer,
   formatShape,
   fromBfloat16Bits,
   GoneError,
@@ -122,7 +121,7 @@ interface Held extends Token {
 }
 
 /** Lets go of what was kept for the backward of tensors that nobody can reach any more. */
-const forgotten = finalizer<Saved[]>("values that a forgotten tensor kept", releaseAll);
+const forgotten = new FinalizationRegistry<Saved[]>(releaseAll);
 
 function releaseAll(values: Saved[]): void {
   for (const saved of values.splice(0)) saved.release();

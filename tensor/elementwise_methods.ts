@@ -1,10 +1,12 @@
 /** The elementwise methods of tensors. What they compute, and their gradients, is in `ops/elementwise.ts`. */
 import type { DType } from "../backend/engine.ts";
+import { widened } from "./amp/autocast.ts";
 import { distinct } from "./apply.ts";
 import { TensorBase } from "./base.ts";
 import {
   binary,
   cast,
+  elu,
   logicalNot,
   select,
   softplus,
@@ -167,9 +169,14 @@ export abstract class ElementwiseMethods extends TensorBase {
     return this.sub(this.trunc());
   }
 
-  /** `this + weight * (end - this)`: this at weight 0, `end` at 1. */
+  /** `this + weight * (end - this)`: this at weight 0, `end` at 1, from whichever is nearer. */
   lerp(end: Tensor, weight: TensorLike): Tensor {
-    return this.add(end.sub(this.#self()).mul(weight));
+    const x = this.#self();
+    const fromStart = (): Tensor => x.add(end.sub(x).mul(weight));
+    const fromEnd = (): Tensor =>
+      end.sub(end.sub(x).mul(typeof weight === "number" ? 1 - weight : weight.neg().add(1)));
+    if (typeof weight === "number") return Math.abs(weight) < 0.5 ? fromStart() : fromEnd();
+    return weight.abs().lt(0.5).where(fromStart(), fromEnd());
   }
 
   /** `log(sigmoid(x))`, without overflow. */
@@ -241,7 +248,7 @@ export abstract class ElementwiseMethods extends TensorBase {
 
   /** `x` where positive, else `alpha * (exp(x) - 1)`. */
   elu(alpha = 1): Tensor {
-    return this.gt(0).where(this.#self(), this.clamp(undefined, 0).expm1().mul(alpha));
+    return elu(this.#self(), alpha);
   }
 
   /**
@@ -294,6 +301,10 @@ export abstract class ElementwiseMethods extends TensorBase {
 
   /** `a ** b`; of integers whole, and 0 where `b` is negative and `a` is not 1 or -1. */
   pow(b: TensorLike): Tensor {
+    if (b === 0.5 || b === -0.5) {
+      const x = widened(this.#self());
+      return b > 0 ? x.sqrt() : x.rsqrt();
+    }
     return binary("pow", this.#self(), b);
   }
 

@@ -273,7 +273,7 @@ function joinInLocalMemory(emitter: Emitter, r: number, items: number): void {
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   emitter.open(`for (int h = ${items / 2}; h > 0; h >>= 1) {`);
   emitter.open("if (lid < h) {");
-  if (isArg) joinArgs(emitter, r, prefersText(reduction, `s${r}[lid]`, `s${r}[lid + h]`));
+  if (isArg) joinArgs(emitter, r, prefersText(reduction, dtype, `s${r}[lid]`, `s${r}[lid + h]`));
   else {
     const joined = combineText(reduction, dtype, `s${r}[lid]`, `s${r}[lid + h]`);
     emitter.line(`s${r}[lid] = ${joined};`);

@@ -1,5 +1,5 @@
 /** How generated kernels are written in OpenCL C. */
-import { type DType, dtypes } from "../graph/dtype.ts";
+import { type DType, dtypes, isFloat } from "../graph/dtype.ts";
 import { type Dialect, Emitter } from "../graph/emit.ts";
 import type { Reduction } from "../graph/kernel.ts";
 import { renderCL } from "../graph/primitives.ts";
@@ -56,9 +56,10 @@ export function combineText(reduction: Reduction, dtype: DType, a: string, b: st
 }
 
 /** The condition under which an arg-reduction prefers (b, j) to (a, i): NaN first, then position. */
-export function prefersText(reduction: Reduction, a: string, b: string): string {
-  const better = reduction.fn === "argmax" ? ">" : "<";
-  return `((${b} ${better} ${a}) | ((${b} != ${b}) & (${a} == ${a})))`;
+export function prefersText(reduction: Reduction, dtype: DType, a: string, b: string): string {
+  const better = `(${b} ${reduction.fn === "argmax" ? ">" : "<"} ${a})`;
+  // Compilers warn of integers that are compared with themselves.
+  return isFloat(dtype) ? `(${better} | ((${b} != ${b}) & (${a} == ${a})))` : better;
 }
 
 /** The dialect; `accumulatorOf` gives the accumulator type of arg-reductions. */
@@ -89,7 +90,7 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
       if (!Emitter.isArg(reduction)) {
         return [`${acc} = ${combineText(reduction, dtype, acc, value)};`];
       }
-      const better = prefersText(reduction, `${acc}v`, value);
+      const better = prefersText(reduction, dtype, `${acc}v`, value);
       // Without branches, so that short loops become straight code for several elements at once.
       return [
         `{ const int better = (${acc}i < 0) | ${better};`,
@@ -105,7 +106,9 @@ function castText(text: string, from: DType, to: DType): string {
   if (to === "bool") return `(uchar)(${text} != 0)`;
   const [source, target] = [dtypes[from].clCompute, dtypes[to].clCompute];
   if (source === target) return text;
-  // A float outside uchar's range would be undefined by a C cast.
-  if (target === "uchar" && dtypes[from].kind === "float") return `(uchar)(int)${text}`;
+  // A C cast of a float that the type does not hold is undefined.
+  if (dtypes[from].kind === "float" && dtypes[to].kind === "int") {
+    return `${target}_of_${source}(${text})`;
+  }
   return `(${target})${text}`;
 }

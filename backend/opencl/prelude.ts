@@ -26,6 +26,23 @@ const floating = (T: string): Record<string, string> => ({
     `inline ${T} float_mod_${T}(${T} a, ${T} b) { ${T} r = fmod(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }`,
 });
 
+/**
+ * Casts of floats to integers: the whole part, held at the bounds; 0 for NaN. uchar has the low 8 bits of
+ * the whole part; 0 for what is infinite or NaN. `limit` is 2 to the bits that integers have but for the sign.
+ */
+const casts = (T: string): Record<string, string> => {
+  const to = (I: string, limit: string, prefix: string): string =>
+    `inline ${I} ${I}_of_${T}(${T} x) { return x >= ${limit} ? ${prefix}_MAX : x <= -${limit} ? ${prefix}_MIN : x == x ? (${I})x : 0; }`;
+  const suffix = T === "float" ? "f" : "";
+  const [int, long] = [`2147483648.0${suffix}`, `9223372036854775808.0${suffix}`];
+  return {
+    [`int_of_${T}`]: to("int", int, "INT"),
+    [`long_of_${T}`]: to("long", long, "LONG"),
+    [`uchar_of_${T}`]:
+      `inline uchar uchar_of_${T}(${T} x) { return fabs(x) < ${long} ? (uchar)(long)x : 0; }`,
+  };
+};
+
 /** uchar has no negative values, so its divisions need only the guard against zero. */
 const unsigned: Record<string, string> = {
   safe_div_uchar:
@@ -134,6 +151,14 @@ const helpers: Readonly<Record<string, string>> = {
   ...unsigned,
   ...floating("float"),
   ...floating("double"),
+  ...casts("float"),
+  ...casts("double"),
+  int_of_float_16: `inline int16 int_of_float_16(float16 x) {
+  const int16 above = x >= 2147483648.0f;
+  const float16 low = select(x, (float16)(-2147483648.0f), x < -2147483648.0f);
+  const int16 whole = convert_int16(select(low, (float16)(0.0f), above | (x != x)));
+  return select(whole, (int16)(INT_MAX), above);
+}`,
   ...["float", "int"].reduce((all, T) => ({
     ...all,
     ...fold("sum", T, (a, b) => `${a} + ${b}`),

@@ -264,11 +264,10 @@ export class TransferEngine {
     obeySignals();
     this.#marks.push(this.#queue.marker());
     this.#queue.flush();
-    // More than one too many are there after a flush that failed.
-    while (this.#marks.length > MARKS) {
-      using oldest = this.#marks.shift()!;
-      oldest.waitSync();
-    }
+    if (this.#marks.length <= MARKS) return;
+    const [oldest] = this.#marks.splice(0, 1);
+    using mark = oldest!;
+    mark.waitSync();
   }
 
   /** Waits for everything enqueued so far without blocking the event loop. */

@@ -392,5 +392,6 @@ function castLanes(text: string, from: DType, to: DType): string {
   if (from === "bool") {
     return target === "int16" ? `(-${text})` : `select((float16)(0.0f), (float16)(1.0f), ${text})`;
   }
-  return source === target ? text : `convert_${target}(${text})`;
+  if (source === target) return text;
+  return target === "int16" ? `int_of_float_16(${text})` : `convert_${target}(${text})`;
 }

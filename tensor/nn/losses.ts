@@ -1,5 +1,5 @@
 /** Losses: how far an output is from what it should be. */
-import { dtypes, formatShape, sameShape } from "../../backend/engine.ts";
+import { type DType, dtypes, formatShape, sameShape } from "../../backend/engine.ts";
 import { widened } from "../amp/autocast.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { type CrossEntropyOptions, crossEntropyRules } from "../ops/losses.ts";
@@ -7,7 +7,10 @@ import type { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { buffer } from "./parameter.ts";
 import { checkOptions, type Rules, takes } from "../options.ts";
-import { aTensor, requireTensor } from "../apply.ts";
+import { aTensor, requireTensor, result } from "../apply.ts";
+import { noGrad } from "../grad_mode.ts";
+import { unbroadcast } from "../ops/elementwise.ts";
+import { promote } from "../promotion.ts";
 
 /** How the losses of elements become one number. */
 export interface LossOptions {
@@ -32,7 +35,11 @@ const bceRules: Rules<BCEOptions> = { ...lossRules, positiveWeight: aTensor() };
 const huberRules: Rules<HuberOptions> = { ...lossRules, delta: takes.positive };
 
 /** The operands of a loss, checked; in single precision under autocast. */
-function operands(name: string, input: Tensor, target: Tensor): [Tensor, Tensor] {
+function operands(
+  name: string,
+  input: Tensor,
+  target: Tensor,
+): [Tensor, Tensor] {
   requireTensor(`compute ${name}`, input);
   requireTensor(`compute ${name}`, target);
   if (!sameShape(input.shape, target.shape)) {
@@ -42,12 +49,16 @@ function operands(name: string, input: Tensor, target: Tensor): [Tensor, Tensor]
       }: they must be equal`,
     );
   }
-  if (dtypes[input.dtype].kind !== "float") {
+  if (!isFloat(input.dtype)) {
     throw new DTypeError(
       `Cannot compute ${name} of ${input.dtype}: cast the input with .cast("float32")`,
     );
   }
   return [widened(input), widened(target)];
+}
+
+function isFloat(dtype: DType): boolean {
+  return dtypes[dtype].kind === "float";
 }
 
 function reduced(losses: Tensor, { reduction = "mean" }: LossOptions): Tensor {
@@ -93,7 +104,7 @@ export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Te
 }
 
 /**
- * Half the squared difference where it is small, a line beyond (P. Huber, 1964).
+ * Half the squared difference where it is small, a line beyond (P. Huber, 1964); in the input's type.
  *
  * @throws {ShapeError} When the shapes differ.
  */
@@ -101,13 +112,21 @@ export function huber(input: Tensor, target: Tensor, options: HuberOptions = {})
   checkOptions("compute huber", options, huberRules);
   const [x, y] = operands("huber", input, target);
   const { delta = 1 } = options;
-  const distance = x.sub(y), size = distance.abs();
-  const line = size.sub(delta / 2).mul(delta);
-  return reduced(size.lt(delta).where(distance.square().mul(0.5), line), options);
+  const distance = x.sub(y);
+  const value = noGrad(() => {
+    const d = distance.detach(), size = d.abs();
+    return size.lt(delta).where(d.square().mul(0.5), size.sub(delta / 2).mul(delta));
+  });
+  // The slope of each branch alone: that of a square is not finite where the line is taken.
+  const losses = result("huber", [distance], value, (g) => [
+    g.mul(distance.clamp(-delta, delta)),
+  ]);
+  return reduced(losses.cast(x.dtype), options);
 }
 
 /**
- * The cross-entropy of independent yes-or-no answers, straight from the logits, without overflow.
+ * The cross-entropy of independent yes-or-no answers, straight from the logits, without overflow; in
+ * the target's type where that is a floating one, as in PyTorch.
  *
  * @param logits What becomes a probability by the sigmoid.
  * @param target The probability that it should be, of the same shape.
@@ -116,12 +135,41 @@ export function huber(input: Tensor, target: Tensor, options: HuberOptions = {})
 export function bceWithLogits(logits: Tensor, target: Tensor, options: BCEOptions = {}): Tensor {
   checkOptions("compute bceWithLogits", options, bceRules);
   const [x, y] = operands("bceWithLogits", logits, target);
-  const truth = y.cast(x.dtype);
+  const common = promote(x.dtype, y.dtype);
   const { positiveWeight } = options;
-  if (!positiveWeight) return reduced(x.softplus().sub(x.mul(truth)), options);
-  const weight = truth.mul(positiveWeight.sub(1)).add(1);
-  const losses = truth.neg().add(1).mul(x).add(weight.mul(x.neg().softplus()));
-  return reduced(losses, options);
+  const losses = binaryEntropy(
+    x.cast(common),
+    y.cast(common),
+    positiveWeight?.cast(common) ?? null,
+  );
+  return reduced(losses.cast(isFloat(y.dtype) ? y.dtype : x.dtype), options);
+}
+
+/** `(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`, where p, the weight of positives, is 1 or given. */
+function binaryEntropy(x: Tensor, t: Tensor, positive: Tensor | null): Tensor {
+  const value = noGrad(() => {
+    const weights = positive && t.detach().mul(positive.detach().sub(1)).add(1);
+    const rest = x.detach().neg().softplus();
+    return t.detach().neg().add(1).mul(x.detach()).add(weights ? weights.mul(rest) : rest);
+  });
+  const inputs = positive ? [x, t, positive] : [x, t];
+  return result("bceWithLogits", inputs, value, (g) => {
+    const rest = (): Tensor => x.neg().softplus();
+    const gradients = [
+      x.requiresGrad ? g.mul(slope(x, t, positive)) : null,
+      t.requiresGrad ? g.mul(positive ? positive.sub(1).mul(rest()).sub(x) : x.neg()) : null,
+    ];
+    if (!positive) return gradients;
+    const ofWeight = (): Tensor => unbroadcast(g.mul(t).mul(rest()), positive.shape);
+    return [...gradients, positive.requiresGrad ? ofWeight() : null];
+  });
+}
+
+/** The derivative by the logit: `(1 + (p - 1) t) sigmoid(x) - p t`, exact also where it is small. */
+function slope(x: Tensor, t: Tensor, positive: Tensor | null): Tensor {
+  if (!positive) return x.sigmoid().sub(t);
+  const weighted = t.mul(positive);
+  return weighted.add(1).sub(t).mul(x.sigmoid()).sub(weighted);
 }
 
 /** A loss as a module; see {@linkcode crossEntropy}. */

@@ -308,12 +308,24 @@ function poolWindows(
 export function maxPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): Tensor {
   const low = nearestIn(x.dtype, -Infinity);
   const all = poolWindows("maxPool2d", x, kernel, options, low);
+  const isPadded = pair("maxPool2d", "padding", options.padding, 0).some((n) => n > 0);
+  const within = (): Tensor =>
+    poolWindows("maxPool2d", x.detach().onesLike().cast("bool"), kernel, options, 0);
+  return maxOfTaps("maxPool2d", all, isPadded ? within : null);
+}
+
+/** The largest of the last two of six axes; of those `within`, where some are padding. */
+function maxOfTaps(name: string, all: Tensor, within: (() => Tensor) | null = null): Tensor {
   const [n, c, oh, ow, kh, kw] = all.shape as [number, number, number, number, number, number];
   const taps = (t: Tensor): Tensor => t.reshape([n, c, oh, ow, kh * kw]);
   const value = taps(all.detach()).max(4);
-  return result("maxPool2d", [all], value, (g) => {
+  return result(name, [all], value, (g, y) => {
     const flat = taps(all.detach());
-    const hit = flat.argmax(4).unsqueeze(4).eq(all.indexLike([kh * kw]));
+    // Padding equals the smallest element, and is not to be picked in its place.
+    const best = within
+      ? taps(within()).logicalAnd(flat.ge(y.detach().unsqueeze(4)).logicalOr(flat.isNaN()))
+      : flat;
+    const hit = best.argmax(4).unsqueeze(4).eq(all.indexLike([kh * kw]));
     return [hit.where(g.unsqueeze(4), 0).reshape(all.shape)];
   });
 }
@@ -328,22 +340,60 @@ export function avgPool2d(x: Tensor, kernel: Axes, options: PoolOptions = {}): T
   );
 }
 
-/** The largest element of regions that divide the image into `size` parts. */
-export function adaptiveMaxPool2d(x: Tensor, size: Axes): Tensor {
-  const parts = pair("adaptiveMaxPool2d", "size", size);
+/** The sizes of an adaptive pooling, checked; whether its regions tile the image. */
+function regionsOf(op: string, x: Tensor, size: Axes): { parts: [number, number]; tile: boolean } {
+  const parts = pair(op, "size", size, 1);
   if (x.ndim !== 4 || parts.some((n) => n < 1)) {
     throw new ShapeError(
-      `Cannot adaptiveMaxPool2d a tensor of shape ${formatShape(x.shape)} to ${
-        formatShape(parts)
-      }: ` +
+      `Cannot ${op} a tensor of shape ${formatShape(x.shape)} to ${formatShape(parts)}: ` +
         `pass [N, C, H, W], and sizes of at least 1`,
     );
   }
-  return parts.reduce((image, count, k) => regionMax(image, 2 + k, count), x);
+  return { parts, tile: parts.every((n, k) => x.shape[2 + k]! > 0 && x.shape[2 + k]! % n === 0) };
 }
 
-/** The largest element of each of `count` regions along an axis; regions may overlap by one. */
-function regionMax(x: Tensor, axis: number, count: number): Tensor {
+/** The windows of regions that tile the image. */
+function tileSizes(x: Tensor, parts: readonly [number, number]): [number, number] {
+  return [x.shape[2]! / parts[0], x.shape[3]! / parts[1]];
+}
+
+/** The largest element of regions that divide the image into `size` parts; see {@linkcode maxPool2d}. */
+export function adaptiveMaxPool2d(x: Tensor, size: Axes): Tensor {
+  const { parts, tile } = regionsOf("adaptiveMaxPool2d", x, size);
+  if (tile) return maxPool2d(x, tileSizes(x, parts));
+  // (N, C, H, W) -> (N, C, oh, kh, ow, kw); regions that are shorter see their last element again.
+  const rows = regions(x, 2, parts[0]).elements;
+  const all = regions(rows, 4, parts[1]).elements.permute([0, 1, 2, 4, 3, 5]);
+  return maxOfTaps("adaptiveMaxPool2d", all);
+}
+
+/** The mean over regions that divide the image into `size` parts. */
+export function adaptiveAvgPool2d(x: Tensor, size: Axes): Tensor {
+  const { parts, tile } = regionsOf("adaptiveAvgPool2d", x, size);
+  if (tile) return avgPool2d(x, tileSizes(x, parts));
+  return parts.reduce((image, count, k) => regionMean(image, 2 + k, count), x);
+}
+
+/** The mean of each of `count` regions along an axis. */
+function regionMean(x: Tensor, axis: number, count: number): Tensor {
+  const { elements, isLast, lengths } = regions(x, axis, count);
+  const mask = isLast.reshape(elements.shape.map((n, k) => k === axis || k === axis + 1 ? n : 1));
+  // What is seen again counts once, and is left out by selection: it may be infinite.
+  const sums = mask.where(0, elements).sum(axis + 1);
+  return sums.div(lengths.cast(x.dtype).reshape(sums.shape.map((n, k) => k === axis ? n : 1)));
+}
+
+/** The regions of an axis: part r of `count` goes from floor(r n / count) to before ceil((r + 1) n / count). */
+interface Regions {
+  /** The elements, with the axis as (region, place). */
+  readonly elements: Tensor;
+  /** True for places behind the end of a region, where its last element stands again. */
+  readonly isLast: Tensor;
+  /** How many elements each region has. */
+  readonly lengths: Tensor;
+}
+
+function regions(x: Tensor, axis: number, count: number): Regions {
   const n = x.shape[axis]!;
   const longest = Math.max(
     ...Array.from(
@@ -354,35 +404,10 @@ function regionMax(x: Tensor, axis: number, count: number): Tensor {
   const region = x.indexLike([count]).unsqueeze(1);
   const start = region.mul(n).floorDivide(count);
   const end = region.add(1).mul(n).add(count - 1).floorDivide(count);
-  // Regions that are shorter see their last element again.
-  const at = start.add(x.indexLike([longest])).minimum(end.sub(1));
-  return x.indexSelect(axis, at).max(axis + 1);
-}
-
-/** The mean over regions that divide the image into `size` parts. */
-export function adaptiveAvgPool2d(x: Tensor, size: Axes): Tensor {
-  const [oh, ow] = pair("adaptiveAvgPool2d", "size", size);
-  const [h, w] = x.shape.slice(2) as [number, number];
-  if (x.ndim === 4 && oh > 0 && ow > 0 && h % oh === 0 && w % ow === 0) {
-    return avgPool2d(x, [h / oh, w / ow]);
-  }
-  if (x.ndim !== 4 || oh < 1 || ow < 1) {
-    throw new ShapeError(
-      `Cannot adaptiveAvgPool2d a tensor of shape ${formatShape(x.shape)} to ${
-        formatShape([oh, ow])
-      }: pass [N, C, H, W], and sizes of at least 1`,
-    );
-  }
-  // Regions of unequal size: a matrix of weights along each axis.
-  return matmul(matmul(regionWeights(x, h, oh), x), regionWeights(x, w, ow).transpose());
-}
-
-/** The matrix (out, n) that averages `n` elements to `out` regions. */
-function regionWeights(x: Tensor, n: number, out: number): Tensor {
-  const region = x.indexLike([out]).unsqueeze(1);
-  const at = x.indexLike([n]);
-  const start = region.mul(n).floorDivide(out);
-  const end = region.add(1).mul(n).add(out - 1).floorDivide(out);
-  const inside = at.ge(start).logicalAnd(at.lt(end)).cast(x.dtype);
-  return inside.div(inside.sum(1, { keepDims: true }));
+  const at = start.add(x.indexLike([longest]));
+  return {
+    elements: x.indexSelect(axis, at.minimum(end.sub(1))),
+    isLast: at.ge(end),
+    lengths: end.sub(start),
+  };
 }

@@ -50,7 +50,7 @@ export const unaries: Readonly<Record<string, Unary>> = {
   log10: { wide: true, gradient: (g, x) => g.div(x.mul(Math.LN10)) },
   log1p: { wide: true, gradient: (g, x) => g.div(x.add(1)) },
   sqrt: { gradient: (g, _, y) => g.mul(0.5).div(y) },
-  rsqrt: { wide: true, gradient: (g, x, y) => g.mul(y).mul(-0.5).div(x) },
+  rsqrt: { wide: true, gradient: (g, _, y) => g.mul(-0.5).mul(y).mul(y).mul(y) },
   reciprocal: { wide: true, gradient: (g, _, y) => g.neg().mul(y).mul(y) },
   sin: { gradient: (g, x) => g.mul(x.cos()) },
   cos: { gradient: (g, x) => g.mul(x.sin()).neg() },
@@ -116,14 +116,15 @@ interface Binary {
   ];
 }
 
-function half(
+/** The share of `a` in the gradient of what is picked: all but where it loses; where both are NaN, too. */
+function shareOf(
   g: Tensor,
   a: TensorLike,
   b: TensorLike,
-  wins: (a: Tensor, b: TensorLike) => Tensor,
+  loses: (a: Tensor, b: TensorLike) => Tensor,
 ): Tensor {
   const x = isTensor(a) ? a : g.fullLike(a);
-  return g.mul(wins(x, b).cast(g.dtype).add(x.eq(b).cast(g.dtype).mul(0.5)));
+  return select(loses(x, b), 0, select(x.eq(b), g.mul(0.5), g));
 }
 
 /** Functions of two elements, by name. */
@@ -146,38 +147,39 @@ export const binaries: Readonly<Record<string, Binary>> = {
           ? g.zerosLike()
           : g.mul(b).mul(power(a, b - 1, g)),
       () => {
-        const base = isTensor(a) ? a : g.fullLike(a);
-        const safe = select(base.eq(0), 1, base);
-        return g.mul(select(base.eq(0), 0, y.mul(safe.log())));
+        // 0 to any positive power is 0: no gradient, where 0 * log(0) would be NaN.
+        const base = isTensor(a) ? a : g.fullLike(a), exponent = b as Tensor;
+        const stays = base.eq(0).logicalAnd(exponent.ge(0));
+        return g.mul(select(stays, 0, y.mul(select(stays, 1, base).log())));
       },
     ],
   },
   maximum: {
     bools: true,
     gradient: (g, a, b) => [
-      () => half(g, a, b, (x, other) => x.gt(other)),
-      () => half(g, b, a, (x, other) => x.gt(other)),
+      () => shareOf(g, a, b, (x, other) => x.lt(other)),
+      () => shareOf(g, b, a, (x, other) => x.lt(other)),
     ],
   },
   minimum: {
     bools: true,
     gradient: (g, a, b) => [
-      () => half(g, a, b, (x, other) => x.lt(other)),
-      () => half(g, b, a, (x, other) => x.lt(other)),
+      () => shareOf(g, a, b, (x, other) => x.gt(other)),
+      () => shareOf(g, b, a, (x, other) => x.gt(other)),
     ],
   },
-  // At the bound itself PyTorch gives relu no gradient, and clamp all of it.
+  // At the bound itself there is no gradient. NaN has all of relu's and none of clamp's, as in PyTorch.
   relu: {
     primitive: "maximum",
-    gradient: (g, _, b, y) => [() => g.mul(y.gt(b).cast(g.dtype)), () => g],
+    gradient: (g, _, b, y) => [() => select(y.le(b), 0, g), () => g],
   },
   clampMin: {
     primitive: "maximum",
-    gradient: (g, a, b) => [() => g.mul((a as Tensor).ge(b).cast(g.dtype)), () => g],
+    gradient: (g, a, b) => [() => select((a as Tensor).gt(b), g, 0), () => g],
   },
   clampMax: {
     primitive: "minimum",
-    gradient: (g, a, b) => [() => g.mul((a as Tensor).le(b).cast(g.dtype)), () => g],
+    gradient: (g, a, b) => [() => select((a as Tensor).lt(b), g, 0), () => g],
   },
   remainder: {
     primitive: "mod",
@@ -191,7 +193,8 @@ export const binaries: Readonly<Record<string, Binary>> = {
     floats: true,
     gradient: (g, a, b) => {
       const x = isTensor(a) ? a : g.fullLike(a), y = isTensor(b) ? b : g.fullLike(b);
-      const norm = x.mul(x).add(y.mul(y));
+      const squares = x.mul(x).add(y.mul(y));
+      const norm = select(squares.eq(0), 1, squares);
       return [() => g.mul(y).div(norm), () => g.neg().mul(x).div(norm)];
     },
   },
@@ -399,4 +402,16 @@ export function softplus(x: Tensor): Tensor {
     return detached.abs().neg().exp().log1p().add(detached.relu());
   });
   return result("softplus", [input], value, (g) => [g.mul(input.sigmoid())]);
+}
+
+/** `x` where positive, else `alpha * (exp(x) - 1)`; its gradient does not vanish before `exp(x)` does. */
+export function elu(x: Tensor, alpha: number): Tensor {
+  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const value = noGrad(() => {
+    const detached = input.detach();
+    return detached.gt(0).where(detached, detached.minimum(0).expm1().mul(alpha));
+  });
+  return result("elu", [input], value, (g) => [
+    g.mul(input.gt(0).where(1, input.minimum(0).exp().mul(alpha))),
+  ]);
 }

@@ -1,6 +1,6 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
 import { formatShape } from "../../backend/engine.ts";
-import { widened } from "../amp/autocast.ts";
+import { atLeastSingle, widened } from "../amp/autocast.ts";
 import { result, sameDevice } from "../apply.ts";
 import { holds } from "../creation.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
@@ -41,8 +41,14 @@ export function crossEntropy(
   options: CrossEntropyOptions = {},
 ): Tensor {
   checkOptions("crossEntropy", options, crossEntropyRules);
+  const input = widened(logits);
+  const losses = entropyOf(atLeastSingle(input), labels, options);
+  return losses.cast(input.dtype);
+}
+
+function entropyOf(logits: Tensor, labels: Tensor, options: CrossEntropyOptions): Tensor {
   const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
-  const { scores, targets, shape } = inRows(widened(logits), labels);
+  const { scores, targets, shape } = inRows(logits, labels);
   const [rows, classes] = scores.shape as [number, number];
   if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");
   // A type that cannot hold the label has no sample to leave out.

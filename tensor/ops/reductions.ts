@@ -86,15 +86,29 @@ export function prod(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   return finishShape(out, x, list, options);
 }
 
-/** For each element the product of all others, right also where one or more are zero. */
+/** For each element the product of all others, right also where some are zero, infinite or NaN. */
 function productOfOthers(x: Tensor, axes: readonly number[]): Tensor {
+  if (isGradEnabled()) return differentiableProductOfOthers(x, axes);
+  const keepDims = true, INF = Infinity;
+  const isZero = x.eq(0), isInf = x.isInf(), isNaN = x.isNaN();
+  const plain = isZero.logicalOr(isInf).logicalOr(isNaN).where(1, x);
+  const signs = isInf.where(x.sign(), 1);
+  const hasOther = (test: Tensor): Tensor =>
+    test.cast("float32").sum(axes, { keepDims }).gt(test.cast("float32"));
+  return plain.prod(axes, { keepDims }).div(plain)
+    .mul(hasOther(isZero).where(0, 1))
+    .mul(hasOther(isInf).where(signs.prod(axes, { keepDims }).mul(signs).mul(INF), 1))
+    .mul(hasOther(isNaN).where(NaN, 1));
+}
+
+/** The same for finite elements, with the derivatives at zeros. */
+function differentiableProductOfOthers(x: Tensor, axes: readonly number[]): Tensor {
   const isZero = x.eq(0);
   const zeros = isZero.cast("float32").sum(axes, { keepDims: true });
   const others = isZero.where(1, x);
   const product = others.prod(axes, { keepDims: true });
   const at = zeros.eq(1).where(product, 0), elsewhere = zeros.eq(0).where(product.div(others), 0);
-  if (!isGradEnabled()) return isZero.where(at, elsewhere);
-  // A second derivative is asked for: with one more zero the product is 0 and changes with that one.
+  // With one more zero the product is 0 and changes with that one.
   const vanished = isZero.where(x, 0), sum = vanished.sum(axes, { keepDims: true });
   return isZero.where(
     zeros.eq(2).where(product.mul(sum.sub(vanished)), at),

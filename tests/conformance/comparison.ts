@@ -18,6 +18,7 @@ function agrees(actual: number, expected: number, dtype: DType, slack: number): 
   if (Object.is(actual, expected)) return true;
   // The sign of a zero is not held: fused sums and selections lose it.
   if (actual === expected) return true;
+  if (!Number.isFinite(expected)) return false;
   const [relative, absolute] = tolerances[dtype];
   return Math.abs(actual - expected) <= slack * (absolute + relative * Math.abs(expected));
 }

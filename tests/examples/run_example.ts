@@ -1,5 +1,4 @@
 import { fileURLToPath } from "node:url";
-import { plain } from "../plain.ts";
 
 /** How an example ended, and what it wrote. */
 export interface Run {
@@ -24,7 +23,7 @@ export async function runExample(
     const child = new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--no-check", example, ...args],
       cwd,
-      env: plain,
+      env: { NO_COLOR: "1" },
       stdout: "piped",
       stderr: "piped",
     }).spawn();

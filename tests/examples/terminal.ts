@@ -1,5 +1,4 @@
 // Runs a program on a pseudo-terminal, as a user sees it; `script` (util-linux) provides that.
-import { plain } from "../plain.ts";
 
 /** An answer that is typed when a text appears. */
 export interface Reply {
@@ -30,7 +29,7 @@ export async function onTerminal(
   const child = new Deno.Command("script", {
     args: ["--quiet", "--return", "--flush", "--command", command, "/dev/null"],
     cwd,
-    env: { ...plain, TERM: "xterm" },
+    env: { TERM: "xterm" },
     stdin: "piped",
     stdout: "piped",
     stderr: "null",
@@ -40,7 +39,7 @@ export async function onTerminal(
   let screen = "";
   let seen = 0;
   for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-    screen += withoutColors(chunk);
+    screen += plain(chunk);
     for (const { when, type } of replies) {
       const at = screen.indexOf(when, seen);
       if (at < 0) continue;
@@ -58,7 +57,7 @@ export async function onTerminal(
   return { screen, code, answered };
 }
 
-function withoutColors(text: string): string {
+function plain(text: string): string {
   // deno-lint-ignore no-control-regex -- escape sequences begin with a control character
   return text.replaceAll(/\x1b\[[0-9;?]*[A-Za-z]/g, "");
 }

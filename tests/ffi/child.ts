@@ -1,10 +1,8 @@
-import { plain } from "../plain.ts";
-import { fileURLToPath } from "node:url";
 /**
  * Programs in a process of their own: what happens once in a process's life can be tested again.
  */
 
-const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
+const config = new URL("../../deno.json", import.meta.url).pathname;
 
 export interface Child {
   readonly code: number;
@@ -33,7 +31,7 @@ export async function runChild(source: string, options: ChildOptions = {}): Prom
   const { permissions, env = {} } = options;
   const command = new Deno.Command(Deno.execPath(), {
     args: denoArgs(source, permissions),
-    env: { ...plain, ...env },
+    env,
     stdin: "null",
   });
   const { code, stdout, stderr } = await command.output();

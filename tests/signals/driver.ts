@@ -1,4 +1,3 @@
-import { plain } from "../plain.ts";
 /**
  * Runs programs from outside: real signals, exit statuses, times.
  */
@@ -65,7 +64,7 @@ export async function run(module: URL, options: RunOptions = {}): Promise<Ending
 
 function start(args: string[], { env = {}, ignored = [] }: RunOptions): Deno.ChildProcess {
   const options = {
-    env: { ...plain, ...env },
+    env: { NO_COLOR: "1", ...env },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
