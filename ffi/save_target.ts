@@ -28,6 +28,7 @@ export function saveTarget(path: string | URL): SaveTarget {
     if (isDescriptor(at)) return { kind: "stream", path: at };
     if (!mayReplace(at)) return { kind: "overwrite", path: at };
     const former = lstatIfThere(at);
+    if (former === null && links > 0) checkFolder(dirname(at));
     if (former?.isSymlink) at = resolve(dirname(at), Deno.readLinkSync(at));
     else return classify(at, former);
   }
@@ -40,6 +41,13 @@ function classify(path: string, former: Deno.FileInfo | null): SaveTarget {
   // Renaming asks the folder alone; a file that its owner protected stays as it is.
   if (former !== null) Deno.openSync(path, { write: true }).close();
   return { kind: "replace", path, former };
+}
+
+/** A link that leads into nowhere is told of by where it leads. */
+function checkFolder(folder: string): void {
+  if (lstatIfThere(folder) !== null) return;
+  const error = new Deno.errors.NotFound(`it is a link into ${folder}, which is not there`);
+  throw Object.assign(error, { code: "ENOENT" });
 }
 
 /** `/dev/stdout` may lead to a regular file, which the shell goes on writing to. */

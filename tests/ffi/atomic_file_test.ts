@@ -88,6 +88,14 @@ for (const [name, save] of Object.entries(ways)) {
         for (const link of ["near", "far", "dangling"]) {
           assert(Deno.lstatSync(`${folder}/${link}`).isSymlink, link);
         }
+        Deno.symlinkSync("none/at/all", `${folder}/astray`);
+        const error = await assertRejects(
+          async () => await save(`${folder}/astray`, ""),
+          Deno.errors.NotFound,
+        );
+        const where = `it is a link into ${folder}/none/at, which is not there; make its folder`;
+        assert(error.message.includes(where), error.message);
+        assert(Deno.lstatSync(`${folder}/astray`).isSymlink);
         Deno.symlinkSync("ring", `${folder}/ring`);
         await assertRejects(async () => await save(`${folder}/ring`, ""), Error, "links lead on");
       }),
