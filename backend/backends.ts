@@ -25,6 +25,11 @@ export function backendOf(handle: DeviceHandle = manager.active): Backend {
   return engine;
 }
 
+/** Every engine that was made. */
+export function allBackends(): Backend[] {
+  return [...engines.values()];
+}
+
 /** Forgets every engine; the caller ends them. */
 export function takeBackends(): Backend[] {
   const taken = [...engines.values()];

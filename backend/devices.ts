@@ -220,12 +220,18 @@ function searchOpenCL(): Search {
     const names = found.map((platform) => platform.name).join(", ");
     const problem = found.length === 0
       ? "the OpenCL library has no platform"
-      : `no device on ${names}`;
+      : `no device on ${names}${poclHint(names)}`;
     return { handles, problems: handles.length === 0 ? [problem] : [] };
   } catch (cause) {
     if (!(cause instanceof Error)) throw cause;
     return { handles: [], problems: [cause.message], cause };
   }
+}
+
+/** PoCL hides its device where it finds no folder to keep kernels in. */
+function poclHint(names: string): string {
+  if (!names.includes("Portable Computing Language")) return "";
+  return " (PoCL needs a folder that this user may write: HOME, or POCL_CACHE_DIR)";
 }
 
 /** GPUs first, and among them those with memory of their own; else in the order of the platforms. */

@@ -3,6 +3,7 @@
  * its schedules, recordings of them.
  */
 export * from "./mod.ts";
+export { finalizer } from "../ffi/finalizer.ts";
 export type { Backend, Block, Capabilities, Launch } from "./backend.ts";
 export { backendOf } from "./backends.ts";
 export {

@@ -1,7 +1,7 @@
 /**
  * Environment variables that are on or off.
  */
-import { type EnvironmentName, readEnvironment } from "../ffi/environment.ts";
+import { EnvironmentError, type EnvironmentName, readEnvironment } from "../ffi/environment.ts";
 
 /**
  * Reads a variable that may be 0 or 1.
@@ -13,5 +13,5 @@ export function readSwitch(name: EnvironmentName): boolean | undefined {
   const value = readEnvironment(name);
   if (value === undefined) return undefined;
   if (value === "0" || value === "1") return value === "1";
-  throw new RangeError(`${name} is "${value}": write 0 or 1`);
+  throw new EnvironmentError(name, value, "write 0 or 1");
 }

@@ -19,6 +19,7 @@ import {
 } from "../memory/mod.ts";
 import { roundUp } from "../memory/bytes.ts";
 import { sequenceLengths, transformerTrace } from "../tests/memory/transformer_trace.ts";
+import { argumentsOrExit, filesOrExit } from "./arguments.ts";
 
 const MiB = 2 ** 20;
 
@@ -125,11 +126,23 @@ export function transformerEvents(lengths: string, steps = 40, seed = 1): Replay
     .map(([sign, id, nbytes]) => ({ action: sign > 0 ? "alloc" : "free", id, nbytes }));
 }
 
+/** @throws TypeError for a file that cannot be read or is no recording. */
+function eventsOf(path: string): ReplayEvent[] {
+  try {
+    return parseJSONLines(Deno.readTextFileSync(path));
+  } catch (error) {
+    throw new TypeError(`Cannot replay ${path}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
 if (import.meta.main) {
-  if (Deno.args.length === 0) {
+  const paths = filesOrExit(
+    "deno run --allow-read bench/allocator_replay.ts [recording.jsonl ...]",
+  );
+  if (paths.length === 0) {
     for (const lengths of Object.keys(sequenceLengths)) {
       printReplay(`A transformer in training, ${lengths}`, transformerEvents(lengths));
     }
   }
-  for (const path of Deno.args) printReplay(path, parseJSONLines(Deno.readTextFileSync(path)));
+  for (const path of paths) printReplay(path, argumentsOrExit(() => eventsOf(path)));
 }

@@ -24,6 +24,7 @@ import {
 } from "../memory/mod.ts";
 import { randomNumbers, sequenceLengths } from "../tests/memory/transformer_trace.ts";
 import { transformerEvents } from "./allocator_replay.ts";
+import { noArgumentsOrExit } from "./arguments.ts";
 
 const MiB = 2 ** 20;
 const sizes = [4096, 40_000, MiB, 300, 65_536, 2 * MiB, 12_345, 400_000];
@@ -224,7 +225,12 @@ function printTransfers(queue: CommandQueue): void {
   pinned.destroy();
 }
 
-if (import.meta.main) printPromises();
+if (import.meta.main) {
+  noArgumentsOrExit(
+    "deno run -A bench/memory_bench.ts: what memory/ promises, and whether it holds",
+  );
+  printPromises();
+}
 
 for (const [name, make] of Object.entries(makers)) {
   const pool = make();

@@ -7,7 +7,6 @@
  * Prints, for each way, the time of a step, of its copies, and the share of the copies' time during
  * which a kernel ran. The losses must be the same for all.
  */
-import { parseArgs } from "node:util";
 import {
   DataLoader,
   device,
@@ -19,7 +18,7 @@ import {
   shutdown,
   TensorDataset,
 } from "../mod.ts";
-import { argumentsOrExit } from "./arguments.ts";
+import { argumentsOrExit, flagValues } from "./arguments.ts";
 
 const FEATURES = 3072, CLASSES = 10, LOSS_EVERY = 8;
 
@@ -58,10 +57,7 @@ interface Options {
 
 function readOptions(args: string[]): Options {
   const string = { type: "string" } as const;
-  const { values } = parseArgs({
-    args,
-    options: { device: string, steps: string, batch: string, way: string },
-  });
+  const values = flagValues(args, { device: string, steps: string, batch: string, way: string });
   return {
     device: values.device ?? "cl",
     steps: count("steps", values.steps ?? "40"),

@@ -1,7 +1,8 @@
 /** The programs that are measured, as child processes that answer requests. */
 import type { PeerName, Work } from "./works.ts";
+import { fileURLToPath } from "node:url";
 
-const here = (path: string) => new URL(`./peers/${path}`, import.meta.url).pathname;
+const here = (path: string) => fileURLToPath(new URL(`./peers/${path}`, import.meta.url));
 const threads = String(navigator.hardwareConcurrency);
 const environment = {
   NO_COLOR: "1",

@@ -3,9 +3,8 @@
  * the ratios to the peers and whether the targets are met; peers that are not installed are left out
  * and named. What a shared machine does besides shows in the load that is printed.
  */
-import { parseArgs } from "node:util";
 import { saveFileSync } from "../ffi/atomic_file.ts";
-import { argumentsOrExit } from "./arguments.ts";
+import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { type Peer, peerNames, start } from "./peers.ts";
 import { judgeAll, type Row, table } from "./report.ts";
 import { type DeviceClass, nameOf, type PeerName, type Work, works } from "./works.ts";
@@ -30,7 +29,7 @@ interface Options {
 function parseOptions(args: string[]): Options | null {
   const string = { type: "string" } as const, boolean = { type: "boolean" } as const;
   const options = { only: string, peers: string, device: string, json: string };
-  const { values } = parseArgs({ args, options: { ...options, quick: boolean, help: boolean } });
+  const values = flagValues(args, { ...options, quick: boolean, help: boolean });
   if (values.help === true) return null;
   const { only, peers, device = "cl", json, quick = false } = values;
   if (device !== "cl" && device !== "cpu" && device !== "gpu") {

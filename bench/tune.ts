@@ -3,8 +3,7 @@
  * those that are clearly better than the defaults in the cache folder, where netcl finds them at its
  * next start. Each is written as soon as it is found: Ctrl+C loses nothing.
  */
-import { parseArgs } from "node:util";
-import { argumentsOrExit } from "./arguments.ts";
+import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { backendOf } from "../backend/engine.ts";
 import { OpenCLBackend } from "../backend/opencl/opencl_backend.ts";
 import { keyOf } from "../backend/opencl/tile_choices.ts";
@@ -38,15 +37,12 @@ function numberOf(name: string, text: string): number {
 export function parseOptions(args: string[]): Options | null {
   const string = { type: "string" } as const, list = { type: "string", multiple: true } as const;
   const sizes = { matmul: list, linear: list, conv: list };
-  const { values } = parseArgs({
-    args,
-    options: {
-      ...sizes,
-      device: string,
-      seconds: string,
-      gain: string,
-      help: { type: "boolean" },
-    },
+  const values = flagValues(args, {
+    ...sizes,
+    device: string,
+    seconds: string,
+    gain: string,
+    help: { type: "boolean" },
   });
   if (values.help === true) return null;
   const named = (["matmul", "linear", "conv"] as const).flatMap((kind) =>

@@ -64,6 +64,26 @@ function steps(kind: string, size: number, cl: Target[], gpu: Target[] = []): Wo
   return [eager, { ...eager, variant: "compiled", targets: { cl, cpu: twiceTfjs, gpu } }];
 }
 
+/** A training step of a model as people have them, with the batch or length that suits a device. */
+function model(
+  kind: string,
+  sizes: { readonly cl?: number; readonly gpu: number },
+  onGPU: number,
+  onCPU = 1,
+): Work[] {
+  const rate = { kind, unit: "ms/step", figure: (seconds: number) => seconds * 1e3 };
+  const gpu: Work = {
+    ...rate,
+    size: sizes.gpu,
+    variant: "compiled",
+    targets: { gpu: [of(onGPU, "torch")] },
+    devices: ["gpu"],
+  };
+  if (sizes.cl === undefined) return [gpu];
+  const targets = { cl: [of(onCPU, "torch")], cpu: [of(0.7, "torch")] };
+  return [gpu, { ...rate, size: sizes.cl, variant: "compiled", targets, devices: ["cl", "cpu"] }];
+}
+
 function count(kind: string, variant: string, atMost: number): Work {
   const targets = { cl: [{ atMost }], gpu: [{ atMost }] };
   return { kind, size: 64, variant, unit: "per step", figure: (value) => value, targets };
@@ -106,6 +126,21 @@ export const works: readonly Work[] = [
   ),
   ...steps("mlp", 512, [of(1.4, "torch", "numpy"), of(25, "tfjs"), of(25, "jax-js")]),
   ...steps("cnn", 64, [of(1.3, "torch")]),
+  ...model("gpt", { cl: 12, gpu: 64 }, 1, 1.2),
+  ...model("gpt-bfloat16", { gpu: 64 }, 1),
+  ...model("resnet", { cl: 16, gpu: 128 }, 1, 1.2),
+  ...model("resnet-float16", { gpu: 128 }, 1),
+  ...model("embedding", { cl: 1024, gpu: 8192 }, 1, 1.2),
+  ...model("attention", { cl: 256, gpu: 1024 }, 1, 1.2),
+  ...model("attention-float16", { gpu: 1024 }, 0.8),
+  ...[4096, 8192].map((size): Work => ({
+    kind: "matmul-float16",
+    size,
+    unit: "TFLOP/s",
+    figure: (seconds) => 2 * size ** 3 / seconds / 1e12,
+    targets: { gpu: [of(0.9, "torch")] },
+    devices: ["gpu"],
+  })),
   {
     kind: "adds",
     size: 1000,

@@ -4,17 +4,15 @@
  *
  *     deno run --allow-ffi --allow-env examples/devices.ts [--json]
  */
-import { parseArgs } from "node:util";
 import { OpenCLUnavailableError, type Platform, platforms } from "@netcl/netcl/ffi";
 import { describeDevice, describePlatform } from "./devices/describe.ts";
 import { tableOf } from "./devices/table.ts";
+import { type Flags, helpOf, onOff, parseFlags, reportUsage } from "./flags.ts";
 
-const help = `Lists the OpenCL platforms and devices of this machine.
-
-Usage: deno run --allow-ffi --allow-env examples/devices.ts [options]
-
-  --json   everything, for programs, under the names of cl.h
-  --help   this text`;
+const about = "Lists the OpenCL platforms and devices of this machine.";
+const flags = {
+  json: { ...onOff, help: "everything, for programs, under the names of cl.h" },
+} satisfies Flags;
 
 function printTables(found: readonly Platform[]): void {
   for (const platform of found) {
@@ -35,20 +33,16 @@ function toJSON(found: readonly Platform[]): string {
   return JSON.stringify({ platforms: described }, null, 2);
 }
 
-const { values } = parseArgs({
-  args: Deno.args,
-  options: { json: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+await reportUsage(() => {
+  const values = parseFlags(Deno.args, flags);
+  if (values === "help") return console.log(helpOf(about, "examples/devices.ts", flags));
+  try {
+    const found = platforms();
+    if (values.json === "true") console.log(toJSON(found));
+    else printTables(found);
+  } catch (error) {
+    if (!(error instanceof OpenCLUnavailableError)) throw error;
+    console.error(error.message);
+    Deno.exitCode = 1;
+  }
 });
-if (values.help) {
-  console.log(help);
-  Deno.exit(0);
-}
-try {
-  const found = platforms();
-  if (values.json) console.log(toJSON(found));
-  else printTables(found);
-} catch (error) {
-  if (!(error instanceof OpenCLUnavailableError)) throw error;
-  console.error(error.message);
-  Deno.exit(1);
-}

@@ -1,4 +1,6 @@
 import { parseArgs } from "node:util";
+import { EnvironmentError } from "@netcl/netcl/ffi";
+import { didYouMean } from "../ffi/nearest_name.ts";
 
 /** A mistake on the command line, for people to read. */
 export class UsageError extends Error {
@@ -14,6 +16,8 @@ export interface Flag {
   /** What the value must be, in words, and how it is told. */
   readonly takes: string;
   readonly accepts: (text: string) => boolean;
+  /** It stands alone: "true" where it is given, else "false". */
+  readonly isSwitch?: true;
 }
 
 /** Flags by their names, without the dashes. */
@@ -50,6 +54,15 @@ export const count: Kind = number("N", "a whole number above 0", (n) => isWhole(
 /** Above 0, such as a learning rate. */
 export const positive: Kind = number("X", "a number above 0", (n) => n > 0 && n < Infinity);
 
+/** What is on or off. */
+export const onOff: Omit<Flag, "help"> = {
+  value: "",
+  default: "false",
+  takes: "no value",
+  accepts: (text) => text === "true",
+  isSwitch: true,
+};
+
 /** Where to compute. */
 export const device: Flag = {
   value: "DEVICE",
@@ -83,17 +96,15 @@ export function parseFlags<F extends Flags>(
     allowPositionals: true,
     options: {
       help: { type: "boolean", short: "h" },
-      ...Object.fromEntries(names.map((name) => [name, { type: "string" } as const])),
+      ...Object.fromEntries(names.map((name) => [name, typeOf(flags[name]!)])),
     },
   });
   if (values.help) return "help";
-  const listed = [...names, "help"].map((name) => `--${name}`).join(", ");
+  const known = [...names, "help"];
   const unknown = Object.keys(values).find((name) => !Object.hasOwn(flags, name));
-  if (unknown !== undefined) {
-    throw new UsageError(`Unknown flag ${dashed(unknown)}: the flags are ${listed}`);
-  }
+  if (unknown !== undefined) throw unknownFlag(unknown, known);
   if (positionals.length > 0) {
-    throw new UsageError(`"${positionals[0]}" belongs to no flag: the flags are ${listed}`);
+    throw new UsageError(`"${positionals[0]}" belongs to no flag: the flags are ${listed(known)}`);
   }
   const texts = names.map((name) => [name, checked(name, flags[name]!, values[name])]);
   return Object.fromEntries(texts);
@@ -102,8 +113,23 @@ export function parseFlags<F extends Flags>(
 function checked(name: string, flag: Flag, text: unknown): string {
   if (text === undefined) return flag.default;
   if (typeof text === "string" && flag.accepts(text)) return text;
+  if (text === true && flag.isSwitch) return "true";
   const got = typeof text === "string" ? `"${text}"` : "nothing";
   throw new UsageError(`--${name} takes ${flag.takes}: got ${got}`);
+}
+
+function typeOf({ isSwitch }: Flag): { readonly type: "boolean" | "string" } {
+  return { type: isSwitch ? "boolean" : "string" };
+}
+
+/** The mistake that names what was probably meant, and every flag that there is. */
+export function unknownFlag(name: string, known: readonly string[]): UsageError {
+  const hint = didYouMean(name, known, dashed);
+  return new UsageError(`Unknown flag ${dashed(name)}${hint}: the flags are ${listed(known)}`);
+}
+
+function listed(names: readonly string[]): string {
+  return names.map((name) => `--${name}`).join(", ");
 }
 
 function dashed(name: string): string {
@@ -118,7 +144,7 @@ function dashed(name: string): string {
  */
 export function helpOf(about: string, file: string, flags: Flags): string {
   const lines = Object.entries(flags).map(([name, flag]) =>
-    `  ${`--${name} ${flag.value}`.padEnd(32)} ${flag.help} (${flag.default})`
+    `  ${`--${name} ${flag.value}`.padEnd(32)} ${flag.help}${byDefault(flag)}`
   );
   return [
     about,
@@ -128,4 +154,22 @@ export function helpOf(about: string, file: string, flags: Flags): string {
     ...lines,
     `  ${"--help".padEnd(32)} this text`,
   ].join("\n");
+}
+
+function byDefault(flag: Flag): string {
+  return flag.isSwitch ? "" : ` (${flag.default})`;
+}
+
+/**
+ * Runs a program; a mistake on its command line or in its environment is said in a line, and the
+ * program then ends with status 2.
+ */
+export async function reportUsage(main: () => void | Promise<void>): Promise<void> {
+  try {
+    await main();
+  } catch (error) {
+    if (!(error instanceof UsageError || error instanceof EnvironmentError)) throw error;
+    console.error(error.message);
+    Deno.exitCode = 2;
+  }
 }

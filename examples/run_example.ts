@@ -5,7 +5,7 @@ import {
   OpenCLUnavailableError,
   withDevice,
 } from "@netcl/netcl";
-import { device, type Flags, helpOf, parseFlags, seed, UsageError } from "./flags.ts";
+import { device, type Flags, helpOf, parseFlags, reportUsage, seed, UsageError } from "./flags.ts";
 
 /** What an example is, for its --help. */
 export interface Example<F extends Flags> {
@@ -51,16 +51,5 @@ export function pickDevice(selector: string): DeviceHandle {
   } catch (error) {
     const isWish = error instanceof OpenCLUnavailableError || error instanceof RangeError;
     throw isWish ? new UsageError(error.message) : error;
-  }
-}
-
-/** Says what a mistake on the command line was, and ends with status 2. */
-export async function reportUsage(main: () => Promise<void>): Promise<void> {
-  try {
-    await main();
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    console.error(error.message);
-    Deno.exitCode = 2;
   }
 }

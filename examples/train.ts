@@ -17,7 +17,8 @@ import {
   saveSafetensors,
   withDevice,
 } from "@netcl/netcl";
-import { pickDevice, reportUsage } from "./run_example.ts";
+import { reportUsage } from "./flags.ts";
+import { pickDevice } from "./run_example.ts";
 import { type Data, datasetPaths, loadDataset } from "./train/datasets.ts";
 import { drawLossCurve } from "./train/loss_curve.ts";
 import { helpText, type Options, parseOptions } from "./train/options.ts";

@@ -95,6 +95,23 @@ export function readEnvironment(name: EnvironmentName): string | undefined {
   return readVariable(name);
 }
 
+/** A variable of the table holds what it cannot hold. */
+export class EnvironmentError extends RangeError {
+  /** The class's name. */
+  override readonly name = "EnvironmentError";
+
+  /**
+   * Made by what reads the variable.
+   *
+   * @param variable Its name.
+   * @param value What it holds.
+   * @param remedy What to write instead: "write 0 or 1".
+   */
+  constructor(variable: EnvironmentName, value: string, remedy: string) {
+    super(`${variable} is "${value}": ${remedy}`);
+  }
+}
+
 /** The same for a variable of somebody else, such as a driver's. */
 export function readVariable(variable: string): string | undefined {
   return mayUse(variable) ? Deno.env.get(variable) || undefined : undefined;

@@ -11,7 +11,7 @@ import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, type Releaser, releasers } from "./object.ts";
 import type { Handle } from "./symbols/types.ts";
-import { settleTransfers, throwFailureOf } from "./transfers.ts";
+import { settleTransfers, throwFailureOf, throwSilenceOf } from "./transfers.ts";
 import { executionStatus, waitForEvent, waitForEventSync } from "./waiting.ts";
 
 /** What an event needs of its queue. */
@@ -80,7 +80,7 @@ export class Event extends OpenCLObject<"Event"> {
       this.#waiting = null;
       settleTransfers();
     }
-    throwFailureOf(this);
+    this.#throwFailure();
   }
 
   /**
@@ -105,7 +105,12 @@ export class Event extends OpenCLObject<"Event"> {
     } finally {
       settleTransfers();
     }
+    this.#throwFailure();
+  }
+
+  #throwFailure(): void {
     throwFailureOf(this);
+    throwSilenceOf(this);
   }
 
   /**

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Context } from "./context.ts";
+import { finalizer } from "./finalizer.ts";
 import { UserEvent } from "./event.ts";
 import type { Kernel } from "./kernel.ts";
 import { launch } from "./launch.ts";
@@ -13,7 +14,7 @@ import type { Handle } from "./symbols/types.ts";
 const MAX_HELD = 128;
 
 // A queue may be collected while it holds launches back; without this they would never run.
-const forgotten = new FinalizationRegistry<HeldLaunches>((held) => held.start());
+const forgotten = finalizer<HeldLaunches>("a forgotten queue", (held) => held.start());
 
 /** The launches that one in-order queue holds back: the first waits for a gate, the rest for it. */
 export class HeldLaunches {

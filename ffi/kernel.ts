@@ -11,7 +11,7 @@ import { type InfoCall, type PropertyTypes, readers } from "./info.ts";
 import { type ArgumentEncoder, encoderOf } from "./kernel_args.ts";
 import { Image } from "./image.ts";
 import { cl } from "./library.ts";
-import { OpenCLObject, releasers } from "./object.ts";
+import { OpenCLObject, releasers, releases } from "./object.ts";
 import { Sampler } from "./sampler.ts";
 import { checkRange, toSize } from "./size.ts";
 import { SvmBuffer } from "./svm.ts";
@@ -58,6 +58,8 @@ export class Kernel extends OpenCLObject<"Kernel"> {
   readonly #kinds: (ArgumentKind | undefined)[] = [];
   // OpenCL does not retain what an argument refers to, so the collector must not release it.
   readonly #referred: OpenCLObject<string>[] = [];
+  /** When all arguments were last known to be live, by the count of releases. */
+  #checkedAt = -1;
 
   /** Takes over one reference to a kernel. Programs make kernels. */
   constructor(handle: Handle<"Kernel">) {
@@ -165,8 +167,11 @@ export class Kernel extends OpenCLObject<"Kernel"> {
    * @throws {DisposedError} If the kernel was released, or an argument since it was set.
    */
   checkArgs(): void {
+    // Each argument was live when it was set.
+    if (this.#checkedAt === releases) return;
     void this.unsafeHandle;
     for (const object of this.#referred) void object?.unsafeHandle;
+    this.#checkedAt = releases;
   }
 
   /** The memory and samplers that its arguments are set to. */

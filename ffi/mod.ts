@@ -37,6 +37,7 @@ export {
   statusName,
 } from "./errors.ts";
 export {
+  EnvironmentError,
   type EnvironmentName,
   type EnvironmentVariable,
   environmentVariables,

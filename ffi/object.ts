@@ -5,6 +5,7 @@
  * @module
  */
 import { check, DisposedError } from "./errors.ts";
+import { finalizer } from "./finalizer.ts";
 import { cl } from "./library.ts";
 import type { Handle } from "./symbols/types.ts";
 
@@ -56,6 +57,9 @@ export function leakedObjects(): Record<ObjectKind, number> {
   return { ...leaked };
 }
 
+/** How many objects were released, events apart: while it stays, what was live is. */
+export let releases = 0;
+
 /** Gives one reference back to the driver. */
 export interface Releaser {
   /** The C function's name, for errors. */
@@ -72,11 +76,14 @@ interface Owned {
 
 // The net below `using` and release(). It holds no reference to the object itself, and runs on the
 // main thread between two turns of the event loop.
-const forgotten = new FinalizationRegistry<Owned>(({ kind, handle, releaser }) => {
-  leaked[kind]++;
-  live[kind]--;
-  check(releaser.run(handle), releaser.call);
-});
+const forgotten = finalizer<Owned>(
+  ({ kind }) => `a forgotten ${kind}`,
+  ({ kind, handle, releaser }) => {
+    leaked[kind]++;
+    live[kind]--;
+    check(releaser.run(handle), releaser.call);
+  },
+);
 
 /** An object of the driver with one owner. */
 export abstract class OpenCLObject<Kind extends string> implements Disposable {
@@ -121,6 +128,7 @@ export abstract class OpenCLObject<Kind extends string> implements Disposable {
     if (this.#handle === 0n) return;
     const handle = this.#handle;
     this.#handle = 0n;
+    if (this.#kind !== "Event") releases++;
     live[this.#kind]--;
     forgotten.unregister(this);
     check(this.#releaser.run(handle), this.#releaser.call);

@@ -30,14 +30,18 @@ export function saveError(path: string | URL, error: unknown): unknown {
   const remedy = remedyFor(path, error);
   if (remedy === undefined) return error;
   const Class = error.constructor as ErrorConstructor;
-  const reason = error.message.replace(/ \(os error \d+\).*$/s, "");
-  const told = new Class(`Cannot save ${path}: ${reason}; ${remedy}`, { cause: error });
+  const told = new Class(`Cannot save "${path}": ${reasonOf(error)}; ${remedy}`, { cause: error });
   told.cause ??= error;
   return told;
 }
 
+function reasonOf(error: Error): string {
+  if (error instanceof Deno.errors.NotCapable) return "the program may not write there";
+  return error.message.replace(/ \(os error \d+\).*$/s, "");
+}
+
 function remedyFor(path: string | URL, error: Error): string | undefined {
-  if (error instanceof Deno.errors.NotCapable) return `run with --allow-write=${path}`;
+  if (error instanceof Deno.errors.NotCapable) return `run with --allow-write="${path}"`;
   if (error instanceof Deno.errors.IsADirectory) return remedies.EISDIR;
   if (error instanceof Deno.errors.FilesystemLoop) return "remove one of them";
   return "code" in error ? remedies[String(error.code)] : undefined;

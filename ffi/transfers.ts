@@ -45,6 +45,9 @@ interface Transfer {
 /** What went wrong at the end of the transfers of events that somebody still holds. */
 const failures = new WeakMap<Event, { readonly error: unknown }>();
 
+/** Transfers that the driver did not answer for when it was asked last: not known to be done. */
+const silent = new WeakMap<Event, unknown>();
+
 /** Memory whose command can neither be waited for nor asked: it is never let go of. */
 const lost = new Set<unknown>();
 
@@ -54,6 +57,8 @@ export class TransferList {
   #transfers: Transfer[] = [];
   /** What went wrong where the event was released: whoever did that waits for the queue. */
   readonly #failures: unknown[] = [];
+  /** Why the driver did not answer when it was asked last. */
+  #silence: unknown = null;
 
   constructor(inOrder: boolean) {
     this.#inOrder = inOrder;
@@ -79,6 +84,7 @@ export class TransferList {
    * event, or by the wait for the queue where the event was released.
    */
   settle(): void {
+    this.#silence = null;
     if (this.#transfers.length === 0) return;
     const done = this.#inOrder ? this.#takeFirst() : this.#takeAny();
     if (this.#transfers.length === 0) unsettled.delete(this);
@@ -106,14 +112,18 @@ export class TransferList {
   /** Of what the driver does not answer for, the memory is kept. */
   #isBusy({ event, owner }: Transfer): boolean {
     try {
-      return executionStatus(event) > 0;
+      const isBusy = executionStatus(event) > 0;
+      if (isBusy) silent.delete(owner);
+      return isBusy;
     } catch (error) {
-      this.#fail(owner, error);
+      this.#silence = error;
+      silent.set(owner, error);
       return true;
     }
   }
 
   #end({ event, owner, memory, finish }: Transfer): void {
+    silent.delete(owner);
     try {
       runAll([
         () => {
@@ -132,9 +142,13 @@ export class TransferList {
     else failures.set(owner, { error });
   }
 
-  /** Throws what went wrong with a transfer whose event was released; each error once. */
+  /**
+   * Throws what went wrong with a transfer whose event was released, each error once; or why it is
+   * not known whether all transfers are done.
+   */
   throwFailure(): void {
     if (this.#failures.length > 0) throw this.#failures.shift();
+    if (this.#silence !== null) throw this.#silence;
   }
 }
 
@@ -144,6 +158,11 @@ export function throwFailureOf(event: Event): void {
   if (failure === undefined) return;
   failures.delete(event);
   throw failure.error;
+}
+
+/** Throws why the driver did not say, just now, whether the event's transfer is done. */
+export function throwSilenceOf(event: Event): void {
+  if (silent.has(event)) throw silent.get(event);
 }
 
 // Reached from the module, not from the queues: a queue may be collected before its transfers end.

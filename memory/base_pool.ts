@@ -7,9 +7,10 @@ import {
   type FenceEvent,
   type FenceQueue,
   markerOf,
-  waitFor,
+  orderAfter,
 } from "./fences.ts";
-import { type Block, describeHandle, PooledHandle } from "./handle.ts";
+import { type Block, PooledHandle } from "./handle.ts";
+import { LiveHandles } from "./live_handles.ts";
 import { largestByOrigin } from "./live_allocations.ts";
 import {
   type AllocateOptions,
@@ -51,7 +52,7 @@ export abstract class PoolBase<B> implements Pool<B> {
   /** The statistics; {@linkcode PoolBase} keeps all of them but `slices`. */
   protected readonly counters: PoolCounters = new PoolCounters();
   #observers: PoolObserver[] | null = null;
-  #newest: PooledHandle<B> | null = null;
+  readonly #live: LiveHandles<B> = new LiveHandles();
   readonly #parked: ParkedBlocks<B> = new ParkedBlocks();
   #serial = 0;
   #refusal: unknown = undefined;
@@ -146,9 +147,7 @@ export abstract class PoolBase<B> implements Pool<B> {
       counters.requested.add(nbytes);
       counters.allocated.add(block.size);
     }
-    handle.older = this.#newest;
-    if (this.#newest !== null) this.#newest.newer = handle;
-    this.#newest = handle;
+    this.#live.add(handle);
     if (this.#observers !== null) {
       for (const observer of this.#observers) observer.allocated(handle);
     }
@@ -191,10 +190,7 @@ export abstract class PoolBase<B> implements Pool<B> {
       for (const observer of this.#observers) observer.released(handle);
     }
     handle.retire();
-    if (handle.newer === null) this.#newest = handle.older;
-    else handle.newer.older = handle.older;
-    if (handle.older !== null) handle.older.newer = handle.newer;
-    handle.older = handle.newer = null;
+    this.#live.remove(handle);
     const block = handle.block;
     if (block === null) return;
     block.holder = null;
@@ -238,16 +234,8 @@ export abstract class PoolBase<B> implements Pool<B> {
     owner: FenceQueue | undefined,
     events: readonly FenceEvent[],
   ): void {
-    if (owner === undefined || owner !== this.home || taker === owner) {
-      if (waitFor(taker, events)) this.counters.fences++;
-      return;
-    }
-    const marker = markerOf(owner);
-    try {
-      if (waitFor(taker, [...events, marker])) this.counters.fences++;
-    } finally {
-      marker.release();
-    }
+    const isHome = owner !== undefined && owner === this.home && taker !== owner;
+    if (orderAfter(taker, events, isHome ? owner : undefined)) this.counters.fences++;
   }
 
   /** The pool's part of the ladder: each rung frees something and the allocation is tried again. */
@@ -364,8 +352,7 @@ export abstract class PoolBase<B> implements Pool<B> {
    */
   destroy(): void {
     const abandoned: Block<B>[] = [];
-    while (this.#newest !== null) {
-      const handle: PooledHandle<B> = this.#newest;
+    for (let handle; (handle = this.#live.newest) !== null;) {
       this.#forget(handle);
       if (handle.block !== null) abandoned.push(handle.block);
     }
@@ -384,11 +371,7 @@ export abstract class PoolBase<B> implements Pool<B> {
 
   /** The blocks that callers hold, oldest first. */
   liveBlocks(): LiveBlock[] {
-    const blocks: LiveBlock[] = [];
-    for (let handle = this.#newest; handle !== null; handle = handle.older) {
-      blocks.push(describeHandle(handle));
-    }
-    return blocks.reverse();
+    return this.#live.describe();
   }
 
   /** Lets the peaks start again from the present values. */

@@ -5,6 +5,8 @@ import type { FenceEvent, FenceQueue } from "./fences.ts";
 import { FreeBlocks } from "./free_blocks.ts";
 import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
 import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
+import * as takes from "../ffi/option_rules.ts";
+import { requireValue } from "../ffi/options.ts";
 
 /** A whole buffer from the source, in a bucket or in a caller's hands. */
 class BucketBlock<B> implements Block<B> {
@@ -110,6 +112,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     return size;
   }
 
+  /** The home queue was released: its free blocks can no longer be waited for. */
   protected override abandonHome(): void {
     const buckets = [...this.#buckets.values()].flat();
     runAll(buckets.map(({ free }) => () => {
@@ -153,6 +156,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
 
   /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
   override trim(bytes = Infinity): number {
+    requireValue("trim", "bytes", bytes, takes.byteLimit);
     let freed = 0;
     const sizes = [...this.#buckets.keys()].sort((a, b) => b - a);
     for (const bucket of sizes.flatMap((size) => this.#buckets.get(size)!)) {

@@ -1,3 +1,5 @@
+import { EnvironmentError, type EnvironmentName } from "../ffi/environment.ts";
+
 /** One binary kilobyte, megabyte and gigabyte. */
 export const KiB = 1024;
 export const MiB = 1024 * KiB;
@@ -46,12 +48,11 @@ export function checkByteCount(nbytes: number, operation: string): void {
  * @param total What a share is a share of.
  * @throws {RangeError} When it is none of these.
  */
-export function parseBytes(name: string, text: string, total: number): number {
+export function parseBytes(name: EnvironmentName, text: string, total: number): number {
   const match = /^\s*(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|%)?\s*$/i.exec(text);
   if (match === null) {
-    throw new RangeError(
-      `${name} is "${text}": bytes, or a number with KiB, MiB, GiB or % is needed`,
-    );
+    const remedy = "bytes, or a number with KiB, MiB, GiB or % is needed";
+    throw new EnvironmentError(name, text, remedy);
   }
   const units: Record<string, number> = { "": 1, kib: KiB, mib: MiB, gib: GiB, "%": total / 100 };
   return Math.floor(Number(match[1]) * units[(match[2] ?? "").toLowerCase()]!);

@@ -1,4 +1,4 @@
-import { readEnvironment } from "../ffi/environment.ts";
+import { EnvironmentError, readEnvironment } from "../ffi/environment.ts";
 import type { CommandQueue } from "../ffi/mod.ts";
 import { BufferPool } from "./buffer_pool.ts";
 import { GuardPool } from "./guard_pool.ts";
@@ -26,7 +26,7 @@ export function createPool(queue: CommandQueue): Pool {
   const make = pools[name];
   if (make === undefined) {
     const known = Object.keys(pools).join(", ");
-    throw new RangeError(`NETCL_POOL is "${name}": one of ${known} is needed`);
+    throw new EnvironmentError("NETCL_POOL", name, `one of ${known} is needed`);
   }
   const pool = make(queue);
   return readEnvironment("NETCL_DEBUG") === "1" ? GuardPool.forQueue(pool, queue) : pool;

@@ -3,6 +3,8 @@ import type { OutOfMemoryError } from "./errors.ts";
 import type { AllocateOptions, BufferHandle } from "./pool.ts";
 import type { RetryLadder } from "./retry_ladder.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
+import * as takes from "../ffi/option_rules.ts";
+import { requireValue } from "../ffi/options.ts";
 
 /**
  * Lets allocations fail on demand: for testing what a program does when memory is short, on
@@ -30,6 +32,7 @@ export class FaultPool<B = Buffer> extends PoolWrapper<B> {
    * @param error What it throws. Default: an `OutOfMemoryError` with the pool's figures.
    */
   failAllocation(nth = 1, error?: unknown): void {
+    requireValue("let an allocation fail", "nth", nth, takes.count);
     this.#failures.set(this.#allocations + nth, error);
   }
 

@@ -139,6 +139,25 @@ export function waitFor(taker: FenceQueue | undefined, events: readonly FenceEve
 }
 
 /**
+ * Like {@linkcode waitFor}, also for the work of a queue whose blocks carry no fence.
+ *
+ * @param unmarked That queue.
+ */
+export function orderAfter(
+  taker: FenceQueue | undefined,
+  events: readonly FenceEvent[],
+  unmarked: FenceQueue | undefined,
+): boolean {
+  if (unmarked === undefined) return waitFor(taker, events);
+  const marker = markerOf(unmarked);
+  try {
+    return waitFor(taker, [...events, marker]);
+  } finally {
+    marker.release();
+  }
+}
+
+/**
  * Refuses a queue on which order says nothing about what is done.
  *
  * @throws {TypeError} When it is out of order.

@@ -55,6 +55,7 @@ export {
 } from "./context_pools.ts";
 export { createPool } from "./create_pool.ts";
 export {
+  type DeviceAllocateOptions,
   DeviceMemory,
   type DeviceMemoryOptions,
   type DeviceMemoryStats,
@@ -70,7 +71,7 @@ export {
   type Rung,
 } from "./errors.ts";
 export { FaultPool } from "./fault_pool.ts";
-export type { FenceEvent, FenceQueue } from "./fences.ts";
+export { type FenceEvent, type FenceQueue, hasEnded } from "./fences.ts";
 export {
   type GuardAccess,
   GuardPool,

@@ -9,7 +9,11 @@ export class PendingUploads {
   readonly #queue: CommandQueue | null;
   readonly #events = new Map<BufferHandle<unknown>, Event>();
 
-  /** @param queue The compute queue; null for memory of the host, which nobody uploads to. */
+  /**
+   * Begins with none.
+   *
+   * @param queue The compute queue; null for memory of the host, which nobody uploads to.
+   */
   constructor(queue: CommandQueue | null) {
     this.#queue = queue;
   }

@@ -1,4 +1,4 @@
-import { readEnvironment } from "../ffi/environment.ts";
+import { EnvironmentError, readEnvironment } from "../ffi/environment.ts";
 import type { Buffer, CommandQueue } from "../ffi/mod.ts";
 import { BucketPool } from "./bucket_pool.ts";
 import { GiB, KiB, MiB, nextPowerOfTwo } from "./bytes.ts";
@@ -89,7 +89,7 @@ function environmentMaxCached(): number {
   if (text === undefined) return 4 * GiB;
   const value = Number(text);
   if (!(value >= 0)) {
-    throw new RangeError(`NETCL_MAX_CACHED_GB is "${text}": a number of gibibytes is needed`);
+    throw new EnvironmentError("NETCL_MAX_CACHED_GB", text, "a number of gibibytes is needed");
   }
   return value * GiB;
 }

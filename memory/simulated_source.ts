@@ -1,6 +1,6 @@
 import { formatBytes } from "./bytes.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
-import { checkOptions, type Rules } from "../ffi/options.ts";
+import { checkOptions, requireValue, type Rules } from "../ffi/options.ts";
 import * as takes from "../ffi/option_rules.ts";
 
 /** A piece of a simulated device's memory: an address range with nothing behind it. */
@@ -88,6 +88,7 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
    * @param error What it throws. Default: that the device is out of memory.
    */
   failCreation(nth = 1, error: unknown = new NoMemoryError("An injected failure")): void {
+    requireValue("let an allocation fail", "nth", nth, takes.count);
     this.#failures.set(this.#created + nth, error);
   }
 

@@ -9,7 +9,7 @@ import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
 import { type Chunk, HELD, Region } from "./region.ts";
 import { Segment, type Slice } from "./segment.ts";
 import type { MemorySource } from "./source.ts";
-import { checkOptions, type Rules } from "../ffi/options.ts";
+import { checkOptions, requireValue, type Rules } from "../ffi/options.ts";
 import * as takes from "../ffi/option_rules.ts";
 
 /** Blocks are multiples of this (or of the device's alignment, where that is larger). */
@@ -150,6 +150,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     former?.release();
   }
 
+  /** The home queue was released: its free blocks can no longer be waited for. */
   protected override abandonHome(): void {
     this.#moveFree(ANYONE, NOBODY);
   }
@@ -281,6 +282,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
 
   /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
   override trim(bytes = Infinity): number {
+    requireValue("trim", "bytes", bytes, takes.byteLimit);
     const idle = this.#arenas.flatMap(({ region }) =>
       [...region.spans()].filter((span) => span.live === 0).map((span) => ({ region, span }))
     );

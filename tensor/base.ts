@@ -8,6 +8,7 @@ import {
   type DeviceHandle,
   type DType,
   dtypes,
+  finalizer,
   formatShape,
   fromBfloat16Bits,
   GoneError,
@@ -121,7 +122,7 @@ interface Held extends Token {
 }
 
 /** Lets go of what was kept for the backward of tensors that nobody can reach any more. */
-const forgotten = new FinalizationRegistry<Saved[]>(releaseAll);
+const forgotten = finalizer<Saved[]>("values that a forgotten tensor kept", releaseAll);
 
 function releaseAll(values: Saved[]): void {
   for (const saved of values.splice(0)) saved.release();

@@ -1,4 +1,5 @@
 /** Compiled functions: the launches of one call, replayed for later ones. */
+import { finalizer } from "../backend/engine.ts";
 import { isAnomalyEnabled } from "./anomaly.ts";
 import { isObserved } from "./calls.ts";
 import { type Program, programOf, releaseProgram } from "./compiled/program.ts";
@@ -79,7 +80,7 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
 }
 
 /** Gives back the memory of compiled functions that nobody can call any more. */
-const scratchOf = new FinalizationRegistry<Set<Program>>((programs) => {
+const scratchOf = finalizer<Set<Program>>("a forgotten compiled function", (programs) => {
   for (const program of programs) releaseProgram(program);
 });
 

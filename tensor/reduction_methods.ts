@@ -121,6 +121,7 @@ export abstract class ReductionMethods extends ElementwiseMethods {
 
   /** The standard deviation; `correction` as in {@linkcode ReductionMethods.variance}. */
   std(axes?: Axes, options?: ReduceOptions & { correction?: number }): Tensor {
+    checkOptions("take the standard deviation", options, varianceRules);
     return reductions.std(this.#self(), axes, options);
   }
 

@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { environmentVariables } from "../ffi/environment.ts";
 import { entryPoints, root } from "./module_graph.ts";
 import { markdownTable } from "./signals/matrix.ts";
+import { plain } from "./plain.ts";
 
 const readme = await Deno.readTextFile(new URL("README.md", root));
 
@@ -9,7 +10,7 @@ Deno.test("every exported symbol is documented, and no private type shows", asyn
   const { success, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["doc", "--lint", ...await entryPoints()],
     cwd: root,
-    env: { NO_COLOR: "1" },
+    env: plain,
     stdout: "null",
   }).output();
   assert(success, new TextDecoder().decode(stderr));
@@ -39,7 +40,7 @@ Deno.test("the package that is published holds what users need and nothing else"
   const { success, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["publish", "--dry-run", "--allow-dirty", "--no-check"],
     cwd: root,
-    env: { NO_COLOR: "1" },
+    env: plain,
   }).output();
   const listing = new TextDecoder().decode(stderr);
   assert(success, listing);

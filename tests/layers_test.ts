@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { entryPoints, type Import, importsOf, root } from "./module_graph.ts";
+import { plain } from "./plain.ts";
 
 /** From the foundation up; a module imports from its own layer and those before it. */
 const layers = ["ffi", "memory", "backend", "tensor", "mod.ts"];
@@ -67,6 +68,7 @@ Deno.test("importing the package does nothing: no library, no listener, no worke
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--no-check", "--no-prompt", "--allow-read", file],
     cwd: root,
+    env: plain,
   }).output();
   await Deno.remove(file);
   const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);

@@ -1,3 +1,4 @@
+import { plain } from "./plain.ts";
 // What `deno info --json` says of the published modules.
 
 interface Dependency {
@@ -31,6 +32,7 @@ export async function importsOf(entry: string): Promise<Import[]> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json", new URL(entry, root).href],
     cwd: root,
+    env: plain,
   }).output();
   if (!success) throw new Error(new TextDecoder().decode(stderr));
   const info: Info = JSON.parse(new TextDecoder().decode(stdout));

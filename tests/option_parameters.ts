@@ -1,5 +1,6 @@
 // Which parameters of the public functions are options, as `deno doc --json` says.
 import { entryPoints, root } from "./module_graph.ts";
+import { plain } from "./plain.ts";
 
 interface Type {
   kind: string;
@@ -48,6 +49,7 @@ async function documented(file: string): Promise<Entry[]> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["doc", "--json", file],
     cwd: root,
+    env: plain,
   }).output();
   if (!success) throw new Error(new TextDecoder().decode(stderr));
   const { nodes } = JSON.parse(new TextDecoder().decode(stdout));

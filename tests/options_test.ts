@@ -205,8 +205,10 @@ withDevice("cpu", () => {
     "snapshotHandles(1)": (o) => snapshotHandles(manager.default("cpu"), o),
   };
 
-  /** Options of other kinds: of an error, of a record that netcl itself makes. */
+  /** No options of a call: those of an error, and records that netcl itself makes. */
   const others = [
+    "PoolObserver::allocated(0)",
+    "PoolObserver::released(0)",
     "TensorBase::edge(0)",
     "new InterruptedError(1)",
     "new OutOfMemoryError(0)",

@@ -3,58 +3,17 @@
  * machine is Debian-like it installs PoCL first; where that cannot be done, it runs what needs no
  * OpenCL and says how much was left out, which with CI=true is a failure.
  *
- * Arguments go to `deno test`: `deno task test tests/memory --filter SlabPool`.
+ * Each file of tests is a process of its own, and as many run side by side as there are cores. With
+ * arguments there is one process, and they go to `deno test`: `deno task test tests/memory --filter
+ * SlabPool`.
  */
-import { type Counts, countTests } from "./junit.ts";
+import { openCLDocs, suite } from "./suite/jobs.ts";
+import { addUp, type Counts } from "./suite/junit.ts";
+import { hasOpenCL, installPoCL } from "./suite/opencl.ts";
+import { type Result, runJobs } from "./suite/side_by_side.ts";
 
-const packages = ["pocl-opencl-icd", "ocl-icd-libopencl1"];
-
-/** Doc comments whose snippets need no OpenCL platform. */
-const docs = ["README.md", "mod.ts", "tensor"];
-const openCLDocs = ["ffi", "memory", "backend"];
-
-interface Outcome {
-  readonly success: boolean;
-  /** What the command printed, or that there is none of that name. */
-  readonly output: string;
-}
-
-async function run(command: string, ...args: string[]): Promise<Outcome> {
-  try {
-    const env = { DEBIAN_FRONTEND: "noninteractive" };
-    const child = new Deno.Command(command, { args, env, stdin: "null" });
-    const { success, stdout, stderr } = await child.output();
-    const text = new TextDecoder();
-    return { success, output: text.decode(stdout) + text.decode(stderr) };
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    return { success: false, output: `There is no ${command} on this machine` };
-  }
-}
-
-/** Asked in a process of its own: the ICD loader looks for platforms once in a process's life. */
-async function hasOpenCL(): Promise<boolean> {
-  const probe = 'import { hasOpenCL } from "./tests/opencl.ts"; if (!hasOpenCL) Deno.exit(1);';
-  return (await run(Deno.execPath(), "eval", "--quiet", probe)).success;
-}
-
-/** Says what it does; true where there is an OpenCL platform afterwards. */
-async function installPoCL(): Promise<boolean> {
-  const isDebianLike = (await run("apt-get", "--version")).success;
-  if (!isDebianLike) {
-    console.log("This machine has no OpenCL platform, and no apt-get to install PoCL with.");
-    return false;
-  }
-  console.log(`This machine has no OpenCL platform: installing PoCL (${packages.join(", ")}).`);
-  const [command, ...prefix] = Deno.uid() === 0 ? ["apt-get"] : ["sudo", "-n", "apt-get"];
-  // An update fails for any one source that is out of reach; the packages may be there all the same.
-  await run(command!, ...prefix, "update");
-  const options = ["install", "-y", "--no-install-recommends", ...packages];
-  const { success, output } = await run(command!, ...prefix, ...options);
-  if (success && await hasOpenCL()) return true;
-  console.log(success ? "PoCL is installed, and has no device here." : output);
-  return false;
-}
+/** More would want more memory than most machines have. */
+const MAX_AT_ONCE = 8;
 
 /**
  * Thousands of kernels, each for one test: to keep them would compile every one twice on PoCL, a third
@@ -62,39 +21,70 @@ async function installPoCL(): Promise<boolean> {
  */
 const env = { NETCL_CACHE_DIR: Deno.env.get("NETCL_CACHE_DIR") ?? "off" };
 
-/** Runs `deno test`; gives back how it ended and how many tests there were. */
-async function denoTest(args: string[]): Promise<[code: number, counts: Counts]> {
-  const report = await Deno.makeTempFile({ suffix: ".xml" });
-  try {
-    const { code } = await new Deno.Command(Deno.execPath(), {
-      args: ["test", "-A", `--junit-path=${report}`, ...args],
-      env,
-      stdin: "null",
-      stdout: "inherit",
-      stderr: "inherit",
-    }).output();
-    return [code, countTests(await Deno.readTextFile(report))];
-  } finally {
-    await Deno.remove(report);
-  }
+const hasColors = Deno.stdout.isTerminal() && !Deno.noColor;
+
+function colored(text: string, code: number): string {
+  return hasColors ? `\x1b[${code}m${text}\x1b[0m` : text;
+}
+
+const ok = (): string => colored("ok", 32), failed = (): string => colored("FAILED", 31);
+
+/** A line for a job; what it printed too, where it failed. */
+function say({ job, success, output, counts, seconds }: Result): void {
+  const tests = counts.all === 0 ? "" : `${counts.all} tests, `;
+  if (!success) console.log(`\n${output.trimEnd()}\n`);
+  const detail = colored(`(${tests}${seconds.toFixed(1)} s)`, 90);
+  console.log(`${success ? ok() : failed()} ${job.name} ${detail}`);
+}
+
+/** The whole suite; gives back how many tests there were, and whether all is well. */
+async function runAll(withOpenCL: boolean): Promise<[success: boolean, counts: Counts]> {
+  const start = performance.now(), results: Result[] = [];
+  const atOnce = Math.min(navigator.hardwareConcurrency, MAX_AT_ONCE);
+  await runJobs(suite(withOpenCL), atOnce, env, (result) => {
+    results.push(result);
+    say(result);
+  });
+  const counts = addUp(results.map((result) => result.counts));
+  const bad = results.filter(({ success }) => !success);
+  console.log();
+  for (const { job } of bad) console.log(`${failed()} ${job.name}`);
+  const seconds = Math.round((performance.now() - start) / 1000);
+  const time = `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+  console.log(`${bad.length === 0 ? ok() : failed()} | ${inWords(counts)} (${time})`);
+  return [bad.length === 0, counts];
+}
+
+function inWords({ all, ignored, failed }: Counts): string {
+  const parts = [`${all - ignored - failed} passed`, `${failed} failed`];
+  return [...parts, ...ignored > 0 ? [`${ignored} ignored`] : []].join(" | ");
+}
+
+/** What the user chose, in one process; gives back whether all is well. */
+async function runChosen(args: readonly string[]): Promise<boolean> {
+  const files = args.some((arg) => !arg.startsWith("-")) ? [] : ["tests"];
+  const { success } = await new Deno.Command(Deno.execPath(), {
+    args: ["test", "-A", ...args, ...files],
+    env,
+    stdin: "null",
+  }).spawn().status;
+  return success;
 }
 
 Deno.chdir(new URL("..", import.meta.url));
 const withOpenCL = await hasOpenCL() || await installPoCL();
-const chosen = Deno.args.some((arg) => !arg.startsWith("-"));
-const [code, counts] = await denoTest([...chosen ? [] : ["tests"], ...Deno.args]);
-Deno.exitCode = code;
-if (!chosen) {
-  const files = [...docs, ...withOpenCL ? openCLDocs : []];
-  const [docCode] = await denoTest(["--doc", "--preload=tests/doc_setup.ts", ...files]);
-  Deno.exitCode ||= docCode;
-}
-if (!withOpenCL && counts.all > 0) {
-  console.log(
-    `${counts.ignored} of ${counts.all} tests were left out, as were the examples in the ` +
-      `documentation of ${openCLDocs.join(", ")}: they need an OpenCL platform. ` +
-      "Install a GPU driver, or PoCL (Debian, Ubuntu: apt install pocl-opencl-icd).",
-  );
+if (Deno.args.length > 0) {
+  Deno.exitCode = await runChosen(Deno.args) ? 0 : 1;
+} else {
+  const [success, { all, ignored }] = await runAll(withOpenCL);
+  Deno.exitCode = success ? 0 : 1;
+  if (!withOpenCL) {
+    console.log(
+      `${ignored} of ${all} tests were left out, as were the examples in the documentation of ` +
+        `${openCLDocs.join(", ")}: they need an OpenCL platform. Install a GPU driver, or PoCL ` +
+        "(Debian, Ubuntu: apt install pocl-opencl-icd).",
+    );
+  }
 }
 if (!withOpenCL && Deno.env.get("CI") === "true") {
   console.log("CI=true: tests that are left out are a failure.");

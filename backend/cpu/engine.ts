@@ -1,5 +1,5 @@
 /** Which of the ways to compute serves the built-in backend. */
-import { readEnvironment } from "../../ffi/environment.ts";
+import { EnvironmentError, readEnvironment } from "../../ffi/environment.ts";
 import { systemBLAS } from "./blas.ts";
 import type { Gemm } from "./gemm.ts";
 import { type WasmRuntime, wasmRuntime } from "./wasm/runtime.ts";
@@ -49,7 +49,7 @@ export function chooseEngine(): Engine {
   const wanted = readEnvironment("NETCL_CPU") ?? "fast";
   if (wanted === "reference") return referenceEngine;
   if (wanted !== "fast" && wanted !== "wasm") {
-    throw new RangeError(`NETCL_CPU is "${wanted}": write "fast", "wasm" or "reference"`);
+    throw new EnvironmentError("NETCL_CPU", wanted, 'write "fast", "wasm" or "reference"');
   }
   return engineWith(wanted === "fast" ? systemBLAS() : null);
 }

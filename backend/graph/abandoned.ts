@@ -6,6 +6,7 @@
  * most values are given back a moment later, so a new one waits for the end of the turn, or for
  * enough others, and comes under the net only if it is in memory still.
  */
+import { finalizer } from "../../ffi/finalizer.ts";
 import type { Storage } from "./node.ts";
 
 /** What a node has in memory. */
@@ -17,7 +18,7 @@ export interface Owned {
   isWatched: boolean;
 }
 
-const net = new FinalizationRegistry<Owned>(({ storage, isSaved }) => {
+const net = finalizer<Owned>("the memory of a forgotten tensor", ({ storage, isSaved }) => {
   if (isSaved) storage?.release();
   else storage?.reclaim();
 });

@@ -54,10 +54,17 @@ export interface FusionRules {
   readonly minRows: number;
   /** An element of less cost, in additions, is computed again rather than stored and read. */
   readonly cheap: number;
+  /** The same for an element that follows from one value that is in memory in any case. */
+  readonly derivedCheap: number;
 }
 
 /** The rules of a device of a few cores. */
-export const defaultRules: FusionRules = { takesPadding: null, minRows: 8, cheap: 8 };
+export const defaultRules: FusionRules = {
+  takesPadding: null,
+  minRows: 8,
+  cheap: 8,
+  derivedCheap: 0,
+};
 
 /** Lowers `root`; `info` is updated: what was taken in, what must be materialized. */
 export function lower(root: NodeInfo, rules: FusionRules = defaultRules): LoweredKernel {
@@ -92,6 +99,7 @@ class Builder {
   readonly #root: NodeInfo;
   readonly #guards: boolean;
   readonly #cheap: number;
+  readonly #derivedCheap: number;
   readonly #loops: Loops;
   readonly #slots: (Expr | undefined)[] = [];
   readonly #memo = new Map<string, number>();
@@ -122,11 +130,12 @@ class Builder {
     root: NodeInfo,
     splits: ReadonlyMap<string, number>,
     guards: boolean,
-    { minRows, cheap }: FusionRules,
+    { minRows, cheap, derivedCheap }: FusionRules,
   ) {
     this.#root = root;
     this.#guards = guards;
     this.#cheap = cheap;
+    this.#derivedCheap = derivedCheap;
     this.#loops = new Loops(splits, minRows);
   }
 
@@ -260,9 +269,15 @@ class Builder {
     const all = this.#allAccounted(info);
     if (info.materialized) return this.#mayStore(info, requests) && !this.#followsProduct(info);
     if (this.#isFull()) return false;
-    if (!all) return info.weight < this.#cheap;
+    if (!all) return info.weight < this.#cheap || this.#isDerived(info);
     const repeated = info.node.size * 8 <= this.#loops.iterations && info.weight >= this.#cheap;
     return !repeated || info.reduces;
+  }
+
+  /** True when reading what the node follows from, and computing it again, costs less than storing it. */
+  #isDerived({ node, derivation }: NodeInfo): boolean {
+    return derivation !== null && derivation.origin !== node &&
+      derivation.cost < this.#derivedCheap;
   }
 
   /**

@@ -19,6 +19,44 @@ export interface NodeInfo {
   readonly weight: number;
   /** A reduction can be reached from it through operations that fuse. */
   readonly reduces: boolean;
+  /** How it follows from one value in memory; null where it takes several large ones. */
+  readonly derivation: Derivation | null;
+}
+
+/** A value that elementwise operations make of one large value, and of smaller ones that broadcast. */
+export interface Derivation {
+  /** The large value, which is in memory in any case; null where there is none. */
+  readonly origin: Node | null;
+  /** The cost of computing an element from it, in additions. */
+  readonly cost: number;
+}
+
+/** Operands that are so many times smaller cost nothing to read again. */
+const SMALL = 8;
+
+/**
+ * How a node follows from what is in memory in any case.
+ *
+ * @param node Whose derivation it is.
+ * @param inputs Those of its inputs.
+ * @param isStored Whether the node itself is in memory: a leaf, an operand of a product, a sum.
+ */
+export function derivationOf(
+  node: Node,
+  inputs: readonly NodeInfo[],
+  isStored: boolean,
+): Derivation | null {
+  if (isStored) return { origin: node, cost: 0 };
+  let origin: Node | null = null, cost = costOf(node);
+  for (const { node: input, derivation } of inputs) {
+    if (input.size * SMALL <= node.size) continue;
+    if (derivation === null || origin && derivation.origin && derivation.origin !== origin) {
+      return null;
+    }
+    origin ??= derivation.origin;
+    cost += derivation.cost;
+  }
+  return { origin, cost };
 }
 
 /** What is known of the k-th input. */

@@ -5,8 +5,8 @@
 import type { DType } from "./dtype.ts";
 import type { Launchable, SpecialKernel, SpecialOp } from "./kernel.ts";
 import { type FusionRules, lower } from "./lower.ts";
-import type { Node } from "./node.ts";
-import { costOf, type NodeInfo } from "./node_info.ts";
+import type { Node, Op } from "./node.ts";
+import { costOf, derivationOf, type NodeInfo } from "./node_info.ts";
 import { inGoodOrder } from "./order.ts";
 import { type Shape, sizeOf, stridesOf } from "./shape.ts";
 import { isView } from "./view.ts";
@@ -31,15 +31,37 @@ export function planKernels(
 
 /** What fusion must know about each node. */
 function analyse(order: readonly Node[]): NodeInfo[] {
-  const known = new Map<Node, NodeInfo>();
+  const known = new Map<Node, NodeInfo>(), operands = operandsOf(order);
   return order.map((node, index) => {
-    const info = infoOf(node, index, known);
+    const info = infoOf(node, index, known, operands);
     known.set(node, info);
     return info;
   });
 }
 
-function infoOf(node: Node, index: number, known: ReadonlyMap<Node, NodeInfo>): NodeInfo {
+/** The values that kernels read from memory only, since no loop takes them in: operands of products. */
+function operandsOf(order: readonly Node[]): ReadonlySet<Node> {
+  const found = new Set<Node>();
+  for (const { op, inputs } of order) {
+    if (op.kind !== "contract" && !isSpecial(op)) continue;
+    for (let input of inputs) {
+      while (isView(input.op) && input.op.kind !== "pad") input = input.inputs[0]!;
+      found.add(input);
+    }
+  }
+  return found;
+}
+
+function isSpecial({ kind }: Op): boolean {
+  return kind === "scatter" || kind === "scan" || kind === "argsort" || kind === "fold";
+}
+
+function infoOf(
+  node: Node,
+  index: number,
+  known: ReadonlyMap<Node, NodeInfo>,
+  operands: ReadonlySet<Node>,
+): NodeInfo {
   if (node.storage || node.inputs.length === 0) {
     return {
       node,
@@ -50,6 +72,7 @@ function infoOf(node: Node, index: number, known: ReadonlyMap<Node, NodeInfo>): 
       materialized: false,
       weight: node.storage ? 0 : costOf(node),
       reduces: false,
+      derivation: { origin: node.storage ? node : null, cost: node.storage ? 0 : costOf(node) },
     };
   }
   const inputs = [...new Set(node.inputs)].map((input) => known.get(input)!);
@@ -60,7 +83,19 @@ function infoOf(node: Node, index: number, known: ReadonlyMap<Node, NodeInfo>): 
     weight += input.weight;
     if (fuses && input.reduces) reduces = true;
   }
-  return { node, index, inputs, consumers: 0, accounted: 0, materialized: false, weight, reduces };
+  const isStored = operands.has(node) || costOf(node) === Infinity;
+  const derivation = derivationOf(node, inputs, isStored);
+  return {
+    node,
+    index,
+    inputs,
+    consumers: 0,
+    accounted: 0,
+    materialized: false,
+    weight,
+    reduces,
+    derivation,
+  };
 }
 
 /** From the last node to the first; the kernels depend on each other in the opposite order. */

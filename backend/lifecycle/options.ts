@@ -1,7 +1,7 @@
 /**
  * How signals are handled: what the program says, else what the environment says.
  */
-import { readEnvironment } from "../../ffi/environment.ts";
+import { EnvironmentError, readEnvironment } from "../../ffi/environment.ts";
 import { readSwitch } from "../switches.ts";
 import { checkOptions, type Rules } from "../../ffi/options.ts";
 import * as takes from "../../ffi/option_rules.ts";
@@ -37,9 +37,8 @@ export function graceMs(): number {
   if (chosen.graceMs !== undefined) return chosen.graceMs;
   const value = readEnvironment("NETCL_SIGINT_GRACE_MS") ?? "3000";
   if (/^\d+$/.test(value)) return Number(value);
-  throw new RangeError(
-    `NETCL_SIGINT_GRACE_MS is "${value}": write a whole number of milliseconds, such as 3000`,
-  );
+  const remedy = "write a whole number of milliseconds, such as 3000";
+  throw new EnvironmentError("NETCL_SIGINT_GRACE_MS", value, remedy);
 }
 
 /** Reads everything once, so that a wrong value is told when a queue is made and not by a signal. */

@@ -2,7 +2,7 @@
  * The end of netcl inside a program that goes on.
  */
 import { runAll } from "../../ffi/run_all.ts";
-import { takeBackends } from "../backends.ts";
+import { allBackends, takeBackends } from "../backends.ts";
 import { manager } from "../devices.ts";
 import { uninstallLifecycle } from "./install.ts";
 
@@ -23,7 +23,9 @@ import { uninstallLifecycle } from "./install.ts";
  */
 export async function shutdown(): Promise<void> {
   const open = manager.opened();
-  const finished = await Promise.allSettled(open.map((handle) => handle.finish()));
+  const finished = await Promise.allSettled(
+    [...open, ...allBackends()].map((each) => each.finish()),
+  );
   runAll([
     () => finished.forEach(throwIfRejected),
     ...takeBackends().map((engine) => () => engine.dispose()),

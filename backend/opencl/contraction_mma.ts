@@ -18,7 +18,7 @@ import { coefficient, type Form } from "../graph/affine.ts";
 import type { Emitter } from "../graph/emit.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Range } from "./codegen.ts";
-import { decomposeInto, emitEpilogue, last } from "./contraction_text.ts";
+import { decomposeInto, emitEpilogue, last, only, without } from "./contraction_text.ts";
 import { loadText } from "./dialect.ts";
 import type { MmaTile } from "./tile_choices.ts";
 
@@ -175,15 +175,43 @@ function vectorOf(
 ): number {
   const inner = last(symbols);
   const isPlain = guards.length === 0 && coefficient(form, inner) === 1;
+  const isWhole = isFlat(kernel, form, symbols);
   const divides = (by: number): boolean =>
     form.offset % by === 0 &&
-    (symbols.length === 1 || kernel.sizes[inner]! % by === 0) &&
-    form.terms.every(([s, step]) => s === inner || step % by === 0);
+    (isWhole || kernel.sizes[inner]! % by === 0) &&
+    form.terms.every(([s, step]) =>
+      (isWhole ? symbols.includes(s) : s === inner) || step % by === 0
+    );
   const whole = CHUNK_BYTES / bytes, word = 4 / bytes;
   if (isPlain && divides(whole)) return whole;
   // A float fills four bytes by itself: guards only say how many of them are read.
   if (word === 1) return 1;
   return isPlain && divides(word) ? word : 0;
+}
+
+/** True where loops walk an operand as one loop would: none of their indices is needed. */
+function isFlat({ sizes }: LoopKernel, form: Form, symbols: readonly number[]): boolean {
+  let step = coefficient(form, last(symbols));
+  for (const s of symbols.toReversed()) {
+    if (coefficient(form, s) !== step) return false;
+    step *= sizes[s]!;
+  }
+  return true;
+}
+
+/** Declares what the index of a side's element is made of along an axis; gives back its own part. */
+function placeAlong(
+  emitter: Emitter,
+  { load: { form, guards } }: Side,
+  symbols: readonly number[],
+  name: string,
+): string {
+  if (guards.length > 0 || !isFlat(emitter.kernel, form, symbols)) {
+    decomposeInto(emitter, symbols, name, "i");
+    return only(emitter, form, symbols);
+  }
+  const step = coefficient(form, last(symbols));
+  return step === 1 ? name : `${name} * ${emitter.index(step)}`;
 }
 
 /** Which tile a work-group computes: strips of eight along the rows share columns in the cache. */
@@ -259,18 +287,19 @@ function copySide(emitter: Emitter, plan: Plan, side: Side, sizeK: string): void
   emitter.line(`const int first = ${startOf(moving!)} + ch * ${chunk};`);
   const outer = `${fixed} < ${endOf(fixed!)}`;
   const symbolsOf = (axis: string): readonly number[] => axis === "k" ? plan.c.k : side.symbols;
+  const base = without(emitter, side.load.form, [...plan.c.k, ...side.symbols]);
   if (side.vector === 0) {
     emitter.line("ushort elements[8] = { 0, 0, 0, 0, 0, 0, 0, 0 };");
     emitter.open(`if (${outer}) {`);
-    decomposeInto(emitter, symbolsOf(fixed!), fixed!, "i");
+    const across = placeAlong(emitter, side, symbolsOf(fixed!), fixed!);
     emitter.line("#pragma unroll");
     emitter.open("for (int e = 0; e < 8; ++e) {");
     emitter.line(`const int ${moving} = first + e;`);
     emitter.open(`if (${moving} < ${endOf(moving!)}) {`);
-    decomposeInto(emitter, symbolsOf(moving!), moving!, "i");
+    const along = placeAlong(emitter, side, symbolsOf(moving!), moving!);
     const { guards } = side.load;
     if (guards.length > 0) emitter.line(`if (${emitter.guardText(guards)})`);
-    emitter.line(`elements[e] = ${rawText(side.load, emitter.form(side.load.form))};`);
+    emitter.line(`elements[e] = ${rawText(side.load, `${base} + ${across} + ${along}`)};`);
     emitter.close();
     emitter.close();
     emitter.close();
@@ -291,13 +320,13 @@ function copySide(emitter: Emitter, plan: Plan, side: Side, sizeK: string): void
   emitter.line("int count = 0;");
   emitter.line(`global const void* from = a${side.load.input};`);
   emitter.open(`if (${outer} && ${moving} < ${endOf(moving!)}) {`);
-  decomposeInto(emitter, symbolsOf(fixed!), fixed!, "i");
-  decomposeInto(emitter, symbolsOf(moving!), moving!, "i");
+  const across = placeAlong(emitter, side, symbolsOf(fixed!), fixed!);
+  const along = placeAlong(emitter, side, symbolsOf(moving!), moving!);
   const { guards } = side.load;
   if (guards.length > 0) emitter.open(`if (${emitter.guardText(guards)}) {`);
   const bytes = vector * plan.bytes;
   emitter.line(`count = min((Index)${bytes}, (${endOf(moving!)} - ${moving}) * ${plan.bytes});`);
-  emitter.line(`from = a${side.load.input} + (${emitter.form(side.load.form)});`);
+  emitter.line(`from = a${side.load.input} + (${base} + ${across} + ${along});`);
   if (guards.length > 0) emitter.close();
   emitter.close();
   if (vector === chunk) emitter.line("MMA_COPY16(at, from, count);");

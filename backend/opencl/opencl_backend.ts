@@ -75,8 +75,9 @@ export class OpenCLBackend implements Backend {
       persistentPool: () => getPersistentPool(this.#queue),
     });
     registerDeviceMemory(device, this.memory);
-    const cache = compilesForBinary(this.#clDevice) ? null : BinaryCache.open(this.#clDevice);
-    this.#programs = new Programs(this.#context, this.#clDevice, cache);
+    const cache = BinaryCache.open(this.#clDevice);
+    const keepBinaries = compilesForBinary(this.#clDevice) ? "at the end" : "at once";
+    this.#programs = new Programs(this.#context, this.#clDevice, cache, keepBinaries);
     this.#transfers = new TransferEngine(this.#queue);
     this.#launchContext = {
       queue: this.#queue,
@@ -159,10 +160,11 @@ export class OpenCLBackend implements Backend {
   /** What a schedule is planned by; made with the first. */
   get rules(): FusionRules {
     return this.#rules ??= {
+      ...defaultRules,
       takesPadding: (kernel) => takesPadding(kernel, this.target),
       ...(this.target.isGpu
-        ? { minRows: 2 * this.target.computeUnits, cheap: GPU_CHEAP }
-        : { minRows: defaultRules.minRows, cheap: defaultRules.cheap }),
+        ? { minRows: 2 * this.target.computeUnits, derivedCheap: GPU_CHEAP }
+        : {}),
     };
   }
 
@@ -294,8 +296,8 @@ export class OpenCLBackend implements Backend {
 
 /**
  * PoCL compiles every kernel once more to give a binary: 0.14 to 0.8 s each, where the binary saves a
- * start 0.02 s a program, since PoCL keeps what it compiled on disk by itself (POCL_CACHE_DIR). The
- * binary would earn its time back after 7 to 40 starts; other drivers have it at hand after a build.
+ * start 0.02 s a program, since PoCL keeps what it compiled on disk by itself (POCL_CACHE_DIR). It is
+ * asked for a few at the end of each start. Other drivers have binaries at hand after a build.
  */
 function compilesForBinary(device: Device): boolean {
   return device.platform.name === "Portable Computing Language";

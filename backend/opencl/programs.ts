@@ -16,15 +16,32 @@ export interface KernelText {
 
 const OPTIONS = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
 
+/** When a driver is asked for the binaries of what it built. */
+export type KeepBinaries = "at once" | "at the end";
+
+/** How long the end of a program may take for binaries, in milliseconds. */
+const END_MS = 400;
+/** What a driver that compiles for a binary is taken to need for a kernel, before it was timed. */
+const KERNEL_MS = 100;
+
 /** The kernels of one context and device. */
 export class Programs {
   readonly #context: Context;
   readonly #device: Device;
   readonly #cache: BinaryCache | null;
+  readonly #keepBinaries: KeepBinaries;
   readonly #programs: Program[] = [];
+  /** What is to be kept at the end, in the order of its first use, with its number of kernels. */
+  readonly #unsaved = new Map<string, { program: Program; kernels: number }>();
   readonly #kernels = new Map<string, KernelArguments>();
 
-  constructor(context: Context, device: Device, cache: BinaryCache | null) {
+  constructor(
+    context: Context,
+    device: Device,
+    cache: BinaryCache | null,
+    keepBinaries: KeepBinaries = "at once",
+  ) {
+    this.#keepBinaries = keepBinaries;
     this.#context = context;
     this.#device = device;
     this.#cache = cache;
@@ -45,14 +62,14 @@ export class Programs {
       missing.set(source, kernelName(label, source));
     }
     if (missing.size === 0) return;
-    const program = this.#compile(programText(missing));
+    const program = this.#compile(programText(missing), missing.size);
     this.#programs.push(program);
     for (const [source, name] of missing) {
       this.#kernels.set(source, new KernelArguments(program.kernel(name)));
     }
   }
 
-  #compile(text: string): Program {
+  #compile(text: string, kernels: number): Program {
     const cached = this.#cache?.read(text, OPTIONS);
     if (cached) {
       const program = this.#fromBinary(cached);
@@ -62,21 +79,49 @@ export class Programs {
       }
       this.#cache!.remove(text, OPTIONS);
     }
-    const program = withoutDeadline(() => new Program(this.#context, text).build(OPTIONS));
+    const program = new Program(this.#context, text);
+    try {
+      withoutDeadline(() => program.build(OPTIONS));
+    } catch (error) {
+      program.release();
+      throw error;
+    }
     countBuild();
-    this.#keep(text, program);
+    if (this.#cache === null) return program;
+    if (this.#keepBinaries === "at once") this.#keep(text, program);
+    else {
+      if (this.#unsaved.size === 0) addEventListener("unload", this.#keepSome);
+      this.#unsaved.set(text, { program, kernels });
+    }
     return program;
   }
 
   /** That a driver gives no binary is no error: the next start compiles, no more. */
   #keep(text: string, program: Program): void {
-    if (this.#cache === null) return;
     try {
-      this.#cache.write(text, OPTIONS, program.binary(this.#device));
+      this.#cache?.write(text, OPTIONS, program.binary(this.#device));
     } catch (error) {
       if (!(error instanceof OpenCLError)) throw error;
     }
   }
+
+  /**
+   * Keeps what fits into a moment at the end, what was used first before the rest: it is what the
+   * next start waits for. The others have their turn at the end of a later one.
+   */
+  readonly #keepSome = (): void => {
+    removeEventListener("unload", this.#keepSome);
+    const start = performance.now();
+    let done = 0;
+    for (const [text, { program, kernels }] of this.#unsaved) {
+      const spent = performance.now() - start;
+      const kernelMs = done > 0 ? spent / done : KERNEL_MS;
+      if (spent + kernels * kernelMs > END_MS) continue;
+      this.#keep(text, program);
+      done += kernels;
+    }
+    this.#unsaved.clear();
+  };
 
   /** A damaged or foreign binary is not an error: the source is at hand. */
   #fromBinary(binary: Uint8Array): Program | null {
@@ -93,6 +138,7 @@ export class Programs {
 
   dispose(): void {
     runAll([
+      this.#keepSome,
       ...[...this.#kernels.values()].map(({ kernel }) => () => kernel.release()),
       ...this.#programs.map((program) => () => program.release()),
     ]);

@@ -4,7 +4,12 @@
  */
 import { type Event, OpenCLError } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/run_all.ts";
-import { OutOfMemoryError, type PinnedBufferPool, type PinnedHandle } from "../../memory/mod.ts";
+import {
+  hasEnded,
+  OutOfMemoryError,
+  type PinnedBufferPool,
+  type PinnedHandle,
+} from "../../memory/mod.ts";
 
 /** Bytes on their way to the device. */
 interface Piece {
@@ -65,7 +70,7 @@ export class Staging {
 
   /** Gives back the blocks whose copies are done; asks, but does not wait. */
   retire(): void {
-    while (this.#pieces[0] && hasEnded(this.#pieces[0])) this.#dropOldest();
+    while (this.#pieces[0] && hasEnded(this.#pieces[0].event)) this.#dropOldest();
   }
 
   /** Waits until nothing is copied from here. */
@@ -108,14 +113,5 @@ export class Staging {
   #drop({ block, event }: Piece): void {
     if (block !== null) this.#pool().releaseIdle(block);
     event.release();
-  }
-}
-
-function hasEnded({ event }: Piece): boolean {
-  try {
-    return event.status === "complete";
-  } catch (error) {
-    if (error instanceof OpenCLError) return true;
-    throw error;
   }
 }

@@ -264,10 +264,11 @@ export class TransferEngine {
     obeySignals();
     this.#marks.push(this.#queue.marker());
     this.#queue.flush();
-    if (this.#marks.length <= MARKS) return;
-    const [oldest] = this.#marks.splice(0, 1);
-    using mark = oldest!;
-    mark.waitSync();
+    // More than one too many are there after a flush that failed.
+    while (this.#marks.length > MARKS) {
+      using oldest = this.#marks.shift()!;
+      oldest.waitSync();
+    }
   }
 
   /** Waits for everything enqueued so far without blocking the event loop. */

@@ -1,13 +1,8 @@
 /** Models as people train them: a GPT, a ResNet, an embedding, attention. The peers have the same. */
-import { amp, type DType, nn, noGrad, Tensor } from "@netcl/netcl";
+import { type DType, nn, noGrad, Tensor } from "@netcl/netcl";
 
 /** Whether a model computes in single precision, or its products in half precision. */
 export type Precision = "float32" | "float16" | "bfloat16";
-
-/** Runs `fn` in the precision asked for. */
-export function inPrecision<T>(precision: Precision, fn: () => T): T {
-  return amp.autocast(precision, fn);
-}
 
 /** A value of uniform numbers in [-0.5, 0.5). */
 export function uniform(shape: number[], dtype: DType = "float32"): Tensor {

@@ -1,5 +1,6 @@
 /** netcl itself, asked as its peers are: `deno run -A bench/peers/netcl.ts [DEVICE]`. */
 import {
+  amp,
   Buffer,
   compile,
   device,
@@ -13,6 +14,7 @@ import {
   realizeAll,
   Tensor,
 } from "@netcl/netcl";
+import { GPT, type Precision, ResNet, uniform } from "./models.ts";
 import { type Countable, type Maker, type Runnable, serve } from "./serve.ts";
 
 const handle = manager.default(Deno.args[0] ?? "cl");
@@ -131,6 +133,105 @@ function upload(mebibytes: number): Runnable {
   return { run, close: () => [source, target].forEach((owner) => owner[Symbol.dispose]()) };
 }
 
+/** Models as people train them: the large ones on a GPU, the small ones on a processor. */
+const isGPU = handle.deviceType === "gpu";
+
+/** A training step in some precision, on one batch. */
+function modelStep(
+  model: nn.Module,
+  optimizer: optim.Optimizer,
+  x: Tensor,
+  y: Tensor,
+  precision: Precision,
+  variant: string | undefined,
+): Runnable {
+  const scaler = precision === "float16" ? new amp.GradScaler() : null;
+  const step = (x: Tensor, y: Tensor): Tensor => {
+    const loss = amp.autocast(
+      precision,
+      () => model.forward(x).cast("float32").crossEntropy(y.flatten()),
+    );
+    optimizer.zeroGrad();
+    (scaler ? scaler.scale(loss) : loss).backward();
+    if (scaler) {
+      scaler.step(optimizer);
+      scaler.update();
+    } else optimizer.step();
+    return loss;
+  };
+  const call = variant === "compiled" ? compile(step) : step;
+  return { run: () => call(x, y).realize().dispose(), sync };
+}
+
+function gpt(precision: Precision): Maker {
+  return (batch, variant) => {
+    const sizes = isGPU
+      ? { vocabulary: 65, context: 256, width: 384, heads: 6, layers: 6 }
+      : { vocabulary: 65, context: 64, width: 128, heads: 4, layers: 4 };
+    const model = new GPT(sizes), optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
+    const ids = () => Tensor.randint(0, 65, [batch, sizes.context]).realize();
+    return modelStep(model, optimizer, ids(), ids(), precision, variant);
+  };
+}
+
+function resnet(precision: Precision): Maker {
+  return (batch, variant) => {
+    const model = isGPU ? new ResNet([64, 128, 256, 512], 2) : new ResNet([16, 32, 64], 3);
+    const optimizer = new optim.SGD(model.parameters(), { lr: 1e-2, momentum: 0.9 });
+    const y = Tensor.randint(0, 10, [batch]).realize();
+    return modelStep(model, optimizer, random(batch, 3, 32, 32), y, precision, variant);
+  };
+}
+
+function embedding(count: number, variant: string | undefined): Runnable {
+  const rows = isGPU ? 200_000 : 20_000;
+  const table = new nn.Embedding(rows, 128);
+  const optimizer = new optim.SGD(table.parameters(), { lr: 0.1 });
+  const ids = Tensor.randint(0, rows, [count]).realize();
+  const step = (ids: Tensor): Tensor => {
+    const sum = table.forward(ids).sum();
+    optimizer.zeroGrad();
+    sum.backward();
+    optimizer.step();
+    return sum;
+  };
+  const call = variant === "compiled" ? compile(step) : step;
+  return { run: () => call(ids).realize().dispose(), sync };
+}
+
+function attention(dtype: Precision): Maker {
+  return (length) => {
+    const shape = isGPU ? [8, 12, length, 64] : [2, 4, length, 32];
+    const inputs = Array.from({ length: 3 }, () => uniform(shape, dtype));
+    for (const input of inputs) input.requiresGrad = true;
+    const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
+    const gradients = [noGrad(() => Tensor.ones(shape, { dtype }).realize())];
+    const run = () => {
+      const scores = q.matmul(k.transpose(-1, -2)).mul(1 / Math.sqrt(shape[3]!));
+      const found = grad([scores.softmax(-1).matmul(v)], inputs, { gradients });
+      realizeAll(found);
+      for (const tensor of found) tensor.dispose();
+    };
+    return { run, sync };
+  };
+}
+
+function halfMatmul(n: number): Runnable {
+  const [a, b] = [uniform([n, n], "float16"), uniform([n, n], "float16")];
+  return { run: () => noGrad(() => a.matmul(b).realize().dispose()), sync };
+}
+
+const models: Record<string, Maker> = {
+  gpt: gpt("float32"),
+  "gpt-bfloat16": gpt("bfloat16"),
+  resnet: resnet("float32"),
+  "resnet-float16": resnet("float16"),
+  embedding,
+  attention: attention("float32"),
+  "attention-float16": attention("float16"),
+  "matmul-float16": halfMatmul,
+};
+
 using _active = device(handle);
 await serve(`netcl on ${handle.deviceName}`, {
   matmul: (n) => expression([[n, n], [n, n]], (a, b) => a!.matmul(b!)),
@@ -156,6 +257,7 @@ await serve(`netcl on ${handle.deviceName}`, {
   cnn: (batch, variant) => training(cnn(), [batch, 1, 28, 28], variant),
   "mlp-kernels": counted("kernels"),
   "mlp-allocations": counted("nativeAllocs"),
+  ...models,
   adds,
   upload,
 });

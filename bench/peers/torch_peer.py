@@ -5,13 +5,15 @@ import sys
 
 import torch
 import torch.nn.functional as F
+import torch_models
 from serve import serve
 from torch import nn
 
 gpu = sys.argv[1:] == ["gpu"]
 device = "cuda" if gpu else "cpu"
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-torch.backends.cuda.matmul.allow_tf32 = False  # float32 is what netcl computes
+# float32 is what netcl computes.
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
 def uniform(*shape):
@@ -131,6 +133,7 @@ serve(
         "cnn": cnn,
         "adds": adds,
         "upload": upload,
+        **torch_models.makers(device, gpu),
     },
     torch.cuda.synchronize if gpu else lambda: None,
 )

@@ -8,8 +8,10 @@ import {
   platforms,
   readEnvironment,
 } from "@netcl/netcl/ffi";
+import { checkDriverVariables } from "./driver_variables.ts";
 import type { Finding } from "./finding.ts";
 import { selfTest } from "./self_test.ts";
+import { didYouMean } from "../../ffi/nearest_name.ts";
 
 /** The first version that netcl is tested with. */
 const minimumDeno = [2, 9];
@@ -60,7 +62,8 @@ export async function checkDevices(found: readonly Platform[]): Promise<Finding[
   for (const platform of found) {
     const devices = platform.devices();
     if (devices.length === 0) {
-      const remedy = "check the driver's installation, and POCL_DEVICES if it is PoCL";
+      const remedy = "check the driver's installation; PoCL needs a folder that this user may " +
+        "write (HOME, or POCL_CACHE_DIR), and a POCL_DEVICES that is right, if it is set";
       findings.push({ subject: "device", found: `${platform.name} has none`, remedy });
     }
     for (const device of devices) {
@@ -104,21 +107,39 @@ export function checkSignals(): Finding {
 /** The variables that are set, netcl's and those that drivers and their loader obey. */
 export function checkEnvironment(): Finding[] {
   const own = Object.keys(environmentVariables) as (keyof typeof environmentVariables)[];
+  const wrong = checkDriverVariables();
   const set = own.flatMap((name) => {
     const value = readEnvironment(name);
     return value === undefined ? [] : [`${name}=${value}`];
   });
   if (Deno.permissions.querySync({ name: "env" }).state === "granted") {
-    for (const name of ["OCL_ICD_VENDORS", "OPENCL_LAYERS", "POCL_DEVICES", "POCL_AFFINITY"]) {
+    for (
+      const name of [
+        "OCL_ICD_VENDORS",
+        "OPENCL_VENDOR_PATH",
+        "OPENCL_LAYERS",
+        "POCL_DEVICES",
+        "POCL_AFFINITY",
+      ]
+    ) {
       const value = Deno.env.get(name);
-      if (value !== undefined) set.push(`${name}=${value}`);
+      const isWrong = wrong.some(({ found }) => found.startsWith(`${name}=`));
+      if (value !== undefined && !isWrong) set.push(`${name}=${value}`);
     }
   }
   const found = set.length > 0 ? set.join("\n") : "no variable is set";
-  const unknown = unknownVariables();
-  if (unknown.length === 0) return [{ subject: "environment", found }];
-  const remedy = `netcl knows no ${unknown.join(", ")}: check the spelling`;
-  return [{ subject: "environment", found, remedy }];
+  const remedy = misspelt().join("\n");
+  if (remedy !== "") return [{ subject: "environment", found, remedy }, ...wrong];
+  return set.length === 0 && wrong.length > 0
+    ? wrong
+    : [{ subject: "environment", found }, ...wrong];
+}
+
+function misspelt(): string[] {
+  const known = Object.keys(environmentVariables);
+  return unknownVariables().map((name) =>
+    `netcl knows no ${name}${didYouMean(name, known, String)}: check the spelling`
+  );
 }
 
 function unknownVariables(): string[] {

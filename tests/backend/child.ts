@@ -1,3 +1,4 @@
+import { plain } from "../plain.ts";
 /** Programs in a process of their own, for what happens to all of a process. */
 
 const root = new URL("../../", import.meta.url);
@@ -22,7 +23,7 @@ export async function inProcess(
     ${program}`;
   const { stdout, stderr, code } = await new Deno.Command(Deno.execPath(), {
     args: ["eval", "--no-check", "--ext=ts", script],
-    env: { NO_COLOR: "1", ...env },
+    env: { ...plain, ...env },
     stdin: "null",
   }).output();
   const text = new TextDecoder();

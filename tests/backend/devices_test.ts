@@ -12,6 +12,7 @@ import { OpenCLError, OpenCLUnavailableError } from "../../ffi/mod.ts";
 import { withFaults } from "../../ffi/faults.ts";
 import { DeviceInfo, DeviceType, Status } from "../../ffi/constants.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
+import { plain } from "../plain.ts";
 
 // The first queue starts the signal handling, which opens libc: outside of the tests, which would
 // find it left open.
@@ -28,7 +29,7 @@ async function inProcess(
   const url = `data:text/typescript,${encodeURIComponent(script)}`;
   const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-check", "--quiet", "--no-prompt", ...flags, url],
-    env: { NO_COLOR: "1", ...env },
+    env: { ...plain, ...env },
     stdin: "null",
   }).output();
   return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);

@@ -111,3 +111,44 @@ Deno.test({
     assertEquals(living, []);
   },
 });
+
+for (const name of ["cl", "cpu"]) {
+  Deno.test({
+    name: `shutdown on "${name}" lets pending reads end, twice at once as well`,
+    ignore: name === "cl" && !hasOpenCL,
+    async fn() {
+      const { out, err, code } = await inProcess(`
+        import { Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
+        for (let round = 0; round < 2; round++) {
+          const a = Tensor.rand([200, 200], { device: "${name}" });
+          await a.sum().item();
+          const reads = [a.matmul(a).toHost(), a.add(1).toHost()];
+          await Promise.all([shutdown(), shutdown()]);
+          await shutdown();
+          console.log(...(await Promise.all(reads)).map(({ length }) => length), live());
+        }`);
+      assertEquals([out, err, code], ["40000 40000 0\n40000 40000 0\n", "", 0]);
+    },
+  });
+}
+
+testOpenCL("shutdown in a worker and in the main program are each other's no concern", async () => {
+  const worker = `
+    import { shutdown, Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
+    const a = Tensor.ones([64, 64], { device: "cl" });
+    const sum = await a.sum().item();
+    await shutdown();
+    await shutdown();
+    postMessage(sum);`;
+  const { out, err, code } = await inProcess(`
+    import { Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
+    const a = Tensor.ones([64, 64], { device: "cl" }).realize();
+    const url = ${JSON.stringify(`data:text/javascript,${encodeURIComponent(worker)}`)};
+    const worker = new Worker(url, { type: "module" });
+    console.log(await new Promise((resolve) => worker.onmessage = ({ data }) => resolve(data)));
+    worker.terminate();
+    console.log(await a.sum().item());
+    await shutdown();
+    console.log(live());`);
+  assertEquals([out, err, code], ["4096\n4096\n0\n", "", 0]);
+});

@@ -4,13 +4,15 @@
  */
 import { assertEquals } from "@std/assert";
 import { testOpenCL } from "../opencl.ts";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
-const program = new URL("./workers_program.ts", import.meta.url).pathname;
+const program = fileURLToPath(new URL("./workers_program.ts", import.meta.url));
 
 async function run(...args: string[]): Promise<void> {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", program, ...args],
-    env: { NO_COLOR: "1" },
+    env: plain,
     stdin: "null",
   }).output();
   const text = new TextDecoder();

@@ -14,6 +14,8 @@ import {
 import { device, manager } from "../../mod.ts";
 import { withCacheFolder, withFreshBackend } from "../backend/opencl/fixture.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
 const handle = hasOpenCL ? manager.default("cl") : null!;
 
@@ -86,8 +88,8 @@ testOpenCL(
       const args = ["--matmul", "20x24x40", "--seconds", "0.01", "--gain=-1000"];
       const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
         args: ["run", "-A", "--no-check", "bench/tune.ts", "--device", handle.selector, ...args],
-        cwd: new URL("../..", import.meta.url).pathname,
-        env: { NETCL_CACHE_DIR: folder, NO_COLOR: "1" },
+        cwd: fileURLToPath(new URL("../..", import.meta.url)),
+        env: { NETCL_CACHE_DIR: folder, ...plain },
       }).output();
       const text = new TextDecoder().decode(stdout);
       assertEquals(code, 0, new TextDecoder().decode(stderr));

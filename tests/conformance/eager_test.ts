@@ -4,6 +4,8 @@
  * runs with NETCL_CONFORMANCE=all only.
  */
 import { assertEquals, assertMatch } from "@std/assert";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
 const everything = Deno.env.get("NETCL_CONFORMANCE") === "all";
 
@@ -14,9 +16,9 @@ async function testEagerly(file: string, ...options: string[]): Promise<void> {
       "--allow-all",
       "--no-check",
       ...options,
-      new URL(file, import.meta.url).pathname,
+      fileURLToPath(new URL(file, import.meta.url)),
     ],
-    env: { NETCL_EAGER: "1", NO_COLOR: "1" },
+    env: { NETCL_EAGER: "1", ...plain },
   }).output();
   const text = new TextDecoder().decode(stdout);
   assertEquals(code, 0, text + new TextDecoder().decode(stderr));

@@ -1,13 +1,15 @@
 import { assert, assertEquals } from "@std/assert";
 import { bytes, label } from "../../examples/devices/table.ts";
 import { hasOpenCL } from "../opencl.ts";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
 type JSONObject = { [name: string]: unknown };
 
-const example = new URL("../../examples/devices.ts", import.meta.url).pathname;
+const example = fileURLToPath(new URL("../../examples/devices.ts", import.meta.url));
 
 async function output(command: string, args: string[]): Promise<string> {
-  const { stdout } = await new Deno.Command(command, { args, stderr: "null" }).output();
+  const { stdout } = await new Deno.Command(command, { args, env: plain, stderr: "null" }).output();
   return new TextDecoder().decode(stdout);
 }
 

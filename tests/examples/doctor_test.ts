@@ -1,15 +1,20 @@
 import { assert, assertEquals } from "@std/assert";
 import { format } from "../../examples/doctor/finding.ts";
 import { hasOpenCL } from "../opencl.ts";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
-const example = new URL("../../examples/doctor.ts", import.meta.url).pathname;
+const example = fileURLToPath(new URL("../../examples/doctor.ts", import.meta.url));
 
 async function doctor(
   flags: string[],
   env: Record<string, string> = {},
 ): Promise<[number, string]> {
   const args = ["run", "--no-prompt", ...flags, example];
-  const { code, stdout } = await new Deno.Command(Deno.execPath(), { args, env }).output();
+  const { code, stdout } = await new Deno.Command(Deno.execPath(), {
+    args,
+    env: { ...plain, ...env },
+  }).output();
   return [code, new TextDecoder().decode(stdout)];
 }
 
@@ -38,7 +43,7 @@ Deno.test("the doctor finds misspelt variables, and a cache that cannot be writt
   const [code, text] = await doctor(["-A"], { NETCL_DEVISE: "gpu", NETCL_CACHE_DIR: folder });
   await Deno.remove(new URL(".", `file://${folder}`), { recursive: true });
   assertEquals(code, 1);
-  assert(text.includes("netcl knows no NETCL_DEVISE"), text);
+  assert(text.includes("netcl knows no NETCL_DEVISE (did you mean NETCL_DEVICE?)"), text);
   assert(/^todo {2}kernel cache/m.test(text), text);
 });
 
@@ -53,6 +58,27 @@ Deno.test({
     assertEquals(code, 1);
     assert(text.includes("others may write to it") && text.includes("run chmod 700"), text);
   },
+});
+
+Deno.test("the doctor finds a variable that hides the drivers, and says why it does", async () => {
+  const folder = await Deno.makeTempDir();
+  await Deno.mkdir(`${folder}/empty`);
+  await Deno.mkdir(`${folder}/broken`);
+  await Deno.writeTextFile(`${folder}/broken/x.icd`, `${folder}/none.so\n`);
+  const wrong: Record<string, string> = {
+    [`${folder}/none/`]: "there is no such folder",
+    [`${folder}/empty`]: "the folder holds no .icd file",
+    [`${folder}/broken`]: `names ${folder}/none.so, which is not there`,
+    [`${folder}/none.icd`]: "there is no file",
+  };
+  for (const [value, problem] of Object.entries(wrong)) {
+    const [code, text] = await doctor(["-A"], { OCL_ICD_VENDORS: value });
+    const line = text.split("\n").find((each) => each.includes(`OCL_ICD_VENDORS=${value}: `)) ?? "";
+    assertEquals([code, line.startsWith("todo  environment")], [1, true], text);
+    assert(line.includes(problem), line);
+    assert(text.includes("unset OCL_ICD_VENDORS"), text);
+  }
+  await Deno.remove(folder, { recursive: true });
 });
 
 Deno.test("findings are aligned, and remedies stand below", () => {

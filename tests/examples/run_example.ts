@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { plain } from "../plain.ts";
 
 /** How an example ended, and what it wrote. */
 export interface Run {
@@ -23,7 +24,7 @@ export async function runExample(
     const child = new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--no-check", example, ...args],
       cwd,
-      env: { NO_COLOR: "1" },
+      env: plain,
       stdout: "piped",
       stderr: "piped",
     }).spawn();

@@ -1,4 +1,5 @@
 // Runs a program on a pseudo-terminal, as a user sees it; `script` (util-linux) provides that.
+import { plain } from "../plain.ts";
 
 /** An answer that is typed when a text appears. */
 export interface Reply {
@@ -29,7 +30,7 @@ export async function onTerminal(
   const child = new Deno.Command("script", {
     args: ["--quiet", "--return", "--flush", "--command", command, "/dev/null"],
     cwd,
-    env: { TERM: "xterm" },
+    env: { ...plain, TERM: "xterm" },
     stdin: "piped",
     stdout: "piped",
     stderr: "null",
@@ -39,7 +40,7 @@ export async function onTerminal(
   let screen = "";
   let seen = 0;
   for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-    screen += plain(chunk);
+    screen += withoutColors(chunk);
     for (const { when, type } of replies) {
       const at = screen.indexOf(when, seen);
       if (at < 0) continue;
@@ -57,7 +58,7 @@ export async function onTerminal(
   return { screen, code, answered };
 }
 
-function plain(text: string): string {
+function withoutColors(text: string): string {
   // deno-lint-ignore no-control-regex -- escape sequences begin with a control character
   return text.replaceAll(/\x1b\[[0-9;?]*[A-Za-z]/g, "");
 }

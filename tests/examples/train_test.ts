@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { decodeSafetensors } from "../../tensor/io/mod.ts";
 import { ignoreOn, testOnBackends, testOpenCL } from "../opencl.ts";
 import { onTerminal } from "./terminal.ts";
+import { plain } from "../plain.ts";
 
 const train = fileURLToPath(new URL("../../examples/train.ts", import.meta.url));
 
@@ -26,7 +27,7 @@ async function runTrain(cwd: string, args: string[], env: Record<string, string>
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", train, ...args],
     cwd,
-    env: { NO_COLOR: "1", ...env },
+    env: { ...plain, ...env },
   }).output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   return { code, out: text(stdout), err: text(stderr) } satisfies Run;
@@ -99,7 +100,7 @@ testOnBackends("Ctrl+C saves the model before it ends", (backend) =>
     const child = new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--no-check", train, "--device", backend, "--epochs", "100000"],
       cwd: folder,
-      env: { NO_COLOR: "1" },
+      env: plain,
       stdout: "piped",
       stderr: "piped",
     }).spawn();
@@ -163,7 +164,7 @@ Deno.test("a permission that is refused is told before the work begins", () =>
     const { code, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "--no-check", "--no-prompt", "--allow-read", train],
       cwd: folder,
-      env: { NO_COLOR: "1" },
+      env: plain,
     }).output();
     assertEquals(code, 2);
     assertStringIncludes(new TextDecoder().decode(stderr), 'May not write "out": allow it with');

@@ -1,5 +1,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { saveFile, saveFileSync, savesFinished } from "../../ffi/atomic_file.ts";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
 const isUnix = Deno.build.os !== "windows";
 const isRoot = isUnix && Deno.uid() === 0;
@@ -128,7 +130,7 @@ for (const [name, save] of Object.entries(ways)) {
       assert(missing instanceof Deno.errors.NotFound);
       assertEquals(
         missing.message,
-        `Cannot save ${folder}/none/a: No such file or directory; make its folder first, as with ` +
+        `Cannot save "${folder}/none/a": No such file or directory; make its folder first, as with ` +
           "Deno.mkdir(folder, { recursive: true })",
       );
       const isFolder = await tell(folder);
@@ -245,7 +247,7 @@ Deno.test({
           Error,
           "the disk is full: make room, or save elsewhere",
         );
-        assert(error.message.startsWith(`Cannot save ${folder}/file: `), error.message);
+        assert(error.message.startsWith(`Cannot save "${folder}/file": `), error.message);
         assertThrows(() => saveFileSync(`${folder}/file`, "x".repeat(1 << 20)), Error, "full");
         assertEquals(Deno.readTextFileSync(`${folder}/file`), "former");
         assertEquals(namesIn(folder), ["file"]);
@@ -266,7 +268,7 @@ async function asNobody(program: string, flags: string[], ...args: string[]): Pr
     args: ["run", "--no-check", "--no-prompt", ...flags]
       .concat(`data:text/typescript,${encodeURIComponent(source)}`, args),
     ...(isRoot && { uid: 65534, gid: 65534 }),
-    env: { NO_COLOR: "1", DENO_DIR: args[0]! },
+    env: { ...plain, DENO_DIR: args[0]! },
   }).output();
   return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
 }
@@ -305,10 +307,10 @@ Deno.test("with permissions for the file alone it is overwritten, without any th
     const run = (...flags: string[]) =>
       asNobody(
         `console.log(await save(Deno.args[0] + "/file", "short"));`,
-        [...flags, `--allow-read=${new URL("../../", import.meta.url).pathname}`],
+        [...flags, `--allow-read=${fileURLToPath(new URL("../../", import.meta.url))}`],
         folder,
       );
     assertEquals(await run(`--allow-write=${folder}/file`), "saved\n");
     assertEquals(Deno.readTextFileSync(`${folder}/file`), "short");
-    assert((await run()).includes(`run with --allow-write=${folder}/file`));
+    assert((await run()).includes(`run with --allow-write="${folder}/file"`));
   }));

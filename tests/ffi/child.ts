@@ -1,8 +1,10 @@
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 /**
  * Programs in a process of their own: what happens once in a process's life can be tested again.
  */
 
-const config = new URL("../../deno.json", import.meta.url).pathname;
+const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
 
 export interface Child {
   readonly code: number;
@@ -31,7 +33,7 @@ export async function runChild(source: string, options: ChildOptions = {}): Prom
   const { permissions, env = {} } = options;
   const command = new Deno.Command(Deno.execPath(), {
     args: denoArgs(source, permissions),
-    env,
+    env: { ...plain, ...env },
     stdin: "null",
   });
   const { code, stdout, stderr } = await command.output();

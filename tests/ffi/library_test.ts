@@ -7,6 +7,7 @@ import {
   withFaults,
 } from "../../ffi/mod.ts";
 import { denoArgs, runChild } from "./child.ts";
+import { plain } from "../plain.ts";
 import { hasOpenCL, testOpenCL } from "./fixture.ts";
 
 const report = `
@@ -112,6 +113,7 @@ async function answered(answer: string): Promise<string> {
   const line = args.map((arg) => `'${arg}'`).join(" ");
   const child = new Deno.Command("script", {
     args: ["-qec", line, "/dev/null"],
+    env: plain,
     stdin: "piped",
     stdout: "piped",
     stderr: "null",

@@ -60,6 +60,32 @@ testOpenCL("an object that is forgotten is released by the collector, and counte
   assertEquals([leakedObjects().Buffer - before, liveObjects().Buffer - live], [10, 0]);
 });
 
+testOpenCL(
+  "a forgotten object that cannot be released costs one line, not the program",
+  async () => {
+    const module = (name: string) => JSON.stringify(new URL(`../../${name}`, import.meta.url).href);
+    const program = `
+    import { Buffer, Context, platforms, withFaults } from ${module("ffi/mod.ts")};
+    const context = new Context(platforms()[0].devices()[0]);
+    await withFaults([{ call: "clReleaseMemObject", status: -36 }], async () => {
+      (() => { for (let i = 0; i < 5; i++) new Buffer(context, 64); })();
+      for (let i = 0; i < 20; i++) { await new Promise((r) => setTimeout(r, 2)); gc(); }
+    });
+    console.log("goes on");`;
+    const { stdout, stderr, code } = await new Deno.Command(Deno.execPath(), {
+      args: ["eval", "--no-check", "--ext=ts", "--v8-flags=--expose-gc", program],
+      env: { NO_COLOR: "1" },
+    }).output();
+    const text = new TextDecoder();
+    assertEquals([code, text.decode(stdout), text.decode(stderr)], [
+      0,
+      "goes on\n",
+      "netcl: cannot give back a forgotten Buffer: clReleaseMemObject failed with " +
+      "CL_INVALID_COMMAND_QUEUE (-36)\n",
+    ]);
+  },
+);
+
 testOpenCL("a view of mapped memory keeps the mapping alive", async () => {
   const gc = runInNewContext("gc") as () => void;
   const view = (() => {

@@ -214,7 +214,13 @@ testOpenCL("commands refuse what was released, whichever of their objects it is"
     () => {
       const set = ready(), brief = new Buffer(context, 64);
       set.setBuffer(0, brief);
+      queue.enqueueKernel(set, 1, sizes, null);
       brief.release();
+      try {
+        queue.enqueueKernel(set, 1, sizes, null);
+      } catch {
+        // The second time, too.
+      }
       queue.enqueueKernel(set, 1, sizes, null);
     },
   ];

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { denoArgs } from "./child.ts";
 import { hasOpenCL } from "./fixture.ts";
+import { plain } from "../plain.ts";
 
 const ignore = !hasOpenCL || Deno.build.os === "windows";
 
@@ -13,6 +14,7 @@ async function converse(
 ): Promise<{ out: string; status: Deno.CommandStatus }> {
   const child = new Deno.Command("sh", {
     args: ["-c", `${shell} exec "$0" "$@"`, Deno.execPath(), ...denoArgs(source)],
+    env: plain,
     stdout: "piped",
     stderr: "null",
   }).spawn();

@@ -1,6 +1,15 @@
 /** The pools whose blocks the host can see: pinned, shared and its own. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { Buffer, CommandQueue, Context, liveObjects, UserEvent } from "../../ffi/mod.ts";
+import {
+  Buffer,
+  CommandQueue,
+  Context,
+  liveObjects,
+  type OpenCLSymbols,
+  UserEvent,
+} from "../../ffi/mod.ts";
+import { awaitDeferred } from "../../ffi/context_work.ts";
+import { cl as symbols, replaceSymbols } from "../../ffi/library.ts";
 import {
   destroyContextPools,
   getPersistentPool,
@@ -171,6 +180,40 @@ Deno.test({
     assert(liveObjects().Buffer < buffers, "its buffers are gone");
     second.release();
     context.release();
+  },
+});
+
+Deno.test({
+  name: "SvmPool gives no memory back that another queue still uses",
+  ...svm,
+  fn() {
+    using other = new CommandQueue(queue!.context), gate = new UserEvent(queue!.context);
+    const pool = new SvmPool(queue!, { segmentBytes: MiB });
+    const handle = pool.allocate(MiB, { queue: other });
+    other.fill(handle.buffer, new Uint8Array([3]), { wait: [gate], nbytes: MiB }).release();
+    handle.release();
+    let frees = 0;
+    const former = replaceSymbols(
+      {
+        ...symbols,
+        clSVMFree: (...args: Parameters<OpenCLSymbols["clSVMFree"]>) => {
+          frees++;
+          former.clSVMFree(...args);
+        },
+      } as OpenCLSymbols,
+    );
+    try {
+      pool.trim();
+      queue!.finishSync();
+      assertEquals(frees, 0, "the fill is still to come");
+      gate.complete();
+      other.finishSync();
+      awaitDeferred(queue!.context.unsafeHandle);
+      assertEquals(frees, 1);
+    } finally {
+      replaceSymbols(former);
+    }
+    pool.destroy();
   },
 });
 

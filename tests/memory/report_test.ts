@@ -14,6 +14,7 @@ import { html } from "../../memory/html.ts";
 import { reportPage } from "../../memory/report.ts";
 import { layOut } from "../../memory/timeline.ts";
 import { sequenceLengths, transformerTrace } from "./transformer_trace.ts";
+import { fileURLToPath } from "node:url";
 
 function event(action: "alloc" | "free", id: number, nbytes: number): MemoryEvent {
   return { time: id, action, device: "card", id, nbytes, label: `block ${id}` };
@@ -157,7 +158,7 @@ Deno.test({
     } catch (error) {
       if (!(error instanceof OutOfMemoryError)) throw error;
     }
-    const out = new URL("../../out/", import.meta.url).pathname;
+    const out = fileURLToPath(new URL("../../out/", import.meta.url));
     Deno.mkdirSync(out, { recursive: true });
     Deno.writeTextFileSync(`${out}memory_report.html`, reportPage(card, recorder));
     const { success, stderr } = await new Deno.Command(browser!, {

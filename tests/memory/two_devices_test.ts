@@ -1,13 +1,15 @@
 import { assertEquals } from "@std/assert";
 import { queue } from "./pools_under_test.ts";
+import { plain } from "../plain.ts";
+import { fileURLToPath } from "node:url";
 
 Deno.test({
   name: "A value moves between two devices once, by the driver or through mapped memory",
   ignore: queue === null || !queue.device.platform.name.includes("Portable Computing Language"),
   async fn() {
     const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", new URL("two_devices.ts", import.meta.url).pathname],
-      env: { POCL_DEVICES: "pthread pthread" },
+      args: ["run", "-A", fileURLToPath(new URL("two_devices.ts", import.meta.url))],
+      env: { ...plain, POCL_DEVICES: "pthread pthread" },
     }).output();
     const decoder = new TextDecoder();
     assertEquals(success, true, decoder.decode(stderr));

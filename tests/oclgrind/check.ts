@@ -8,10 +8,13 @@
  * unless CI=true.
  */
 import { hasOclgrind, type Run, runOnOclgrind } from "./oclgrind.ts";
+import { fileURLToPath } from "node:url";
+import { filesOrExit } from "../../bench/arguments.ts";
 
-const beside = (file: string): string => new URL(file, import.meta.url).pathname;
+const beside = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
 const kernels = beside("kernels.ts");
-const programs = Deno.args.length > 0 ? Deno.args : [beside("tensors.ts")];
+const chosen = filesOrExit("deno run -A tests/oclgrind/check.ts [program.ts ...]");
+const programs = chosen.length > 0 ? chosen : [beside("tensors.ts")];
 
 /** What must be reported of which kernel. */
 const faults: { readonly [kernel: string]: RegExp | null } = {

@@ -1,3 +1,4 @@
+import { plain } from "../plain.ts";
 /**
  * Runs programs from outside: real signals, exit statuses, times.
  */
@@ -64,7 +65,7 @@ export async function run(module: URL, options: RunOptions = {}): Promise<Ending
 
 function start(args: string[], { env = {}, ignored = [] }: RunOptions): Deno.ChildProcess {
   const options = {
-    env: { NO_COLOR: "1", ...env },
+    env: { ...plain, ...env },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

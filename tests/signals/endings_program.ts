@@ -9,6 +9,7 @@ import {
 } from "../../backend/lifecycle/interruption.ts";
 import { withoutDeadline } from "../../backend/lifecycle/native_handlers.ts";
 import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
+import { shutdown } from "../../backend/lifecycle/shutdown.ts";
 import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
 import { TransferEngine } from "../../backend/opencl/transfers.ts";
 import { saveFile } from "../../ffi/atomic_file.ts";
@@ -186,6 +187,12 @@ const cases: Record<string, () => unknown> = {
     busy(LONG);
     ready();
     await queue.finish();
+  },
+
+  async shutdown() {
+    busy(LONG);
+    ready();
+    await shutdown();
   },
 
   async survive() {

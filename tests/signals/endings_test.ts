@@ -155,6 +155,22 @@ const cases: readonly Case[] = [
     said: "saved",
   },
   {
+    program: "shutdown",
+    title: "a shutdown that a hung device keeps waiting ends by Ctrl+C after the grace window",
+    options: sigint(100),
+    ending: "exit 130",
+    atLeast: GRACE - 50,
+    atMost: GRACE + 6000,
+  },
+  {
+    program: "shutdown",
+    title: "... and by a second one at once",
+    options: sigint(100, 300),
+    graceMs: 10_000,
+    ending: "SIGINT",
+    atMost: 4000,
+  },
+  {
     program: "survive",
     title: "a background job that ignores SIGINT keeps ignoring it",
     options: { ...sigint(100), ignored: ["SIGINT"] },

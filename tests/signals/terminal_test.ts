@@ -4,6 +4,7 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { hasOpenCL } from "../opencl.ts";
+import { plain } from "../plain.ts";
 
 const ignore = Deno.build.os !== "linux" || !hasOpenCL || !await works("script", "--version");
 const program = new URL("program.ts", import.meta.url).href;
@@ -31,7 +32,7 @@ interface Typed {
 async function typeAt(command: string, graceMs: number, ...times: number[]): Promise<Typed> {
   const child = new Deno.Command("script", {
     args: ["--quiet", "--return", "--flush", "--command", command, "/dev/null"],
-    env: { NETCL_SIGINT_GRACE_MS: String(graceMs), NO_COLOR: "1" },
+    env: { NETCL_SIGINT_GRACE_MS: String(graceMs), ...plain },
     stdin: "piped",
     stdout: "piped",
     stderr: "null",
@@ -83,6 +84,7 @@ Deno.test({
   async fn() {
     const child = new Deno.Command("nohup", {
       args: [Deno.execPath(), "run", "--quiet", "--no-check", "-A", program, "long", "500"],
+      env: plain,
       stdin: "null",
       stdout: "piped",
       stderr: "null",

@@ -22,6 +22,7 @@ import {
   oneByOne,
   together,
 } from "./graphs/graph.ts";
+import { plain } from "../plain.ts";
 
 const seconds = Number(Deno.env.get("NETCL_GRAPH_SECONDS") ?? 0);
 
@@ -122,7 +123,7 @@ async function eagerly(backend: "cpu" | "cl", seed: number, numRuns: number): Pr
   const script = new URL("graphs/eager.ts", import.meta.url).href;
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", script, backend, `${seed}`, `${numRuns}`],
-    env: { NETCL_EAGER: "1" },
+    env: { ...plain, NETCL_EAGER: "1" },
   }).output();
   assert(success, new TextDecoder().decode(stderr));
   const printed: string[][][] = JSON.parse(new TextDecoder().decode(stdout));

@@ -16,6 +16,7 @@ import {
 } from "../../../tensor/data/mod.ts";
 import { manualSeed, type Tensor } from "../../../tensor/mod.ts";
 import { testOnBackends } from "../../opencl.ts";
+import { plain } from "../../plain.ts";
 
 function numbers(length: number): TensorDataset {
   return new TensorDataset({ data: Int32Array.from({ length }, (_, i) => i), shape: [length] });
@@ -234,7 +235,7 @@ Deno.test("a program that waits for a dataset ends at Ctrl+C", async () => {
     });
     Deno.exit(7);`;
   const args = ["eval", "--quiet", code];
-  const child = new Deno.Command(Deno.execPath(), { args, stdout: "piped" }).spawn();
+  const child = new Deno.Command(Deno.execPath(), { args, env: plain, stdout: "piped" }).spawn();
   let out = "";
   for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
     out += text;

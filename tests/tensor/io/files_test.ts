@@ -18,6 +18,7 @@ import {
   fixtureNames,
   fixtureUrl,
 } from "./fixtures.ts";
+import { plain } from "../../plain.ts";
 
 async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
@@ -178,6 +179,7 @@ Deno.test({
     await Deno.writeTextFile(`${folder}/program.ts`, program);
     const { code, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "--no-prompt", "--no-check", `--allow-write=${path}`, `${folder}/program.ts`],
+      env: plain,
     }).output();
     assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
     const t = await loadNpy(path, { device: "cpu" });

@@ -1,0 +1,31 @@
+/**
+ * What is done when the garbage collector has found something that nobody gave back.
+ *
+ * @module
+ */
+
+const told = new Set<string>();
+
+/**
+ * A registry whose work may fail. Nobody could catch the error, so a person is told, once for each
+ * kind, in one line, and the program goes on.
+ *
+ * @param what What was found: "a forgotten Buffer".
+ * @param finish What is done with what was registered.
+ */
+export function finalizer<T>(
+  what: string | ((held: T) => string),
+  finish: (held: T) => void,
+): FinalizationRegistry<T> {
+  return new FinalizationRegistry<T>((held) => {
+    try {
+      finish(held);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const name = typeof what === "string" ? what : what(held);
+      const line = `netcl: cannot give back ${name}: ${reason.replaceAll(/\s*\n\s*/g, " ")}`;
+      if (!told.has(line)) console.error(line);
+      told.add(line);
+    }
+  });
+}

@@ -1,0 +1,91 @@
+/** A mistake on a command line, or in the environment, is one clear line and status 2. */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { plain } from "./plain.ts";
+
+const root = fileURLToPath(new URL("../", import.meta.url));
+
+async function run(
+  program: string,
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<[code: number, out: string, err: string]> {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", program, ...args],
+    cwd: root,
+    env: { ...plain, ...env },
+    stdin: "null",
+  }).output();
+  const text = new TextDecoder();
+  return [code, text.decode(stdout), text.decode(stderr)];
+}
+
+/** Every program of the package that reads a command line of its own. */
+async function programs(): Promise<string[]> {
+  const found: string[] = [];
+  for (const folder of ["examples", "bench", "tests/oclgrind"]) {
+    for await (const { name, isFile } of Deno.readDir(`${root}${folder}`)) {
+      if (!isFile || !name.endsWith(".ts")) continue;
+      const text = await Deno.readTextFile(`${root}${folder}/${name}`);
+      // What is only imported, and what other programs start, has no command line for people.
+      const isProgram = /^if \(import\.meta\.main\)|^await \w+\(|^const chosen = filesOrExit/m.test(
+        text,
+      );
+      if (isProgram && !internal.includes(`${folder}/${name}`)) found.push(`${folder}/${name}`);
+    }
+  }
+  return found.sort();
+}
+
+/** Started by check.ts, with the name of a case. */
+const internal = ["tests/oclgrind/kernels.ts", "tests/oclgrind/tensors.ts"];
+
+const all = await programs();
+
+Deno.test("the programs with a command line are found", () => {
+  for (const name of ["examples/train.ts", "examples/doctor.ts", "bench/run.ts", "bench/tune.ts"]) {
+    assert(all.includes(name), `${name} is not among ${all}`);
+  }
+});
+
+for (const program of all) {
+  Deno.test(`an unknown flag of ${program} is one line that lists the right ones`, async () => {
+    const [code, out, err] = await run(program, ["--definitely-no-flag"]);
+    assertEquals([code, out], [2, ""]);
+    assertMatch(err, /^Unknown flag --definitely-no-flag: the flags are (--[\w-]+(, )?)+\n$/);
+  });
+}
+
+Deno.test("a flag that is nearly right is told", async () => {
+  const [, , json] = await run("examples/devices.ts", ["--jsn"]);
+  assertMatch(json, /^Unknown flag --jsn \(did you mean --json\?\)/);
+  const [, , epochs] = await run("examples/train.ts", ["--epohcs", "2"]);
+  assertMatch(epochs, /\(did you mean --epochs\?\)/);
+  const [, , seconds] = await run("bench/tune.ts", ["--secnds", "2"]);
+  assertMatch(seconds, /\(did you mean --seconds\?\)/);
+});
+
+Deno.test("help is help, and no mistake", async () => {
+  for (const program of ["examples/devices.ts", "examples/doctor.ts", "bench/memory_bench.ts"]) {
+    const [code, out, err] = await run(program, ["--help"]);
+    assertEquals([code, err], [0, ""]);
+    assert(out.includes(program), out);
+  }
+});
+
+const wrong = [
+  ["NETCL_MEMORY_LIMIT", "abc"],
+  ["NETCL_CPU", "slow"],
+  ["NETCL_SIGNALS", "maybe"],
+  ["NETCL_EAGER", "2"],
+  ["NETCL_SIGINT_GRACE_MS", "soon"],
+] as const;
+
+for (const [name, value] of wrong) {
+  Deno.test(`a wrong ${name} ends an example with one line`, async () => {
+    const args = ["--device", "cpu", "--steps", "1"];
+    const [code, , err] = await run("examples/linear_regression.ts", args, { [name]: value });
+    assertEquals(code, 2);
+    assertMatch(err, new RegExp(`^${name} is "${value}": .*\n$`));
+  });
+}

@@ -1,0 +1,78 @@
+/** What the whole suite consists of: one process for each file of tests, so that several run at once. */
+
+/** A command of `deno` that is part of the suite. */
+export interface Job {
+  readonly name: string;
+  readonly args: readonly string[];
+  /** It measures times, or takes all memory there is: nothing runs beside it. */
+  readonly alone: boolean;
+}
+
+/** Doc comments whose snippets need no OpenCL platform. */
+const docs = ["README.md", "mod.ts", "tensor"];
+
+/** Doc comments whose snippets do. */
+export const openCLDocs = ["ffi", "memory", "backend"];
+
+/**
+ * What takes longest on two cores with cold caches, the longest first (CPU seconds in 2026: 56 to 10).
+ * They are begun first, so that no core waits for one of them at the end.
+ */
+const longest = [
+  "conformance/values",
+  "backend/opencl/vector_loops",
+  "examples/transformer",
+  "bench/tune",
+  "tensor/graphs",
+  "tensor/nn/pytorch",
+  "backend/opencl/convolution",
+  "tensor/amp/autocast",
+  "conformance/gradients",
+  "examples/train",
+  "tensor/checkpoint",
+  "tensor/nn/losses",
+  "tensor/saved_values",
+];
+
+/** Signals arrive at certain times, grace windows end at others, a large tensor takes all memory. */
+const alone = [
+  "signals/",
+  "ffi/signals",
+  "ffi/faults",
+  "backend/lifecycle",
+  "backend/opencl/programs",
+  "tensor/large",
+];
+
+/** Every file below a folder whose name ends so, in the order of their names. */
+function filesBelow(folder: string, ending: string): string[] {
+  const found = [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) => {
+    const path = `${folder}/${name}`;
+    if (isDirectory) return filesBelow(path, ending);
+    return name.endsWith(ending) ? [path] : [];
+  });
+  return found.sort();
+}
+
+function testJob(path: string): Job {
+  const isAlone = alone.some((part) => path.startsWith(`tests/${part}`));
+  return { name: path, args: ["test", "-A", "--no-check", path], alone: isAlone };
+}
+
+function docJob(files: readonly string[]): Job {
+  const args = ["test", "-A", "--doc", "--preload=tests/doc_setup.ts", ...files];
+  return { name: `examples in the documentation of ${files.join(", ")}`, args, alone: false };
+}
+
+function rank({ name }: Job): number {
+  const at = longest.findIndex((part) => name === `tests/${part}_test.ts`);
+  return at < 0 ? longest.length : at;
+}
+
+/** The whole suite, in the order in which to begin. */
+export function suite(withOpenCL: boolean): Job[] {
+  const files = filesBelow("tests", "_test.ts").map(testJob)
+    .toSorted((a, b) => rank(a) - rank(b));
+  const types = { name: "types", args: ["check", "--quiet"], alone: false };
+  return [types, docJob(docs), ...withOpenCL ? [docJob(openCLDocs)] : [], ...files];
+}

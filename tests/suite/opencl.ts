@@ -1,0 +1,46 @@
+/** Whether this machine has OpenCL, and how it gets it. */
+
+const packages = ["pocl-opencl-icd", "ocl-icd-libopencl1"];
+
+interface Outcome {
+  readonly success: boolean;
+  /** What the command printed, or that there is none of that name. */
+  readonly output: string;
+}
+
+async function run(command: string, ...args: string[]): Promise<Outcome> {
+  try {
+    const env = { DEBIAN_FRONTEND: "noninteractive" };
+    const child = new Deno.Command(command, { args, env, stdin: "null" });
+    const { success, stdout, stderr } = await child.output();
+    const text = new TextDecoder();
+    return { success, output: text.decode(stdout) + text.decode(stderr) };
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    return { success: false, output: `There is no ${command} on this machine` };
+  }
+}
+
+/** Asked in a process of its own: the ICD loader looks for platforms once in a process's life. */
+export async function hasOpenCL(): Promise<boolean> {
+  const probe = 'import { hasOpenCL } from "./tests/opencl.ts"; if (!hasOpenCL) Deno.exit(1);';
+  return (await run(Deno.execPath(), "eval", "--quiet", probe)).success;
+}
+
+/** Says what it does; true where there is an OpenCL platform afterwards. */
+export async function installPoCL(): Promise<boolean> {
+  const isDebianLike = (await run("apt-get", "--version")).success;
+  if (!isDebianLike) {
+    console.log("This machine has no OpenCL platform, and no apt-get to install PoCL with.");
+    return false;
+  }
+  console.log(`This machine has no OpenCL platform: installing PoCL (${packages.join(", ")}).`);
+  const [command, ...prefix] = Deno.uid() === 0 ? ["apt-get"] : ["sudo", "-n", "apt-get"];
+  // An update fails for any one source that is out of reach; the packages may be there all the same.
+  await run(command!, ...prefix, "update");
+  const options = ["install", "-y", "--no-install-recommends", ...packages];
+  const { success, output } = await run(command!, ...prefix, ...options);
+  if (success && await hasOpenCL()) return true;
+  console.log(success ? "PoCL is installed, and has no device here." : output);
+  return false;
+}

@@ -1,0 +1,68 @@
+/** Runs jobs side by side, and says how each ended when it has. */
+import type { Job } from "./jobs.ts";
+import { type Counts, countTests } from "./junit.ts";
+
+/** How a job ended. */
+export interface Result {
+  readonly job: Job;
+  readonly success: boolean;
+  /** Everything that it printed, and the signal that ended it. */
+  readonly output: string;
+  readonly counts: Counts;
+  readonly seconds: number;
+}
+
+/** A job that takes longer hangs: it is killed. */
+const MAX_SECONDS = 1200;
+
+/**
+ * Runs every job; those that want to be alone after the others, one by one.
+ *
+ * @param atOnce How many processes run beside each other.
+ * @param env Variables of their environment, beside those of this process.
+ * @param ended Called with each result when it is there.
+ */
+export async function runJobs(
+  jobs: readonly Job[],
+  atOnce: number,
+  env: Record<string, string>,
+  ended: (result: Result) => void,
+): Promise<void> {
+  await drain(jobs.filter(({ alone }) => !alone), atOnce, env, ended);
+  await drain(jobs.filter(({ alone }) => alone), 1, env, ended);
+}
+
+async function drain(
+  jobs: readonly Job[],
+  atOnce: number,
+  env: Record<string, string>,
+  ended: (result: Result) => void,
+): Promise<void> {
+  const waiting = [...jobs];
+  const work = async (): Promise<void> => {
+    for (let job = waiting.shift(); job; job = waiting.shift()) ended(await run(job, env));
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+}
+
+async function run(job: Job, env: Record<string, string>): Promise<Result> {
+  const start = performance.now();
+  const report = await Deno.makeTempFile({ suffix: ".xml" });
+  const [command, ...args] = job.args;
+  const counted = command === "test" ? [`--junit-path=${report}`] : [];
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [command!, ...counted, ...args],
+    env,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const timer = setTimeout(() => child.kill("SIGKILL"), 1000 * MAX_SECONDS);
+  const { success, signal, stdout, stderr } = await child.output();
+  clearTimeout(timer);
+  const counts = countTests(await Deno.readTextFile(report));
+  await Deno.remove(report);
+  const text = new TextDecoder(), ending = signal === null ? "" : `ended by ${signal}\n`;
+  const output = text.decode(stdout) + text.decode(stderr) + ending;
+  return { job, success, output, counts, seconds: (performance.now() - start) / 1000 };
+}
