@@ -19,5 +19,14 @@ export { GoneError } from "./graph/collect.ts";
 export { type Companion, schedule } from "./graph/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
 export { isInterrupted } from "./lifecycle/interruption.ts";
-export { isEager, realize, withBlock } from "./realize.ts";
-export { record, type RecordedLaunch, type Recording, unrecorded } from "./recording.ts";
+export { isEager, MOST_ON_HOST, realize } from "./realize.ts";
+export { busyWith } from "./spilling.ts";
+export { releaseBrief } from "./graph/owned.ts";
+export { isReadable, readNode, readNodeSync } from "./reading.ts";
+export {
+  isRecording,
+  record,
+  type RecordedLaunch,
+  type Recording,
+  unrecorded,
+} from "./recording.ts";

@@ -26,6 +26,8 @@ export {
 export type { DType, TypedArray } from "./graph/dtype.ts";
 export {
   type Float32Precision,
+  NEED,
+  type Need,
   Node,
   type Op,
   type RandomStream,

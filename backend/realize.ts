@@ -2,12 +2,17 @@
 import { Storage } from "../memory/mod.ts";
 import type { Backend, Block, Launch } from "./backend.ts";
 import { dtypes } from "./graph/dtype.ts";
-import type { Node, Saved, Storage as AnyStorage } from "./graph/node.ts";
+import { Node, type Saved, type Storage as AnyStorage } from "./graph/node.ts";
+import { releaseBrief } from "./graph/owned.ts";
 import { PlanCache } from "./graph/plan_cache.ts";
 import { type Companion, type Plan, type Schedule, schedule } from "./graph/schedule.ts";
 import { activeRecording, unrecorded } from "./recording.ts";
 import { SavedInMemory, SavedValues } from "./saved_values.ts";
+import { busyWith, relieve, spillWhereShort } from "./spilling.ts";
 import { readSwitch } from "./switches.ts";
+
+/** Data of so few bytes stays on the host until a kernel reads it: it costs no device memory. */
+export const MOST_ON_HOST = 4096;
 
 let eager: boolean | undefined;
 
@@ -29,6 +34,7 @@ function rememberedBy(backend: Backend): Remembered {
   let known = remembered.get(backend);
   if (known) return known;
   const saved = new SavedInMemory(backend.memory);
+  spillWhereShort(backend);
   remembered.set(backend, known = { plans: new PlanCache(), launches: new WeakMap(), saved });
   return known;
 }
@@ -39,8 +45,8 @@ export interface RealizeOptions {
   readonly companions?: readonly Companion[];
   /** What will be asked for: values on the way that it needs are saved. */
   readonly later?: readonly Node[];
-  /** A result that is saved, too, instead of stored for good. */
-  readonly brief?: Node | null;
+  /** Tensors have other values since: what only activations of former steps need may go. */
+  readonly endsFormer?: boolean;
 }
 
 /** The schedule of nodes; a recording needs kernels of its own, since it changes their parameters. */
@@ -75,59 +81,27 @@ export function realize(
 ): SavedValues | null {
   const earlier = activeRecording()?.pendingBefore(nodes) ?? [];
   if (earlier.length > 0) unrecorded(() => realize(backend, earlier));
+  for (const node of nodes) node.require();
+  if (options.endsFormer) releaseBrief(backend.memory);
   const plan = scheduleFor(backend, nodes, options);
   const blocks = run(backend, plan);
-  const { brief = null } = options;
-  if (plan.saved.length === 0 && brief === null) {
-    finish(backend, plan, blocks);
-    return null;
-  }
-  const saved = new SavedValues(rememberedBy(backend).saved);
+  const saved = plan.saved.length === 0 ? null : new SavedValues(rememberedBy(backend).saved);
   for (const at of plan.saved) {
     const node = plan.order[at]!;
-    if (node.holders > 0) saved.take(node, new Storage(backend.memory, blocks[at]!));
+    if (node.isNeeded) saved!.take(node, new Storage(backend.memory, blocks[at]!));
     else blocks[at]!.release();
     blocks[at] = undefined;
   }
-  finish(backend, plan, blocks, (node, storage) => {
-    if (node === brief) saved.take(node, storage);
-    else node.store(storage);
-  });
-  return saved;
-}
-
-/**
- * Computes a node and gives its bytes to `use`; unless the node was stored already, they are gone
- * when `use` is done.
- */
-export function withBlock<T>(backend: Backend, node: Node, use: (block: Block) => T): T {
-  if (activeRecording()) {
-    throw new Error(
-      "Cannot read a value inside a compiled function: return the tensor and read it outside",
-    );
-  }
-  if (node.storage) return use(node.storage.handle);
-  const plan = scheduleFor(backend, [node]);
-  const blocks = run(backend, plan);
-  const { at } = plan.results[0]!;
-  const block = blocks[at];
-  blocks[at] = undefined;
   finish(backend, plan, blocks);
-  if (block) return releasing(block, use);
-  // A view that was the last to hold its value has taken it over.
-  return use((node.storage ?? plan.order[at]!.storage)!.handle);
+  relieve(backend);
+  return saved;
 }
 
 /** The block of each node, by position, while a schedule runs. */
 type Blocks = (Block | undefined)[];
 
 /** Stores the results whose blocks are there, and settles what was computed. */
-function finish(
-  backend: Backend,
-  { order, kept, results }: Schedule,
-  blocks: Blocks,
-  store = (node: Node, storage: AnyStorage): void => node.store(storage),
-): void {
+function finish(backend: Backend, { order, kept, results }: Schedule, blocks: Blocks): void {
   const storages: (AnyStorage | undefined)[] = [];
   const views: Node[] = [];
   for (const { node } of results) addViews(node, views);
@@ -135,19 +109,16 @@ function finish(
     if (node.storage || node.holders === 0) continue;
     const known = order[at]!.storage ?? storages[at];
     const block = blocks[at];
-    if (known) store(node, known.retain());
+    if (known) node.store(known.retain());
     else if (block) {
       blocks[at] = undefined;
-      store(node, storages[at] = new Storage(backend.memory, block));
+      node.store(storages[at] = new Storage(backend.memory, block));
     }
   }
   // Everybody who could have asked for the rest is gone.
   for (const at of kept) blocks[at]?.release();
-  // Users come before what they use: what still has one then is waited for elsewhere.
-  for (const node of views) if (node.storage === null) node.settle();
-  for (let at = order.length - 1; at >= 0; at--) {
-    if (order[at]!.storage === null) order[at]!.settle();
-  }
+  Node.settle(order);
+  Node.settle(views.reverse());
 }
 
 /** Notes a result that is a view, and the views that it is of: they are not in the order. */
@@ -156,22 +127,6 @@ function addViews(result: Node, views: Node[]): void {
     views.push(node);
     node = node.inputs[0]!;
   }
-}
-
-/** Releases the block once `use` is done, at once or when its promise is settled. */
-function releasing<T>(block: Block, use: (block: Block) => T): T {
-  let result: T;
-  try {
-    result = use(block);
-  } catch (error) {
-    block.release();
-    throw error;
-  }
-  if (!(result instanceof Promise)) {
-    block.release();
-    return result;
-  }
-  return result.finally(() => block.release()) as T;
 }
 
 /** Enqueues a schedule; the returned blocks are those of the kept nodes. */
@@ -183,7 +138,7 @@ function run(backend: Backend, plan: Schedule): Blocks {
   for (const { saved } of plan.order) if (saved) pinned.push(saved);
   for (const saved of pinned) saved.pin();
   try {
-    enqueue(backend, plan, launches, blocks);
+    busyWith(plan.order, () => enqueue(backend, plan, launches, blocks));
   } catch (error) {
     for (const block of blocks) block?.release();
     throw error;
@@ -216,7 +171,13 @@ function enqueue(
     if (known) return known;
     const block = allocate(backend, node, label);
     blocks[at] = block;
-    if (node.op.kind === "data") backend.write(block, node.op.bytes);
+    if (node.op.kind !== "data") return block;
+    backend.write(block, node.op.bytes);
+    // What is so large was moved to the host where memory was short: it comes back to stay.
+    if (node.op.bytes.length > MOST_ON_HOST) {
+      blocks[at] = undefined;
+      node.store(new Storage(backend.memory, block));
+    }
     return block;
   };
   for (const at of plan.kept) {

@@ -65,6 +65,11 @@ export function activeRecording(): Recording | null {
   return open;
 }
 
+/** True while a recording is open. */
+export function isRecording(): boolean {
+  return open !== null;
+}
+
 /** Runs `fn` without recording what it launches. */
 export function unrecorded<T>(fn: () => T): T {
   const recording = open;

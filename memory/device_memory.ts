@@ -84,8 +84,8 @@ export type PressureCallback = (info: {
 export interface Reclaimer {
   /** The rung's name in errors and statistics. */
   readonly name: string;
-  /** Gives back what it can. */
-  reclaim(): void;
+  /** Gives back what it can; `nbytes` are lacking a place. */
+  reclaim(nbytes: number): void;
 }
 
 // A driver needs some of a device's memory for itself: kernels, command queues, the display.
@@ -255,7 +255,7 @@ export class DeviceMemory<B = Buffer> {
     }
     for (const reclaimer of this.#reclaimers) {
       rungs.push([reclaimer.name, () => {
-        reclaimer.reclaim();
+        reclaimer.reclaim(nbytes);
         return false;
       }]);
     }

@@ -85,8 +85,10 @@ export function distinct(name: string, x: Tensor, out: Tensor): Tensor {
 
 /** How the result of an operation is recorded for `backward`. */
 export function edgeOf(name: string, inputs: readonly Tensor[], gradient: GradientFn): Edge {
-  if (isEager()) { for (const input of inputs) input.keepForBackward(); }
-  const edge: Edge = { name, inputs, gradient, values: inputs.map((input) => input.node) };
+  const values = inputs.map((input) => input.node);
+  // Backward may need them, whatever becomes of their tensors.
+  for (const value of values) value.holdForBackward();
+  const edge: Edge = { name, inputs, gradient, values, needs: inputs.map((t) => t.requiresGrad) };
   return isAnomalyEnabled() ? { ...edge, stack: callerStack() } : edge;
 }
 

@@ -7,9 +7,11 @@ import { goingBackward, guardValues, useSavedValues } from "./base.ts";
 import { observedCall } from "./calls.ts";
 import { ShapeError } from "./errors.ts";
 import { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
-import { computeWithGradients } from "./realization.ts";
+import { computeWithGradients, computeWithNext } from "./realization.ts";
+import { withTemporaries } from "./temporaries.ts";
 import type { Tensor } from "./tensor.ts";
 import { checkOptions, type Rules, takes } from "./options.ts";
+import { dependsOnVariable } from "./unread.ts";
 
 /**
  * The gradients of an operation's inputs, given that of its result; null where none is needed. An
@@ -27,8 +29,12 @@ export interface Edge {
   readonly name: string;
   /** What it was computed from. */
   readonly inputs: readonly Tensor[];
-  /** The values that the inputs had then. */
+  /** The values that the inputs had then; they stay until `backward` lets go of it. */
   readonly values?: readonly Node[];
+  /** Which inputs required a gradient then; without it, those that do now. */
+  readonly needs?: readonly boolean[];
+  /** True once it holds the values of its inputs no more. */
+  isReleased?: boolean;
   /** The gradients of the inputs. */
   readonly gradient: GradientFn;
   /** The orders of its results, where it may have several: they share this edge. */
@@ -67,6 +73,18 @@ const spent: Edge = {
   },
 };
 
+/** The values of the inputs may go, as far as this operation is concerned. */
+export function releaseEdge(edge: Edge): void {
+  if (edge.isReleased || !edge.values) return;
+  edge.isReleased = true;
+  for (const value of edge.values) value.dropForBackward();
+}
+
+/** The inputs that a gradient goes on to: those that required one when the operation was recorded. */
+export function neededInputs({ inputs, needs }: Edge): readonly Tensor[] {
+  return inputs.filter((input, k) => input.requiresGrad && (needs?.[k] ?? true));
+}
+
 /** The gradient to start from: ones for a scalar, else the caller's. */
 function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
   if (gradient === undefined) {
@@ -95,8 +113,8 @@ function recorded(roots: readonly Tensor[], ends: ReadonlySet<Tensor>): Tensor[]
     if (seen.has(t)) continue;
     seen.add(t);
     if (ends.has(t)) continue;
-    for (const input of t.edge?.inputs ?? []) {
-      if (input.requiresGrad && !seen.has(input)) stack.push(input);
+    for (const input of t.edge ? neededInputs(t.edge) : []) {
+      if (!seen.has(input)) stack.push(input);
     }
   }
   return [...seen].sort((a, b) => b.order - a.order);
@@ -149,15 +167,16 @@ interface Walk {
   readonly visit: (tensor: Tensor, gradient: Tensor) => void;
   /** Tensors that it does not go beyond. */
   readonly ends?: ReadonlySet<Tensor>;
+  /** Called with every operation that it has gone through. */
+  readonly pass?: (edge: Edge) => void;
 }
 
 /** Walks the graph from the roots to the leaves. */
 function walk(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Walk): void {
-  const { options, ends = new Set() } = walk;
+  const { options, ends = new Set(), pass = () => {} } = walk;
   const mode = options.createGraph ? enableGrad : noGrad;
-  goingBackward(() =>
-    withoutAutocast(() => mode(() => new Walker(roots, seeds, { ...walk, ends }).run()))
-  );
+  const run = (): void => new Walker(roots, seeds, { ...walk, ends, pass }).run();
+  goingBackward(() => withoutAutocast(() => mode(() => withTemporaries(run))));
 }
 
 class Walker {
@@ -168,6 +187,7 @@ class Walker {
   readonly #order: readonly Tensor[];
   readonly #meetings: ReadonlyMap<Edge, Meeting>;
   readonly #walk: Required<Walk>;
+  readonly #spent: Edge[] = [];
 
   constructor(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Required<Walk>) {
     this.#walk = walk;
@@ -180,6 +200,8 @@ class Walker {
   run(): void {
     for (const tensor of this.#order) this.#step(tensor);
     if (this.#watch) noGrad(() => this.#watch!.check());
+    // Only now: the gradient of an operation may need a result that another one has held so far.
+    for (const edge of this.#spent) releaseEdge(edge);
   }
 
   #join(tensor: Tensor, gradient: Tensor): void {
@@ -209,10 +231,12 @@ class Walker {
     for (const result of results) this.#watch?.addResults(result, edge, found);
     edge.inputs.forEach((input, k) => {
       const gradient = found[k];
-      if (gradient && input.requiresGrad) this.#join(input, gradient);
+      if (gradient && input.requiresGrad && (edge.needs?.[k] ?? true)) this.#join(input, gradient);
     });
+    this.#walk.pass(edge);
     if (retainGraph || createGraph) return;
     for (const result of results) result.edge = spent;
+    this.#spent.push(edge);
   }
 }
 
@@ -240,9 +264,12 @@ export function gradientsBelow(
 function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): void {
   const mode = createGraph ? enableGrad : noGrad;
   const { grad } = leaf;
+  // One that a step has used already is used again: sums over steps are stored, not made anew.
+  const isOverSteps = grad !== null && grad.node.isComputed;
   const total = grad ? withoutAutocast(() => mode(() => grad.add(gradient))) : gradient;
   grad?.dispose();
-  leaf.grad = createGraph ? total : total.detach();
+  leaf.grad = (createGraph ? total : total.detach()).expose();
+  if (isOverSteps) computeWithNext(leaf.grad);
 }
 
 /** Adds the gradient of `root` to the `grad` of every leaf that requires one. */
@@ -261,6 +288,7 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     visit: (tensor, g) => {
       if (!tensor.edge) found.push([tensor, g]);
     },
+    pass: storeConstants,
   });
   // Only now: a walk that throws leaves everybody's gradient alone.
   const leaves = found.map(([leaf, g]) => {
@@ -273,6 +301,19 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   // those that are there then, since clipping and the like replace them.
   root.setCompanions(() => leaves.flatMap(({ grad }) => grad && !grad.disposed ? grad.node : []));
   computeWithGradients(root);
+}
+
+/**
+ * What enters a graph as a constant but is computed from something that learns, such as an old policy,
+ * is computed with the graph: it is stored then, and need not keep former parameters.
+ */
+function storeConstants(edge: Edge): void {
+  edge.inputs.forEach((input, k) => {
+    if (edge.needs?.[k] ?? input.requiresGrad) return;
+    const node = edge.values?.[k];
+    if (!node || node.isLeaf || input.disposed || !input.holds(node)) return;
+    if (dependsOnVariable(node)) computeWithNext(input);
+  });
 }
 
 function requireDifferentiable(outputs: readonly Tensor[], inputs: readonly Tensor[]): void {
@@ -342,5 +383,5 @@ function gradientsOf(
     },
   });
   useSavedValues();
-  return inputs.map((input) => wanted.get(input) ?? input.zerosLike());
+  return inputs.map((input) => wanted.get(input)?.expose() ?? input.zerosLike());
 }

@@ -12,20 +12,24 @@ import {
   formatShape,
   fromBfloat16Bits,
   GoneError,
+  NEED,
   Node,
+  readNode,
+  readNodeSync,
   type Saved,
   type Shape,
   type Token,
   type TypedArray,
-  withBlock,
 } from "../backend/engine.ts";
 import { look, type OperationKind } from "./calls.ts";
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
-import { computeWithNext, realizeAll, realizeForRead } from "./realization.ts";
+import { computeWithNext, noteAssignment, realizeAll, realizeForRead } from "./realization.ts";
+import { presentNeed } from "./temporaries.ts";
 import type { Tensor } from "./tensor.ts";
 import { requireValue, takes } from "./options.ts";
+import { noteUnread } from "./unread.ts";
 
 /** Numbers and truth values as nested arrays, one level per axis. */
 export type NestedArray = number | boolean | NestedArray[];
@@ -137,7 +141,6 @@ export abstract class TensorBase implements Disposable {
   #node: Node;
   readonly #held: Held;
   #disposed = false;
-  #isKept = false;
   #requiresGrad = false;
   #edge: Edge | null = null;
   #companions: (() => Node[]) | null = null;
@@ -153,9 +156,20 @@ export abstract class TensorBase implements Disposable {
   constructor(node: Node, device: DeviceHandle) {
     node.hold();
     this.#node = node;
-    this.#held = { node, former: null, saved: null };
+    this.#held = { node, former: null, saved: null, isVariable: false };
     node.token = node.owner = this.#held;
     this.device = device;
+    const need = node.exposure = presentNeed();
+    if (need === NEED.lasting && !node.isLeaf && node.inputs.length > 0) noteUnread(node, device);
+  }
+
+  /** Says that a temporary has left what it was made in: the user may read it at any time. */
+  expose(): Tensor {
+    const node = this.#node;
+    if (this.#edge?.isSpent) return this.#self();
+    node.exposure = NEED.lasting;
+    if (!node.isLeaf && node.inputs.length > 0) noteUnread(node, this.device);
+    return this.#self();
   }
 
   #self(): Tensor {
@@ -229,6 +243,7 @@ export abstract class TensorBase implements Disposable {
   /** Set by operations that are recorded, cleared by `backward`. */
   set edge(edge: Edge | null) {
     this.#edge = edge;
+    if (edge?.isSpent) this.#node.exposure = NEED.brief;
     if (this.#held.saved) spentValues.push(...this.#held.saved.splice(0));
   }
 
@@ -254,6 +269,7 @@ export abstract class TensorBase implements Disposable {
       throw new TypeError("Cannot stop gradients at a computed tensor: use detach()");
     }
     this.#requiresGrad = value;
+    if (value) this.#held.isVariable = true;
   }
 
   /** The gradient that `backward` has added up, null before. */
@@ -337,37 +353,23 @@ export abstract class TensorBase implements Disposable {
    */
   async toHost(into?: TypedArray): Promise<TypedArray> {
     const bytes = this.#bytes(into);
-    const node = this.node;
-    if (node.op.kind === "data") {
-      bytes.set(node.op.bytes);
-      return into ?? hostView(bytes, this.dtype);
-    }
-    const brief = this.#guard(() => realizeForRead(this.#self()));
-    try {
-      await this.#guard(() =>
-        withBlock(this.#engine, node, (block) => this.#engine.read(block, bytes))
-      );
-    } finally {
-      brief?.release();
-    }
+    const node = this.#readable();
+    await readNode(this.#engine, node, bytes);
     return into ?? hostView(bytes, this.dtype);
   }
 
   /** The same, blocking the event loop. */
   toHostSync(into?: TypedArray): TypedArray {
     const bytes = this.#bytes(into);
-    const node = this.node;
-    if (node.op.kind === "data") {
-      bytes.set(node.op.bytes);
-      return into ?? hostView(bytes, this.dtype);
-    }
-    const brief = this.#guard(() => realizeForRead(this.#self()));
-    try {
-      this.#guard(() => withBlock(this.#engine, node, (b) => this.#engine.readSync(b, bytes)));
-    } finally {
-      brief?.release();
-    }
+    readNodeSync(this.#engine, this.#readable(), bytes);
     return into ?? hostView(bytes, this.dtype);
+  }
+
+  /** The node, computed and stored unless it is a view of what is. */
+  #readable(): Node {
+    const { node } = this;
+    this.#guard(() => realizeForRead(this.#self()));
+    return node;
   }
 
   #onlyElement(): void {
@@ -452,12 +454,13 @@ export abstract class TensorBase implements Disposable {
     const op = { kind: value.dtype === this.dtype ? "reshape" : "cast" } as const;
     const next = new Node(op, [value.node], this.shape, this.dtype);
     next.hold();
-    former.token = null;
     this.dropFormer();
     this.#held.former = former;
-    this.#node = this.#held.node = next;
-    next.token = next.owner = this.#held;
+    this.#held.isVariable = true;
+    this.#bind(next);
+    former.unbind();
     assignmentObserver?.(this.#self());
+    noteAssignment(this.device);
     computeWithNext(this.#self());
     return this;
   }
@@ -466,31 +469,29 @@ export abstract class TensorBase implements Disposable {
   replaceNode(node: Node): void {
     const former = this.node;
     node.hold();
-    node.token = node.owner = this.#held;
-    former.token = null;
-    this.#node = this.#held.node = node;
+    this.#held.isVariable = true;
+    this.#bind(node);
     this.dropFormer();
+    former.unbind();
     former.drop();
+  }
+
+  #bind(node: Node): void {
+    node.exposure = NEED.lasting;
+    node.token = node.owner = this.#held;
+    this.#node = this.#held.node = node;
   }
 
   /** Takes the last `assign` back, where its value could not be computed. */
   restoreFormer(): void {
     const { former } = this.#held;
     if (!former) return;
-    const abandoned = this.#node;
-    abandoned.token = abandoned.owner = null;
-    former.token = former.owner = this.#held;
-    this.#node = this.#held.node = former;
+    const failed = this.#node;
+    this.#bind(former);
     this.#held.former = null;
-    abandoned.drop();
-  }
-
-  /**
-   * Has the value outlive `dispose()`, until the collector finds the tensor: where every operation runs
-   * at once, what backward will read is not kept by what waits for it.
-   */
-  keepForBackward(): void {
-    this.#isKept = true;
+    failed.owner = null;
+    failed.unbind();
+    failed.drop();
   }
 
   /** Gives back the value that `assign` replaced, which is otherwise kept until the next one. */
@@ -507,12 +508,18 @@ export abstract class TensorBase implements Disposable {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    if (this.#isKept) return;
     this.dropFormer();
     this.#companions = null;
     if (this.#held.saved) releaseAll(this.#held.saved);
-    this.#held.node = this.#node.token = null;
+    this.#held.node = null;
+    this.#node.unbind();
     this.#node.drop();
+  }
+
+  /** `dispose`, also where activations of a graph that `backward` went through may be read yet. */
+  disposeForGood(): void {
+    this.dispose();
+    this.#node.releaseBrief();
   }
 
   /** {@linkcode TensorBase.dispose}, for `using`. */

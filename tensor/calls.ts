@@ -4,6 +4,7 @@
  */
 
 import { unrecorded } from "../backend/engine.ts";
+import { composed } from "./temporaries.ts";
 
 // deno-lint-ignore no-explicit-any -- operations take what they take
 export type Operation = (this: any, ...args: any[]) => unknown;
@@ -64,13 +65,25 @@ export function observedCall(
   self: unknown,
   args: unknown[],
 ): unknown {
-  return observer === null ? fn.apply(self, args) : observer.call(kind, fn, self, args);
+  return observer === null
+    ? callOperation(kind, fn, self, args)
+    : observer.call(kind, fn, self, args);
+}
+
+/** Calls an operation: the tensors that it makes on its way to its results are temporaries. */
+export function callOperation(
+  kind: OperationKind,
+  fn: Operation,
+  self: unknown,
+  args: unknown[],
+): unknown {
+  return kind === "compute" ? composed(fn, self, args) : fn.apply(self, args);
 }
 
 /** The operation with its calls observed. */
 export function observed<F extends Operation>(fn: F, kind: OperationKind): F {
   const call = function (this: unknown, ...args: unknown[]): unknown {
-    return observer === null ? fn.apply(this, args) : observer.call(kind, fn, this, args);
+    return observedCall(kind, fn, this, args);
   };
   Object.defineProperties(call, { name: { value: fn.name }, length: { value: fn.length } });
   return call as F;

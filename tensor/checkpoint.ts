@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { formatShape, manager, withDevice } from "../backend/engine.ts";
 import { edgeOf } from "./apply.ts";
 import { settled } from "./calls.ts";
-import { type GradientFn, gradientsBelow } from "./autograd.ts";
+import { type GradientFn, gradientsBelow, neededInputs, releaseEdge } from "./autograd.ts";
 import { nextOrder } from "./base.ts";
 import { enableGrad, isGradEnabled } from "./grad_mode.ts";
 import { tensorsIn } from "./nested.ts";
@@ -78,6 +78,7 @@ export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...arg
     ...edgeOf("checkpoint", inputs, gradient),
     outputs: outputs.map((output) => output.order),
   };
+  for (const inner of innerTensors(outputs, start)) releaseEdge(inner.edge!);
   for (const output of outputs) output.edge = edge;
   return value;
 }
@@ -87,17 +88,24 @@ function recordedIn(value: unknown, start: number): Tensor[] {
   return [...new Set(tensorsIn(value))].filter((t) => t.edge && t.order >= start);
 }
 
-/** What the function used from outside, and backward goes on to. */
-function outerInputs(outputs: readonly Tensor[], start: number): Tensor[] {
-  const seen = new Set(outputs), outer: Tensor[] = [];
-  const stack = [...outputs];
-  for (let tensor = stack.pop(); tensor; tensor = stack.pop()) {
+/** What the function recorded, on the way to its outputs. */
+function innerTensors(outputs: readonly Tensor[], start: number): ReadonlySet<Tensor> {
+  const inner = new Set(outputs);
+  for (const tensor of inner) {
     for (const input of tensor.edge!.inputs) {
-      if (!input.requiresGrad || seen.has(input)) continue;
-      seen.add(input);
-      if (input.order < start) outer.push(input);
-      else if (input.edge) stack.push(input);
-      else {
+      if (input.edge && input.order >= start) inner.add(input);
+    }
+  }
+  return inner;
+}
+
+/** What the function used from outside, and backward goes on to. */
+function outerInputs(outputs: readonly Tensor[], start: number): ReadonlySet<Tensor> {
+  const outer = new Set<Tensor>();
+  for (const tensor of innerTensors(outputs, start)) {
+    for (const input of neededInputs(tensor.edge!)) {
+      if (input.order < start) outer.add(input);
+      else if (!input.edge) {
         throw new Error(
           `Cannot checkpoint a function that makes a tensor that requires a gradient ` +
             `(${formatShape(input.shape)}): it would be another one in backward; make it outside`,

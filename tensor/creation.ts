@@ -8,6 +8,7 @@ import {
   formatShape,
   fromBfloat16Bits,
   manager,
+  MOST_ON_HOST,
   Node,
   type Shape,
   sizeOf,
@@ -195,9 +196,6 @@ function firstLeaf(data: HostData): string {
   while (Array.isArray(item)) item = item[0];
   return typeof item;
 }
-
-/** Data of so few bytes stays on the host until a kernel reads it: it costs no device memory. */
-const MOST_ON_HOST = 4096;
 
 /** Copies host data to the device. */
 export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {

@@ -2,18 +2,20 @@
  * What `backward` would compute, asked before it is called: a value that is read first should keep
  * what backward needs, not more.
  */
-import { isEager, type Node } from "../backend/engine.ts";
+import { isEager, NEED, type Node } from "../backend/engine.ts";
 import { withoutAutocast } from "./amp/autocast.ts";
 import { isAnomalyEnabled } from "./anomaly.ts";
-import type { Edge } from "./autograd.ts";
+import { type Edge, neededInputs } from "./autograd.ts";
 import { goingBackward } from "./base.ts";
 import { noGrad } from "./grad_mode.ts";
+import { withTemporaries } from "./temporaries.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** The nodes of the gradients that going backward from a tensor would give, none where it cannot. */
 export function foreseenGradients(root: Tensor): Node[] {
   if (!root.edge || root.edge.isSpent || isEager() || isAnomalyEnabled()) return [];
-  return goingBackward(() => withoutAutocast(() => noGrad(() => gradientsFrom(root))));
+  const ask = (): Node[] => withTemporaries(() => gradientsFrom(root), NEED.none);
+  return goingBackward(() => withoutAutocast(() => noGrad(ask)));
 }
 
 function gradientsFrom(root: Tensor): Node[] {
@@ -30,7 +32,7 @@ function gradientsFrom(root: Tensor): Node[] {
     const found = through(edge, gradient, tensor);
     edge.inputs.forEach((input, k) => {
       const next = found[k];
-      if (!next || !input.requiresGrad) return;
+      if (!next || !input.requiresGrad || !(edge.needs?.[k] ?? true)) return;
       const known = gradients.get(input);
       gradients.set(input, known ? known.add(next) : next);
     });
@@ -48,7 +50,7 @@ function pending(root: Tensor): Tensor[] {
   const seen = new Set<Tensor>([root]);
   for (const tensor of seen) {
     if (isEnd(tensor, root)) continue;
-    for (const input of tensor.edge?.inputs ?? []) if (input.requiresGrad) seen.add(input);
+    for (const input of tensor.edge ? neededInputs(tensor.edge) : []) seen.add(input);
   }
   return [...seen].sort((a, b) => b.order - a.order);
 }

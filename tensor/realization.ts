@@ -4,6 +4,8 @@ import {
   type Companion,
   type DeviceHandle,
   GoneError,
+  isReadable,
+  isRecording,
   type Node,
   realize,
   type Saved,
@@ -13,6 +15,7 @@ import { DisposedError } from "./errors.ts";
 import { foreseenGradients } from "./foresight.ts";
 import type { Tensor } from "./tensor.ts";
 import { requireValue, takes } from "./options.ts";
+import { takeUnread } from "./unread.ts";
 
 /**
  * Tensors that were assigned a value that is not computed yet. It is computed with the next schedule:
@@ -23,6 +26,14 @@ const awaited = new Set<Tensor>();
 /** Has a tensor computed by the next schedule of its device. */
 export function computeWithNext(tensor: Tensor): void {
   if (!isFollowing()) awaited.add(settled(tensor));
+}
+
+/** Devices on which a tensor was assigned another value since the last schedule. */
+const assigned = new Set<DeviceHandle>();
+
+/** Notes that a tensor of the device has another value. */
+export function noteAssignment(device: DeviceHandle): void {
+  assigned.add(device);
 }
 
 function takeAwaited(device: DeviceHandle): Tensor[] {
@@ -88,20 +99,13 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   if (here.length < open.length) realizeAll(open.filter((tensor) => tensor.device !== device));
 }
 
-/**
- * Computes a tensor for a read, if something must stay that is computed with it.
- *
- * @returns What is kept for the read alone, to be let go after it.
- */
-export function realizeForRead(tensor: Tensor): Saved | null {
-  if (tensor.isRealized) return null;
-  const companions = tensor.companions(), states = takeAwaited(tensor.device);
-  const later = foreseenGradients(tensor);
-  if (companions.length + states.length + later.length === 0) return null;
-  // A number costs nothing to keep; what is larger is kept for the read and for backward, not for good.
-  const stays = companions.length > 0 || tensor.size === 1 || states.includes(tensor);
-  const brief = stays ? null : tensor.node;
-  return compute({ tensors: [tensor], nodes: [tensor.node, ...companions], states, later, brief });
+/** Computes a tensor for a read and keeps its value; a view of one that is in memory is read as it is. */
+export function realizeForRead(tensor: Tensor): void {
+  const { node } = tensor;
+  if (node.saved) node.keep();
+  if (isReadable(node)) return;
+  awaited.delete(tensor);
+  realizeOn(tensor.device, [tensor]);
 }
 
 function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {
@@ -110,7 +114,11 @@ function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {
     nodes.push(tensor.node, ...tensor.companions());
     if (tensor.edge) later.push(...foreseenGradients(tensor));
   }
-  compute({ tensors, nodes, states: takeAwaited(device), later, brief: null });
+  const states = takeAwaited(device), companions = rootsOn(device);
+  // A recorded call computes what it returns and assigns, and nothing beside it.
+  const endsFormer = !isRecording() && assigned.delete(device);
+  const unread = endsFormer ? takeUnread(device, (n) => companions.some((c) => c.root === n)) : [];
+  compute({ tensors, nodes, states, unread, companions, later, endsFormer });
 }
 
 interface Work {
@@ -120,41 +128,69 @@ interface Work {
   readonly nodes: readonly Node[];
   /** What has waited for this schedule. */
   readonly states: readonly Tensor[];
+  /** What depends on values that were replaced, and that nobody has asked for. */
+  readonly unread: readonly Node[];
+  /** What is computed if its gradients are. */
+  readonly companions: readonly Companion[];
   readonly later: readonly Node[];
-  readonly brief: Node | null;
+  readonly endsFormer: boolean;
 }
 
-/** Returns what was saved, unless a tensor keeps it for its backward. */
-function compute({ tensors, nodes, states, later, brief }: Work): Saved | null {
+function compute({ tensors, nodes, states, unread, companions, later, endsFormer }: Work): void {
   const { device } = tensors[0]!;
   try {
-    const all = [...nodes, ...states.map((tensor) => tensor.node)];
-    const options = { companions: rootsOn(device), later, brief };
-    const saved = realize(backendOf(device), all, options);
-    const keepers = saved ? tensors.filter(({ edge }) => edge !== null) : [];
-    for (const tensor of keepers) tensor.addSaved(saved!);
-    return keepers.length > 0 ? null : saved;
+    const all = [...nodes, ...states.map((tensor) => tensor.node), ...unread];
+    const saved = realize(backendOf(device), all, { companions, later, endsFormer });
+    if (saved) keep(saved, tensors);
   } catch (error) {
     if (!(error instanceof GoneError)) {
       for (const tensor of states) awaited.add(tensor);
       throw error;
     }
     // What backward or another tensor needs may be gone, where what is asked for now is not.
-    if (later.length + states.length > 0) {
-      for (const state of states) computeIfThere(state);
-      return compute({ tensors, nodes, states: [], later: [], brief });
-    }
-    throw new DisposedError(
-      `Cannot compute ${tensors[0]}: what it is computed from was disposed; call realize() on ` +
-        `what is needed later, or dispose later`,
-    );
+    if (later.length + states.length + unread.length === 0) throw goneError(tensors[0]!);
+    for (const state of states) computeIfThere(state);
+    computeAlone(tensors, nodes, rootsOn(device));
   }
+}
+
+/** What was saved is kept by the tensors through which backward may go. */
+function keep(saved: Saved, tensors: readonly Tensor[]): void {
+  const keepers = tensors.filter(({ edge }) => edge !== null);
+  for (const tensor of keepers) tensor.addSaved(saved);
+  if (keepers.length === 0) saved.release();
+}
+
+/** An activation of a graph that backward has gone through outlives one assignment, not two. */
+function goneError(tensor: Tensor): DisposedError {
+  return new DisposedError(
+    `Cannot compute ${tensor}: it is a result on the way of a graph that backward went through, and ` +
+      `values that it depends on were assigned or disposed of since; read it, or call realize() on it, ` +
+      `before the next step`,
+  );
+}
+
+/** Computes what is asked for, and nothing that has waited for a schedule. */
+function computeAlone(
+  tensors: readonly Tensor[],
+  nodes: readonly Node[],
+  companions: readonly Companion[],
+): void {
+  compute({
+    tensors,
+    nodes,
+    states: [],
+    unread: [],
+    companions,
+    later: [],
+    endsFormer: false,
+  });
 }
 
 /** Computes an assigned value that may be gone: who reads it is told. */
 function computeIfThere(state: Tensor): void {
   try {
-    compute({ tensors: [state], nodes: [state.node], states: [], later: [], brief: null });
+    computeAlone([state], [state.node], []);
   } catch (error) {
     if (!(error instanceof DisposedError)) throw error;
   }

@@ -40,7 +40,10 @@ export class Collection {
       const before = stack.length;
       if (node.storage === null) this.#pushInputs(node, stack);
       if (stack.length > before) continue;
-      if (node.op.kind === "buffer" && node.storage === null) throw new GoneError(node);
+      if (node.op.kind === "buffer" && node.storage === null) {
+        node.unspill();
+        if (node.op.kind === "buffer") throw new GoneError(node);
+      }
       stack.pop();
       node.pass = this.#pass;
       node.position = this.order.push(node) - 1;

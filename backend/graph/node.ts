@@ -4,7 +4,7 @@
  * becomes a `buffer` and lets go of what it was made from.
  */
 import type { Storage as StorageOf } from "../../memory/mod.ts";
-import { type Owned, watch } from "./abandoned.ts";
+import { disown, own, type Owned, retire, unretire } from "./owned.ts";
 import type { DType } from "./dtype.ts";
 import { type Shape, sizeOf } from "./shape.ts";
 
@@ -97,7 +97,23 @@ export interface RandomStream {
 export interface Token {
   /** The tensor's present node. */
   node: Node | null;
+  /** True for what learns and for what was assigned before: its value will be replaced. */
+  isVariable: boolean;
 }
+
+/**
+ * How strongly a value is needed, by a tensor or by what is computed from it.
+ *
+ * - `none`: nobody can ask for it.
+ * - `brief`: a tensor that `backward` has gone through may ask for it, until the next assignment.
+ * - `lasting`: a tensor whose value was computed on the way may ask for it again, or a `backward` that
+ *   has not run.
+ * - `firm`: a computation waits for it.
+ */
+export type Need = 0 | 1 | 2 | 3;
+
+/** See {@linkcode Need}. */
+export const NEED = { none: 0, brief: 1, lasting: 2, firm: 3 } as const;
 
 /** Why a computed value is in memory although its node still knows how it was made. */
 export interface Saved {
@@ -120,6 +136,10 @@ export function nextNodeId(): number {
   return nextId;
 }
 
+/** Nodes whose holders have changed, and which may have to hold their inputs otherwise. */
+const changed: Node[] = [];
+let isUpdating = false;
+
 /** One value of the expression graph. */
 export class Node {
   /** Grows with creation, so inputs have smaller ids than their users. */
@@ -134,8 +154,6 @@ export class Node {
   op: Op;
   /** What it is made from; empty once it has been stored. */
   inputs: readonly Node[];
-  /** The stored value, row-major and contiguous; null while it is only a promise. */
-  storage: Storage | null = null;
   /** The token of the one tensor whose present value this is. */
   token: Token | null = null;
   /** The token of the tensor that it was made for, also after that got another value. */
@@ -146,12 +164,21 @@ export class Node {
   pass = 0;
   /** See `pass`. */
   position = 0;
-  /** Tensors and pending nodes that may still ask for this value. */
+  /** Tensors and pending nodes that hold it. */
   #holders = 0;
   /** Those of them that are pending nodes. */
   #users = 0;
-  /** True while no schedule has computed it: until then it holds its inputs. */
-  #pending: boolean;
+  /** Computed nodes, and recorded operations, that may need this value again. */
+  #lasting = 0;
+  /** Computed nodes that backward has gone through, and that may be read until the next assignment. */
+  #brief = 0;
+  /** How strongly it holds what it is made from. */
+  #need: Need = NEED.none;
+  /** How strongly its tensor needs it after it was computed on the way. */
+  #exposure: Need = NEED.brief;
+  /** True once a schedule has computed it: what it is made from is not needed but to do so again. */
+  #isComputed = false;
+  #isChanged = false;
   #owned: Owned | null = null;
 
   /**
@@ -168,27 +195,50 @@ export class Node {
     this.shape = shape;
     this.dtype = dtype;
     this.size = sizeOf(shape);
-    this.#pending = op.kind !== "buffer" && inputs.length > 0;
-    if (!this.#pending) return;
+    if (inputs.length === 0) return;
+    this.#need = NEED.firm;
     for (const input of inputs) {
       input.#holders++;
       input.#users++;
+      if (input.#isSoft) input.#changed();
     }
+    if (changed.length > 0) update();
   }
 
   /** A node for a value that is in memory; takes over one reference on `storage`. */
   static stored(storage: Storage, shape: Shape, dtype: DType): Node {
     const node = new Node({ kind: "buffer" }, [], shape, dtype);
+    node.#isComputed = true;
     node.#own(storage, false);
     return node;
   }
 
-  /** True when nothing has to be computed: the value is in memory, on the device or on the host. */
-  get isLeaf(): boolean {
-    return this.storage !== null || this.op.kind === "data";
+  /** The stored value, row-major and contiguous; null while it is only a promise. */
+  get storage(): Storage | null {
+    return this.#owned === null ? null : this.#owned.storage;
   }
 
-  /** How many tensors and pending nodes may still ask for this value. */
+  /** True when nothing has to be computed: the value is in memory, on the device or on the host. */
+  get isLeaf(): boolean {
+    return this.storage !== null || this.op.kind === "data" || this.#isSpilled;
+  }
+
+  /** True where what it holds, or whether it stays, depends on how many hold it firmly. */
+  get #isSoft(): boolean {
+    if (this.#need !== NEED.firm && this.inputs.length > 0) return true;
+    return this.#owned !== null && this.#owned.retired !== null;
+  }
+
+  get #isSpilled(): boolean {
+    return this.#owned !== null && this.#owned.spilled !== null;
+  }
+
+  /** True once a schedule has computed it, whether its value is still in memory or not. */
+  get isComputed(): boolean {
+    return this.#isComputed;
+  }
+
+  /** How many tensors and pending nodes hold this value. */
   get holders(): number {
     return this.#holders;
   }
@@ -198,62 +248,75 @@ export class Node {
     return this.#users;
   }
 
+  /** True while anything may ask for this value. */
+  get isNeeded(): boolean {
+    return this.#holders + this.#lasting + this.#brief > 0;
+  }
+
   /** Registers one more that may ask for this value. */
   hold(): void {
     this.#holders++;
+    if (this.#isSoft) this.#touch();
   }
 
-  /** Takes back one `hold`; the last one frees the stored value and lets go of the inputs. */
+  /** Takes back one `hold`; the last one frees the stored value, unless it may be needed again. */
   drop(): void {
-    if (--this.#holders <= 0) this.#end();
+    this.#holders--;
+    if (this.#isComputed || this.#holders <= 0) this.#touch();
   }
 
-  /** Nobody can ask for the value any more, nor for what only it was made from. */
-  #end(): void {
-    const ended: Node[] = [this];
-    for (let node = ended.pop(); node; node = ended.pop()) {
-      node.saved = null;
-      node.#disown();
-      if (!node.#pending) continue;
-      node.#pending = false;
-      for (const input of node.inputs) if (input.#leave()) ended.push(input);
-    }
+  /** Registers a recorded operation: `backward` may need this value. */
+  holdForBackward(): void {
+    this.#lasting++;
   }
 
-  /** One pending node less reads this value; true when that was the last that could ask for it. */
-  #leave(): boolean {
-    this.#users--;
-    if (--this.#holders <= 0) return true;
-    if (this.#users === 0 && this.saved?.isUsed) this.forget();
-    return false;
+  /** Takes back one `holdForBackward`. */
+  dropForBackward(): void {
+    this.#lasting--;
+    if (this.#isComputed || this.#holders <= 0) this.#touch();
   }
 
-  #letGo(): void {
-    if (!this.#pending) return;
-    this.#pending = false;
-    for (const input of this.inputs) if (input.#leave()) input.#end();
+  /** Says how strongly its tensor needs it after it was computed on the way to something else. */
+  set exposure(need: Need) {
+    this.#exposure = need;
+    if (this.#isComputed) this.#touch();
+  }
+
+  /** Its tensor is gone, or has another value. */
+  unbind(): void {
+    this.token = null;
+    if (this.#isComputed) this.#touch();
   }
 
   /**
-   * A schedule has computed this value on the way: unless another computation waits for it, it no
-   * longer holds what it was made from. Where it is asked for after all it is computed again.
+   * A schedule has computed these values on the way.
+   *
+   * @param nodes Inputs come before their users.
    */
-  settle(): void {
-    if (this.#users === 0) this.#letGo();
+  static settle(nodes: readonly Node[]): void {
+    for (const node of nodes) {
+      if (node.inputs.length === 0) continue;
+      node.#isComputed = true;
+      node.#changed();
+    }
+    update();
   }
 
   /** The value is in memory now: takes over one reference on `storage`, cuts the history. */
   store(storage: Storage): void {
-    this.#letGo();
+    this.#setNeed(NEED.none);
+    this.#isComputed = true;
     this.#own(storage, false);
     this.#cut();
+    this.#touch();
   }
 
   /** The value is in memory for as long as somebody may soon ask for it. */
   save(storage: Storage, saved: Saved): void {
-    this.#letGo();
+    this.#isComputed = true;
     this.#own(storage, true);
     this.saved = saved;
+    this.#touch();
   }
 
   /** A saved value stays from now on, as if it had been stored. */
@@ -261,7 +324,9 @@ export class Node {
     if (!this.saved) return;
     this.saved = null;
     this.#owned!.isSaved = false;
+    this.#setNeed(NEED.none);
     this.#cut();
+    update();
   }
 
   /** Lets a saved value go: it can be computed again. */
@@ -271,22 +336,102 @@ export class Node {
     this.#disown();
   }
 
+  /** The value is asked for: what it is made from stays until it is computed. */
+  require(): void {
+    if (!this.#isComputed || this.inputs.length === 0) return;
+    this.#isComputed = false;
+    this.#touch();
+  }
+
+  /** Lets the value go, if only activations of former steps may need it. */
+  releaseBrief(): void {
+    if (this.#owned?.retired === "brief") this.#disown();
+  }
+
+  /** A value that was moved to the host is one of host data from now on. */
+  unspill(): void {
+    if (!this.#isSpilled) return;
+    this.op = { kind: "data", bytes: this.#owned!.spilled! };
+    this.#owned!.spilled = null;
+  }
+
   #cut(): void {
     this.op = { kind: "buffer" };
     this.inputs = [];
   }
 
   #own(storage: Storage, isSaved: boolean): void {
-    this.storage = storage;
-    this.#owned ??= { storage, isSaved, isWatched: false };
-    this.#owned.storage = storage;
-    this.#owned.isSaved = isSaved;
-    watch(this, this.#owned);
+    this.#disown();
+    this.#owned = own(this, this.#owned, storage, isSaved);
   }
 
   #disown(): void {
-    this.storage?.release();
-    this.storage = null;
-    if (this.#owned) this.#owned.storage = null;
+    if (this.#owned !== null) disown(this.#owned);
+  }
+
+  #touch(): void {
+    this.#changed();
+    update();
+  }
+
+  #changed(): void {
+    if (this.#isChanged) return;
+    this.#isChanged = true;
+    changed.push(this);
+  }
+
+  /** Has the holders' changes take effect: on what is stored, or on what it is made from. */
+  react(): void {
+    this.#isChanged = false;
+    const { saved } = this;
+    if (saved !== null && (this.#holders <= 0 || this.#users === 0 && saved.isUsed)) this.forget();
+    if (this.inputs.length > 0) return this.#setNeed(this.#present);
+    if (this.storage === null) return;
+    if (this.#holders > 0) unretire(this.#owned!);
+    else if (this.#soft === NEED.none) this.#disown();
+    else retire(this.#owned!, this.#soft === NEED.lasting);
+  }
+
+  /** How strongly what it is made from is needed. */
+  get #present(): Need {
+    if (this.#holders > 0 && (this.#users > 0 || !this.#isComputed)) return NEED.firm;
+    const own = this.token === null || this.#holders <= 0 ? NEED.none : this.#exposure;
+    const soft = this.#soft;
+    return own > soft ? own : soft;
+  }
+
+  /** How strongly those that are computed may need it again. */
+  get #soft(): Need {
+    return this.#lasting > 0 ? NEED.lasting : this.#brief > 0 ? NEED.brief : NEED.none;
+  }
+
+  #setNeed(need: Need): void {
+    const former = this.#need;
+    if (need === former) return;
+    this.#need = need;
+    for (const input of this.inputs) {
+      if (former === NEED.firm) {
+        input.#holders--;
+        input.#users--;
+      } else if (former === NEED.lasting) input.#lasting--;
+      else if (former === NEED.brief) input.#brief--;
+      if (need === NEED.firm) {
+        input.#holders++;
+        input.#users++;
+      } else if (need === NEED.lasting) input.#lasting++;
+      else if (need === NEED.brief) input.#brief++;
+      input.#changed();
+    }
+  }
+}
+
+/** Has all changes take effect, however long the chains that they go along. */
+function update(): void {
+  if (isUpdating || changed.length === 0) return;
+  isUpdating = true;
+  try {
+    while (changed.length > 0) changed.pop()!.react();
+  } finally {
+    isUpdating = false;
   }
 }

@@ -2,7 +2,7 @@
 import type { DeviceHandle } from "../../backend/engine.ts";
 import { computeWithNext, realizeAll } from "../realization.ts";
 import { DTypeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
+import { internally } from "../temporaries.ts";
 import type { Optimizer } from "../optim/optimizer.ts";
 import { Tensor } from "../tensor.ts";
 import { atLeastSingle } from "./autocast.ts";
@@ -133,7 +133,7 @@ export class GradScaler implements Disposable {
         `Cannot unscale a gradient of ${half.dtype}: keep parameters in float32 and use autocast`,
       );
     }
-    noGrad(() => {
+    internally(() => {
       const flags = learned.map((parameter) => this.#divide(parameter));
       const overflow = flags.length > 0
         ? flags.reduce((a, b) => a.logicalOr(b))
@@ -145,7 +145,7 @@ export class GradScaler implements Disposable {
   /** Divides one gradient; true, on the scaler's device, where it is not finite. */
   #divide(parameter: Tensor): Tensor {
     const scaled = parameter.grad!, { device } = this.#scale;
-    parameter.grad = scaled.div(this.#scale.to(scaled.device));
+    parameter.grad = scaled.div(this.#scale.to(scaled.device)).expose();
     const overflow = scaled.isFinite().logicalNot().any().to(device);
     scaled.dispose();
     return overflow;
@@ -178,7 +178,7 @@ export class GradScaler implements Disposable {
       throw new Error("Cannot update the scale: call step() for each optimizer first");
     }
     const { growthFactor, backoffFactor, growthInterval } = this.#options;
-    noGrad(() => {
+    internally(() => {
       const overflow = flags.reduce((a, b) => a.logicalOr(b));
       const good = this.#goodSteps.add(1), grows = good.ge(growthInterval);
       const grown = this.#scale.mul(growthFactor).minimum(LARGEST);

@@ -1,5 +1,12 @@
 /** Launches what was recorded with the memory of another call, and gives its tensors their values. */
-import { backendOf, type Block, Node, realize } from "../../backend/engine.ts";
+import {
+  backendOf,
+  type Block,
+  busyWith,
+  Node,
+  realize,
+  releaseBrief,
+} from "../../backend/engine.ts";
 import { Storage } from "../../memory/mod.ts";
 import type { Edge } from "../autograd.ts";
 import { tensorsIn, withTensors } from "../nested.ts";
@@ -42,9 +49,13 @@ export function isReplayable(program: Program, trace: Trace): boolean {
 /** Replays a program for a call; returns what the function returned, with its values. */
 export function replay<R>(program: Program, trace: Trace, value: R): R {
   for (const stream of program.streams) stream.value = drawStream();
+  if (program.assigned.length > 0) releaseBrief(backendOf(program.device).memory);
   const blocks: Block[] = [];
   try {
-    for (const slot of program.slots) blocks.push(blockOf(slot, program, trace));
+    // Where memory is short, no value may go that has its place already.
+    busyWith([], () => {
+      for (const slot of program.slots) blocks.push(blockOf(slot, program, trace));
+    }, blocks);
     for (const { recorded, inputs, outputs } of program.launches) {
       recorded.launch.run(
         inputs.map((slot) => blocks[slot]!),

@@ -8,7 +8,13 @@
  */
 import { manager, record, type Recording, unrecorded } from "../../backend/engine.ts";
 import { nextOrder, observeAssignments, observeGradients } from "../base.ts";
-import { type CallObserver, observeCalls, type Operation, type OperationKind } from "../calls.ts";
+import {
+  type CallObserver,
+  callOperation,
+  observeCalls,
+  type Operation,
+  type OperationKind,
+} from "../calls.ts";
 import { tensorsIn, withTensors } from "../nested.ts";
 import { observeStreams } from "../random_state.ts";
 import { realizeAll } from "../realization.ts";
@@ -125,7 +131,7 @@ export class Trace implements CallObserver {
     }
     self = this.settled(self), args = this.settled(args);
     if (kind === "realize" || kind === "dispose" || this.#reason !== null) {
-      return observeCalls(null, () => fn.apply(self, [...args]));
+      return observeCalls(null, () => callOperation(kind, fn, self, [...args]));
     }
     return this.#record(kind, fn, self, args);
   }
@@ -278,7 +284,7 @@ export class Trace implements CallObserver {
       standIn.real = tensor;
       this.roles.bind(ref, tensor);
     };
-    pairs(step.result, inMode(step, () => step.fn!.apply(self, args)), give);
+    pairs(step.result, inMode(step, () => callOperation(step.kind, step.fn!, self, args)), give);
     for (const { leaf, after } of step.touches) {
       const { grad } = this.#tensorOf(leaf);
       if (after && grad) give(after, grad);
@@ -300,7 +306,7 @@ export class Trace implements CallObserver {
     };
     const formerly = new Set(this.#assigned), from = nextOrder(), outputs: Output[] = [];
     const { result, before } = this.gradients.during(() =>
-      observeCalls(null, () => fn.apply(self, [...args]))
+      observeCalls(null, () => callOperation(kind, fn, self, [...args]))
     );
     const role = (tensor: Tensor): Ref => this.roles.resultOf(tensor, from, outputs);
     const pattern = patternOf(result, role);

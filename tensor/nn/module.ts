@@ -250,13 +250,16 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
     return this;
   }
 
-  /** Gives the memory of all parameters, their gradients and buffers back. */
+  /**
+   * Gives the memory of all parameters, their gradients and buffers back, at once: results on the way
+   * of a step that was made, which were not read yet, cannot be read any more.
+   */
   dispose(): void {
     for (const [, tensor] of this.#tensors()) {
       if (!roleOf(tensor)) continue;
-      tensor.grad?.dispose();
+      tensor.grad?.disposeForGood();
       tensor.grad = null;
-      tensor.dispose();
+      tensor.disposeForGood();
     }
   }
 

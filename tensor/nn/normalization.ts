@@ -7,6 +7,7 @@ import { isRecomputing } from "../checkpoint.ts";
 import { ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { spread } from "../ops/reductions.ts";
+import { internally } from "../temporaries.ts";
 import { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { buffer, parameter } from "./parameter.ts";
@@ -171,7 +172,7 @@ export abstract class BatchNorm extends Module {
   #remember({ mean, rest, variance }: Moments, count: number): void {
     const { runningMean, runningVar, numBatchesTracked } = this;
     if (!runningMean || !runningVar || !numBatchesTracked) return;
-    noGrad(() => {
+    internally(() => {
       const batches = numBatchesTracked.add(1);
       const share = this.#momentum ?? batches.cast("float32").reciprocal();
       const shape = runningMean.shape;

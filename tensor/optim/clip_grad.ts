@@ -21,7 +21,7 @@ function withGradient(op: string, parameters: readonly Tensor[]): Tensor[] {
 
 function replaceGradient(parameter: Tensor, change: (gradient: Tensor) => Tensor): void {
   const former = parameter.grad!;
-  parameter.grad = change(former);
+  parameter.grad = change(former).expose();
   former.dispose();
 }
 

@@ -1,10 +1,11 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
-import { type DeviceHandle, formatShape, sameShape } from "../../backend/engine.ts";
+import { type DeviceHandle, formatShape, NEED, sameShape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
 import { observedCall } from "../calls.ts";
 import { realizeAll } from "../realization.ts";
 import { DisposedError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
+import { internally } from "../temporaries.ts";
 import { Tensor } from "../tensor.ts";
 import {
   completed,
@@ -168,7 +169,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       const skip = options.skip?.(target.device), after = value.cast(target.dtype);
       next.set(target, skip ? skip.where(target, after) : after);
     };
-    noGrad(() => {
+    internally(() => {
       const steps = countOn(active.filter((e) => this.counts(e.group)), assign);
       for (const { parameter, group, state, counter } of active) {
         const gradient = atLeastSingle(parameter.grad!), step = steps.get(counter) ?? counter.count;
@@ -176,7 +177,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
         this.update({ parameter, gradient, state, step, group, lr }, assign);
       }
       for (const [target, value] of next) target.assign(value);
-    });
+    }, NEED.none);
     try {
       realizeAll([...next.keys()]);
     } catch (error) {

@@ -8,7 +8,7 @@ import { apart, operations } from "./operations.ts";
 /** What tensors do beside computing, and where that is held. */
 const notOperations = new Map(
   Object.entries({
-    "node realize holds companions setCompanions addSaved assign replaceNode restoreFormer dropFormer keepForBackward":
+    "node realize holds companions setCompanions addSaved assign replaceNode restoreFormer dropFormer expose disposeForGood":
       "what a tensor is: tests/tensor/autograd_test.ts, tests/backend/graph",
     "toHost toHostSync item itemSync toArray explain dispose toString toJSON":
       "reading and letting go",

@@ -60,7 +60,7 @@ testOnCPU("a tensor that was a result on the way, and realized when it owned not
   });
   await Promise.resolve();
   kept[0]!.realize();
-  assertEquals(held(), before + 800);
+  assertEquals(await settle(before + 800), before + 800);
   kept.length = 0;
   assertEquals(await settle(before), before);
 });

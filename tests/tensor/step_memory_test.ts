@@ -77,13 +77,17 @@ for (const [what, change] of Object.entries(changes)) {
   });
 }
 
-testOnBackends("a read keeps nothing, also where assigned state waits for it", (backend) => {
+testOnBackends("a read keeps what was read, also where assigned state waits for it", (backend) => {
   if (isEager()) return;
   withDevice(backend, (device) => {
     const x = Tensor.rand([1000]).realize(), mean = Tensor.zeros([1000]).realize();
     const step = (): void => {
-      mean.assign(mean.mul(0.9).add(x.mul(0.1)));
-      mean.add(1).toHostSync();
+      using former = mean.mul(0.9);
+      using added = x.mul(0.1);
+      using sum = former.add(added);
+      mean.assign(sum);
+      using next = mean.add(1);
+      next.toHostSync();
     };
     for (let k = 0; k < 3; k++) step();
     const before = memory.stats(device).requestedBytes;

@@ -1,6 +1,5 @@
 /** The engines of the CPU backend side by side, on the same graphs. */
 import { assertEquals } from "@std/assert";
-import { withBlock } from "../../../backend/realize.ts";
 import { systemBLAS } from "../../../backend/cpu/blas.ts";
 import { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
 import {
@@ -14,6 +13,7 @@ import { DeviceHandle } from "../../../backend/device_handle.ts";
 import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dtype.ts";
 import type { Tensor } from "../../../mod.ts";
 import "../../opencl.ts";
+import { bytesOn } from "../evaluate.ts";
 
 /** A backend that computes in one way, whatever the system has. */
 export function backendWith(engine: Engine): CPUBackend {
@@ -61,15 +61,11 @@ export const fast: readonly CPUBackend[] = [
 
 /** The elements of a tensor that is not in memory yet, as one backend computes them. */
 export function compute(backend: CPUBackend, tensor: Tensor): (number | bigint)[] {
-  return withBlock(backend, tensor.node, (block) => {
-    const { view, bytes } = dtypes[tensor.dtype];
-    const raw = new Uint8Array(tensor.size * bytes);
-    backend.readSync(block, raw);
-    const elements = [...view(raw.buffer, 0, tensor.size) as Iterable<number | bigint>];
-    return tensor.dtype === "bfloat16"
-      ? elements.map((e) => fromBfloat16Bits(Number(e)))
-      : elements;
-  });
+  const { buffer } = bytesOn(backend, tensor.node);
+  const elements = [
+    ...dtypes[tensor.dtype].view(buffer, 0, tensor.size) as Iterable<number | bigint>,
+  ];
+  return tensor.dtype === "bfloat16" ? elements.map((e) => fromBfloat16Bits(Number(e))) : elements;
 }
 
 const precision: Partial<Record<DType, number>> = {

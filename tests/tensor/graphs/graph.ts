@@ -3,8 +3,9 @@ import fc from "fast-check";
 import type { Backend } from "../../../backend/backend.ts";
 import type { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
 import { dtypes } from "../../../backend/graph/dtype.ts";
-import { realize, withBlock } from "../../../backend/realize.ts";
+import { realize } from "../../../backend/realize.ts";
 import { grad, manualSeed, type Node, Tensor } from "../../../mod.ts";
+import { bytesOn } from "../../backend/evaluate.ts";
 import { begin, operations } from "./operations.ts";
 
 /** One step of a graph: which tensors that are there already it takes, counted from the last. */
@@ -93,10 +94,10 @@ export type Numbers = readonly number[];
 
 function read(backend: Backend, tensor: Tensor): Numbers {
   if (tensor.size === 0) return [];
-  const { view, bytes } = dtypes[tensor.dtype];
-  const raw = new Uint8Array(tensor.size * bytes);
-  withBlock(backend, tensor.node, (block) => backend.readSync(block, raw));
-  return [...view(raw.buffer, 0, tensor.size) as Iterable<number | bigint>].map(Number);
+  const { buffer } = bytesOn(backend, tensor.node);
+  return [...dtypes[tensor.dtype].view(buffer, 0, tensor.size) as Iterable<number | bigint>].map(
+    Number,
+  );
 }
 
 /** Computed in one schedule. */

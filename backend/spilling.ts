@@ -1,0 +1,81 @@
+/**
+ * Values that move to the host: former ones that are kept for what may be computed again, where they
+ * become many, and all that nobody reads at the moment, where memory is short. A value comes back when a
+ * kernel reads it.
+ */
+import type { Backend, Block } from "./backend.ts";
+import type { Node, Storage } from "./graph/node.ts";
+import { lastingBytesIn, releaseBrief, spill } from "./graph/owned.ts";
+
+/** Former values may take this share of the memory limit on the device. */
+const LASTING_SHARE = 1 / 16;
+
+/** So much of the limit is freed at a time: each time costs a wait for the device. */
+const SPILL_SHARE = 1 / 16;
+
+/** What schedules and replays use just now. */
+const busy: { readonly order: readonly Node[]; readonly blocks: readonly Block[] }[] = [];
+
+/** Runs `fn` while the values of the nodes, and the blocks, stay where they are. */
+export function busyWith<T>(
+  order: readonly Node[],
+  fn: () => T,
+  blocks: readonly Block[] = [],
+): T {
+  busy.push({ order, blocks });
+  try {
+    return fn();
+  } finally {
+    busy.pop();
+  }
+}
+
+function mayGoNow(): (storage: Storage) => boolean {
+  const used = new Set<Block>();
+  for (const { order, blocks } of busy) {
+    for (const { storage } of order) if (storage) used.add(storage.handle);
+    for (const block of blocks) used.add(block);
+  }
+  // A block without a pool is the caller's own.
+  return ({ handle, nbytes }) => nbytes > 0 && handle.pool !== null && !used.has(handle);
+}
+
+/** Bytes that were moved to the host, those of values that are gone among them. */
+let spilledBytes = 0;
+
+/** Moves values to the host, as long as those there are no more than the limit. */
+function moveToHost(backend: Backend, nbytes: number, onlyLasting: boolean): void {
+  const { memory } = backend;
+  // What the collector has taken back is not known one by one, but external memory is no more than this.
+  spilledBytes = Math.min(spilledBytes, Deno.memoryUsage().external);
+  const room = memory.pool.limitBytes - spilledBytes;
+  spilledBytes += spill(memory, {
+    onlyLasting,
+    nbytes: Math.min(nbytes, room),
+    mayGo: mayGoNow(),
+    read: ({ handle }, into) => backend.readSync(handle, into),
+  });
+}
+
+/** Moves former values to the host where they are many, and lets those of activations go. */
+export function relieve(backend: Backend): void {
+  const most = backend.memory.pool.limitBytes * LASTING_SHARE;
+  releaseBrief(backend.memory, most);
+  const bytes = lastingBytesIn(backend.memory);
+  if (bytes > most) moveToHost(backend, bytes - most / 2, true);
+}
+
+/** Has values go to the host where memory is short: some first, then all. */
+export function spillWhereShort(backend: Backend): void {
+  const { memory } = backend;
+  memory.addReclaimer({ name: "values of former steps", reclaim: () => releaseBrief(memory) });
+  memory.addReclaimer({
+    name: "values moved to the host",
+    reclaim: (nbytes) =>
+      moveToHost(backend, Math.max(nbytes, memory.pool.limitBytes * SPILL_SHARE), false),
+  });
+  memory.addReclaimer({
+    name: "all values moved to the host",
+    reclaim: () => moveToHost(backend, Infinity, false),
+  });
+}
