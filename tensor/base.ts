@@ -12,6 +12,7 @@ import {
   formatShape,
   fromBfloat16Bits,
   GoneError,
+  MOST_ON_HOST,
   NEED,
   Node,
   readNode,
@@ -353,23 +354,30 @@ export abstract class TensorBase implements Disposable {
    */
   async toHost(into?: TypedArray): Promise<TypedArray> {
     const bytes = this.#bytes(into);
-    const node = this.#readable();
+    const { node, isAsked } = this.#readable();
     await readNode(this.#engine, node, bytes);
+    if (isAsked) this.#keepOnHost(node, bytes);
     return into ?? hostView(bytes, this.dtype);
   }
 
   /** The same, blocking the event loop. */
   toHostSync(into?: TypedArray): TypedArray {
     const bytes = this.#bytes(into);
-    readNodeSync(this.#engine, this.#readable(), bytes);
+    const { node, isAsked } = this.#readable();
+    readNodeSync(this.#engine, node, bytes);
+    if (isAsked) this.#keepOnHost(node, bytes);
     return into ?? hostView(bytes, this.dtype);
   }
 
-  /** The node, computed and stored unless it is a view of what is. */
-  #readable(): Node {
+  /** The node, computed and stored unless it is a view of what is; whether the read alone asked. */
+  #readable(): { node: Node; isAsked: boolean } {
     const { node } = this;
-    this.#guard(() => realizeForRead(this.#self()));
-    return node;
+    return { node, isAsked: this.#guard(() => realizeForRead(this.#self())) };
+  }
+
+  /** A few bytes that were computed to be read need no memory on the device any more. */
+  #keepOnHost(node: Node, bytes: Uint8Array): void {
+    if (bytes.length <= MOST_ON_HOST && !this.requiresGrad) node.keepOnHost(bytes.slice());
   }
 
   #onlyElement(): void {

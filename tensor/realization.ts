@@ -99,13 +99,23 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   if (here.length < open.length) realizeAll(open.filter((tensor) => tensor.device !== device));
 }
 
-/** Computes a tensor for a read and keeps its value; a view of one that is in memory is read as it is. */
-export function realizeForRead(tensor: Tensor): void {
-  const { node } = tensor;
+/**
+ * Computes a tensor for a read and keeps its value; a view of one that is in memory is read as it is.
+ *
+ * @returns True when it was computed for the read, and nothing with it.
+ */
+export function realizeForRead(tensor: Tensor): boolean {
+  const { node, device } = tensor;
   if (node.saved) node.keep();
-  if (isReadable(node)) return;
-  awaited.delete(tensor);
-  realizeOn(tensor.device, [tensor]);
+  if (isReadable(node)) return false;
+  const isAssigned = awaited.delete(tensor);
+  const companions = tensor.companions(), waits = [...awaited].some((t) => t.device === device);
+  if (isAssigned || waits || tensor.edge || companions.length > 0) {
+    realizeOn(device, [tensor]);
+    return false;
+  }
+  computeAlone([tensor], [node], []);
+  return true;
 }
 
 function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {

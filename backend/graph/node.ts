@@ -355,6 +355,14 @@ export class Node {
     this.#owned!.spilled = null;
   }
 
+  /** The value, which nobody else holds, stays on the host alone. */
+  keepOnHost(bytes: Uint8Array<ArrayBuffer>): void {
+    const { storage } = this;
+    if (storage === null || storage.references > 1 || this.op.kind !== "buffer") return;
+    this.op = { kind: "data", bytes };
+    this.#disown();
+  }
+
   #cut(): void {
     this.op = { kind: "buffer" };
     this.inputs = [];
