@@ -3,6 +3,7 @@
  * become many, and all that nobody reads at the moment, where memory is short. A value comes back when a
  * kernel reads it.
  */
+import { runCollector } from "../memory/mod.ts";
 import type { Backend, Block } from "./backend.ts";
 import type { Node, Storage } from "./graph/node.ts";
 import { lastingBytesIn, releaseBrief, spill } from "./graph/owned.ts";
@@ -40,15 +41,32 @@ function mayGoNow(): (storage: Storage) => boolean {
   return ({ handle, nbytes }) => nbytes > 0 && handle.pool !== null && !used.has(handle);
 }
 
+/** On the host there may be as much as on the device, and this much in any case. */
+const MIN_HOST_BYTES = 256 << 20;
+
 /** Bytes that were moved to the host, those of values that are gone among them. */
 let spilledBytes = 0;
 
-/** Moves values to the host, as long as those there are no more than the limit. */
+/** What the program had outside of the JavaScript heap before. */
+let otherBytes = 0;
+
+/** Bytes that values moved to the host take there, at most: the collector takes them one by one. */
+function bytesOnHost(): number {
+  const { external } = Deno.memoryUsage();
+  if (spilledBytes === 0) otherBytes = external;
+  return Math.min(spilledBytes, Math.max(0, external - otherBytes));
+}
+
+/** Moves values to the host, as long as those there are not too many. */
 function moveToHost(backend: Backend, nbytes: number, onlyLasting: boolean): void {
   const { memory } = backend;
-  // What the collector has taken back is not known one by one, but external memory is no more than this.
-  spilledBytes = Math.min(spilledBytes, Deno.memoryUsage().external);
-  const room = memory.pool.limitBytes - spilledBytes;
+  const most = Math.max(memory.pool.limitBytes, MIN_HOST_BYTES);
+  spilledBytes = bytesOnHost();
+  if (spilledBytes + nbytes > most && spilledBytes > 0) {
+    runCollector();
+    spilledBytes = bytesOnHost();
+  }
+  const room = most - spilledBytes;
   spilledBytes += spill(memory, {
     onlyLasting,
     nbytes: Math.min(nbytes, room),

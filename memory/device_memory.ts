@@ -3,6 +3,7 @@ import type { Buffer, CommandQueue } from "../ffi/mod.ts";
 import { formatBytes, parseBytes } from "./bytes.ts";
 import { pinnedPoolOf } from "./context_pools.ts";
 import { driverFreeBytes } from "./driver_free_bytes.ts";
+import { runCollector } from "./garbage.ts";
 import { fragmentation, OutOfMemoryError } from "./errors.ts";
 import { PendingUploads } from "./pending_uploads.ts";
 import type { PersistentBufferPool, PersistentPoolStats } from "./persistent_pool.ts";
@@ -368,12 +369,6 @@ function environmentLimit(totalBytes: number): number | undefined {
 
 /** Runs the garbage collector and gives its finalizers a turn. */
 async function collectGarbage(): Promise<void> {
-  const [{ setFlagsFromString }, { runInNewContext }] = await Promise.all([
-    import("node:v8"),
-    import("node:vm"),
-  ]);
-  // V8 only hands out gc() once the flag is set, and only to contexts that are made later.
-  setFlagsFromString("--expose-gc");
-  (runInNewContext("gc") as () => void)();
+  runCollector();
   await new Promise((resolve) => setTimeout(resolve));
 }

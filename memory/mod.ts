@@ -44,6 +44,7 @@
  * @module
  */
 export type { Frame } from "./call_stack.ts";
+export { runCollector } from "./garbage.ts";
 export { type BlockRequest, PoolBase } from "./base_pool.ts";
 export { BucketPool } from "./bucket_pool.ts";
 export { BufferPool } from "./buffer_pool.ts";

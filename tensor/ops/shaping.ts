@@ -86,11 +86,6 @@ export type Range = number | readonly [number | null, (number | null)?, number?]
 
 /** Picks and slices, NumPy's basic indexing. */
 export function slice(x: Tensor, ranges: readonly Range[]): Tensor {
-  if (ranges.length > x.ndim) {
-    // As in Julia, there are axes of size 1 behind the last one.
-    const shape = [...x.shape, ...new Array<number>(ranges.length - x.ndim).fill(1)];
-    return slice(reshape(x, shape), ranges);
-  }
   const { starts, steps, lengths } = geometryOf(x, ranges);
   const kept = lengths.filter((_, axis) => typeof ranges[axis] !== "number");
   return reshape(strided(x, starts, steps, lengths), kept);
@@ -101,6 +96,12 @@ function geometryOf(
   x: Tensor,
   ranges: readonly Range[],
 ): { starts: number[]; steps: number[]; lengths: number[] } {
+  if (ranges.length > x.ndim) {
+    throw new ShapeError(
+      `Cannot slice a tensor of shape ${formatShape(x.shape)} by ${ranges.length} ranges: it has ` +
+        `${x.ndim} axes; give one index or range for each, at most`,
+    );
+  }
   const parts = x.shape.map((n, axis) => rangeOf(x, ranges[axis] ?? null, n, axis));
   return {
     starts: parts.map(([start]) => start),
