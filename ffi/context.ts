@@ -9,6 +9,7 @@ import { check } from "./errors.ts";
 import { readers } from "./info.ts";
 import { cl } from "./library.ts";
 import { OpenCLObject, releasers } from "./object.ts";
+import { withProcessLock } from "./process_lock.ts";
 import type { Handle } from "./symbols/types.ts";
 
 const errorCode = new Int32Array(1);
@@ -91,7 +92,9 @@ function createContext(devices: readonly Device[]): Handle<"Context"> {
   }
   const properties = new BigUint64Array([ContextProperties.PLATFORM, platform, 0n]);
   const handles = new BigUint64Array(devices.map((device) => device.unsafeHandle));
-  const handle = cl.clCreateContext(properties, handles.length, handles, 0n, 0n, errorCode);
+  const handle = withProcessLock(() =>
+    cl.clCreateContext(properties, handles.length, handles, 0n, 0n, errorCode)
+  );
   check(errorCode[0]!, "clCreateContext");
   return handle;
 }

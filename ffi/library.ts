@@ -7,6 +7,7 @@
 import { readEnvironment, setDefaultVariable } from "./environment.ts";
 import { OpenCLUnavailableError } from "./errors.ts";
 import { openLibc } from "./libc.ts";
+import { withProcessLock } from "./process_lock.ts";
 import { primeSignals } from "./signals.ts";
 import { type FunctionName, functions, type OpenCLSymbols } from "./symbols.ts";
 import type { FunctionType } from "./symbols/types.ts";
@@ -62,7 +63,7 @@ export function openLibrary(): OpenCLSymbols {
     const symbols = tryOpen(path, failures);
     if (symbols === null) continue;
     // Workers that are not pinned may share a core, at half the speed.
-    setDefaultVariable("POCL_AFFINITY", "1");
+    withProcessLock(() => setDefaultVariable("POCL_AFFINITY", "1"));
     primeSignals();
     keepLoaded(path);
     libraryPath = path;

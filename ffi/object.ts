@@ -7,6 +7,7 @@
 import { check, DisposedError } from "./errors.ts";
 import { finalizer } from "./finalizer.ts";
 import { cl } from "./library.ts";
+import { withProcessLock } from "./process_lock.ts";
 import type { Handle } from "./symbols/types.ts";
 
 /** Kinds of objects that this module counts. */
@@ -148,7 +149,10 @@ const releaser = (call: string, run: (handle: never) => number): Releaser => ({
 /** How each kind of object is given back. */
 export const releasers = {
   device: releaser("clReleaseDevice", (h: Handle<"Device">) => cl.clReleaseDevice(h)),
-  context: releaser("clReleaseContext", (h: Handle<"Context">) => cl.clReleaseContext(h)),
+  context: releaser(
+    "clReleaseContext",
+    (h: Handle<"Context">) => withProcessLock(() => cl.clReleaseContext(h)),
+  ),
   queue: releaser(
     "clReleaseCommandQueue",
     (h: Handle<"CommandQueue">) => cl.clReleaseCommandQueue(h),

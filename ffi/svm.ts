@@ -16,6 +16,7 @@ import { detach, memoryView } from "./memory_view.ts";
 import { OpenCLObject } from "./object.ts";
 import { type FillOptions, fillRules, type MapOptions, mapRules } from "./queue_options.ts";
 import { checkPattern, checkRange, toSize } from "./size.ts";
+import { withProcessLock } from "./process_lock.ts";
 import type { Handle } from "./symbols/types.ts";
 import { transferable } from "./transfers.ts";
 import * as takes from "./option_rules.ts";
@@ -63,7 +64,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
         // Unlike a buffer, shared memory is freed at once, whatever still uses it.
         whenIdle(owner, () => {
           cl.clSVMFree(owner, address);
-          check(cl.clReleaseContext(owner), "clReleaseContext");
+          check(withProcessLock(() => cl.clReleaseContext(owner)), "clReleaseContext");
         });
         return 0;
       },
@@ -174,7 +175,7 @@ function allocate(context: Handle<"Context">, nbytes: number, options: SvmOption
   const address = allocate() || (awaitDeferred(context) ? allocate() : 0n);
   // clSVMAlloc has no status; this is the code that says what most likely went wrong.
   if (address === 0n) {
-    check(cl.clReleaseContext(context), "clReleaseContext");
+    check(withProcessLock(() => cl.clReleaseContext(context)), "clReleaseContext");
     const code = Status.CL_MEM_OBJECT_ALLOCATION_FAILURE;
     throw new OpenCLError(code, "clSVMAlloc", `${nbytes} bytes of shared memory`);
   }
