@@ -2,7 +2,17 @@
  * A device's handles in a worker that they were lent to. Every call asks first whether the owner has
  * taken them back.
  */
-import { check, DisposedError, type Handle, type OpenCLSymbols, openLibrary } from "../ffi/mod.ts";
+import {
+  ArgAddressQualifier,
+  check,
+  DisposedError,
+  type Handle,
+  KernelArgInfo,
+  type OpenCLSymbols,
+  openLibrary,
+} from "../ffi/mod.ts";
+import { checkDimensions } from "../ffi/launch.ts";
+import { checkRange, toSize } from "../ffi/size.ts";
 import { CALLS, type HandleSnapshot, mapValues, type MemorySnapshot, REVOKED } from "./loans.ts";
 import { checkOptions, type Rules } from "../ffi/options.ts";
 import * as takes from "../ffi/option_rules.ts";
@@ -99,6 +109,8 @@ export class LentQueue {
    * @param kernel A kernel that no other thread uses.
    * @param options Work-items and arguments.
    * @throws {OpenCLError} When an argument or a size does not fit.
+   * @throws {RangeError} When the sizes differ in their dimensions.
+   * @throws {TypeError} When bytes are passed where the kernel declares memory.
    * @throws {DisposedError} When the handles were revoked or the device was closed.
    */
   run(
@@ -111,6 +123,7 @@ export class LentQueue {
   ): void {
     checkOptions<LentLaunch>("launch a kernel", options, launchRules, ["global", "args"]);
     const { global, local, args } = options;
+    checkDimensions("a lent kernel", global, local);
     const queue = this.#queue;
     this.#call((cl) => {
       args.forEach((value, index) => setArg(kernel, index, value));
@@ -125,9 +138,14 @@ export class LentQueue {
     });
   }
 
-  /** Copies an array into a buffer, and returns when it is done. */
+  /**
+   * Copies an array into a buffer, and returns when it is done.
+   *
+   * @throws {RangeError} When the bytes do not lie within the buffer.
+   */
   write(buffer: LentBuffer, data: ArrayBufferView, offset = 0): void {
     const { unsafeHandle } = buffer;
+    checkRange(offset, data.byteLength, buffer.nbytes, "a lent buffer");
     const size = BigInt(data.byteLength), start = BigInt(offset);
     this.#call((cl) =>
       check(
@@ -138,9 +156,14 @@ export class LentQueue {
     );
   }
 
-  /** Copies a buffer into an array, as many bytes as it has, and returns when it is done. */
+  /**
+   * Copies a buffer into an array, as many bytes as it has, and returns when it is done.
+   *
+   * @throws {RangeError} When the bytes do not lie within the buffer.
+   */
   read(buffer: LentBuffer, into: ArrayBufferView, offset = 0): void {
     const { unsafeHandle } = buffer;
+    checkRange(offset, into.byteLength, buffer.nbytes, "a lent buffer");
     const size = BigInt(into.byteLength), start = BigInt(offset);
     this.#call((cl) =>
       check(
@@ -175,6 +198,8 @@ const handleOut = new BigUint64Array(1);
 
 function setArg(kernel: Handle<"Kernel">, index: number, value: LentArg): void {
   const { clSetKernelArg } = openLibrary();
+  // Of this size are handles, too: the driver follows such bytes.
+  if (ArrayBuffer.isView(value) && value.byteLength === 8) requireValue(kernel, index);
   check(
     ArrayBuffer.isView(value)
       ? clSetKernelArg(kernel, index, BigInt(value.byteLength), value)
@@ -186,11 +211,22 @@ function setArg(kernel: Handle<"Kernel">, index: number, value: LentArg): void {
   );
 }
 
+const addressSpaceOut = new Uint32Array(1);
+
+/** Refuses an argument that is memory, where the driver tells. */
+function requireValue(kernel: Handle<"Kernel">, index: number): void {
+  const { clGetKernelArgInfo } = openLibrary();
+  const parameter = KernelArgInfo.ADDRESS_QUALIFIER;
+  const status = clGetKernelArgInfo(kernel, index, parameter, 4n, addressSpaceOut, null);
+  if (status < 0 || addressSpaceOut[0] === ArgAddressQualifier.PRIVATE) return;
+  throw new TypeError(`Cannot set argument ${index} to bytes: the kernel declares memory there`);
+}
+
 function scratchHandle({ unsafeHandle }: LentBuffer): BigUint64Array {
   handleOut[0] = unsafeHandle;
   return handleOut;
 }
 
 function sizes(values: readonly number[]): BigUint64Array {
-  return BigUint64Array.from(values, BigInt);
+  return BigUint64Array.from(values, (value) => toSize(value, "a work size"));
 }

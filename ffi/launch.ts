@@ -27,16 +27,25 @@ export function prepareLaunch(
 ): void {
   if (args !== undefined) kernel.setArgs(args);
   else kernel.checkArgs();
+  checkDimensions(kernel.name, global, local, offset);
+}
+
+/** Refuses work sizes of more or fewer dimensions than the launch has. */
+export function checkDimensions(
+  kernel: string,
+  global: readonly number[],
+  ...others: (readonly number[] | undefined)[]
+): void {
   const dimensions = global.length;
   if (dimensions < 1 || dimensions > 3) {
     throw new RangeError(
-      `Cannot launch ${kernel.name} over [${global}]: work sizes have 1 to 3 dimensions`,
+      `Cannot launch ${kernel} over [${global}]: work sizes have 1 to 3 dimensions`,
     );
   }
-  for (const other of [local, offset]) {
+  for (const other of others) {
     if (other && other.length !== dimensions) {
       throw new RangeError(
-        `Cannot launch ${kernel.name} over [${global}] with [${other}]: the dimensions differ`,
+        `Cannot launch ${kernel} over [${global}] with [${other}]: the dimensions differ`,
       );
     }
   }

@@ -121,7 +121,7 @@ testOpenCL("a launch that does not fit is an error in the worker's thread", () =
     OpenCLError,
   );
   assertMatch(error.message, /clSetKernelArg failed .* for argument 1/);
-  assertThrows(() => queue.read(buffers.sum!, new Uint8Array(8)), OpenCLError, "8 bytes at 0");
+  assertThrows(() => queue.read(buffers.sum!, new Uint8Array(8)), RangeError, "8 bytes");
   add!.release();
   program.release();
 });
@@ -133,4 +133,26 @@ testOpenCL("handles of another process are refused", () => {
 
 Deno.test("the built-in backend has no handles to share", () => {
   assertThrows(() => snapshotHandles(manager.default("cpu")), TypeError, "no OpenCL handles");
+});
+
+testOpenCL("a lent queue reads and writes within what it was given", () => {
+  const { program, kernels } = addKernels(1);
+  using sum = new Buffer(device.context!, 16);
+  const snapshot = snapshotHandles(device, { buffers: { sum }, kernels: { add: kernels[0]! } });
+  const lent = attach(snapshot), buffer = lent.buffers.sum!, kernel = lent.kernels.add!;
+  const bytes = new Uint8Array(8), n = new Int32Array([1]);
+  for (const offset of [-4, 9, 1.5, NaN]) {
+    assertThrows(() => lent.queue.read(buffer, bytes, offset), RangeError, "a lent buffer");
+    assertThrows(() => lent.queue.write(buffer, bytes, offset), RangeError, "a lent buffer");
+  }
+  const run = (global: number[], local: number[] | null, first: typeof buffer | Uint8Array) => () =>
+    lent.queue.run(kernel, { global, ...local && { local }, args: [first, n] });
+  assertThrows(run([1, 1], [1], buffer), RangeError, "dimensions differ");
+  assertThrows(run([], null, buffer), RangeError, "1 to 3");
+  assertThrows(run([1], null, bytes), TypeError, "declares memory");
+  run([1], [1], buffer)();
+  lent.queue.finish();
+  revokeHandles(snapshot);
+  kernels[0]!.release();
+  program.release();
 });
