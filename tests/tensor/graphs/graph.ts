@@ -1,7 +1,6 @@
 /** Random graphs: how they are made, and what their values and gradients are in each way to compute. */
 import fc from "fast-check";
 import type { Backend } from "../../../backend/backend.ts";
-import type { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
 import { dtypes } from "../../../backend/graph/dtype.ts";
 import { realize } from "../../../backend/realize.ts";
 import { grad, manualSeed, type Node, Tensor } from "../../../mod.ts";
@@ -112,7 +111,7 @@ export function oneByOne(backend: Backend, tensors: readonly Tensor[]): Numbers[
 }
 
 /** Every operation computed by itself, as NETCL_EAGER does: nothing is fused. */
-export function apart(backend: CPUBackend, tensors: readonly Tensor[]): Numbers[] {
+export function apart(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
   for (const node of nodesBelow(tensors)) {
     if (!node.storage && node.op.kind !== "data") realize(backend, [node]);
   }
