@@ -15,7 +15,7 @@ import type { Tensor } from "./tensor.ts";
 /** The most recorded calls that a compiled function keeps. */
 const MAX_PROGRAMS = 64;
 /** After so many recordings in a row that no call could use, calls run as they are written ... */
-const MAX_USELESS = 8;
+const MAX_USELESS = 6;
 /** ... so often, before recording is tried again. */
 const PLAIN_CALLS = 100;
 
@@ -155,29 +155,33 @@ class CompiledCalls {
     if (++kind.useless >= MAX_USELESS) {
       kind.useless = 0;
       kind.plain = PLAIN_CALLS;
+      // Each has memory of its own.
+      this.#forget([...this.programs].slice(-MAX_USELESS));
+    } else if (this.programs.size > MAX_PROGRAMS) {
+      this.#forget([...this.programs].slice(0, 1));
     }
-    if (this.programs.size <= MAX_PROGRAMS) return;
-    const [oldest] = this.programs;
-    this.programs.delete(oldest!);
-    oldest!.end!.program = null;
-    releaseProgram(oldest!);
-    for (const [key, known] of this.#kinds) {
-      if (!prune(known.children)) continue;
-      if (known.children.length === 0) this.#kinds.delete(key);
+  }
+
+  #forget(programs: readonly Program[]): void {
+    for (const program of programs) {
+      this.programs.delete(program);
+      program.end!.program = null;
+      releaseProgram(program);
+    }
+    for (const [key, { children, plain }] of this.#kinds) {
+      prune(children);
+      if (children.length === 0 && plain === 0) this.#kinds.delete(key);
     }
   }
 }
 
-/** Takes steps away that lead to no program; true where there were any. */
-function prune(steps: Step[]): boolean {
-  let isPruned = false;
+/** Takes steps away that lead to no program. */
+function prune(steps: Step[]): void {
   for (const step of [...steps]) {
-    if (prune(step.children)) isPruned = true;
+    prune(step.children);
     if (step.program !== null || step.children.length > 0) continue;
     steps.splice(steps.indexOf(step), 1);
-    isPruned = true;
   }
-  return isPruned;
 }
 
 /** Tells calls apart: also those in which tensors share memory, which a recording cannot tell apart. */

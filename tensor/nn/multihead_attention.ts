@@ -163,7 +163,7 @@ export class MultiheadAttention
 
   /** The projections, divided into heads: (N, heads, L, E / heads). */
   #project(query: Tensor, key: Tensor, value: Tensor): [Tensor, Tensor, Tensor] {
-    const self = query.node === key.node && key.node === value.node;
+    const self = query === key && key === value;
     const parts = self
       ? this.#linear(query, 0, 3).split(this.#features, -1)
       : [query, key, value].map((x, k) => this.#linear(x, k, 1));

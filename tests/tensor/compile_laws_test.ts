@@ -18,6 +18,7 @@ import {
   withDevice,
 } from "../../mod.ts";
 import { isEager } from "../../backend/engine.ts";
+import { Trace } from "../../tensor/compiled/trace.ts";
 import { testOnBackends } from "../opencl.ts";
 
 type Wrap = <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R;
@@ -528,5 +529,73 @@ testOnBackends("reading inside a compiled function is an error in every call", (
       if (reads) assertThrows(() => f(x), Error, "Cannot read a value inside a compiled function");
       else assertEquals(numbers(f(x)), [2, 4]);
     }
+  });
+});
+
+/** How the calls of compiled functions went while `fn` ran. */
+function outcomesOf(fn: () => void): string[] {
+  const outcomes: string[] = [], { run } = Trace.prototype;
+  Trace.prototype.run = function <R>(this: Trace, ...args: Parameters<typeof run<R>>) {
+    const found = run.apply(this, args);
+    outcomes.push(found.outcome.kind);
+    return found as ReturnType<typeof run<R>>;
+  };
+  try {
+    fn();
+  } finally {
+    Trace.prototype.run = run;
+  }
+  return outcomes;
+}
+
+const layers: Record<string, [make: () => nn.AnyModule, shape: number[]]> = {
+  AdaptiveAvgPool2d: [() => new nn.AdaptiveAvgPool2d(2), [2, 2, 8, 8]],
+  AvgPool2d: [() => new nn.AvgPool2d(2), [2, 2, 8, 8]],
+  MaxPool2d: [() => new nn.MaxPool2d(2), [2, 2, 8, 8]],
+  BatchNorm1d: [() => new nn.BatchNorm1d(8), [2, 8]],
+  BatchNorm2d: [() => new nn.BatchNorm2d(2), [2, 2, 8, 8]],
+  Conv2d: [() => new nn.Conv2d(2, 3, 3), [2, 2, 8, 8]],
+  Dropout: [() => new nn.Dropout(), [2, 8]],
+  Flatten: [() => new nn.Flatten(), [2, 2, 8]],
+  LayerNorm: [() => new nn.LayerNorm(8), [2, 8]],
+  Linear: [() => new nn.Linear(8, 4), [2, 8]],
+  MultiheadAttention: [() => new nn.MultiheadAttention(8, 2, { batchFirst: true }), [2, 4, 8]],
+  GELU: [() => new nn.GELU(), [2, 8]],
+  Softmax: [() => new nn.Softmax(), [2, 8]],
+};
+
+Deno.test("the second call of a step is replayed, whatever layer is in it (cpu)", () => {
+  withDevice("cpu", () => {
+    for (const [name, [make, shape]] of Object.entries(layers)) {
+      const layer = make(), scale = nn.parameter(Tensor.ones([1]));
+      const optimizer = new optim.AdamW([scale, ...layer.parameters()]);
+      const step = compile((x: Tensor) => {
+        const given = x.mul(scale), isAttention = layer instanceof nn.MultiheadAttention;
+        const out = isAttention
+          ? layer.forward(given, given, given, { isCausal: true })
+          : layer.forward(given) as Tensor;
+        const loss = out.square().mean();
+        optimizer.zeroGrad();
+        loss.backward();
+        optimizer.step();
+        return loss;
+      });
+      const x = Tensor.rand(shape).realize();
+      const outcomes = outcomesOf(() => [0, 1, 2].forEach(() => step(x).dispose()));
+      assertEquals(outcomes, ["recorded", "followed", "followed"], name);
+    }
+  });
+});
+
+Deno.test("a step whose calls all differ gives up recording, and its memory back (cpu)", () => {
+  withDevice("cpu", (dev) => {
+    let k = 0;
+    const f = compile((x: Tensor) => x.mul(k++).softmax(0).cumsum(0).softmax(0).sum());
+    const x = Tensor.rand([10_000]).realize(), before = memory.stats(dev).requestedBytes;
+    const outcomes = outcomesOf(() => {
+      for (let i = 0; i < 50; i++) f(x).dispose();
+    });
+    assertEquals(outcomes.length < 10, true, `${outcomes.length} calls were recorded`);
+    assertEquals(memory.stats(dev).requestedBytes - before, 0);
   });
 });
