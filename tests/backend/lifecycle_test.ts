@@ -165,7 +165,7 @@ Deno.test("waitSync returns when it is done and passes errors on", () => {
 
 Deno.test("options that cannot be are refused", () => {
   for (const graceMs of [-1, NaN]) {
-    assertThrows(() => configureSignals({ graceMs }), RangeError, `Cannot wait ${graceMs} ms`);
+    assertThrows(() => configureSignals({ graceMs }), RangeError, `graceMs ${graceMs}`);
   }
 });
 
