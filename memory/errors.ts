@@ -75,7 +75,8 @@ function remedy(d: OutOfMemoryDetails): string {
     return "the request alone is over the limit: split it, or raise the limit with memory.setLimit()";
   }
   return "dispose() tensors that are no longer needed (`using` does it by itself), take smaller " +
-    "batches, or raise the limit with memory.setLimit(); memory.report() shows who holds what";
+    "batches, or raise the limit with memory.setLimit(); let a loop await now and then, since the " +
+    "collector finds forgotten tensors only then; memory.report() shows who holds what";
 }
 
 /**

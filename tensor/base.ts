@@ -344,10 +344,11 @@ export abstract class TensorBase implements Disposable {
   /**
    * The elements, row-major, in a new typed array: Float32Array for float32 and bfloat16,
    * Float16Array, Float64Array, Int32Array, BigInt64Array for int64, Uint8Array for uint8 and bool.
+   * What was read is kept: reading it again, or a view of it, computes nothing.
    *
    * @param into An array of that kind to read into instead: a new one costs more than the transfer
    * when it is large.
-   * @throws {DisposedError} When it, or what it is computed from, was disposed.
+   * @throws {DisposedError} When it was disposed of, or is a result on the way of a former step.
    * @throws {RangeError} When an index that was used on the way is out of range.
    * @throws {InterruptedError} When Ctrl+C arrives while it waits.
    * @throws {TypeError} When `into` has another type or size.
@@ -431,6 +432,9 @@ export abstract class TensorBase implements Disposable {
    * value keep it. Not recorded for `backward`. A value that is not computed yet is, with whatever is
    * computed next on the device.
    *
+   * One limit keeps training steps free of copies: a result on the way of a graph that `backward` went
+   * through can be read until the second assignment after it. Read it, or `realize()` it, before.
+   *
    * @param value The new value; it is cast to this tensor's type.
    * @returns This tensor.
    * @throws {ShapeError} When the shapes differ.
@@ -509,9 +513,20 @@ export abstract class TensorBase implements Disposable {
   }
 
   /**
-   * Gives its memory back at once, unless views or pending computations need it. Idempotent. `backward`
-   * goes through it all the same; where it needs the value of a tensor that was kept in memory and was
-   * disposed of, it is an error: dispose of such after `backward`.
+   * Ends this tensor: its further use is a {@linkcode DisposedError}. Idempotent. Its memory comes back at
+   * once, unless something else needs the value: a view, a tensor that was computed from it and may be
+   * read yet, a pending read, a `backward` that has not run.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const a = Tensor.full([3], 2).realize();
+   * const b = a.mul(3);
+   * a.dispose();
+   * assertEquals(await b.toArray(), [6, 6, 6]);
+   * ```
    */
   dispose(): void {
     if (this.#disposed) return;

@@ -256,7 +256,10 @@ export abstract class ShapeMethods extends ReductionMethods {
     );
   }
 
-  /** The same value, cut off from `backward`. */
+  /**
+   * The same value, cut off from `backward`. It stays what it is when this tensor is assigned another
+   * one, or is disposed of.
+   */
   detach(): Tensor {
     return derived("detach", this.#self(), { kind: "reshape" }, this.shape, this.dtype, null);
   }

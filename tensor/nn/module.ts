@@ -125,7 +125,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
 
   /**
    * The values of all parameters and buffers under PyTorch's names and in its layouts. What is
-   * returned keeps these values while the module goes on learning.
+   * returned keeps these values while the module goes on learning, however often it is loaded.
    */
   stateDict(): Record<string, Tensor> {
     return Object.fromEntries(

@@ -107,7 +107,10 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     group: ParameterGroup<Options>,
   ): Record<string, Tensor>;
 
-  /** Says what becomes of a parameter and its state. */
+  /**
+   * Says what becomes of a parameter and its state. Tensors that it makes are temporaries: one that is
+   * to be read after the step must be assigned, or realized here.
+   */
   protected abstract update(update: Update<Options>, assign: Assign): void;
 
   /** True when updates depend on how many there were before. */
