@@ -2,7 +2,7 @@
  * Finds the devices and picks one: `manager`, the selection strings and NETCL_DEVICE. Nothing is
  * opened before the first device is asked for.
  */
-import { OpenCLError, OpenCLUnavailableError, platforms } from "../ffi/mod.ts";
+import { OpenCLError, OpenCLUnavailableError, type Platform, platforms } from "../ffi/mod.ts";
 import { readEnvironment } from "../ffi/environment.ts";
 import { activeDevice } from "./active_devices.ts";
 import { DeviceHandle } from "./device_handle.ts";
@@ -212,16 +212,14 @@ export class DeviceManager {
 function searchOpenCL(): Search {
   try {
     const found = platforms();
-    const handles = found.flatMap((platform, p) =>
-      platform.devices().map((device, d) =>
-        DeviceHandle.forOpenCL(platform, device, `cl:${p}:${d}`)
-      )
+    // A driver without a device here (Mesa's on a machine without its GPUs) has no number, so that
+    // installing one renames nobody.
+    const present = found.map((platform) => ({ platform, devices: platform.devices() }))
+      .filter(({ devices }) => devices.length > 0);
+    const handles = present.flatMap(({ platform, devices }, p) =>
+      devices.map((device, d) => DeviceHandle.forOpenCL(platform, device, `cl:${p}:${d}`))
     );
-    const names = found.map((platform) => platform.name).join(", ");
-    const problem = found.length === 0
-      ? "the OpenCL library has no platform"
-      : `no device on ${names}${poclHint(names)}`;
-    return { handles, problems: handles.length === 0 ? [problem] : [] };
+    return { handles, problems: handles.length === 0 ? [emptyProblem(found)] : [] };
   } catch (cause) {
     if (!(cause instanceof Error)) throw cause;
     return { handles: [], problems: [cause.message], cause };
@@ -232,6 +230,13 @@ function searchOpenCL(): Search {
 function poclHint(names: string): string {
   if (!names.includes("Portable Computing Language")) return "";
   return " (PoCL needs a folder that this user may write: HOME, or POCL_CACHE_DIR)";
+}
+
+function emptyProblem(found: readonly Platform[]): string {
+  const names = found.map((platform) => platform.name).join(", ");
+  return found.length === 0
+    ? "the OpenCL library has no platform"
+    : `no device on ${names}${poclHint(names)}`;
 }
 
 /** GPUs first, and among them those with memory of their own; else in the order of the platforms. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { AffinityDomain, DeviceInfo, DevicePartition, DeviceType } from "./constants.ts";
+import { AffinityDomain, DeviceInfo, DevicePartition, DeviceType, Status } from "./constants.ts";
 import { deviceProperties, type DevicePropertyName } from "./device_info.ts";
 import { check } from "./errors.ts";
 import { type InfoCall, type PropertyTypes, readers } from "./info.ts";
@@ -174,6 +174,10 @@ export class Device {
     const properties = partitionProperties(how);
     const count = new Uint32Array(1), call = "clCreateSubDevices";
     const { unsafeHandle } = this;
+    // Mesa's rusticl 22.3 divides nothing, and has no such function: the call would end the process.
+    if (!this.query("PARTITION_PROPERTIES").includes(properties[0]!)) {
+      check(Status.CL_INVALID_VALUE, call, `the device ${this.name}, which cannot be divided so`);
+    }
     check(cl.clCreateSubDevices(unsafeHandle, properties, 0, null, count), call);
     const handles = new BigUint64Array(count[0]!);
     check(cl.clCreateSubDevices(unsafeHandle, properties, count[0]!, handles, null), call);

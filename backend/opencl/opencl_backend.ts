@@ -25,6 +25,7 @@ import { BinaryCache } from "./binary_cache.ts";
 import { generate, type Generated, reducesInGroups, type Target } from "./codegen.ts";
 import { inSequence, inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
 import { hasMatrixUnits } from "./matrix_units.ts";
+import { driverOf } from "./driver.ts";
 import { Programs } from "./programs.ts";
 import { hasSharedIndices, sharedScatter } from "./shared_scatter.ts";
 import { generateSpecial } from "./special.ts";
@@ -76,7 +77,7 @@ export class OpenCLBackend implements Backend {
     });
     registerDeviceMemory(device, this.memory);
     const cache = BinaryCache.open(this.#clDevice);
-    const keepBinaries = compilesForBinary(this.#clDevice) ? "at the end" : "at once";
+    const keepBinaries = driverOf(this.#clDevice).compilesForBinary ? "at the end" : "at once";
     this.#programs = new Programs(this.#context, this.#clDevice, cache, keepBinaries);
     this.#transfers = new TransferEngine(this.#queue);
     this.#launchContext = {
@@ -294,18 +295,9 @@ export class OpenCLBackend implements Backend {
   }
 }
 
-/**
- * PoCL compiles every kernel once more to give a binary: 0.14 to 0.8 s each, where the binary saves a
- * start 0.02 s a program, since PoCL keeps what it compiled on disk by itself (POCL_CACHE_DIR). It is
- * asked for a few at the end of each start. Other drivers have binaries at hand after a build.
- */
-function compilesForBinary(device: Device): boolean {
-  return device.platform.name === "Portable Computing Language";
-}
-
 function targetOf({ clDevice, deviceType }: DeviceHandle): Target {
   return {
-    isGpu: deviceType === "gpu" || deviceType === "accel",
+    isGpu: deviceType === "gpu" || deviceType === "accel" || driverOf(clDevice!).itemsAreLanes,
     localMemory: clDevice!.localMemSize,
     computeUnits: clDevice!.maxComputeUnits,
     matrixUnits: hasMatrixUnits(clDevice!),

@@ -179,20 +179,14 @@ const helpers: Readonly<Record<string, string>> = {
   *(global unaligned*)p = v;
 }`,
   // OpenCL's own prefetch does nothing (PoCL 3.1).
-  prefetch_16: `#ifndef __has_builtin
-#define __has_builtin(name) 0
-#endif
-inline void prefetch_16(global const float* p) {
-#if __has_builtin(__builtin_prefetch)
+  prefetch_16: `inline void prefetch_16(global const float* p) {
+#ifdef CLANG_BUILTINS
   __builtin_prefetch(p);
 #endif
 }`,
   // Past the caches, which needs whole lines, and a compiler that knows how.
-  stream_16: `#ifndef __has_builtin
-#define __has_builtin(name) 0
-#endif
-inline void stream_16(float16 v, global float* p) {
-#if __has_builtin(__builtin_nontemporal_store)
+  stream_16: `inline void stream_16(float16 v, global float* p) {
+#ifdef CLANG_BUILTINS
   if (((ulong)p & 63) == 0) __builtin_nontemporal_store(v, (global float16*)p);
   else
 #endif

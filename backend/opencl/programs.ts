@@ -3,6 +3,7 @@ import { type Context, type Device, OpenCLError, Program } from "../../ffi/mod.t
 import { runAll } from "../../ffi/run_all.ts";
 import { countBuild, countCacheHit } from "../counters.ts";
 import { hashText } from "../graph/hash.ts";
+import { buildOptions, driverOf } from "./driver.ts";
 import { withoutDeadline } from "../lifecycle/native_handlers.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import { preludeFor } from "./prelude.ts";
@@ -13,8 +14,6 @@ export interface KernelText {
   readonly source: string;
   readonly label: string;
 }
-
-const OPTIONS = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
 
 /** When a driver is asked for the binaries of what it built. */
 export type KeepBinaries = "at once" | "at the end";
@@ -30,6 +29,7 @@ export class Programs {
   readonly #device: Device;
   readonly #cache: BinaryCache | null;
   readonly #keepBinaries: KeepBinaries;
+  readonly #options: string;
   readonly #programs: Program[] = [];
   /** What is to be kept at the end, in the order of its first use, with its number of kernels. */
   readonly #unsaved = new Map<string, { program: Program; kernels: number }>();
@@ -45,6 +45,7 @@ export class Programs {
     this.#context = context;
     this.#device = device;
     this.#cache = cache;
+    this.#options = buildOptions(driverOf(device));
   }
 
   /** The compiled kernel of a text that was built before. */
@@ -70,18 +71,18 @@ export class Programs {
   }
 
   #compile(text: string, kernels: number): Program {
-    const cached = this.#cache?.read(text, OPTIONS);
+    const cached = this.#cache?.read(text, this.#options);
     if (cached) {
       const program = this.#fromBinary(cached);
       if (program) {
         countCacheHit();
         return program;
       }
-      this.#cache!.remove(text, OPTIONS);
+      this.#cache!.remove(text, this.#options);
     }
     const program = new Program(this.#context, text);
     try {
-      withoutDeadline(() => program.build(OPTIONS));
+      withoutDeadline(() => program.build(this.#options));
     } catch (error) {
       program.release();
       throw error;
@@ -99,7 +100,7 @@ export class Programs {
   /** That a driver gives no binary is no error: the next start compiles, no more. */
   #keep(text: string, program: Program): void {
     try {
-      this.#cache?.write(text, OPTIONS, program.binary(this.#device));
+      this.#cache?.write(text, this.#options, program.binary(this.#device));
     } catch (error) {
       if (!(error instanceof OpenCLError)) throw error;
     }
@@ -128,7 +129,7 @@ export class Programs {
     let program: Program | undefined;
     try {
       program = Program.fromBinary(this.#context, this.#device, binary);
-      return program.build(OPTIONS);
+      return program.build(this.#options);
     } catch (error) {
       program?.release();
       if (error instanceof OpenCLError) return null;

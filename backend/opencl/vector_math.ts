@@ -8,14 +8,14 @@
  */
 export const vectorMath: Readonly<Record<string, string>> = {
   // Whether one of 16 truth values holds. OpenCL's any() looks at them one after the other (PoCL 3.1).
-  any_16: `#ifndef __has_builtin
-#define __has_builtin(name) 0
-#endif
-inline int any_16(int16 v) {
-#if __has_builtin(__builtin_reduce_or)
+  any_16: `inline int any_16(int16 v) {
+#ifdef CLANG_BUILTINS
   return __builtin_reduce_or(v);
 #else
-  return any(v);
+  const int8 a = v.lo | v.hi;
+  const int4 b = a.lo | a.hi;
+  const int2 c = b.lo | b.hi;
+  return c.x | c.y;
 #endif
 }`,
   // x = n ln 2 + r: e^r, and n in the low bits of t.

@@ -59,18 +59,23 @@ function describe(platform: Platform): Finding {
 /** Devices, their compilers, and whether they compute. */
 export async function checkDevices(found: readonly Platform[]): Promise<Finding[]> {
   const findings: Finding[] = [];
+  const isAlone = found.every((platform) => platform.devices().length === 0);
   for (const platform of found) {
     const devices = platform.devices();
-    if (devices.length === 0) {
-      const remedy = "check the driver's installation; PoCL needs a folder that this user may " +
-        "write (HOME, or POCL_CACHE_DIR), and a POCL_DEVICES that is right, if it is set";
-      findings.push({ subject: "device", found: `${platform.name} has none`, remedy });
-    }
+    if (devices.length === 0) findings.push(describeEmpty(platform, isAlone));
     for (const device of devices) {
       findings.push(describeDevice(device), ...checkTools(device), await selfTest(device));
     }
   }
   return findings;
+}
+
+/** Drivers of hardware that is not there are usual beside one that works. */
+function describeEmpty({ name }: Platform, isAlone: boolean): Finding {
+  const finding = { subject: "device", found: `${name} has none` };
+  const remedy = "check the driver's installation; PoCL needs a folder that this user may write " +
+    "(HOME, or POCL_CACHE_DIR), and a POCL_DEVICES that is right, if it is set";
+  return isAlone ? { ...finding, remedy } : finding;
 }
 
 function describeDevice(device: Device): Finding {

@@ -8,9 +8,11 @@ import {
   assertThrows,
 } from "@std/assert";
 import { DeviceManager, manager } from "../../backend/devices.ts";
-import { OpenCLError, OpenCLUnavailableError } from "../../ffi/mod.ts";
+import { OpenCLError, OpenCLUnavailableError, platforms } from "../../ffi/mod.ts";
 import { withFaults } from "../../ffi/faults.ts";
 import { DeviceInfo, DeviceType, Status } from "../../ffi/constants.ts";
+import { cl, replaceSymbols } from "../../ffi/library.ts";
+import type { OpenCLSymbols } from "../../ffi/mod.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 import { plain } from "../plain.ts";
 
@@ -226,4 +228,29 @@ Deno.test({
       console.log(isOpen());`);
     assertEquals(out, "false false\ntrue\n");
   },
+});
+
+testOpenCL("a driver without a device takes no number from those that have some", () => {
+  const empty = 0x1234n, found: bigint[] = [empty, ...platforms().map((p) => p.unsafeHandle)];
+  const former = cl;
+  // The loader may list the empty one first; nothing else of it may be asked for.
+  replaceSymbols({
+    ...former,
+    clGetPlatformIDs: (count: number, ids: BigUint64Array | null, out: Uint32Array | null) => {
+      ids?.set(found.slice(0, count));
+      if (out) out[0] = found.length;
+      return 0;
+    },
+    clGetDeviceIDs: (platform: bigint, ...args: unknown[]) =>
+      platform === empty
+        ? Status.CL_DEVICE_NOT_FOUND
+        : (former.clGetDeviceIDs as (...all: unknown[]) => number)(platform, ...args),
+  } as unknown as OpenCLSymbols);
+  try {
+    const selectors = new DeviceManager().list().map(({ selector }) => selector);
+    assertEquals(selectors, manager.list().map(({ selector }) => selector));
+    assertEquals(new DeviceManager().default("cl:0:0").selector, "cl:0:0");
+  } finally {
+    replaceSymbols(former);
+  }
 });

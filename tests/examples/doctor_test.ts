@@ -1,5 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
+import { checkDevices } from "../../examples/doctor/checks.ts";
 import { format } from "../../examples/doctor/finding.ts";
+import { type Platform, platforms } from "../../ffi/mod.ts";
 import { hasOpenCL } from "../opencl.ts";
 import { plain } from "../plain.ts";
 import { fileURLToPath } from "node:url";
@@ -90,4 +92,13 @@ Deno.test("findings are aligned, and remedies stand below", () => {
     format(findings),
     ["good  a    fine", "todo  bcd  bad", "           do x", "           or y"].join("\n"),
   );
+});
+
+Deno.test("a driver without a device is a fault only where no other has one", async () => {
+  const empty = { name: "Clover", devices: () => [] } as unknown as Platform;
+  const [alone] = await checkDevices([empty]);
+  assertEquals(alone!.remedy !== undefined, true);
+  if (!hasOpenCL) return;
+  const found = await checkDevices([empty, platforms().find((p) => p.devices().length > 0)!]);
+  assertEquals(found[0], { subject: "device", found: "Clover has none" });
 });
