@@ -9,7 +9,7 @@ export interface Driver {
   /**
    * Its compiler is clang as far as machine code, so that clang's builtins become instructions. Where
    * clang only makes SPIR-V, its translator ends the process at what has no place there: Mesa's rusticl
-   * 22.3 at `__builtin_prefetch` and `__builtin_reduce_or`, and at the `prefetch` and `any` of OpenCL.
+   * 22.3 at `__builtin_prefetch` and `__builtin_reduce_or`.
    */
   readonly clangBuiltins: boolean;
   /**

@@ -97,7 +97,7 @@ const calls: { readonly [member: string]: () => unknown[] } = {
   "Kernel.setBytes": () => [1, new Int32Array(1)],
   "Kernel.setLocal": () => [0, 16],
   "Kernel.setObject": () => [0, new Sampler(context)],
-  "Kernel.setSvm": () => [0, new SvmBuffer(context, 64)],
+  "Kernel.setSvm": () => [0, svm ? new SvmBuffer(context, 64) : null],
   "Kernel.setNumber": () => [1, 5],
   "Kernel.setArg": () => [1, 5],
   "Kernel.setArgs": () => [[buffer, 1]],

@@ -1,0 +1,60 @@
+/**
+ * What is left out on Mesa's rusticl with llvmpipe: every test and program, with the fault of the driver
+ * that is its reason. `faults.ts` shows each fault without netcl's kernels.
+ */
+import type { FaultName } from "./faults.ts";
+
+/** Tests by file, under `tests/`. */
+export const tests: readonly (readonly [file: string, test: string, reason: FaultName])[] = [
+  [
+    "ffi/buffer_test.ts",
+    "a buffer that is too large, and a part that is misaligned, have codes of their own",
+    "alignment",
+  ],
+  [
+    "ffi/command_queue_test.ts",
+    "an out-of-order queue obeys wait lists, markers and barriers",
+    "order",
+  ],
+  ["ffi/command_queue_test.ts", "finish lets timers run", "loops"],
+  [
+    "ffi/command_queue_test.ts",
+    "finish waits for what was enqueued before it, also while another finish runs",
+    "loops",
+  ],
+  [
+    "ffi/event_test.ts",
+    "an event of a queue without profiling has none, and says what to do",
+    "profiling",
+  ],
+  ["ffi/program_test.ts", "a binary builds to the same program", "binary"],
+  [
+    "memory/fences_test.ts",
+    "BufferPool: two real queues that must share one block do not spoil each other's data",
+    "loops",
+  ],
+  [
+    "memory/fences_test.ts",
+    "PersistentBufferPool: two real queues that must share one block do not spoil each other's data",
+    "loops",
+  ],
+  [
+    "memory/fences_test.ts",
+    "SlabPool: two real queues that must share one block do not spoil each other's data",
+    "loops",
+  ],
+  [
+    "backend/transfers_test.ts",
+    "the host runs as many launches ahead as it may, and no more",
+    "loops",
+  ],
+  [
+    "backend/opencl/split_product_test.ts",
+    "a sum of a prime number of terms is computed in one",
+    "loops",
+  ],
+  ["backend/opencl/vector_math_test.ts", "exp is within 3 units of the last place", "subnormals"],
+];
+
+/** Acceptance programs by their number. */
+export const programs: Readonly<Record<string, FaultName>> = { "02": "loops", "08": "loops" };
