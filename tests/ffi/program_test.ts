@@ -66,11 +66,11 @@ testOpenCL(
       return count[0]!;
     };
     const before = references();
-    let building: Promise<unknown> = Promise.resolve();
+    let building: Promise<unknown> = Promise.resolve(), isBuilt = false;
     const former = setWaitPolicy({
       waitSync() {},
       wait(promise) {
-        building = promise;
+        building = promise.then(() => isBuilt = true);
         return Promise.reject(new Error("given up"));
       },
     });
@@ -79,7 +79,8 @@ testOpenCL(
     } finally {
       setWaitPolicy(former);
     }
-    assertEquals(references(), before + 1);
+    // Mesa builds so small a program at once.
+    assert(isBuilt || references() === before + 1, `${references()} references`);
     await building;
     assertEquals(references(), before);
     assertEquals(await resultOf(program), 7);

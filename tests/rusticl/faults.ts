@@ -82,6 +82,22 @@ export const faults = {
       return !fails(() => (void event.profile, { [Symbol.dispose]() {} }));
     },
   },
+  linking: {
+    what: "programs that were compiled apart do not link: conflicting SPIR-V versions",
+    shows(device: Device): boolean {
+      using context = new Context(device);
+      using one = new Program(context, "int f(int x) { return 10 * x; }").compile();
+      using other = new Program(
+        context,
+        "int f(int x); kernel void k(global int* o) { o[0] = f(6); }",
+      ).compile();
+      return fails(() => Program.link(context, [other, one]));
+    },
+  },
+  doubles: {
+    what: "there is no double precision (cl_khr_fp64)",
+    shows: (device: Device) => !device.extensions.includes("cl_khr_fp64"),
+  },
   subnormals: {
     what: "subnormal numbers become zero, as the device says",
     shows: (device: Device) => (device.query("SINGLE_FP_CONFIG") & DENORM) === 0n,

@@ -27,6 +27,7 @@ export const tests: readonly (readonly [file: string, test: string, reason: Faul
     "an event of a queue without profiling has none, and says what to do",
     "profiling",
   ],
+  ["ffi/program_test.ts", "programs are compiled with headers and linked", "linking"],
   ["ffi/program_test.ts", "a binary builds to the same program", "binary"],
   [
     "memory/fences_test.ts",
@@ -54,6 +55,19 @@ export const tests: readonly (readonly [file: string, test: string, reason: Faul
     "loops",
   ],
   ["backend/opencl/vector_math_test.ts", "exp is within 3 units of the last place", "subnormals"],
+  ["tensor/pinned_test.ts", "a batch is copied while a kernel runs, not pinned", "loops"],
+  ["tensor/pinned_test.ts", "a batch is copied while a kernel runs, pinned", "loops"],
+  [
+    "tensor/precision_test.ts",
+    "a number is compared in the precision of the tensor (cl)",
+    "doubles",
+  ],
+  [
+    "tensor/io/files_test.ts",
+    "loadSafetensors puts a file of the project's own package on the device (cl)",
+    "doubles",
+  ],
+  ["tensor/io/files_test.ts", "loadNpy puts NumPy's float64.npy on the device (cl)", "doubles"],
 ];
 
 /** Acceptance programs by their number. */
