@@ -8,7 +8,7 @@
  * mesa-opencl-icd) it says so and succeeds, unless CI=true.
  */
 import { type FaultName, faults } from "./faults.ts";
-import { programs, tests } from "./left_out.ts";
+import { programs } from "./left_out.ts";
 
 const vendor = "/etc/OpenCL/vendors/rusticl.icd";
 const root = new URL("../../", import.meta.url).pathname;
