@@ -64,8 +64,7 @@ export function fits(
       return value instanceof Tensor && value.requiresGrad === pattern.requiresGrad &&
         isRef(pattern.ref, value);
     case "array":
-      return Array.isArray(value) && value.length === pattern.items.length &&
-        pattern.items.every((item, k) => fits(item, value[k], isRef));
+      return Array.isArray(value) && areFit(pattern.items, value, isRef);
     case "object": {
       if (!isPlain(value)) return false;
       const keys = Object.keys(value);
@@ -77,6 +76,19 @@ export function fits(
     case "value":
       return Object.is(value, pattern.value) && !ArrayBuffer.isView(value);
   }
+}
+
+/** True where values have the patterns. */
+export function areFit(
+  patterns: readonly Pattern[],
+  values: readonly unknown[],
+  isRef: (ref: Ref, tensor: Tensor) => boolean,
+): boolean {
+  if (patterns.length !== values.length) return false;
+  for (let k = 0; k < values.length; k++) {
+    if (!fits(patterns[k]!, values[k], isRef)) return false;
+  }
+  return true;
 }
 
 /** The value that a pattern stands for; `tensorOf` gives the tensors. */

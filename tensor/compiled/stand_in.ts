@@ -19,7 +19,6 @@ export class StandIn extends Tensor {
   constructor(of: Output) {
     super(of.like, of.device);
     this.of = of;
-    if (of.requiresGrad) super.requiresGrad = true;
   }
 
   /** The node of the tensor: who asks has the operations called. */
@@ -40,6 +39,15 @@ export class StandIn extends Tensor {
   override set edge(edge: Edge | null) {
     this.node;
     this.real!.edge = edge;
+  }
+
+  /** What is known of the result; a leaf may be told otherwise. */
+  override get requiresGrad(): boolean {
+    return this.of.requiresGrad || super.requiresGrad;
+  }
+
+  override set requiresGrad(value: boolean) {
+    super.requiresGrad = value;
   }
 
   /** The gradient: the tensor's, once there is one. */

@@ -20,7 +20,7 @@ import { observeStreams } from "../random_state.ts";
 import { realizeAll } from "../realization.ts";
 import { Tensor } from "../tensor.ts";
 import { GradientWatch } from "./gradient_watch.ts";
-import { fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
+import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
 import type { Program } from "./program.ts";
 import { Roles } from "./roles.ts";
 import { StandIn } from "./stand_in.ts";
@@ -204,8 +204,9 @@ export class Trace implements CallObserver {
       return isLike(leaf, step.outputs[0]!) && leaf.requiresGrad === step.outputs[0]!.requiresGrad;
     }
     const { has } = this.roles;
-    return fits(step.self, self, has) && args.every((arg, k) => fits(step.args[k]!, arg, has)) &&
-      step.touches.every((touch) => this.#finds(touch));
+    if (!fits(step.self, self, has) || !areFit(step.args, args, has)) return false;
+    for (const touch of step.touches) if (!this.#finds(touch)) return false;
+    return true;
   }
 
   /** True where the gradient of a leaf is there, or is not, as the operation found it. */
@@ -229,20 +230,18 @@ export class Trace implements CallObserver {
       this.roles.bindLeaf(step.outputs[0]!, leaf);
       return leaf;
     }
-    return observeCalls(null, () => {
-      for (const output of step.outputs) this.roles.bindStandIn(output);
-      for (const { leaf, before, after } of step.touches) {
-        if (before === after) continue;
-        const tensor = this.#tensorOf(leaf), former = tensor.grad;
-        tensor.grad = after && this.#tensorOf(after);
-        if (former !== null && !(former instanceof StandIn)) this.#disposals.push(former);
-      }
-      for (const to of step.assigned) {
-        this.#assigned.add(to instanceof Tensor ? to : this.#tensorOf(to));
-      }
-      if (step.kind === "set") step.fn!.apply(self, [...args]);
-      return valueOf(step.result, this.#tensorOf);
-    });
+    for (const output of step.outputs) this.roles.bindStandIn(output);
+    for (const { leaf, before, after } of step.touches) {
+      if (before === after) continue;
+      const tensor = this.#tensorOf(leaf), former = tensor.grad;
+      tensor.grad = after && this.#tensorOf(after);
+      if (former !== null && !(former instanceof StandIn)) this.#disposals.push(former);
+    }
+    for (const to of step.assigned) {
+      this.#assigned.add(to instanceof Tensor ? to : this.#tensorOf(to));
+    }
+    if (step.kind === "set") observeCalls(null, () => step.fn!.apply(self, [...args]));
+    return valueOf(step.result, this.#tensorOf);
   }
 
   readonly #tensorOf = (ref: Ref): Tensor => this.roles.tensorOf(ref)!;
