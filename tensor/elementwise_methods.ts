@@ -410,9 +410,6 @@ export abstract class ElementwiseMethods extends TensorBase {
 
   /** At least `min`, at most `max`, either of which may be left out; NaN stays. */
   clamp(min?: number, max?: number): Tensor {
-    if (min === undefined && max === undefined) {
-      throw new TypeError("Cannot clamp without a bound: pass a least or a largest value, or both");
-    }
     const low = min === undefined ? this.#self() : binary("clampMin", this.#self(), min);
     const out = max === undefined ? low : binary("clampMax", low, max);
     return distinct("clamp", this.#self(), out);

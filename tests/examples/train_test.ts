@@ -137,7 +137,10 @@ Deno.test("a wrong flag ends with status 2 and the right ones", () =>
   inFolder(async (folder) => {
     const run = await runTrain(folder, ["--epoch", "3"]);
     assertEquals(run.code, 2);
-    assertStringIncludes(run.err, "Unknown flag --epoch: the flags are --device, ");
+    assertStringIncludes(
+      run.err,
+      "Unknown flag --epoch (did you mean --epochs?): the flags are --device, ",
+    );
     const help = await runTrain(folder, ["--help"]);
     assertEquals(help.code, 0);
     assertStringIncludes(help.out, "--batch-size N");
@@ -147,7 +150,7 @@ testOpenCL(
   "deno run without flags asks for what it needs, and works after y",
   () =>
     inFolder(async (folder) => {
-      const command = `${Deno.execPath()} run --no-check ${train} --epochs 1`;
+      const command = `'${Deno.execPath()}' run --no-check '${train}' --epochs 1`;
       const replies = [{ when: "Allow? [y/n/A]", type: "y\n" }];
       const { screen, code, answered } = await onTerminal(command, replies, folder);
       assertEquals(code, 0, screen);

@@ -56,7 +56,7 @@ async function typeAt(command: string, graceMs: number, ...times: number[]): Pro
   return { code, screen, ms: performance.now() - last };
 }
 
-const deno = `${Deno.execPath()} run --quiet --no-check -A ${program}`;
+const deno = `'${Deno.execPath()}' run --quiet --no-check -A '${program}'`;
 
 Deno.test({
   name: "^C at a terminal lets the program save",
