@@ -64,9 +64,7 @@ testOnBackends(
     assertEquals(memory.stats(device).requestedBytes - all, bytes, "the device's sum has them");
     assertEquals([...tensors[0]!.toHostSync()], [0, 1, 2]);
     assertEquals([...tensors[1]!.toHostSync()], [...ramp(50_000)]);
-    const sum = tensors[2]!.sum(); // keeps what it is computed from
-    assertEquals(sum.itemSync(), 0);
-    sum.dispose();
+    assertEquals([...tensors[2]!.toHostSync()], Array(77).fill(0));
     assert(tensors[3]!.requiresGrad);
     for (const tensor of tensors) tensor.dispose();
     assertEquals(live(), before);
@@ -134,7 +132,7 @@ for (const pinMemory of [false, true]) {
       using busy = busyDevice(device);
       backendOf(device).finishSync();
       Tensor.ones([8], { device }).add(1).realize().dispose();
-      using slow = busy(1000);
+      using slow = busy(3000);
       Tensor.ones([8], { device }).add(1).realize().dispose(); // behind it: the engine is busy
       {
         using _trace = profiler.trace(path);
