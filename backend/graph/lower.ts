@@ -27,6 +27,7 @@ import {
 import { Loops, SplitNeeded } from "./loops.ts";
 import type { Node } from "./node.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
+import { primitive } from "./primitives.ts";
 import { stridesOf } from "./shape.ts";
 import { type Access, broadcastAccess, isView, viewAccess } from "./view.ts";
 
@@ -40,6 +41,8 @@ export interface LoweredKernel {
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
 const MAX_EXPRS = 160;
 const MAX_LOADS = 24;
+/** Operations of so many instructions count in what follows a product. */
+const COSTLY = 8;
 /** How far a product is looked for behind a value. */
 const MAX_EPILOGUE = 16;
 
@@ -56,6 +59,11 @@ export interface FusionRules {
   readonly cheap: number;
   /** The same for an element that follows from one value that is in memory in any case. */
   readonly derivedCheap: number;
+  /**
+   * What may follow a product in its kernel, in additions, of operations that cost many. Where a product
+   * fills the registers there are too few work-items to hide what such operations wait for.
+   */
+  readonly maxEpilogue: number;
 }
 
 /** The rules of a device of a few cores. */
@@ -64,6 +72,7 @@ export const defaultRules: FusionRules = {
   minRows: 8,
   cheap: 8,
   derivedCheap: 0,
+  maxEpilogue: Infinity,
 };
 
 /** Lowers `root`; `info` is updated: what was taken in, what must be materialized. */
@@ -100,6 +109,7 @@ class Builder {
   readonly #guards: boolean;
   readonly #cheap: number;
   readonly #derivedCheap: number;
+  readonly #maxEpilogue: number;
   readonly #loops: Loops;
   readonly #slots: (Expr | undefined)[] = [];
   readonly #memo = new Map<string, number>();
@@ -130,12 +140,13 @@ class Builder {
     root: NodeInfo,
     splits: ReadonlyMap<string, number>,
     guards: boolean,
-    { minRows, cheap, derivedCheap }: FusionRules,
+    { minRows, cheap, derivedCheap, maxEpilogue }: FusionRules,
   ) {
     this.#root = root;
     this.#guards = guards;
     this.#cheap = cheap;
     this.#derivedCheap = derivedCheap;
+    this.#maxEpilogue = maxEpilogue;
     this.#loops = new Loops(splits, minRows);
   }
 
@@ -504,7 +515,8 @@ class Builder {
   // ---- contractions
 
   #contract(info: NodeInfo, requests: readonly Request[]): void {
-    const groups = this.#dynamic.length === 0 && this.#mayFuseAnchor(info, requests)
+    const isLight = this.#maxEpilogue === Infinity || this.#epilogueCost() <= this.#maxEpilogue;
+    const groups = this.#dynamic.length === 0 && isLight && this.#mayFuseAnchor(info, requests)
       ? this.#loops.contractGroups(info.node, requests[0]!.access)
       : null;
     if (!groups) return this.#load(info, requests);
@@ -528,6 +540,16 @@ class Builder {
     this.#slots[requests[0]!.slot] = { op: "contracted", dtype: info.node.dtype };
     this.#labels.push("matmul");
     this.#storeIfWanted(info, requests);
+  }
+
+  /** The costs of those operations in the kernel so far that take many instructions. */
+  #epilogueCost(): number {
+    let total = 0;
+    for (const e of this.#slots) {
+      const cost = e?.op === "primitive" ? primitive(e.fn).cost : 0;
+      if (cost >= COSTLY) total += cost;
+    }
+    return total;
   }
 
   /** The operand of a contraction: a view of a buffer, or a value that must become one. */

@@ -36,6 +36,8 @@ import { readTunedTiles } from "./tuned_tiles.ts";
 const ERROR_WORDS = 3;
 /** GPUs add up to 20 times while they move a byte (H100: 60 TFLOP/s, 3 TB/s). */
 const GPU_CHEAP = 64;
+/** One tanh or sigmoid, but no erf: gelu's gradient behind a product takes 430 us, alone 60 (H100). */
+const GPU_EPILOGUE = 10;
 
 /** A kernel's text with what its launch counts, and the split that it may need. */
 interface Step {
@@ -164,7 +166,11 @@ export class OpenCLBackend implements Backend {
       ...defaultRules,
       takesPadding: (kernel) => takesPadding(kernel, this.target),
       ...(this.target.isGpu
-        ? { minRows: 2 * this.target.computeUnits, derivedCheap: GPU_CHEAP }
+        ? {
+          minRows: 2 * this.target.computeUnits,
+          derivedCheap: GPU_CHEAP,
+          maxEpilogue: GPU_EPILOGUE,
+        }
         : {}),
     };
   }
