@@ -79,13 +79,15 @@ export const defaultRules: FusionRules = {
 export function lower(root: NodeInfo, rules: FusionRules = defaultRules): LoweredKernel {
   const { takesPadding } = rules;
   const splits = new Map<string, number>();
-  let guards = takesPadding !== null;
+  let guards = takesPadding !== null, fusesProducts = true;
   for (;;) {
-    const builder = new Builder(root, splits, guards, rules);
+    const builder = new Builder(root, splits, guards, fusesProducts, rules);
     try {
       const lowered = builder.build();
-      if (!guards || !isGuarded(lowered.kernel) || takesPadding!(lowered.kernel)) return lowered;
-      guards = false;
+      const { kernel } = lowered;
+      if (guards && isGuarded(kernel) && !takesPadding!(kernel)) guards = false;
+      else if (fusesProducts && epilogueCost(kernel) > rules.maxEpilogue) fusesProducts = false;
+      else return lowered;
     } catch (error) {
       if (!(error instanceof SplitNeeded)) throw error;
       splits.set(error.loop, error.factor);
@@ -96,6 +98,13 @@ export function lower(root: NodeInfo, rules: FusionRules = defaultRules): Lowere
 
 function isGuarded({ contraction: c }: LoopKernel): boolean {
   return c !== null && c.a.guards.length + c.b.guards.length > 0;
+}
+
+/** The costs of those operations behind a product that take many instructions. */
+function epilogueCost({ contraction, exprs }: LoopKernel): number {
+  if (contraction === null) return 0;
+  const costs = exprs.map((e) => e.op === "primitive" ? primitive(e.fn).cost : 0);
+  return costs.filter((cost) => cost >= COSTLY).reduce((a, b) => a + b, 0);
 }
 
 /** A value wanted at an access; `slot` is where its expression goes. */
@@ -109,7 +118,7 @@ class Builder {
   readonly #guards: boolean;
   readonly #cheap: number;
   readonly #derivedCheap: number;
-  readonly #maxEpilogue: number;
+  readonly #fusesProducts: boolean;
   readonly #loops: Loops;
   readonly #slots: (Expr | undefined)[] = [];
   readonly #memo = new Map<string, number>();
@@ -134,19 +143,21 @@ class Builder {
    * @param root What is stored.
    * @param splits Loops that are made of two symbols.
    * @param guards Whether operands of contractions may be guarded, or paddings are stored.
+   * @param fusesProducts Whether a product may be computed where it is read.
    * @param rules What the device says about fusion.
    */
   constructor(
     root: NodeInfo,
     splits: ReadonlyMap<string, number>,
     guards: boolean,
-    { minRows, cheap, derivedCheap, maxEpilogue }: FusionRules,
+    fusesProducts: boolean,
+    { minRows, cheap, derivedCheap }: FusionRules,
   ) {
     this.#root = root;
     this.#guards = guards;
     this.#cheap = cheap;
     this.#derivedCheap = derivedCheap;
-    this.#maxEpilogue = maxEpilogue;
+    this.#fusesProducts = fusesProducts;
     this.#loops = new Loops(splits, minRows);
   }
 
@@ -515,8 +526,8 @@ class Builder {
   // ---- contractions
 
   #contract(info: NodeInfo, requests: readonly Request[]): void {
-    const isLight = this.#maxEpilogue === Infinity || this.#epilogueCost() <= this.#maxEpilogue;
-    const groups = this.#dynamic.length === 0 && isLight && this.#mayFuseAnchor(info, requests)
+    const isHere = info === this.#root || this.#fusesProducts && this.#dynamic.length === 0;
+    const groups = isHere && this.#mayFuseAnchor(info, requests)
       ? this.#loops.contractGroups(info.node, requests[0]!.access)
       : null;
     if (!groups) return this.#load(info, requests);
@@ -540,16 +551,6 @@ class Builder {
     this.#slots[requests[0]!.slot] = { op: "contracted", dtype: info.node.dtype };
     this.#labels.push("matmul");
     this.#storeIfWanted(info, requests);
-  }
-
-  /** The costs of those operations in the kernel so far that take many instructions. */
-  #epilogueCost(): number {
-    let total = 0;
-    for (const e of this.#slots) {
-      const cost = e?.op === "primitive" ? primitive(e.fn).cost : 0;
-      if (cost >= COSTLY) total += cost;
-    }
-    return total;
   }
 
   /** The operand of a contraction: a view of a buffer, or a value that must become one. */

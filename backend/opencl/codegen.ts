@@ -56,7 +56,7 @@ const MIN_SHARE = 4;
 
 /** Writes a loop kernel for a target. */
 export function generate(kernel: LoopKernel, target: Target): Generated {
-  const dialect = openclDialect((r) => accumulatorType(kernel, r));
+  const dialect = openclDialect((r) => accumulatorType(kernel, r), target.isGpu);
   const emitter = new Emitter(kernel, dialect);
   const range = emitKernel(emitter, dialect, target);
   return finish(emitter, range, needsWideIndices(kernel, target.narrowEnd));

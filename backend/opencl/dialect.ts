@@ -62,8 +62,14 @@ export function prefersText(reduction: Reduction, dtype: DType, a: string, b: st
   return isFloat(dtype) ? `(${better} | ((${b} != ${b}) & (${a} == ${a})))` : better;
 }
 
+/** A work-item of a GPU asks for several elements before it waits for the first. */
+const UNROLLED = "#pragma unroll 4\n";
+
 /** The dialect; `accumulatorOf` gives the accumulator type of arg-reductions. */
-export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): Dialect {
+export function openclDialect(
+  accumulatorOf: (reduction: Reduction) => DType,
+  isGpu: boolean,
+): Dialect {
   const compute = (dtype: DType): string => dtypes[dtype].clCompute;
   return {
     declare: (dtype, name, text) => `const ${compute(dtype)} ${name} = ${text};`,
@@ -71,7 +77,9 @@ export function openclDialect(accumulatorOf: (reduction: Reduction) => DType): D
     declareMutableIndex: (name, text) => `Index ${name} = ${text};`,
     declareMutable: (dtype, name, text) => `${compute(dtype)} ${name} = ${text};`,
     loopHead: (name, start, end, step) =>
-      `for (Index ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ${
+      `${
+        isGpu && step === undefined ? UNROLLED : ""
+      }for (Index ${name} = ${start}, e${name} = ${end}; ${name} < e${name}; ${
         step === undefined ? `++${name}` : `${name} += ${step}`
       }) {`,
     smaller: (a, b) => `min(${a}, ${b})`,

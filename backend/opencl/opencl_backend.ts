@@ -254,8 +254,8 @@ export class OpenCLBackend implements Backend {
     const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
     const units = this.#clDevice.maxComputeUnits;
     const inGroups = this.target.isGpu && reducesInGroups(kernel);
-    const enough = !this.target.isGpu ? units * 4 : inGroups ? units * 8 : units * 256;
-    const shortest = !this.target.isGpu || inGroups ? 4096 : 64;
+    const enough = !this.target.isGpu ? units * 4 : inGroups ? units * 8 : units * 512;
+    const shortest = !this.target.isGpu || inGroups ? 4096 : 32;
     if (rows >= enough || rows * length < 65536) return 1;
     // A thread that wakes late finds work left where the parts are small (PoCL 3.1 deals out halves).
     const wanted = this.target.isGpu ? enough : units * 32;
