@@ -9,7 +9,7 @@ import type { Emitter } from "./emit.ts";
 import type { LoopKernel, Reduction } from "./kernel.ts";
 
 /** Terms that one accumulator adds up in a row. */
-const BLOCK_TERMS = 32;
+const BLOCK_TERMS = 64;
 /** The same for sums of products, whose accumulators are many: as many as a BLAS adds up in a row. */
 export const BLOCK_PRODUCTS = 512;
 
