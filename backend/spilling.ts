@@ -6,7 +6,7 @@
 import { runCollector } from "../memory/mod.ts";
 import type { Backend, Block } from "./backend.ts";
 import type { Node, Storage } from "./graph/node.ts";
-import { lastingBytesIn, releaseBrief, spill } from "./graph/owned.ts";
+import { releaseBrief, retiredBytes, spill } from "./graph/owned.ts";
 
 /** Former values may take this share of the memory limit on the device. */
 const LASTING_SHARE = 1 / 16;
@@ -77,10 +77,11 @@ function moveToHost(backend: Backend, nbytes: number, onlyLasting: boolean): voi
 
 /** Moves former values to the host where they are many, and lets those of activations go. */
 export function relieve(backend: Backend): void {
+  const { lasting, brief } = retiredBytes(backend.memory);
+  if (lasting + brief === 0) return;
   const most = backend.memory.pool.limitBytes * LASTING_SHARE;
-  releaseBrief(backend.memory, most);
-  const bytes = lastingBytesIn(backend.memory);
-  if (bytes > most) moveToHost(backend, bytes - most / 2, true);
+  if (brief > most) releaseBrief(backend.memory, most);
+  if (lasting > most) moveToHost(backend, lasting - most / 2, true);
 }
 
 /** Has values go to the host where memory is short: some first, then all. */

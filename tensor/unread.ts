@@ -7,6 +7,9 @@ import type { DeviceHandle, Node } from "../backend/engine.ts";
 /** So many are held in one turn of the event loop at most. */
 const MIN_SWEEP = 1024;
 
+/** A state that is passed on from step to step unread is computed when it is so many operations long. */
+const MAX_DEPTH = 100;
+
 /** The pending nodes of one device's tensors. */
 class Unread {
   /** Made in this turn. */
@@ -42,7 +45,9 @@ class Unread {
   take(known: (node: Node) => boolean): Node[] {
     if (this.#recent.length + this.#older.length === 0) return [];
     const open = this.#open();
-    const taken = open.filter((node) => !known(node) && dependsOnFormer(node));
+    const taken = open.filter((node) =>
+      !known(node) && (node.depth > MAX_DEPTH || dependsOnFormer(node))
+    );
     this.#recent = taken.length === 0 ? open : open.filter((node) => !taken.includes(node));
     this.#older = [];
     return taken;

@@ -154,6 +154,8 @@ export class Node {
   op: Op;
   /** What it is made from; empty once it has been stored. */
   inputs: readonly Node[];
+  /** The longest way to a value in memory, when it was made. */
+  readonly depth: number;
   /** The token of the one tensor whose present value this is. */
   token: Token | null = null;
   /** The token of the tensor that it was made for, also after that got another value. */
@@ -195,6 +197,11 @@ export class Node {
     this.shape = shape;
     this.dtype = dtype;
     this.size = sizeOf(shape);
+    let depth = 0;
+    for (const input of inputs) {
+      if (input.inputs.length > 0 && input.depth > depth) depth = input.depth;
+    }
+    this.depth = depth + 1;
     if (inputs.length === 0) return;
     this.#need = NEED.firm;
     for (const input of inputs) {

@@ -32,9 +32,12 @@ export interface Owned {
   isSaved: boolean;
   /** Whether the node waits to come under the nets, or is there. */
   isWatched: boolean;
+  /** Whether it is in {@linkcode MemoryValues.all}. */
+  isListed: boolean;
   /** In which set of {@linkcode MemoryValues} it is. */
   retired: "lasting" | "brief" | null;
-  readonly claim: Claim;
+  /** Made when the node comes under the nets. */
+  claim: Claim | null;
 }
 
 /** The values in one device's memory. */
@@ -83,9 +86,8 @@ export function own(
   owned.storage = storage;
   owned.spilled = null;
   owned.isSaved = isSaved;
-  owned.claim.owned = owned;
-  if (owned.isWatched) valuesIn(storage.memory).all.add(owned);
-  else watch(node, owned);
+  if (owned.claim !== null) list(owned, owned.claim, storage);
+  else if (!owned.isWatched) watch(node, owned);
   return owned;
 }
 
@@ -95,9 +97,16 @@ function newOwned(): Owned {
     spilled: null,
     isSaved: false,
     isWatched: false,
+    isListed: false,
     retired: null,
-    claim: { owned: null },
+    claim: null,
   };
+}
+
+function list(owned: Owned, claim: Claim, { memory }: Storage): void {
+  claim.owned = owned;
+  owned.isListed = true;
+  valuesIn(memory).all.add(owned);
 }
 
 function watch(node: object, owned: Owned): void {
@@ -115,11 +124,12 @@ function watch(node: object, owned: Owned): void {
 /** Takes those that wait under the nets, as far as they are in memory. */
 function spread(): void {
   nodes.forEach((node, k) => {
-    const owned = waiting[k]!;
-    owned.isWatched = owned.storage !== null;
-    if (!owned.isWatched) return;
+    const owned = waiting[k]!, { storage } = owned;
+    owned.isWatched = storage !== null;
+    if (storage === null) return;
+    owned.claim = { owned };
     net.register(node, owned.claim);
-    valuesIn(owned.storage!.memory).all.add(owned);
+    list(owned, owned.claim, storage);
   });
   nodes = [];
   waiting = [];
@@ -138,7 +148,9 @@ export function disown(owned: Owned): void {
 /** Takes a value out of all sets. */
 function leave(owned: Owned, { memory }: Storage): void {
   unretire(owned);
-  if (owned.isWatched) values.get(memory)?.all.delete(owned);
+  if (!owned.isListed) return;
+  owned.isListed = false;
+  valuesIn(memory).all.delete(owned);
 }
 
 /** Nobody has the value any more, but it may be needed again; see {@linkcode MemoryValues}. */
@@ -177,8 +189,9 @@ export function releaseBrief(memory: Memory, most = 0): void {
 }
 
 /** The bytes of values that no tensor has any more and that are kept for what may be computed again. */
-export function lastingBytesIn(memory: Memory): number {
-  return values.get(memory)?.lastingBytes ?? 0;
+export function retiredBytes(memory: Memory): { lasting: number; brief: number } {
+  const all = values.get(memory);
+  return { lasting: all?.lastingBytes ?? 0, brief: all?.briefBytes ?? 0 };
 }
 
 /** How values move to the host. */
@@ -209,7 +222,7 @@ export function spill(memory: Memory, { onlyLasting, nbytes, mayGo, read }: Spil
     disown(owned);
     owned.spilled = bytes;
     // From here on the bytes are within reach of the node alone, and go when it goes.
-    owned.claim.owned = null;
+    owned.claim!.owned = null;
   }
   return freed;
 }

@@ -243,3 +243,19 @@ testOnBackends("a loop of steps that disposes of nothing stays flat", (backend) 
     assert(grown <= 60 * 4, `${grown} bytes more`); // the losses alone, until the collector comes
   });
 });
+
+testOnBackends("a state that is passed on from step to step unread stays short", (backend) => {
+  withDevice(backend, () => {
+    const w = Tensor.ones([2], { requiresGrad: true }), sgd = new optim.SGD([w], { lr: 0.01 });
+    let state = Tensor.zeros([]);
+    for (let k = 0; k < 150; k++) {
+      const loss = w.square().sum();
+      sgd.zeroGrad();
+      loss.backward();
+      sgd.step();
+      state = state.mul(0.5).add(loss.detach());
+      assert(state.node.depth < 120, `${state.node.depth} operations`);
+    }
+    assert(Number.isFinite(state.itemSync()));
+  });
+});
