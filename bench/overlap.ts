@@ -2,7 +2,10 @@
  * How much of the time that batches take to reach a device is hidden behind its kernels: a training
  * loop over a DataLoader, in a process of its own for each way of copying.
  *
- *     deno run -A bench/overlap.ts [--device gpu] [--steps 40] [--batch 2048]
+ *     deno run -A bench/overlap.ts [--device gpu] [--steps 40] [--batch 2048] [--width 1024]
+ *
+ * There is something to hide behind only where kernels take longer than the host needs to make a batch:
+ * on a fast GPU widen the model (`--width 32768`).
  *
  * Prints, for each way, the time of a step, of its copies, and the share of the copies' time during
  * which a kernel ran. The losses must be the same for all.
@@ -51,17 +54,26 @@ interface Options {
   readonly device: string;
   readonly steps: number;
   readonly batch: number;
+  /** Hidden features of the model. */
+  readonly width: number;
   /** Set in the processes that measure. */
   readonly way: Way | null;
 }
 
 function readOptions(args: string[]): Options {
   const string = { type: "string" } as const;
-  const values = flagValues(args, { device: string, steps: string, batch: string, way: string });
+  const values = flagValues(args, {
+    device: string,
+    steps: string,
+    batch: string,
+    width: string,
+    way: string,
+  });
   return {
     device: values.device ?? "cl",
     steps: count("steps", values.steps ?? "40"),
     batch: count("batch", values.batch ?? "2048"),
+    width: count("width", values.width ?? "1024"),
     way: ways.find(({ name }) => name === values.way) ?? null,
   };
 }
@@ -83,13 +95,13 @@ function samples(length: number): TensorDataset {
   return new TensorDataset({ data, shape: [length, FEATURES] }, { data: labels, shape: [length] });
 }
 
-async function measure({ device: selector, steps, batch, way }: Options): Promise<Result> {
+async function measure({ device: selector, steps, batch, width, way }: Options): Promise<Result> {
   using handle = device(selector);
   manualSeed(1);
   const model = new nn.Sequential(
-    new nn.Linear(FEATURES, 1024),
+    new nn.Linear(FEATURES, width),
     new nn.ReLU(),
-    new nn.Linear(1024, CLASSES),
+    new nn.Linear(width, CLASSES),
   );
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.01 });
   const loader = new DataLoader(samples(4 * batch), {
@@ -152,11 +164,11 @@ function readCopies(path: string): Pick<Result, "copies" | "copyMs" | "overlappe
 }
 
 /** Measures a way in a process of its own: the environment is read when a device is opened. */
-async function inProcess({ device, steps, batch }: Options, way: Way): Promise<Result> {
+async function inProcess({ device, steps, batch, width }: Options, way: Way): Promise<Result> {
   const { code, stdout } = await new Deno.Command(Deno.execPath(), {
     args: [
       ...["run", "-A", "--no-check", new URL(import.meta.url).pathname, "--way", way.name],
-      ...["--device", device, "--steps", `${steps}`, "--batch", `${batch}`],
+      ...["--device", device, "--steps", `${steps}`, "--batch", `${batch}`, "--width", `${width}`],
     ],
     env: { NETCL_ASYNC_H2D: way.async },
     stderr: "inherit",
