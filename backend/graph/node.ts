@@ -435,7 +435,7 @@ export class Node {
         input.#users++;
       } else if (need === NEED.lasting) input.#lasting++;
       else if (need === NEED.brief) input.#brief++;
-      input.#changed();
+      if (input.inputs.length > 0 || input.#holders <= 0 || input.#isSoft) input.#changed();
     }
   }
 }
