@@ -11,6 +11,7 @@ import {
   Tensor,
   withDevice,
 } from "../../mod.ts";
+import { isEager } from "../../backend/engine.ts";
 import { testOnBackends } from "../opencl.ts";
 
 function kernelsOf(fn: () => unknown): number {
@@ -118,6 +119,7 @@ for (const [what, make] of Object.entries(afterDisposal)) {
 }
 
 testOnBackends("an activation that nobody read is gone after the second step", (backend) => {
+  if (isEager()) return; // every value is stored as it is made
   withDevice(backend, () => {
     const w = Tensor.fromHost([2, 3], { requiresGrad: true });
     const step = (): Tensor => {
@@ -227,6 +229,7 @@ testOnBackends("a loop that never awaits does not run out of memory by garbage",
 });
 
 testOnBackends("a loop of steps that disposes of nothing stays flat", (backend) => {
+  if (isEager()) return; // every value is stored, until the collector comes
   withDevice(backend, () => {
     const device = manager.default(backend);
     const net = new nn.Linear(64, 64), sgd = new optim.SGD(net.parameters(), { lr: 0.01 });
