@@ -25,6 +25,45 @@ export abstract class ProductMethods extends ShapeMethods {
   }
 
   /**
+   * The products of matrices one by one: (b, m, k) by (b, k, n) gives (b, m, n). Nothing broadcasts:
+   * `matmul` does that.
+   *
+   * @throws {ShapeError} When one has not three axes, or the sizes differ.
+   * @throws {DTypeError} When one is a float and the other an integer.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const a = Tensor.fromHost([[[1, 2]], [[3, 4]]]), b = Tensor.ones([2, 2, 3]);
+   * assertEquals(await a.bmm(b).toArray(), [[[3, 3, 3]], [[7, 7, 7]]]);
+   * ```
+   */
+  bmm(b: Tensor): Tensor {
+    return contractions.bmm(this.#self(), b);
+  }
+
+  /**
+   * The outer product of vectors (m) and (n), every element by every element: (m, n). Types meet as
+   * in `mul`.
+   *
+   * @throws {ShapeError} When one is no vector.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const table = Tensor.fromHost([1, 2]).outer(Tensor.fromHost([1, 10]));
+   * assertEquals(await table.toArray(), [[1, 10], [2, 20]]);
+   * ```
+   */
+  outer(b: Tensor): Tensor {
+    return contractions.outer(this.#self(), b);
+  }
+
+  /**
    * 2-D convolution (cross-correlation, as everywhere in deep learning) of images (N, C, H, W) with
    * `weight` (O, C / groups, KH, KW): (N, O, OH, OW) with
    * `OH = floor((H + 2 * padding - dilation * (KH - 1) - 1) / stride) + 1`.

@@ -96,6 +96,33 @@ export abstract class ReductionMethods extends ElementwiseMethods {
     return reductions.argExtreme("argmin", this.#self(), axis, options);
   }
 
+  /**
+   * The largest element along an axis (default: of all) and the position of the first such one, as
+   * `argmax` gives it. The gradient goes to that one alone.
+   *
+   * @throws {ShapeError} When the axis is empty.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const { values, indices } = Tensor.fromHost([[3, 9], [7, 1]]).maxWithIndices(1);
+   * assertEquals(await values.toArray(), [9, 7]);
+   * assertEquals(await indices.toArray(), [1, 0]);
+   * ```
+   */
+  maxWithIndices(axis?: number, options?: ReduceOptions): { values: Tensor; indices: Tensor } {
+    checkOptions("maxWithIndices", options, rules);
+    return reductions.extremeWithIndices("argmax", this.#self(), axis, options);
+  }
+
+  /** The smallest element and its position, as {@linkcode ReductionMethods.maxWithIndices}. */
+  minWithIndices(axis?: number, options?: ReduceOptions): { values: Tensor; indices: Tensor } {
+    checkOptions("minWithIndices", options, rules);
+    return reductions.extremeWithIndices("argmin", this.#self(), axis, options);
+  }
+
   /** True where any element is not zero. */
   any(axes?: Axes, options?: ReduceOptions): Tensor {
     checkOptions("any", options, rules);

@@ -3,6 +3,7 @@ import { formatShape, type Shape } from "../backend/engine.ts";
 import { derived, distinct } from "./apply.ts";
 import { ShapeError } from "./errors.ts";
 import { type Axes, normalizeAxis } from "./ops/axes.ts";
+import * as pieces from "./ops/pieces.ts";
 import * as shaping from "./ops/shaping.ts";
 import type { Range } from "./ops/shaping.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
@@ -200,6 +201,47 @@ export abstract class ShapeMethods extends ReductionMethods {
     });
   }
 
+  /**
+   * At most `count` parts of equal size along an axis; the last may be shorter. As `torch.chunk`, it
+   * gives fewer where the axis does not divide into as many.
+   *
+   * @throws {RangeError} When the count is not a whole number of at least 1.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const [query, key, value] = Tensor.arange(6).chunk(3) as [Tensor, Tensor, Tensor];
+   * assertEquals(await query.toArray(), [0, 1]);
+   * assertEquals([key.shape, value.shape], [[2], [2]]);
+   * ```
+   */
+  chunk(count: number, axis?: number): Tensor[] {
+    return pieces.chunk(this.#self(), count, axis);
+  }
+
+  /**
+   * The slices along an axis (default the first), each without it: rows of a matrix.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const [x, y] = Tensor.fromHost([[1, 2], [3, 4]]).unbind(1) as [Tensor, Tensor];
+   * assertEquals([await x.toArray(), await y.toArray()], [[1, 3], [2, 4]]);
+   * ```
+   */
+  unbind(axis?: number): Tensor[] {
+    return pieces.unbind(this.#self(), axis);
+  }
+
+  /** The same value in a tensor of its own, in memory of its own; differentiable. */
+  clone(): Tensor {
+    return derived("clone", this.#self(), { kind: "copy" }, this.shape, this.dtype, (g) => [g]);
+  }
+
   /** The diagonal of the last two axes, or of a vector the matrix that has it. */
   diagonal(): Tensor {
     if (this.ndim === 0) {
@@ -209,12 +251,7 @@ export abstract class ShapeMethods extends ReductionMethods {
       const n = this.size;
       return eyeLike(this.#self(), n).ne(0).where(this.unsqueeze(1), this.zerosLike([1]));
     }
-    const n = Math.min(...this.shape.slice(-2));
-    const square = this.slice(
-      ...this.shape.map((_, k): Range => k >= this.ndim - 2 ? [0, n] : null),
-    );
-    const kept = eyeLike(square, n).ne(0).where(square, square.zerosLike());
-    return kept.sum(-1).cast(this.dtype);
+    return shaping.diagonalView(this.#self());
   }
 
   /** The lower triangle of the last two axes, zeros above the given diagonal. */

@@ -21,11 +21,13 @@ import {
   widestFloat,
 } from "./creation.ts";
 import { select, type TensorLike } from "./ops/elementwise.ts";
+import { meshgrid, type MeshOptions } from "./ops/pieces.ts";
 import { concat, stack } from "./ops/shaping.ts";
 import { observedBookkeeping, TensorBase } from "./base.ts";
 import { observeMethods } from "./calls.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
+import { ReversedMethods } from "./reversed_methods.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import { ShapeMethods } from "./shape_methods.ts";
 import { positionType } from "./promotion.ts";
@@ -66,7 +68,7 @@ import { checkOptions, checkValue, requireValue, shown, takes } from "./options.
  * assertEquals(await w.grad!.toArray(), [2, 4, 6]);
  * ```
  */
-export class Tensor extends ProductMethods {
+export class Tensor extends ReversedMethods {
   /**
    * Tensors are made by the static methods below, and by operations.
    *
@@ -257,6 +259,27 @@ export class Tensor extends ProductMethods {
    */
   static stack(tensors: Tensor[], axis?: number): Tensor {
     return stack(tensors, axis);
+  }
+
+  /**
+   * Grids of coordinates: of `k` vectors, `k` tensors over the grid that they span.
+   *
+   * @param tensors Vectors, or scalars.
+   * @param options "ij" has the first one along axis 0, "xy" (plots) along axis 1.
+   * @throws {ShapeError} When one is no vector.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const [y, x] = Tensor.meshgrid([Tensor.arange(2), Tensor.arange(3)]) as [Tensor, Tensor];
+   * assertEquals(await y.toArray(), [[0, 0, 0], [1, 1, 1]]);
+   * assertEquals(await x.toArray(), [[0, 1, 2], [0, 1, 2]]);
+   * ```
+   */
+  static meshgrid(tensors: Tensor[], options?: MeshOptions): Tensor[] {
+    return meshgrid(tensors, options);
   }
 
   /**

@@ -87,6 +87,30 @@ export function matmul(a: Tensor, b: Tensor): Tensor {
   return contract(p!, q!, batch.length, 1, 1);
 }
 
+/** The products of the matrices of two batches, one by one. */
+export function bmm(a: Tensor, b: Tensor): Tensor {
+  sameDevice("bmm", [a, b]);
+  if (a.ndim === 3 && b.ndim === 3 && a.shape[0] === b.shape[0] && a.shape[2] === b.shape[1]) {
+    return matmul(a, b);
+  }
+  throw new ShapeError(
+    `Cannot bmm tensors of shapes ${formatShape(a.shape)} and ${
+      formatShape(b.shape)
+    }: pass [b, m, k] and [b, k, n]; matmul broadcasts`,
+  );
+}
+
+/** Every element of one vector by every element of another. */
+export function outer(a: Tensor, b: Tensor): Tensor {
+  sameDevice("outer", [a, b]);
+  if (a.ndim === 1 && b.ndim === 1) return a.unsqueeze(1).mul(b);
+  throw new ShapeError(
+    `Cannot take the outer product of shapes ${formatShape(a.shape)} and ${
+      formatShape(b.shape)
+    }: pass vectors`,
+  );
+}
+
 /** Options of `conv2d`. */
 export interface Conv2dOptions {
   /** One number per output channel. */

@@ -266,11 +266,13 @@ function broadcast(name: string, a: TensorLike, b: TensorLike): number[] {
   );
 }
 
-/** Applies a function of the table. */
-export function binary(name: string, a: Tensor, b: TensorLike): Tensor {
+/** Applies a function of the table; one of the operands, at least, is a tensor. */
+export function binary(name: string, a: TensorLike, b: TensorLike): Tensor {
   const entry = binaries[name]!;
   let common = promoteOperands(operandOf(name, a), operandOf(name, b));
-  sameDevice(name, isTensor(b) ? [a, b] : [a]);
+  const operands = [a, b].filter(isTensor);
+  if (operands.length === 0) requireTensor(name, a);
+  sameDevice(name, operands);
   const shape = broadcast(name, a, b);
   // A number that the type does not hold is compared as what it is.
   if (entry.bool && !isTensor(b) && !holds(common, b)) {
@@ -286,26 +288,18 @@ export function binary(name: string, a: Tensor, b: TensorLike): Tensor {
   const x = nodeOf(name, a, common, isTest);
   const y = nodeOf(name, bounded(primitive, b, common), common, isTest);
   const fn = boolean(primitive, common);
-  const node = new Node(
-    { kind: "elementwise", fn },
-    [x.node, y.node],
-    shape,
-    entry.bool ? "bool" : common,
-  );
+  const op = { kind: "elementwise", fn } as const;
+  const node = new Node(op, [x.node, y.node], shape, entry.bool ? "bool" : common);
+  const left = x.tensor ?? a as number, right = y.tensor ?? b as number;
   const { gradient } = entry;
-  const left = x.tensor!, right = y.tensor;
-  return result(
-    name,
-    right ? [left, right] : [left],
-    node,
-    gradient
-      ? (g, out) => {
-        const [first, second] = gradient(g, left, right ?? (b as number), out);
-        const ga = left.requiresGrad ? unbroadcast(first(), left.shape) : null;
-        return right ? [ga, right.requiresGrad ? unbroadcast(second(), right.shape) : null] : [ga];
-      }
-      : null,
-  );
+  const backward = gradient && ((g: Tensor, out: Tensor) => {
+    const parts = gradient(g, left, right, out);
+    return [left, right].flatMap((operand, k) => {
+      if (!isTensor(operand)) return [];
+      return [operand.requiresGrad ? unbroadcast(parts[k]!(), operand.shape) : null];
+    });
+  });
+  return result(name, [left, right].filter(isTensor), node, backward ?? null);
 }
 
 /** A bound beyond what a type holds bounds nothing. */

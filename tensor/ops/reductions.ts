@@ -167,6 +167,24 @@ export function argExtreme(
   return axis === undefined ? out : finishShape(out, x, [at], options);
 }
 
+/** The first largest or smallest element, and where it is. */
+export function extremeWithIndices(
+  fn: "argmax" | "argmin",
+  x: Tensor,
+  axis?: number,
+  options?: ReduceOptions,
+): { values: Tensor; indices: Tensor } {
+  if (axis === undefined) {
+    const { values, indices } = extremeWithIndices(fn, x.reshape([x.size]), 0, options);
+    const shape = options?.keepDims ? x.shape.map(() => 1) : [];
+    return { values: values.reshape(shape), indices: indices.reshape(shape) };
+  }
+  const at = normalizeAxis(fn, axis, x.shape);
+  const kept = argExtreme(fn, x, at, { keepDims: true });
+  const values = finishKept(x.gather(at, kept), [at], options);
+  return { values, indices: finishKept(kept, [at], options) };
+}
+
 /** True where any (or all) elements are not zero. */
 export function anyAll(fn: "any" | "all", x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
   const list = normalizeAxes(fn, axes, x.shape);

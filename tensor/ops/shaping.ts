@@ -243,7 +243,8 @@ export function pad(x: Tensor, widths: readonly (readonly [number, number])[], v
   ]);
 }
 
-function requireTensors(op: string, tensors: readonly Tensor[]): void {
+/** Throws where a caller without types passes no array. */
+export function requireTensors(op: string, tensors: readonly Tensor[]): void {
   if (Array.isArray(tensors)) return;
   throw new TypeError(`Cannot ${op} ${tensors}: pass an array of tensors`);
 }
@@ -302,6 +303,16 @@ export function stack(tensors: readonly Tensor[], axis = 0): Tensor {
   }
   const at = normalizeAxis("stack", axis, first.shape, first.ndim + 1);
   return concat(tensors.map((t) => t.unsqueeze(at)), at);
+}
+
+/** The diagonal of the last two axes, of any sizes, as a view: every element `n + 1` of the square. */
+export function diagonalView(x: Tensor): Tensor {
+  const lead = x.shape.slice(0, -2), n = Math.min(...x.shape.slice(-2));
+  const all = lead.map((): Range => null);
+  const square = slice(x, [...all, [0, n], [0, n]]);
+  const flat = reshape(square, [...lead, n * n]);
+  const extended = pad(flat, [...lead.map((): [number, number] => [0, 0]), [0, n]]);
+  return slice(reshape(extended, [...lead, n, n + 1]), [...all, null, 0]);
 }
 
 /** All window positions of the last axes: (..., positions..., kernel...). */

@@ -1,4 +1,4 @@
-/** The expected values that `tests/fixtures/ops/make.py` wrote with PyTorch. */
+/** The expected values that the scripts in `tests/fixtures/ops` wrote with PyTorch. */
 import type { DType } from "../../mod.ts";
 
 /** A tensor on paper; numbers that JSON lacks, and large integers, are strings. */
@@ -38,6 +38,7 @@ export const families = [
   "shape",
   "indexing",
   "creation",
+  "pieces",
 ] as const;
 
 /** The cases of a family of operations. */

@@ -2,7 +2,7 @@
  * The operations under test: one row each, how it is called with the tensors and the further
  * arguments of a case, and what is particular about it.
  */
-import { type DType, Tensor } from "../../mod.ts";
+import { type DType, einsum, Tensor } from "../../mod.ts";
 import { decode } from "./fixture.ts";
 
 /** How an operation is called, and what is particular about it. */
@@ -35,6 +35,14 @@ function method(name: string): Operation["call"] {
   };
 }
 
+/** Calls a method that gives values with their positions. */
+function pair(name: string): Operation["call"] {
+  return (tensors, args) => {
+    const made = method(name)(tensors, args) as unknown as { values: Tensor; indices: Tensor };
+    return [made.values, made.indices];
+  };
+}
+
 /** Calls a static method of `Tensor`. */
 function maker(name: string): Operation["call"] {
   return (_, args) => (Tensor as unknown as Record<string, Method>)[name]!(...args.map(argument));
@@ -53,7 +61,7 @@ logicalOr logicalXor where maskedFill lerp cast \
 sum mean prod max min any all variance std norm logSumExp softmax logSoftmax cumsum \
 matmul maxPool2d avgPool2d adaptiveAvgPool2d adaptiveMaxPool2d crossEntropy \
 reshape flatten permute transpose expand repeat squeeze unsqueeze flip roll pad tril triu diagonal \
-split embedding fullLike zerosLike onesLike contiguous detach"
+split chunk unbind clone embedding bmm outer fullLike zerosLike onesLike contiguous detach"
     .split(/\s+/);
 
 /** Every operation, by name. */
@@ -72,6 +80,10 @@ export const operations: Readonly<Record<string, Operation>> = {
       x!.conv2d(weight!, { ...options as object, ...(bias ? { bias } : {}) }),
     slack: 4,
   },
+  einsum: { call: (tensors, [equation]) => einsum(equation as string, ...tensors), slack: 4 },
+  meshgrid: { call: (tensors, [options]) => Tensor.meshgrid([...tensors], options as object) },
+  maxWithIndices: { call: pair("maxWithIndices"), positions: true },
+  minWithIndices: { call: pair("minWithIndices"), positions: true },
   argmax: { call: method("argmax"), positions: true },
   argmin: { call: method("argmin"), positions: true },
   indexSelect: {
@@ -86,20 +98,8 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   oneHot: { call: method("oneHot"), positions: true },
   argsort: { call: method("argsort"), positions: true },
-  sort: {
-    call: ([x], [axis, descending]) => {
-      const { values, indices } = x!.sort(axis as number, descending as boolean);
-      return [values, indices];
-    },
-    positions: true,
-  },
-  topk: {
-    call: ([x], [k, axis, largest]) => {
-      const { values, indices } = x!.topk(k as number, axis as number, largest as boolean);
-      return [values, indices];
-    },
-    positions: true,
-  },
+  sort: { call: pair("sort"), positions: true },
+  topk: { call: pair("topk"), positions: true },
   // 8 bits are lost in subtracting what is almost equal, and in products of many numbers.
   prod: { call: method("prod"), floats: precise },
   variance: { call: method("variance"), floats: precise, slack: 4 },
@@ -127,6 +127,8 @@ export const apart: ReadonlyMap<string, string> = new Map([
   ["all (uint8)", "the result is bool, in PyTorch uint8"],
   ["sort (int64 ascending)", "values stay int64, positions are int32"],
   ["sort (int64 descending)", "values stay int64, positions are int32"],
+  ["maxWithIndices (int64)", "values stay int64, positions are int32"],
+  ["minWithIndices (int64)", "values stay int64, positions are int32"],
   ["floorDivide (special)", "the quotient of an infinity is one, in PyTorch NaN"],
   ["atan2 (special)", "the sign of a zero is not held"],
   ["softplus (edges)", "PyTorch takes x itself from 20 on"],
