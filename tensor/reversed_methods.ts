@@ -1,5 +1,4 @@
 /** Binary operations written as functions, for a number on the left. What they compute is in `ops/`. */
-import { observeMethods } from "./calls.ts";
 import { binary, type TensorLike } from "./ops/elementwise.ts";
 import { ProductMethods } from "./product_methods.ts";
 import type { Tensor } from "./tensor.ts";
@@ -50,5 +49,3 @@ export abstract class ReversedMethods extends ProductMethods {
     return binary("atan2", a, b);
   }
 }
-
-observeMethods(ReversedMethods, {}, "compute");

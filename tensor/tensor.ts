@@ -352,6 +352,7 @@ export class Tensor extends ReversedMethods {
 
 /** `compile` is told of every call. */
 observeMethods(Tensor, { fromHost: "leaf", fromBuffer: "leaf" }, "compute");
+observeMethods(ReversedMethods, {}, "compute");
 const layers = [Tensor, ProductMethods, ShapeMethods, ReductionMethods, ElementwiseMethods];
 for (const { prototype } of layers) observeMethods(prototype, {}, "compute");
 observeMethods(TensorBase.prototype, observedBookkeeping, null);
