@@ -295,6 +295,7 @@ export abstract class PoolBase<B> implements Pool<B> {
       largestFreeBytes: this.largestFreeBytes,
       reservedBytes: this.counters.reservedBytes,
       limitBytes: this.limitBytes,
+      maxAllocationBytes: this.source.maxAllocationBytes,
       rungs,
       deviceName: this.source.name,
       liveAllocations: largestByOrigin(this.liveBlocks()),

@@ -31,12 +31,17 @@ export function formatBytes(nbytes: number): string {
  * Checks a size that a caller asked for. OpenCL takes sizes as unsigned integers: a fraction would
  * be cut off and a negative number would wrap around, both in silence.
  *
- * @throws {RangeError} When it is no whole number of bytes.
+ * @throws {RangeError} When it is no whole number of bytes, or one from 2^53.
  */
 export function checkByteCount(nbytes: number, operation: string): void {
-  if (!Number.isSafeInteger(nbytes) || nbytes < 0) {
-    throw new RangeError(`Cannot ${operation} ${nbytes} bytes: a whole number from 0 is needed`);
+  if (Number.isSafeInteger(nbytes) && nbytes >= 0) return;
+  if (nbytes > Number.MAX_SAFE_INTEGER) {
+    throw new RangeError(
+      `Cannot ${operation} ${nbytes} bytes: no device has so much, and sizes are exact below 2^53 ` +
+        "bytes only; check the shape",
+    );
   }
+  throw new RangeError(`Cannot ${operation} ${nbytes} bytes: a whole number from 0 is needed`);
 }
 
 /**

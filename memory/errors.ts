@@ -30,6 +30,8 @@ export interface OutOfMemoryDetails {
   readonly reservedBytes: number;
   /** The most that may be held; `Infinity` when only the driver limits it. */
   readonly limitBytes: number;
+  /** The largest block that the device makes in one piece; `Infinity` when nothing limits it. */
+  readonly maxAllocationBytes: number;
   /** What was tried, in order. */
   readonly rungs: readonly Rung[];
   /** The device, or what else the pool draws from. */
@@ -59,6 +61,10 @@ function explain(d: OutOfMemoryDetails): string {
     `largest free block ${formatBytes(d.largestFreeBytes)} ` +
     `(${(100 * fragmentation(d.freeBytes, d.largestFreeBytes)).toFixed(0)} % fragmented)`,
   ];
+  if (isTooLargeForOne(d)) {
+    const largest = formatBytes(d.maxAllocationBytes);
+    lines.push(`  the device makes ${largest} at most in one piece (MAX_MEM_ALLOC_SIZE)`);
+  }
   if (d.rungs.length > 0) {
     const tried = d.rungs.map((r) => `${r.name} (${formatBytes(r.freedBytes)})`);
     lines.push(`  tried: ${tried.join(", ")}`);
@@ -70,7 +76,16 @@ function explain(d: OutOfMemoryDetails): string {
   return lines.join("\n");
 }
 
+/** Whether one block would be larger than the device makes, however much memory is free. */
+function isTooLargeForOne(d: OutOfMemoryDetails): boolean {
+  return d.requestedBytes > d.maxAllocationBytes;
+}
+
 function remedy(d: OutOfMemoryDetails): string {
+  if (isTooLargeForOne(d)) {
+    return 'compute the tensor in parts that fit, or take another device, such as "cpu": neither ' +
+      "free memory nor memory.setLimit() changes what the device makes in one piece";
+  }
   if (d.requestedBytes > d.limitBytes) {
     return "the request alone is over the limit: split it, or raise the limit with memory.setLimit()";
   }
@@ -122,6 +137,11 @@ export class OutOfMemoryError extends Error implements OutOfMemoryDetails {
   /** The most that may be held; `Infinity` when only the driver limits it. */
   get limitBytes(): number {
     return this.details.limitBytes;
+  }
+
+  /** The largest block that the device makes in one piece; `Infinity` when nothing limits it. */
+  get maxAllocationBytes(): number {
+    return this.details.maxAllocationBytes;
   }
 
   /** What was tried, in order. */

@@ -57,6 +57,7 @@ export class FaultPool<B = Buffer> extends PoolWrapper<B> {
       largestFreeBytes: this.largestFreeBytes,
       reservedBytes,
       limitBytes: this.limitBytes,
+      maxAllocationBytes: Infinity,
       rungs: [],
       deviceName: "a pool with an injected failure",
       liveAllocations: [],

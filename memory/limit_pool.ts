@@ -79,6 +79,7 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
       largestFreeBytes: free,
       reservedBytes: this.maxBytes,
       limitBytes: this.maxBytes,
+      maxAllocationBytes: Infinity,
       rungs: [],
       deviceName: "this share of the pool",
       liveAllocations: [],

@@ -32,11 +32,16 @@ export class BinaryCache {
     return folder && new BinaryCache(folder, device);
   }
 
-  /** The binary of a source, or null. */
+  /**
+   * The binary of a source, or null. A damaged one is removed, and no driver sees it: Mesa's rusticl
+   * ends the process at it.
+   */
   read(source: string, options: string): Uint8Array | null {
     return this.#attempt(() => {
-      const bytes = this.#folder.read(this.#name(source, options));
-      return bytes && unwrap(bytes, this.#signature(source, options));
+      const name = this.#name(source, options), bytes = this.#folder.read(name);
+      const binary = bytes && unwrap(bytes, this.#signature(source, options));
+      if (bytes !== null && binary === null) this.#folder.remove(name);
+      return binary;
     }) ?? null;
   }
 

@@ -255,9 +255,10 @@ const helpers: Readonly<Record<string, string>> = {
   }
   return (float)(c.x >> 8) * 5.9604644775390625e-8f;
 }`,
-  // The first index that is out of range is kept: {operation, index, bound}, each of 64 bits.
+  // The first index that is out of range is kept: {operation, index, bound}, each of 64 bits. One unsigned
+  // comparison finds negative ones, too; Mesa 22.3's llvmpipe takes (long)i < 0 for false whatever i is.
   checked_index: `inline long checked_index(long v, long n, int op, global volatile int* errors) {
-  if (v >= 0 && v < n) return v;
+  if ((ulong)v < (ulong)n) return v;
   if (atomic_cmpxchg(errors, 0, op) == 0) { global volatile long* found = (global volatile long*)errors; found[1] = v; found[2] = n; }
   return 0;
 }`,

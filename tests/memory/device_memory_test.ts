@@ -169,6 +169,18 @@ Deno.test("OutOfMemoryError says what was asked, what there is, who has it, what
   assertEquals(card.stats.numOoms, 1);
 });
 
+Deno.test("A request over what the device makes in one piece says so, and what is no way out", () => {
+  const source = new SimulatedSource({ maxAllocationBytes: 8 * MiB });
+  const memory = new DeviceMemory(new SlabPool(source), { name: "card", totalBytes: 64 * MiB });
+  const error = assertThrows(() => memory.allocate(9 * MiB), OutOfMemoryError);
+  assertEquals(error.maxAllocationBytes, 8 * MiB);
+  for (const part of ["9 MiB on card", "8 MiB at most", "MAX_MEM_ALLOC_SIZE", "in parts"]) {
+    assertStringIncludes(error.message, part);
+  }
+  assertEquals(error.message.includes("raise the limit"), false);
+  memory.allocate(8 * MiB).release();
+});
+
 Deno.test("A request over the whole limit gets other advice", () => {
   const { memory } = device(8 * MiB);
   const error = assertThrows(() => memory.allocate(9 * MiB), OutOfMemoryError);

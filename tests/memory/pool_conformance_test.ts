@@ -115,6 +115,7 @@ for (const { name, make, divides, keepsBack } of poolsUnderTest) {
     for (const size of [-1, 1.5, NaN, Infinity, 2 ** 53]) {
       assertThrows(() => pool.allocate(size), RangeError, String(size));
     }
+    assertThrows(() => pool.allocate(2 ** 55), RangeError, "check the shape");
     assertEquals(pool.stats.numAllocs, 0);
   });
 

@@ -50,6 +50,13 @@ export const faults = {
       return oneItem(device, source, 70_000).includes(0);
     },
   },
+  widened: {
+    what: "an int that was widened to a long is never less than a constant (llvmpipe)",
+    shows(device: Device): boolean {
+      const source = "kernel void k(global int* o, int n) { o[0] = (long)(o[0] - n) < 0; }";
+      return oneItem(device, source, 1)[0] === 0;
+    },
+  },
   order: {
     what: "there are no out-of-order queues",
     shows(device: Device): boolean {

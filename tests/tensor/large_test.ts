@@ -3,24 +3,31 @@
  * NETCL_LARGE=all only.
  */
 import { assert, assertEquals } from "@std/assert";
+import { backendOf } from "../../backend/engine.ts";
 import { device, manager, Tensor, withDevice } from "../../mod.ts";
-import { hasOpenCL, ignoreOn, testOnCPU } from "../opencl.ts";
+import { ignoreOn, testOnCPU } from "../opencl.ts";
 
 const GiB = 2 ** 30;
 const N = 2 ** 31 + 16;
 const everything = Deno.env.get("NETCL_LARGE") === "all";
 
-/** Bytes of the largest memory object that the driver makes. */
-const largestBuffer = hasOpenCL ? manager.default("cl").clDevice!.query("MAX_MEM_ALLOC_SIZE") : 0;
+/** Bytes of the largest memory object that the device makes and the limit allows. */
+function largestBuffer(backend: "cpu" | "cl"): number {
+  if (ignoreOn(backend)) return 0;
+  const handle = manager.default(backend);
+  const largest = handle.clDevice?.query("MAX_MEM_ALLOC_SIZE") ?? Infinity;
+  return Math.min(largest, backendOf(handle).memory.stats.limitBytes);
+}
 
 function testLarge(
   name: string,
   backend: "cpu" | "cl",
+  largestBytes: number,
   neededBytes: number,
   fn: () => Promise<void>,
 ): void {
   const hasRoom = Deno.systemMemoryInfo().available >= 2 * neededBytes &&
-    (backend === "cpu" || largestBuffer >= neededBytes / 2);
+    largestBuffer(backend) >= largestBytes;
   Deno.test({ name: `${name} (${backend})`, ignore: ignoreOn(backend) || !hasRoom, fn });
 }
 
@@ -28,7 +35,7 @@ async function listOf(x: Tensor): Promise<number[]> {
   return [...await x.toHost()].map(Number);
 }
 
-testLarge("2^31 + 16 bytes are filled, read, summed and searched", "cl", 2.2 * GiB, async () => {
+testLarge("2^31 + 16 bytes are filled, read, summed and searched", "cl", N, 2.2 * GiB, async () => {
   using _ = device("cl");
   using x = Tensor.concat([
     Tensor.zeros([N - 4], { dtype: "uint8" }),
@@ -45,7 +52,7 @@ testLarge("2^31 + 16 bytes are filled, read, summed and searched", "cl", 2.2 * G
 
 for (const backend of ["cpu", "cl"] as const) {
   if (!everything) continue;
-  testLarge("2^31 + 16 bytes: maxima, positions, copies", backend, 4.4 * GiB, async () => {
+  testLarge("2^31 + 16 bytes: maxima, positions, copies", backend, N, 4.4 * GiB, async () => {
     using _ = device(backend);
     const host = new Uint8Array(N);
     host.set([7, 8, 9, 5], N - 4);
@@ -54,7 +61,7 @@ for (const backend of ["cpu", "cl"] as const) {
     assertEquals(await listOf(x.max()), [9]);
     assertEquals((await x.toHost()).subarray(N - 5), new Uint8Array([0, 7, 8, 9, 5]));
   });
-  testLarge("2^32 + 16 bytes come from the host", backend, 8.8 * GiB, async () => {
+  testLarge("2^32 + 16 bytes come from the host", backend, 2 * N, 8.8 * GiB, async () => {
     using _ = device(backend);
     const n = 2 ** 32 + 16, host = new Uint8Array(n);
     host.set([7, 8, 9, 5], n - 4);

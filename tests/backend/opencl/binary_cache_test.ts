@@ -34,19 +34,21 @@ Deno.test("BinaryCache tells sources, options, devices and drivers apart", () =>
     assertEquals(open({ driverVersion: "1.1" }).read("source", "options"), null);
   }));
 
-Deno.test("BinaryCache takes a damaged or foreign file for none", () =>
+Deno.test("BinaryCache takes a damaged or foreign file for none and removes it", () =>
   withCacheFolder((folder) => {
     const cache = open();
     cache.write("source", "options", binary);
     const path = `${folder}/${names(folder)[0]}`;
     const whole = Deno.readFileSync(path);
-    for (const at of [0, 10, 30, whole.length - 1]) {
+    for (const at of [0, 10, 30, 60, 500, whole.length - 1]) {
       Deno.writeFileSync(path, whole.map((byte, i) => i === at ? byte ^ 1 : byte));
       assertEquals(cache.read("source", "options"), null, `byte ${at}`);
+      assertEquals(names(folder), [], `byte ${at}`);
     }
     for (const length of [0, 20, whole.length - 1]) {
       Deno.writeFileSync(path, whole.subarray(0, length));
       assertEquals(cache.read("source", "options"), null, `${length} bytes`);
+      assertEquals(names(folder), [], `${length} bytes`);
     }
     Deno.writeFileSync(path, whole);
     assertEquals(cache.read("source", "options"), binary);
