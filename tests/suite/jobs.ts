@@ -6,6 +6,8 @@ export interface Job {
   readonly args: readonly string[];
   /** It measures times, or takes all memory there is: nothing runs beside it. */
   readonly alone: boolean;
+  /** Variables of its environment. */
+  readonly env: Readonly<Record<string, string>>;
 }
 
 /** Doc comments whose snippets need no OpenCL platform. */
@@ -44,6 +46,24 @@ const alone = [
   "tensor/large",
 ];
 
+/**
+ * What is about layers above the kernels. PoCL compiles for it without optimizing, in half the time;
+ * that the optimized kernels are right is what the tests of `conformance/`, `backend/` and the others
+ * in `tensor/` hold.
+ */
+const aboveKernels = [
+  "examples/",
+  "tensor/amp/",
+  "tensor/anomaly",
+  "tensor/checkpoint",
+  "tensor/data/",
+  "tensor/io/",
+  "tensor/nn/",
+  "tensor/optim/",
+];
+
+const quickly = { POCL_EXTRA_BUILD_FLAGS: "-cl-opt-disable" };
+
 /** Every file below a folder whose name ends so, in the order of their names. */
 function filesBelow(folder: string, ending: string): string[] {
   const found = [...Deno.readDirSync(folder)].flatMap(({ name, isDirectory }) => {
@@ -55,13 +75,20 @@ function filesBelow(folder: string, ending: string): string[] {
 }
 
 function testJob(path: string): Job {
-  const isAlone = alone.some((part) => path.startsWith(`tests/${part}`));
-  return { name: path, args: ["test", "-A", "--no-check", path], alone: isAlone };
+  const isOneOf = (parts: readonly string[]): boolean =>
+    parts.some((part) => path.startsWith(`tests/${part}`));
+  return {
+    name: path,
+    args: ["test", "-A", "--no-check", path],
+    alone: isOneOf(alone),
+    env: isOneOf(aboveKernels) ? quickly : {},
+  };
 }
 
 function docJob(files: readonly string[]): Job {
   const args = ["test", "-A", "--doc", "--preload=tests/doc_setup.ts", ...files];
-  return { name: `examples in the documentation of ${files.join(", ")}`, args, alone: false };
+  const name = `examples in the documentation of ${files.join(", ")}`;
+  return { name, args, alone: false, env: quickly };
 }
 
 function rank({ name }: Job): number {
@@ -73,6 +100,6 @@ function rank({ name }: Job): number {
 export function suite(withOpenCL: boolean): Job[] {
   const files = filesBelow("tests", "_test.ts").map(testJob)
     .toSorted((a, b) => rank(a) - rank(b));
-  const types = { name: "types", args: ["check", "--quiet"], alone: false };
+  const types = { name: "types", args: ["check", "--quiet"], alone: false, env: {} };
   return [types, docJob(docs), ...withOpenCL ? [docJob(openCLDocs)] : [], ...files];
 }

@@ -52,7 +52,7 @@ async function run(job: Job, env: Record<string, string>): Promise<Result> {
   const counted = command === "test" ? [`--junit-path=${report}`] : [];
   const child = new Deno.Command(Deno.execPath(), {
     args: [command!, ...counted, ...args],
-    env,
+    env: { ...env, ...job.env },
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
