@@ -5,7 +5,7 @@ import { NARROW_END } from "../graph/index_range.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../graph/kernel.ts";
 import type { Target } from "./codegen.ts";
 import { type LaneTiling, laneTiling } from "./contraction_lanes.ts";
-import { unitOf } from "./contraction_mma.ts";
+import { unitOf } from "./mma_plan.ts";
 import { type WindowTiling, windowTiling } from "./contraction_rows.ts";
 import { LANES, last } from "./contraction_text.ts";
 import { MAX_STEP } from "./contraction_window.ts";

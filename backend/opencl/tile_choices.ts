@@ -4,7 +4,8 @@
  * contains the tile; never when it is launched.
  */
 import type { Target } from "./codegen.ts";
-import { slabPieces, stageBytesOf } from "./contraction_mma.ts";
+import { slabPieces } from "./mma_epilogue.ts";
+import { stageBytesOf } from "./mma_plan.ts";
 import { LANES, largest } from "./contraction_text.ts";
 
 /** The tile of a work-item of `rows`: so many rows of so many columns in vectors. */
