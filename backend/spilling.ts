@@ -88,13 +88,20 @@ export function relieve(backend: Backend): void {
 export function spillWhereShort(backend: Backend): void {
   const { memory } = backend;
   memory.addReclaimer({ name: "values of former steps", reclaim: () => releaseBrief(memory) });
+  // What the collector could find are many small values: one that takes most of the limit by itself is
+  // more than the program may have beside what it holds.
+  const isHelped = (nbytes: number): boolean => nbytes * 2 <= memory.pool.limitBytes;
   memory.addReclaimer({
     name: "values moved to the host",
-    reclaim: (nbytes) =>
-      moveToHost(backend, Math.max(nbytes, memory.pool.limitBytes * SPILL_SHARE), false),
+    reclaim: (nbytes) => {
+      const least = memory.pool.limitBytes * SPILL_SHARE;
+      if (isHelped(nbytes)) moveToHost(backend, Math.max(nbytes, least), false);
+    },
   });
   memory.addReclaimer({
     name: "all values moved to the host",
-    reclaim: () => moveToHost(backend, Infinity, false),
+    reclaim: (nbytes) => {
+      if (isHelped(nbytes)) moveToHost(backend, Infinity, false);
+    },
   });
 }
