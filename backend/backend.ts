@@ -73,6 +73,8 @@ export interface Backend {
   read(block: Block, into: Uint8Array, offset?: number): Promise<void>;
   /** The same, blocking the event loop. */
   readSync(block: Block, into: Uint8Array, offset?: number): void;
+  /** The bytes of a block as they are now, where all earlier work is done and they are host memory. */
+  peek?(block: Block): Uint8Array<ArrayBuffer>;
   /** Copies `nbytes` from one block to another. */
   copy(source: Block, destination: Block, nbytes: number): void;
   /** Which kernels may share a launch; null where launches cost nothing. */

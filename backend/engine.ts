@@ -22,7 +22,7 @@ export { isInterrupted } from "./lifecycle/interruption.ts";
 export { isEager, MOST_ON_HOST, realize } from "./realize.ts";
 export { busyWith } from "./spilling.ts";
 export { releaseBrief } from "./graph/owned.ts";
-export { isReadable, readNode, readNodeSync } from "./reading.ts";
+export { isReadable, peekNode, readNode, readNodeSync } from "./reading.ts";
 export {
   isRecording,
   record,

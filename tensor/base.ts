@@ -573,12 +573,6 @@ export abstract class TensorBase implements Disposable {
   toJSON(): string {
     return this.toString();
   }
-
-  /** What `console.log` prints. */
-  [Symbol.for("Deno.customInspect")](): string {
-    const state = this.#disposed ? ", disposed" : this.isRealized ? "" : ", lazy";
-    return `Tensor(${formatShape(this.shape)}, ${this.dtype}, ${this.backend}${state})`;
-  }
 }
 
 /** What `compile` is told of: see `observeMethods`. */
@@ -594,7 +588,8 @@ export const observedBookkeeping: Readonly<Record<string, OperationKind>> = {
   toArray: "read",
 };
 
-function hostView(bytes: Uint8Array<ArrayBuffer>, dtype: DType): TypedArray {
+/** Bytes as the typed array that users get. */
+export function hostView(bytes: Uint8Array<ArrayBuffer>, dtype: DType): TypedArray {
   const { view, bytes: size } = dtypes[dtype];
   const raw = view(bytes.buffer, 0, bytes.byteLength / size);
   return dtype === "bfloat16" ? Float32Array.from(raw as Uint16Array, fromBfloat16Bits) : raw;

@@ -2,7 +2,7 @@
 import type { DType } from "../backend/engine.ts";
 import { widened } from "./amp/autocast.ts";
 import { distinct } from "./apply.ts";
-import { TensorBase } from "./base.ts";
+import { ReadingMethods } from "./reading_methods.ts";
 import {
   binary,
   cast,
@@ -22,7 +22,7 @@ const SQRT_TWO_OVER_PI = Math.sqrt(2 / Math.PI);
  * Arithmetic, functions and comparisons, element by element. Operands broadcast by NumPy's rules and
  * meet in the type that PyTorch would choose; a shape or type that does not fit is an error.
  */
-export abstract class ElementwiseMethods extends TensorBase {
+export abstract class ElementwiseMethods extends ReadingMethods {
   #self(): Tensor {
     return this as unknown as Tensor;
   }

@@ -9,6 +9,7 @@ export { TensorBase } from "./base.ts";
 export { ElementwiseMethods } from "./elementwise_methods.ts";
 export { ProductMethods } from "./product_methods.ts";
 export { ReductionMethods } from "./reduction_methods.ts";
+export { type CloseOptions, type PrintOptions, ReadingMethods } from "./reading_methods.ts";
 export { ReversedMethods } from "./reversed_methods.ts";
 export { ShapeMethods } from "./shape_methods.ts";
 export type { NestedArray } from "./base.ts";

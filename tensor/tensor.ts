@@ -3,7 +3,7 @@ import {
   type DeviceHandle,
   type DType,
   manager,
-  type Node,
+  Node,
   type Shape,
   sizeOf,
 } from "../backend/engine.ts";
@@ -27,6 +27,7 @@ import { observedBookkeeping, TensorBase } from "./base.ts";
 import { observeMethods } from "./calls.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
+import { observedReading, ReadingMethods } from "./reading_methods.ts";
 import { ReversedMethods } from "./reversed_methods.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import { ShapeMethods } from "./shape_methods.ts";
@@ -74,9 +75,10 @@ export class Tensor extends ReversedMethods {
    *
    * @param node How the value is made.
    * @param device Where.
+   * @throws {TypeError} When it gets values: `Tensor.fromHost` takes those.
    */
   constructor(node: Node, device: DeviceHandle) {
-    super(node, device);
+    super(requireNode(node), device);
   }
 
   // ---- creation
@@ -355,7 +357,18 @@ observeMethods(Tensor, { fromHost: "leaf", fromBuffer: "leaf" }, "compute");
 observeMethods(ReversedMethods, {}, "compute");
 const layers = [Tensor, ProductMethods, ShapeMethods, ReductionMethods, ElementwiseMethods];
 for (const { prototype } of layers) observeMethods(prototype, {}, "compute");
+observeMethods(ReadingMethods.prototype, observedReading, null);
 observeMethods(TensorBase.prototype, observedBookkeeping, null);
+
+function requireNode(node: Node): Node {
+  if (node instanceof Node) return node;
+  throw new TypeError(
+    `Cannot construct a tensor of ${
+      shown(node)
+    }: write Tensor.fromHost(data), or one of the other ` +
+      `static methods of Tensor such as zeros, full, arange`,
+  );
+}
 
 function required(tensor: Tensor, options?: TensorOptions): Tensor {
   if (options?.requiresGrad) tensor.requiresGrad = true;

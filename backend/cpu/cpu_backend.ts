@@ -118,6 +118,10 @@ export class CPUBackend implements Backend {
     countTransfer(into.byteLength);
   }
 
+  peek(block: Block): Uint8Array<ArrayBuffer> {
+    return bytesOf(block);
+  }
+
   copy(source: Block, destination: Block, nbytes: number): void {
     if (nbytes > 0) bytesOf(destination).set(bytesOf(source).subarray(0, nbytes));
     countTransfer(2 * nbytes);

@@ -12,6 +12,7 @@ const notOperations = new Map(
       "what a tensor is: tests/tensor/autograd_test.ts, tests/backend/graph",
     "toHost toHostSync item itemSync toArray explain dispose toString toJSON":
       "reading and letting go",
+    "toNumbers print isClose allClose equal": "tests/tensor/printing_test.ts",
     "fromHost fromBuffer to": "on the way to a device: tests/backend/transfers_test.ts",
     "rand randn randint randperm randLike randnLike": "chance: tests/tensor/random_test.ts",
     "backward": "tests/tensor/autograd_test.ts",
