@@ -76,8 +76,8 @@ function floatWords(values: readonly number[]): string[] {
     return values.map((x) => Number.isFinite(x) ? x.toExponential(4) : special(x));
   }
   const fixed = values.map((x) => Number.isFinite(x) ? x.toFixed(4) : special(x));
-  const zeros = fixed.map((word) => /^-?\d+\.\d*?(0*)$/.exec(word)?.[1]!.length ?? 4);
-  const cut = Math.min(3, ...zeros);
+  const zeros = (word: string): number => word.length - word.replace(/0+$/, "").length;
+  const cut = Math.min(3, ...fixed.filter((_, k) => Number.isFinite(values[k])).map(zeros));
   return fixed.map((word, k) =>
     Number.isFinite(values[k]) ? word.slice(0, word.length - cut) : word
   );
