@@ -40,7 +40,8 @@ function describe(value: unknown): string {
 /** Throws unless all are tensors on one device. */
 export function sameDevice(op: string, tensors: readonly Tensor[]): void {
   for (const value of tensors) requireTensor(op, value);
-  const first = tensors[0]!;
+  const first = tensors[0];
+  if (!first) return;
   const other = tensors.find((t) => t.device !== first.device);
   if (!other) return;
   throw new TypeError(

@@ -26,6 +26,7 @@ import { look, type OperationKind } from "./calls.ts";
 import { DisposedError, ShapeError } from "./errors.ts";
 import type { Edge } from "./autograd.ts";
 import { explain } from "./explain.ts";
+import { endLoan } from "./native_access.ts";
 import { computeWithNext, noteAssignment, realizeAll, realizeForRead } from "./realization.ts";
 import { presentNeed } from "./temporaries.ts";
 import type { Tensor } from "./tensor.ts";
@@ -531,6 +532,7 @@ export abstract class TensorBase implements Disposable {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    endLoan(this);
     this.dropFormer();
     this.#companions = null;
     if (this.#held.saved) releaseAll(this.#held.saved);

@@ -95,7 +95,8 @@ function persisted(node: Node, device: DeviceHandle): Node {
   return Node.stored(new Storage(engine.memory, block), node.shape, node.dtype);
 }
 
-function requireSupport(device: DeviceHandle, dtype: DType): void {
+/** @throws {DTypeError} When there is no such type, or the device does not have it. */
+export function requireSupport(device: DeviceHandle, dtype: DType): void {
   if (!(dtype in dtypes)) {
     throw new DTypeError(
       `Cannot make a tensor of "${dtype}": the types are ${Object.keys(dtypes).join(", ")}`,

@@ -17,11 +17,18 @@ export type { HostData, TensorOptions } from "./creation.ts";
 export { AnomalyError, detectAnomaly, isAnomalyEnabled, setDetectAnomaly } from "./anomaly.ts";
 export { checkpoint } from "./checkpoint.ts";
 export { compile } from "./compile.ts";
+export { customGradient, type CustomGradientFn } from "./custom_gradient.ts";
 export { DisposedError, DTypeError, ShapeError } from "./errors.ts";
 export { getFloat32Precision, setFloat32Precision } from "./float32_precision.ts";
 export { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 export { type BackwardOptions, type Edge, grad, type GradientFn } from "./autograd.ts";
 export { manualSeed } from "./random_state.ts";
+export {
+  type RawElements,
+  rawKernel,
+  type RawKernelOptions,
+  type RawOutput,
+} from "./raw_kernel.ts";
 export { realizeAll } from "./realization.ts";
 export type { Axes } from "./ops/axes.ts";
 export type { Conv2dOptions, PoolOptions } from "./ops/contractions.ts";

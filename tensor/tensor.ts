@@ -7,7 +7,8 @@ import {
   type Shape,
   sizeOf,
 } from "../backend/engine.ts";
-import type { Buffer } from "../ffi/mod.ts";
+import type { Buffer, CommandQueue, Context } from "../ffi/mod.ts";
+import type { BufferHandle } from "../memory/mod.ts";
 import { backward, type BackwardOptions } from "./autograd.ts";
 import {
   checkedShape,
@@ -25,6 +26,7 @@ import { meshgrid, type MeshOptions } from "./ops/pieces.ts";
 import { concat, stack } from "./ops/shaping.ts";
 import { observedBookkeeping, TensorBase } from "./base.ts";
 import { observeMethods } from "./calls.ts";
+import { lendBlock } from "./native_access.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
 import { observedReading, ReadingMethods } from "./reading_methods.ts";
@@ -335,6 +337,56 @@ export class Tensor extends ReversedMethods {
    */
   to(target: string | DeviceHandle): Tensor {
     return copyTo(this, manager.resolve(target));
+  }
+
+  /**
+   * The value as an OpenCL buffer, for kernels that are enqueued by hand: contiguous elements in
+   * row-major order. Reading it computes the value. It is valid until this tensor is disposed of; after
+   * an `assign` it is that of the former value. Values never change: write to buffers of your own, and
+   * see {@linkcode Tensor.fromBuffer} for the other way.
+   *
+   * @throws {TypeError} On the built-in backend.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { isOpenCLAvailable } from "@netcl/netcl/ffi";
+   * import { assertEquals } from "@std/assert";
+   *
+   * if (isOpenCLAvailable()) {
+   *   const x = Tensor.fromHost([1, 2, 3], { backend: "cl" }).mul(2);
+   *   const found = new Float32Array(3);
+   *   x.queue!.read(x.buffer, found, { blocking: true });
+   *   assertEquals([...found], [2, 4, 6]);
+   * }
+   * ```
+   */
+  get buffer(): Buffer {
+    return lendBlock("buffer", this).buffer;
+  }
+
+  /**
+   * The pool's handle of the value, under the conditions of {@linkcode Tensor.buffer}; the tensor
+   * releases it.
+   *
+   * @throws {TypeError} On the built-in backend.
+   */
+  get poolHandle(): BufferHandle {
+    return lendBlock("pool's handle", this);
+  }
+
+  /**
+   * The queue that computes it, null on the built-in backend. Reading it enqueues what the value is
+   * computed by: what is enqueued there next comes after it.
+   */
+  get queue(): CommandQueue | null {
+    if (this.backend === "cl") lendBlock("queue", this);
+    return this.device.queue;
+  }
+
+  /** The OpenCL context of its memory, null on the built-in backend. */
+  get context(): Context | null {
+    return this.device.context;
   }
 
   // ---- gradients

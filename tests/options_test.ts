@@ -29,6 +29,7 @@ import {
   PinnedBufferPool,
   PoolWrapper,
   randomSplit,
+  rawKernel,
   Recorder,
   Sampler,
   saveFile,
@@ -205,6 +206,12 @@ withDevice("cpu", () => {
     "optim.clipGradNorm(2)": (o) => optim.clipGradNorm([leaf], 1, o),
     "parseCsv(1)": (o) => parseCsv("1,2\n", o),
     "randomSplit(2)": (o) => randomSplit(samples, [2, 2], o),
+    "rawKernel(1)": (o) =>
+      rawKernel("k", {
+        source: "",
+        output: () => ({ shape: [1], dtype: "float32" as const }),
+        ...o,
+      }),
     "saveFile(2)": (o) => saveFile("/nowhere/never", [], o),
     "saveFileSync(2)": (o) => saveFileSync("/nowhere/never", "", o),
     "saveSafetensors(2)": (o) => saveSafetensors("never.safetensors", {}, o),

@@ -30,10 +30,12 @@ import { installLifecycle } from "../lifecycle/install.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
 import { withoutDeadline } from "../lifecycle/native_handlers.ts";
 import type { Parameter } from "../graph/emit.ts";
-import type { Kernel, Launchable, LoopKernel } from "../graph/kernel.ts";
+import type { Kernel, Launchable, LoopKernel, SpecialKernel } from "../graph/kernel.ts";
+import { sizeOf } from "../graph/shape.ts";
 import { opName } from "../graph/op_names.ts";
 import { indexError } from "../index_error.ts";
 import { type GeneratedScript, generateScript, generateSpecialScript } from "./codegen.ts";
+import { customRunner } from "./custom_runner.ts";
 import { chooseEngine, type Engine } from "./engine.ts";
 import { type GemmHost, gemmRunner } from "./gemm_runner.ts";
 import { referenceRunner } from "./reference.ts";
@@ -137,8 +139,7 @@ export class CPUBackend implements Backend {
 
   #launch(kernel: Kernel): Launch {
     const runner = this.#runner(kernel);
-    const outputs = kernel.kind === "special" ? [kernel.output] : kernel.outputs;
-    const bytes = outputs.reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
+    const bytes = outputsOf(kernel).reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
     return {
       name: kernel.label,
       source: runner.source,
@@ -151,6 +152,7 @@ export class CPUBackend implements Backend {
   }
 
   #runner(kernel: Kernel): Runner {
+    if (kernel.kind === "custom") return customRunner(kernel);
     const { isReference, gemm, wasm } = this.engine;
     if (isReference) {
       return referenceRunner(kernel, (value, size, op) => this.#checkedIndex(value, size, op));
@@ -187,7 +189,7 @@ export class CPUBackend implements Backend {
     },
   };
 
-  #script(kernel: Kernel): Runner {
+  #script(kernel: LoopKernel | SpecialKernel): Runner {
     const script = kernel.kind === "special"
       ? generateSpecialScript(kernel)
       : generateScript(kernel);
@@ -235,6 +237,16 @@ export class CPUBackend implements Backend {
     this.#compiled.clear();
     this.memory.destroy();
   }
+}
+
+function outputsOf(kernel: Kernel): readonly { readonly size: number; readonly dtype: DType }[] {
+  if (kernel.kind === "special") return [kernel.output];
+  if (kernel.kind === "loop") return kernel.outputs;
+  const { call, stored } = kernel;
+  return stored.map((k) => call.outputs[k]!).map(({ shape, dtype }) => ({
+    size: sizeOf(shape),
+    dtype,
+  }));
 }
 
 function bytesOf(block: Block): Uint8Array<ArrayBuffer> {

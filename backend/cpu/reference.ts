@@ -5,7 +5,7 @@
 import type { Form } from "../graph/affine.ts";
 import { type DType, fromBfloat16Bits, toBfloat16Bits, type TypedArray } from "../graph/dtype.ts";
 import { type Expr, type Guard, innerLevels, type Load, type LoopKernel } from "../graph/kernel.ts";
-import type { Kernel, Reduction } from "../graph/kernel.ts";
+import type { Reduction, SpecialKernel } from "../graph/kernel.ts";
 import {
   applyPrimitive,
   castValue,
@@ -21,7 +21,10 @@ import { philox } from "./scalar.ts";
 export type CheckIndex = (value: number, size: number, opName: string) => number;
 
 /** A runner that interprets the kernel. */
-export function referenceRunner(kernel: Kernel, check: CheckIndex): Runner {
+export function referenceRunner(
+  kernel: LoopKernel | SpecialKernel,
+  check: CheckIndex,
+): Runner {
   return {
     source: `reference: ${kernel.label}`,
     run(reads, writes) {

@@ -5,6 +5,7 @@
  */
 import type { DType } from "./dtype.ts";
 import { type Form, formKey } from "./affine.ts";
+import type { CustomCall } from "./custom.ts";
 import type { Float32Precision, RandomStream, ReduceFn } from "./node.ts";
 
 /** A condition under which a padded element exists: `0 <= form < size`. */
@@ -152,8 +153,18 @@ export type SpecialOp =
     readonly dilation: readonly number[];
   };
 
+/** One call of a kernel that a user wrote. */
+export interface CustomKernelCall {
+  readonly kind: "custom";
+  readonly inputs: readonly DType[];
+  /** Which of the call's outputs are stored, in the order of the launch's; nobody reads the others. */
+  readonly stored: readonly number[];
+  readonly call: CustomCall;
+  readonly label: string;
+}
+
 /** One piece of work. */
-export type Kernel = LoopKernel | SpecialKernel;
+export type Kernel = LoopKernel | SpecialKernel | CustomKernelCall;
 
 /** Loops that do the same with other buffers and sizes, and do not depend on each other. */
 export interface BatchKernel {

@@ -5,6 +5,7 @@
  */
 import type { Storage as StorageOf } from "../../memory/mod.ts";
 import { disown, own, type Owned, retire, unretire } from "./owned.ts";
+import type { CustomCall } from "./custom.ts";
 import type { DType } from "./dtype.ts";
 import { type Shape, sizeOf } from "./shape.ts";
 
@@ -85,7 +86,9 @@ export type Op =
     readonly kind: "fold";
     readonly stride: readonly number[];
     readonly dilation: readonly number[];
-  };
+  }
+  /** One of the outputs of a kernel that a user wrote. */
+  | { readonly kind: "custom"; readonly call: CustomCall; readonly output: number };
 
 /** A number that a replayed schedule draws anew: the position in the sequence of random tensors. */
 export interface RandomStream {

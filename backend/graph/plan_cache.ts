@@ -104,7 +104,7 @@ function replace(
   own: ReadonlyMap<RandomStream, RandomStream>,
 ): Launchable {
   if (kernel.kind === "loop") return replaceInLoop(kernel, own);
-  if (kernel.kind === "special") return kernel;
+  if (kernel.kind === "special" || kernel.kind === "custom") return kernel;
   return { ...kernel, members: kernel.members.map((member) => replaceInLoop(member, own)) };
 }
 

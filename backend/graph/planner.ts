@@ -2,6 +2,7 @@
  * Divides a graph into kernels: which nodes are computed in the same loops, which ones get a buffer.
  * Linear in the number of nodes, no recursion.
  */
+import type { CustomCall } from "./custom.ts";
 import type { DType } from "./dtype.ts";
 import type { Launchable, SpecialKernel, SpecialOp } from "./kernel.ts";
 import { type FusionRules, lower } from "./lower.ts";
@@ -53,7 +54,8 @@ function operandsOf(order: readonly Node[]): ReadonlySet<Node> {
 }
 
 function isSpecial({ kind }: Op): boolean {
-  return kind === "scatter" || kind === "scan" || kind === "argsort" || kind === "fold";
+  return kind === "scatter" || kind === "scan" || kind === "argsort" || kind === "fold" ||
+    kind === "custom";
 }
 
 function infoOf(
@@ -105,9 +107,17 @@ function lowerAll(
 ): ScheduledKernel[] {
   const kernels: ScheduledKernel[] = [];
   const produced = new Set<NodeInfo>();
+  const calls = callsOf(infos);
   for (let k = infos.length - 1; k >= 0; k--) {
     const info = infos[k]!;
-    if (!info.materialized || produced.has(info) || info.node.isLeaf) continue;
+    if (info.node.op.kind !== "custom" && !info.materialized) continue;
+    if (produced.has(info) || info.node.isLeaf) continue;
+    const { op } = info.node;
+    if (op.kind === "custom") {
+      const scheduled = customKernel(info, op.call, calls.get(op.call)!);
+      if (scheduled) kernels.push(scheduled);
+      continue;
+    }
     if (info.node.size === 0) continue;
     const scheduled = specialKernel(info) ?? lowered(info, produced, rules);
     kernels.push(scheduled);
@@ -125,15 +135,59 @@ function lowered(
   return { kernel, inputs: inputs.map((i) => i.node), outputs: outputs.map((o) => o.node) };
 }
 
+/** The outputs of each call of a user's kernel, in topological order. */
+function callsOf(infos: readonly NodeInfo[]): ReadonlyMap<CustomCall, readonly NodeInfo[]> {
+  const calls = new Map<CustomCall, NodeInfo[]>();
+  for (const info of infos) {
+    const { op } = info.node;
+    if (op.kind !== "custom" || info.node.isLeaf) continue;
+    const known = calls.get(op.call);
+    if (known) known.push(info);
+    else calls.set(op.call, [info]);
+  }
+  return calls;
+}
+
+/**
+ * The launch of a user's kernel, when the walk is at the first of its outputs: by then it is known
+ * which of them are read.
+ */
+function customKernel(
+  info: NodeInfo,
+  call: CustomCall,
+  outputs: readonly NodeInfo[],
+): ScheduledKernel | null {
+  const stored = outputs.filter(({ materialized, node }) => materialized && node.size > 0);
+  if (info !== outputs[0] || stored.length === 0) return null;
+  storeInputs(info);
+  const { inputs } = info.node;
+  return {
+    kernel: {
+      kind: "custom",
+      inputs: inputs.map((input): DType => input.dtype),
+      stored: stored.map(({ node: { op } }) => op.kind === "custom" ? op.output : -1),
+      call,
+      label: call.kernel.name,
+    },
+    inputs,
+    outputs: stored.map(({ node }) => node),
+  };
+}
+
+/** What a kernel reads that takes no loop in must be in memory. */
+function storeInputs(info: NodeInfo): void {
+  for (const input of info.inputs) {
+    if (!input.node.isLeaf) input.materialized = true;
+    input.accounted++;
+  }
+}
+
 /** The kernel of an operation that does not fuse; its inputs must be in memory. */
 function specialKernel(info: NodeInfo): ScheduledKernel | null {
   const special = specialOp(info.node);
   if (!special) return null;
   const { node } = info;
-  for (const input of info.inputs) {
-    if (!input.node.isLeaf) input.materialized = true;
-    input.accounted++;
-  }
+  storeInputs(info);
   const kernel: SpecialKernel = {
     kind: "special",
     inputs: node.inputs.map((input): DType => input.dtype),

@@ -1,4 +1,5 @@
 /** Whole numbers that are equal for graphs that lead to the same kernels. */
+import type { CustomCall } from "./custom.ts";
 import { type DType, dtypes } from "./dtype.ts";
 import type { Node, Op } from "./node.ts";
 
@@ -36,7 +37,8 @@ const kinds: Readonly<Record<Op["kind"], number>> = {
   argsort: 17,
   copy: 18,
   fold: 19,
-  elementwise: 20,
+  custom: 20,
+  elementwise: 21,
 };
 
 /**
@@ -47,6 +49,8 @@ export class Signature {
   #words = new Int32Array(1024);
   #length = 0;
   #hash = 0;
+  /** The calls of kernels of a user's own that were met, in order. */
+  readonly #calls: CustomCall[] = [];
 
   /** Equal signatures have equal hashes. */
   get hash(): number {
@@ -80,6 +84,7 @@ export class Signature {
   ): void {
     this.#length = 0;
     this.#hash = 0x811c9dc5 | 0;
+    this.#calls.length = 0;
     for (const node of order) this.#node(node);
     for (const node of wanted) this.#push(node.position);
     this.#push(-1);
@@ -105,6 +110,24 @@ export class Signature {
     scratch[0] = value;
     this.#push(halves[0]!);
     this.#push(halves[1]!);
+  }
+
+  /** Outputs of one call are told from those of two: the first stands for the others. */
+  #call(call: CustomCall): void {
+    const { kernel, numbers, outputs, global, local } = call;
+    let at = this.#calls.indexOf(call);
+    if (at < 0) at = this.#calls.push(call) - 1;
+    this.#push(at);
+    this.#push(kernel.id);
+    this.#push(numbers.length);
+    for (const value of numbers) this.#number(value);
+    this.#push(outputs.length);
+    for (const { shape, dtype } of outputs) {
+      this.#list(shape);
+      this.#push(dtypeIds.get(dtype)!);
+    }
+    this.#list(global);
+    this.#list(local ?? []);
   }
 
   #node(node: Node): void {
@@ -157,6 +180,9 @@ export class Signature {
       case "fold":
         this.#list(op.stride);
         return this.#list(op.dilation);
+      case "custom":
+        this.#push(op.output);
+        return this.#call(op.call);
       case "buffer":
       case "data":
       case "iota":

@@ -36,8 +36,11 @@ export function driverOf(device: Device): Driver {
   };
 }
 
+/** The version of OpenCL C that kernels are written in. */
+export const STANDARD = "-cl-std=CL1.2";
+
 /** The options that programs are built with. */
 export function buildOptions({ clangBuiltins }: Driver): string {
-  const common = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
+  const common = `${STANDARD} -cl-mad-enable -cl-no-signed-zeros`;
   return clangBuiltins ? `${common} -DCLANG_BUILTINS` : common;
 }

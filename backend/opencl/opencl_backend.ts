@@ -13,7 +13,13 @@ import type { DeviceHandle } from "../device_handle.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
 import type { Batchable } from "../graph/batch.ts";
 import { NARROW_END } from "../graph/index_range.ts";
-import { type BatchKernel, extent, type Launchable, type LoopKernel } from "../graph/kernel.ts";
+import {
+  type BatchKernel,
+  type CustomKernelCall,
+  extent,
+  type Launchable,
+  type LoopKernel,
+} from "../graph/kernel.ts";
 import { defaultRules, type FusionRules } from "../graph/lower.ts";
 import { opName } from "../graph/op_names.ts";
 import { canSplit, type SplitReduction, splitReduction } from "../graph/split.ts";
@@ -22,6 +28,7 @@ import { sumParts, takesPadding } from "./contraction.ts";
 import { indexError } from "../index_error.ts";
 import { batchableText, generateBatch } from "./batch.ts";
 import { BinaryCache } from "./binary_cache.ts";
+import { CustomLaunch } from "./custom_launch.ts";
 import { generate, type Generated, reducesInGroups, type Target } from "./codegen.ts";
 import { inSequence, inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
 import { hasMatrixUnits } from "./matrix_units.ts";
@@ -176,12 +183,14 @@ export class OpenCLBackend implements Backend {
   }
 
   prepare(kernels: readonly Launchable[]): Launch[] {
-    const plans = kernels.map((kernel) => this.#plan(kernel));
-    const steps = plans.flatMap((plan) => plan.steps);
+    const plans = kernels.map((kernel) => kernel.kind === "custom" ? null : this.#plan(kernel));
+    const steps = plans.flatMap((plan) => plan?.steps ?? []);
     this.#programs.build(
       steps.map(({ generated, label }) => ({ source: generated.source, label })),
     );
-    return plans.map(({ steps, between }) => {
+    return plans.map((plan, k) => {
+      if (plan === null) return this.#custom(kernels[k] as CustomKernelCall);
+      const { steps, between } = plan;
       const launches = steps.map((step) => this.#launch(step));
       const [first, second] = launches;
       if (second === undefined) return first!;
@@ -191,7 +200,14 @@ export class OpenCLBackend implements Backend {
     });
   }
 
-  #plan(kernel: Launchable): { steps: Step[]; between: readonly { dtype: DType; size: number }[] } {
+  #custom(kernel: CustomKernelCall): Launch {
+    const args = this.#programs.custom(kernel.call.kernel);
+    return new CustomLaunch(this.#launchContext, this.memory, args, kernel);
+  }
+
+  #plan(
+    kernel: Exclude<Launchable, CustomKernelCall>,
+  ): { steps: Step[]; between: readonly { dtype: DType; size: number }[] } {
     if (kernel.kind === "special") {
       const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
       const work = { bytes, operations: Infinity };

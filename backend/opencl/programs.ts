@@ -3,7 +3,8 @@ import { type Context, type Device, OpenCLError, Program } from "../../ffi/mod.t
 import { runAll } from "../../ffi/run_all.ts";
 import { countBuild, countCacheHit } from "../counters.ts";
 import { hashText } from "../graph/hash.ts";
-import { buildOptions, driverOf } from "./driver.ts";
+import type { CustomKernel } from "../graph/custom.ts";
+import { buildOptions, driverOf, STANDARD } from "./driver.ts";
 import { withoutDeadline } from "../lifecycle/native_handlers.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import { preludeFor } from "./prelude.ts";
@@ -32,7 +33,10 @@ export class Programs {
   readonly #options: string;
   readonly #programs: Program[] = [];
   /** What is to be kept at the end, in the order of its first use, with its number of kernels. */
-  readonly #unsaved = new Map<string, { program: Program; kernels: number }>();
+  readonly #unsaved = new Map<
+    string,
+    { text: string; options: string; program: Program; kernels: number }
+  >();
   readonly #kernels = new Map<string, KernelArguments>();
 
   constructor(
@@ -63,44 +67,66 @@ export class Programs {
       missing.set(source, kernelName(label, source));
     }
     if (missing.size === 0) return;
-    const program = this.#compile(programText(missing), missing.size);
-    this.#programs.push(program);
+    const program = this.#compile(programText(missing), missing.size, this.#options);
     for (const [source, name] of missing) {
       this.#kernels.set(source, new KernelArguments(program.kernel(name)));
     }
   }
 
-  #compile(text: string, kernels: number): Program {
-    const cached = this.#cache?.read(text, this.#options);
-    if (cached) {
-      const program = this.#fromBinary(cached);
-      if (program) {
-        countCacheHit();
-        return program;
-      }
-      this.#cache!.remove(text, this.#options);
-    }
+  /**
+   * A kernel that a user wrote, in a program of its own.
+   *
+   * @throws {KernelBuildError} With the kernel's name, the compiler's log and the lines that it names.
+   */
+  custom({ name, source, buildOptions }: CustomKernel): KernelArguments {
+    const key = `${name}\n${buildOptions}\n${source}`;
+    let kernel = this.#kernels.get(key);
+    if (kernel) return kernel;
+    const standard = buildOptions.includes("-cl-std") ? "" : STANDARD;
+    const options = `${standard} ${buildOptions}`.trim();
+    const compiled = named(name, () => this.#compile(source, 1, options).kernel(name));
+    this.#kernels.set(key, kernel = new KernelArguments(compiled));
+    return kernel;
+  }
+
+  /** A built program, which lives as long as this. */
+  #compile(text: string, kernels: number, options: string): Program {
+    const program = this.#cached(text, options) ?? this.#built(text, kernels, options);
+    this.#programs.push(program);
+    return program;
+  }
+
+  #cached(text: string, options: string): Program | null {
+    const cached = this.#cache?.read(text, options);
+    if (!cached) return null;
+    const program = this.#fromBinary(cached, options);
+    if (program) countCacheHit();
+    else this.#cache!.remove(text, options);
+    return program;
+  }
+
+  #built(text: string, kernels: number, options: string): Program {
     const program = new Program(this.#context, text);
     try {
-      withoutDeadline(() => program.build(this.#options));
+      withoutDeadline(() => program.build(options));
     } catch (error) {
       program.release();
       throw error;
     }
     countBuild();
     if (this.#cache === null) return program;
-    if (this.#keepBinaries === "at once") this.#keep(text, program);
+    if (this.#keepBinaries === "at once") this.#keep(text, program, options);
     else {
       if (this.#unsaved.size === 0) addEventListener("unload", this.#keepSome);
-      this.#unsaved.set(text, { program, kernels });
+      this.#unsaved.set(`${options}\n${text}`, { text, options, program, kernels });
     }
     return program;
   }
 
   /** That a driver gives no binary is no error: the next start compiles, no more. */
-  #keep(text: string, program: Program): void {
+  #keep(text: string, program: Program, options: string): void {
     try {
-      this.#cache?.write(text, this.#options, program.binary(this.#device));
+      this.#cache?.write(text, options, program.binary(this.#device));
     } catch (error) {
       if (!(error instanceof OpenCLError)) throw error;
     }
@@ -114,22 +140,22 @@ export class Programs {
     removeEventListener("unload", this.#keepSome);
     const start = performance.now();
     let done = 0;
-    for (const [text, { program, kernels }] of this.#unsaved) {
+    for (const { text, options, program, kernels } of this.#unsaved.values()) {
       const spent = performance.now() - start;
       const kernelMs = done > 0 ? spent / done : KERNEL_MS;
       if (spent + kernels * kernelMs > END_MS) continue;
-      this.#keep(text, program);
+      this.#keep(text, program, options);
       done += kernels;
     }
     this.#unsaved.clear();
   };
 
   /** A damaged or foreign binary is not an error: the source is at hand. */
-  #fromBinary(binary: Uint8Array): Program | null {
+  #fromBinary(binary: Uint8Array, options: string): Program | null {
     let program: Program | undefined;
     try {
       program = Program.fromBinary(this.#context, this.#device, binary);
-      return program.build(this.#options);
+      return program.build(options);
     } catch (error) {
       program?.release();
       if (error instanceof OpenCLError) return null;
@@ -145,6 +171,18 @@ export class Programs {
     ]);
     this.#kernels.clear();
     this.#programs.length = 0;
+  }
+}
+
+/** Has the error of a build say which of the user's kernels it is. */
+function named<T>(name: string, build: () => T): T {
+  try {
+    return build();
+  } catch (error) {
+    if (error instanceof OpenCLError) {
+      error.message = `Cannot build the kernel ${name}: ${error.message}`;
+    }
+    throw error;
   }
 }
 
