@@ -7,7 +7,7 @@ import { isRecomputing } from "../checkpoint.ts";
 import { ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { spread } from "../ops/reductions.ts";
-import { internally } from "../temporaries.ts";
+import { internally, withTemporaries } from "../temporaries.ts";
 import { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { buffer, parameter } from "./parameter.ts";
@@ -35,7 +35,12 @@ function rootOf({ variance }: Moments, eps: number): Tensor {
 
 /** `(x - mean) / sqrt(variance + eps)` over axes, with the gradient in closed form. */
 function standardize(x: Tensor, axes: readonly number[], eps: number): Standardized {
-  return observedCall("compute", standardizedBy, undefined, [x, axes, eps]) as Standardized;
+  // The moments are the layer's: kept for a user who never sees them, they would hold former parameters.
+  const made = withTemporaries(() =>
+    observedCall("compute", standardizedBy, undefined, [x, axes, eps]) as Standardized
+  );
+  made.value.expose();
+  return made;
 }
 
 interface Standardized {

@@ -273,7 +273,8 @@ export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tens
   requireFloat("logSumExp", x);
   const list = normalizeAxes("logSumExp", axes, x.shape);
   return inSingle(x, (input) => {
-    const shift = shiftOf(input, list);
+    // Nobody has the shift but the graph: as a constant in it, it would stay until the collector finds it.
+    using shift = shiftOf(input, list);
     const out = input.sub(shift).exp().sum(list, { keepDims: true }).log().add(shift);
     return finishKept(out, list, options);
   });
@@ -283,7 +284,7 @@ export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tens
 function shiftOf(x: Tensor, axes: readonly number[]): Tensor {
   return noGrad(() => {
     if (axes.some((axis) => x.shape[axis] === 0)) return x.zerosLike(keptShape(x.shape, axes));
-    const top = x.detach().max(axes, { keepDims: true });
+    using top = x.detach().max(axes, { keepDims: true });
     return top.isInf().where(0, top);
   });
 }
