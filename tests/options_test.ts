@@ -64,6 +64,8 @@ withDevice("cpu", () => {
   const labels = Tensor.zeros([2], { dtype: "int32" });
   const sgd = new optim.SGD([leaf], { lr: 0.1 });
   const attention = new nn.MultiheadAttention(2, 1);
+  const encoder = new nn.TransformerEncoderLayer(2, 1, { dimFeedforward: 2 });
+  const decoder = new nn.TransformerDecoderLayer(2, 1, { dimFeedforward: 2 });
   const samples = { length: 4, get: () => [] };
 
   /** Every function that takes options, by where it takes them. */
@@ -182,6 +184,18 @@ withDevice("cpu", () => {
     "new nn.Linear(2)": (o) => new nn.Linear(2, 2, o),
     "new nn.MSELoss(0)": (o) => new nn.MSELoss(o),
     "new nn.MaxPool2d(1)": (o) => new nn.MaxPool2d(2, o),
+    "new nn.GRU(2)": (o) => new nn.GRU(2, 2, o),
+    "new nn.GRUCell(2)": (o) => new nn.GRUCell(2, 2, o),
+    "new nn.KeyValueCache(0)": (o) => new nn.KeyValueCache(o),
+    "new nn.LSTM(2)": (o) => new nn.LSTM(2, 2, o),
+    "new nn.LSTMCell(2)": (o) => new nn.LSTMCell(2, 2, o),
+    "new nn.RMSNorm(1)": (o) => new nn.RMSNorm(2, o),
+    "new nn.RNN(2)": (o) => new nn.RNN(2, 2, o),
+    "new nn.RNNCell(2)": (o) => new nn.RNNCell(2, 2, o),
+    "new nn.RotaryEmbedding(1)": (o) => new nn.RotaryEmbedding(2, o),
+    "new nn.SwiGLU(2)": (o) => new nn.SwiGLU(2, 2, o),
+    "new nn.TransformerDecoderLayer(2)": (o) => new nn.TransformerDecoderLayer(2, 1, o),
+    "new nn.TransformerEncoderLayer(2)": (o) => new nn.TransformerEncoderLayer(2, 1, o),
     "new nn.MultiheadAttention(2)": (o) => new nn.MultiheadAttention(2, 1, o),
     "new optim.Adam(1)": (o) => new optim.Adam([leaf], o),
     "new optim.AdamW(1)": (o) => new optim.AdamW([leaf], o),
@@ -196,6 +210,9 @@ withDevice("cpu", () => {
     "nn.Module::loadStateDict(1)": (o) => attention.loadStateDict(attention.stateDict(), o),
     "nn.MultiheadAttention::attend(3)": (o) => attention.attend(x, x, x, o),
     "nn.MultiheadAttention::forward(3)": (o) => attention.forward(x, x, x, o),
+    "nn.TransformerDecoderLayer::forward(2)": (o) => decoder.forward(x, x, o),
+    "nn.TransformerEncoderLayer::forward(1)": (o) => encoder.forward(x, o),
+    "nn.scaledDotProductAttention(3)": (o) => nn.scaledDotProductAttention(x, x, x, o),
     "nn.bceWithLogits(2)": (o) => nn.bceWithLogits(x, x, o),
     "nn.buffer(1)": (o) => nn.buffer(x, o),
     "nn.crossEntropy(2)": (o) => nn.crossEntropy(x, labels, o),

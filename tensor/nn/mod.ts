@@ -41,6 +41,24 @@ export {
   LayerNorm,
   type LayerNormOptions,
 } from "./normalization.ts";
+export { RMSNorm, type RMSNormOptions } from "./rms_norm.ts";
+export {
+  GRU,
+  LSTM,
+  Recurrent,
+  type RecurrentOptions,
+  type RecurrentResult,
+  RNN,
+  type RNNOptions,
+  type WeightName,
+} from "./recurrent.ts";
+export {
+  GRUCell,
+  LSTMCell,
+  RecurrentCell,
+  RNNCell,
+  type RNNCellOptions,
+} from "./recurrent_cells.ts";
 export { Embedding } from "./embedding.ts";
 export { Dropout } from "./dropout.ts";
 export {
@@ -49,6 +67,20 @@ export {
   MultiheadAttention,
   type MultiheadAttentionOptions,
 } from "./multihead_attention.ts";
+export {
+  scaledDotProductAttention,
+  type ScaledDotProductAttentionOptions,
+} from "./scaled_dot_product_attention.ts";
+export {
+  type DecoderOptions,
+  TransformerDecoderLayer,
+  TransformerEncoderLayer,
+  TransformerLayer,
+  type TransformerLayerOptions,
+} from "./transformer_layers.ts";
+export { RotaryEmbedding, type RotaryEmbeddingOptions } from "./rotary_embedding.ts";
+export { SwiGLU } from "./swiglu.ts";
+export { type CachedKeys, KeyValueCache, type KeyValueCacheOptions } from "./key_value_cache.ts";
 export { Flatten } from "./flatten.ts";
 export {
   ELU,

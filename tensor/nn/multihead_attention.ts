@@ -6,6 +6,7 @@ import { xavierUniform } from "./init.ts";
 import { Linear } from "./linear.ts";
 import { Module } from "./module.ts";
 import { parameter } from "./parameter.ts";
+import { attentionWeights, scaledDotProductAttention } from "./scaled_dot_product_attention.ts";
 import { requireSizes } from "./sizes.ts";
 import { checkOptions, type Rules, takes } from "../options.ts";
 import { aTensor, requireTensor } from "../apply.ts";
@@ -116,24 +117,47 @@ export class MultiheadAttention
    * @throws {ShapeError} When shapes do not fit each other.
    */
   forward(query: Tensor, key = query, value = key, options: AttentionOptions = {}): Tensor {
-    return this.attend(query, key, value, options).output;
+    const parts = this.#prepare(query, key, value, options);
+    const mask = this.#openMask(parts.queries, parts.keys, options);
+    const heads = scaledDotProductAttention(parts.queries, parts.keys, parts.values, {
+      ...(mask && { mask }),
+      isCausal: options.isCausal ?? false,
+      dropout: this.training ? this.#dropout : 0,
+    });
+    return this.#join(heads, query.ndim === 3);
   }
 
   /** The same as `forward`, with the weights. */
   attend(query: Tensor, key = query, value = key, options: AttentionOptions = {}): AttentionResult {
+    const { queries, keys, values } = this.#prepare(query, key, value, options);
+    const mask = this.#openMask(queries, keys, options);
+    const weights = attentionWeights(queries, keys, {
+      ...(mask && { mask }),
+      isCausal: options.isCausal ?? false,
+    });
+    const used = this.training ? dropout(weights, this.#dropout) : weights;
+    return { output: this.#join(used.matmul(values), query.ndim === 3), weights };
+  }
+
+  /** Queries, keys and values of all heads, (N, heads, L, E / heads). */
+  #prepare(query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions): Heads {
     checkOptions("attend", options, attentionRules);
     for (const x of [query, key, value]) requireTensor("attend", x);
-    const batched = query.ndim === 3;
-    const [q, k, v] = [query, key, value].map((x) => this.#batchOf(x, query.ndim));
-    this.#check(q!, k!, v!);
-    const [queries, keys, values] = this.#project(q!, k!, v!);
-    const scores = queries.matmul(keys.transpose()).mul(Math.sqrt(this.#heads / this.#features));
-    const weights = this.#masked(scores, options).softmax(-1);
-    const used = this.training ? dropout(weights, this.#dropout) : weights;
-    const joined = used.matmul(values).transpose(1, 2).reshape(q!.shape);
+    // Each once: the same tensor stays the same, and is projected by one product.
+    const batches = new Map([query, key, value].map((x) => [x, this.#batchOf(x, query.ndim)]));
+    const [q, k, v] = [query, key, value].map((x) => batches.get(x)!) as [Tensor, Tensor, Tensor];
+    this.#check(q, k, v);
+    const [queries, keys, values] = this.#project(q, k, v);
+    return { queries, keys, values };
+  }
+
+  /** Heads (N, heads, L, E / heads) side by side, mapped, in the order of axes that the query had. */
+  #join(heads: Tensor, isBatch: boolean): Tensor {
+    const [n, , length] = heads.shape as [number, number, number];
+    const joined = heads.transpose(1, 2).reshape([n, length, this.#features]);
     const output = this.outProj.forward(joined);
-    if (!batched) return { output: output.squeeze(0), weights };
-    return { output: this.#batchFirst ? output : output.transpose(0, 1), weights };
+    if (!isBatch) return output.squeeze(0);
+    return this.#batchFirst ? output : output.transpose(0, 1);
   }
 
   /** As (N, L, E). */
@@ -181,16 +205,24 @@ export class MultiheadAttention
     return product.add(this.inProjBias.slice(rows).cast(product.dtype));
   }
 
-  #masked(scores: Tensor, { mask, keyPaddingMask, isCausal }: AttentionOptions): Tensor {
-    const [n, heads, l, s] = scores.shape as [number, number, number, number];
-    let out = scores;
-    if (mask) {
-      const each = mask.ndim === 3 ? mask.reshape([n, heads, l, s]) : mask;
-      out = mask.dtype === "bool" ? out.maskedFill(each, -Infinity) : out.add(each);
-    }
-    if (keyPaddingMask) out = out.maskedFill(keyPaddingMask.reshape([n, 1, 1, s]), -Infinity);
-    if (!isCausal) return out;
-    const later = scores.indexLike([s]).gt(scores.indexLike([l]).unsqueeze(1));
-    return out.maskedFill(later, -Infinity);
+  /** Both masks in one, as `scaledDotProductAttention` takes it: true where a query may look. */
+  #openMask(
+    queries: Tensor,
+    keys: Tensor,
+    { mask, keyPaddingMask }: AttentionOptions,
+  ): Tensor | null {
+    const [n, heads, l] = queries.shape as [number, number, number], s = keys.shape[2]!;
+    const padding = keyPaddingMask?.reshape([n, 1, 1, s]) ?? null;
+    if (!mask) return padding && padding.logicalNot();
+    const each = mask.ndim === 3 ? mask.reshape([n, heads, l, s]) : mask;
+    if (mask.dtype !== "bool") return padding ? each.maskedFill(padding, -Infinity) : each;
+    return (padding ? each.logicalOr(padding) : each).logicalNot();
   }
+}
+
+/** What {@linkcode MultiheadAttention} gives its heads. */
+interface Heads {
+  readonly queries: Tensor;
+  readonly keys: Tensor;
+  readonly values: Tensor;
 }

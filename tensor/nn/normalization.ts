@@ -232,7 +232,8 @@ export interface LayerNormOptions {
   bias?: boolean;
 }
 
-const layerShape: Rule = {
+/** What the shape of a layer that normalizes last axes may be. */
+export const layerShape: Rule = {
   takes: "the length of the last axis, or an array with those of several",
   accepts: (value) => {
     const lengths = [value].flat();

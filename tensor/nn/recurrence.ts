@@ -1,0 +1,125 @@
+/**
+ * A recurrent layer over time as one operation. Forward, a step is a product and one kernel of gates.
+ * Backward goes through time with one product a step, and gives the weights' gradients by one product
+ * over all steps; the products with h are not kept for it but computed again, all at once.
+ */
+import { result } from "../apply.ts";
+import { observedCall } from "../calls.ts";
+import { noGrad } from "../grad_mode.ts";
+import { Tensor } from "../tensor.ts";
+import { type GateKind, type Gates, gatesOf } from "./gates.ts";
+
+/** What a recurrence is computed from; G is how many gates its kind has. */
+export interface RecurrenceInputs {
+  readonly kind: GateKind;
+  /** True to go from the last step to the first. */
+  readonly reverse: boolean;
+  /** (T, N, G * H): what the inputs give each step. */
+  readonly input: Tensor;
+  /** (G * H, H). */
+  readonly weight: Tensor;
+  /** (G * H), added to the product with h. */
+  readonly bias: Tensor | null;
+  /** The first state, each (N, H). */
+  readonly state: readonly Tensor[];
+}
+
+/** The states after each step: (states, T, N, H), in order of time. */
+export function recurrence(inputs: RecurrenceInputs): Tensor {
+  return observedCall("compute", recurrenceOf, undefined, [inputs]) as Tensor;
+}
+
+function recurrenceOf(inputs: RecurrenceInputs): Tensor {
+  const { input, weight, bias, state, kind } = inputs;
+  const value = noGrad(() => statesOf(inputs));
+  const needed = [input, weight, ...state, ...(bias ? [bias] : [])];
+  return result(kind, needed, value, (g, y) => gradientsOf(inputs, g, y));
+}
+
+/** The steps in the order that the recurrence goes. */
+function stepsOf({ input, reverse }: RecurrenceInputs): number[] {
+  const steps = Array.from({ length: input.shape[0]! }, (_, step) => step);
+  return reverse ? steps.reverse() : steps;
+}
+
+function productWith(h: Tensor, { weight, bias }: RecurrenceInputs): Tensor {
+  const product = h.matmul(weight.transpose());
+  return bias ? product.add(bias) : product;
+}
+
+function statesOf(inputs: RecurrenceInputs): Tensor {
+  const gates = gatesOf[inputs.kind];
+  const steps: Tensor[][] = [];
+  let state = inputs.state;
+  for (const step of stepsOf(inputs)) {
+    const hidden = productWith(state[0]!, inputs);
+    state = gates.step({ input: inputs.input.slice(step), hidden, state })
+      // Stored, not computed again by everything that reads it.
+      .map((x) => x.contiguous());
+    steps[step] = [...state];
+  }
+  return Tensor.stack(state.map((_, k) => Tensor.stack(steps.map((state) => state[k]!))));
+}
+
+/** All states that steps began with, (states, T, N, H). */
+function statesBefore({ state, reverse, input }: RecurrenceInputs, after: Tensor): Tensor {
+  const first = Tensor.stack([...state]).unsqueeze(1), steps = input.shape[0]!;
+  return reverse
+    ? Tensor.concat([after.slice(null, [1, steps]), first], 1)
+    : Tensor.concat([first, after.slice(null, [0, steps - 1])], 1);
+}
+
+/** Back-propagation through time: P. Werbos 1990. */
+function gradientsOf(inputs: RecurrenceInputs, g: Tensor, after: Tensor): (Tensor | null)[] {
+  const { weight, bias } = inputs;
+  const gates = gatesOf[inputs.kind];
+  const before = statesBefore(inputs, after).contiguous();
+  const products = productWith(before.slice(0), inputs).contiguous();
+  const { input, hidden, state } = throughTime(inputs, gates, { g, after, before, products });
+  const flat = (x: Tensor): Tensor => x.reshape([-1, x.shape.at(-1)!]);
+  const dWeight = flat(hidden).transpose().matmul(flat(before.slice(0)));
+  return [
+    input,
+    weight.requiresGrad ? dWeight : null,
+    ...state,
+    ...(bias ? [hidden.sum([0, 1])] : []),
+  ];
+}
+
+/** What is known of all steps before going backward. */
+interface Known {
+  readonly g: Tensor;
+  readonly after: Tensor;
+  readonly before: Tensor;
+  readonly products: Tensor;
+}
+
+function throughTime(
+  inputs: RecurrenceInputs,
+  { gradient, states }: Gates,
+  { g, after, before, products }: Known,
+): { input: Tensor; hidden: Tensor; state: Tensor[] } {
+  const at = (x: Tensor, step: number): Tensor[] =>
+    Array.from({ length: states }, (_, k) => x.slice(k, step));
+  const input: Tensor[] = [], hidden: Tensor[] = [];
+  let flowing: Tensor[] | null = null;
+  for (const step of stepsOf(inputs).reverse()) {
+    const arriving = at(g, step).map((x, k) => flowing ? x.add(flowing[k]!) : x);
+    const known = {
+      input: inputs.input.slice(step),
+      hidden: products.slice(step),
+      state: at(before, step),
+    };
+    const found = gradient(known, at(after, step), arriving);
+    input[step] = found.input;
+    hidden[step] = found.hidden;
+    const through = found.hidden.matmul(inputs.weight);
+    flowing = found.state.map((direct, k) => {
+      const sum = k > 0 ? direct! : direct ? through.add(direct) : through;
+      return sum.contiguous();
+    });
+  }
+  const isOne = input.every((x, step) => x === hidden[step]);
+  const stacked = Tensor.stack(input);
+  return { input: stacked, hidden: isOne ? stacked : Tensor.stack(hidden), state: flowing! };
+}

@@ -1,0 +1,137 @@
+// A GPT of today: rotary embedding, RMSNorm, SwiGLU, a cache of keys and values, top-k sampling.
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  manualSeed,
+  nn,
+  noGrad,
+  optim,
+  profiler,
+  ShapeError,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { assertClose } from "../../fixtures/pytorch.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+const [WORDS, WIDTH, HEADS, CAPACITY] = [11, 16, 2, 12];
+
+class Block extends nn.Module<[x: Tensor, cache?: nn.KeyValueCache]> {
+  norm1 = new nn.RMSNorm(WIDTH);
+  qkv = new nn.Linear(WIDTH, 3 * WIDTH, { bias: false });
+  out = new nn.Linear(WIDTH, WIDTH, { bias: false });
+  norm2 = new nn.RMSNorm(WIDTH);
+  mlp = new nn.SwiGLU(WIDTH, 2 * WIDTH);
+  rotary = new nn.RotaryEmbedding(WIDTH / HEADS);
+
+  forward(x: Tensor, cache?: nn.KeyValueCache): Tensor {
+    const y = x.add(this.#attend(this.norm1.forward(x), cache));
+    return y.add(this.mlp.forward(this.norm2.forward(y)));
+  }
+
+  #attend(x: Tensor, cache?: nn.KeyValueCache): Tensor {
+    const [n, length] = x.shape as [number, number];
+    const parts = this.qkv.forward(x).reshape([n, length, 3, HEADS, WIDTH / HEADS]);
+    const [q, k, v] = [0, 1, 2].map((part) => parts.slice(null, null, part).transpose(1, 2));
+    const [query, key] = [q!, k!].map((t) => this.rotary.forward(t, cache?.position ?? 0));
+    const seen = cache?.append(key!, v!);
+    const heads = seen
+      ? nn.scaledDotProductAttention(query!, seen.keys, seen.values, { mask: seen.mask })
+      : nn.scaledDotProductAttention(query!, key!, v!, { isCausal: true });
+    return this.out.forward(heads.transpose(1, 2).reshape(x.shape));
+  }
+}
+
+class GPT extends nn.Module<[ids: Tensor, caches?: nn.KeyValueCache[]]> {
+  words = new nn.Embedding(WORDS, WIDTH);
+  blocks = [new Block(), new Block()];
+  norm = new nn.RMSNorm(WIDTH);
+  head = new nn.Linear(WIDTH, WORDS, { bias: false });
+
+  forward(ids: Tensor, caches: nn.KeyValueCache[] = []): Tensor {
+    const x = this.blocks.reduce(
+      (x, block, k) => block.forward(x, caches[k]),
+      this.words.forward(ids),
+    );
+    return this.head.forward(this.norm.forward(x));
+  }
+}
+
+/** Draws one of the three likeliest words, by Gumbel noise. */
+async function sample(logits: Tensor): Promise<number> {
+  const { values, indices } = logits.topk(3);
+  const noise = values.randLike().clamp(1e-9).log().neg().log().neg();
+  return await indices.gather(0, values.add(noise).argmax(0).reshape([1])).item();
+}
+
+testOnBackends(
+  "a GPT generates with a cache what it does without, and builds no kernels",
+  (backend) => {
+    return withDevice(backend, async () => {
+      manualSeed(5);
+      const model = new GPT().eval();
+      const caches = model.blocks.map(() =>
+        new nn.KeyValueCache({ heads: HEADS, capacity: CAPACITY, features: WIDTH / HEADS })
+      );
+      const words = [3, 1, 4, 1];
+      const ids = (of: number[]): Tensor => Tensor.fromHost(Int32Array.from(of)).unsqueeze(0);
+      let given = words.slice();
+      let built = 0;
+      while (words.length < CAPACITY) {
+        const logits = noGrad(() => model.forward(ids(given), caches).slice(0, -1)).realize();
+        if (words.length === 6) built = profiler.counters().programsBuilt;
+        const next = await sample(logits);
+        if (words.length > 6) assertEquals(profiler.counters().programsBuilt, built);
+        if (words.length % 3 === 0) {
+          const whole = noGrad(() => model.forward(ids(words)).slice(0, -1)).realize();
+          await assertClose(logits, whole, 1e-5, `logits behind ${words.length} words`);
+          built = profiler.counters().programsBuilt;
+        }
+        words.push(next);
+        given = [next];
+      }
+      assertEquals(caches.map((cache) => cache.length), [CAPACITY - 1, CAPACITY - 1]);
+      for (const cache of caches) cache.dispose();
+      model.dispose();
+    });
+  },
+);
+
+testOnBackends("a GPT of such parts learns", (backend) => {
+  return withDevice(backend, async () => {
+    manualSeed(6);
+    const model = new GPT();
+    const adam = new optim.Adam(model.parameters(), { lr: 1e-2 });
+    const ids = Tensor.randint(0, WORDS, [2, 7]).realize();
+    const losses: number[] = [];
+    for (let step = 0; step < 15; step++) {
+      const logits = model.forward(ids.slice(null, [0, -1])).reshape([-1, WORDS]);
+      using loss = logits.crossEntropy(ids.slice(null, [1, null]).reshape([-1]));
+      adam.zeroGrad();
+      loss.backward();
+      adam.step();
+      losses.push(await loss.item());
+    }
+    assert(losses.at(-1)! < 0.5 * losses[0]!, `${losses}`);
+    adam.dispose();
+    model.dispose();
+  });
+});
+
+testOnBackends("KeyValueCache holds what was appended, and says when it is full", (backend) => {
+  return withDevice(backend, async () => {
+    using cache = new nn.KeyValueCache({ heads: 1, capacity: 4, features: 1, dtype: "float16" });
+    const rows = (...of: number[]): Tensor => Tensor.fromHost(of).reshape([1, 1, of.length, 1]);
+    cache.append(rows(1, 2), rows(3, 4));
+    const { keys, values, mask } = cache.append(rows(5, 6), rows(7, 8));
+    assertEquals(await keys.flatten().toArray(), [1, 2, 5, 6]);
+    assertEquals(await values.flatten().toArray(), [3, 4, 7, 8]);
+    assertEquals(await mask.cast("int32").toArray(), [[1, 1, 1, 0], [1, 1, 1, 1]]);
+    assertThrows(() => cache.append(rows(1), rows(1)), RangeError, "holds 4 of 4");
+    cache.clear();
+    assertEquals([cache.length, await cache.position.item()], [0, 0]);
+    const again = cache.append(rows(9), rows(9));
+    assertEquals(await again.mask.cast("int32").toArray(), [[1, 0, 0, 0]]);
+    assertThrows(() => cache.append(rows(1), rows(1, 2)), ShapeError, "[1, 1, L, 1]");
+    assertThrows(() => new nn.KeyValueCache({ heads: 1 } as never), TypeError, "capacity");
+  });
+});
