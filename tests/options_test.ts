@@ -243,6 +243,8 @@ withDevice("cpu", () => {
     "new InterruptedError(1)",
     "new OutOfMemoryError(0)",
     // Their subclasses say which options there are.
+    "new nn.Recurrent(3)",
+    "new nn.TransformerLayer(2)",
     "new optim.Optimizer(1)",
     "new optim.ParameterGroup(1)",
   ];
