@@ -4,6 +4,7 @@ import type { DType } from "../backend/engine.ts";
 import { callerStack, isAnomalyEnabled } from "./anomaly.ts";
 import type { Edge, GradientFn } from "./autograd.ts";
 import { isGradEnabled } from "./grad_mode.ts";
+import { requireType } from "./supported_types.ts";
 import { Tensor } from "./tensor.ts";
 import type { Rule } from "../ffi/option_rules.ts";
 
@@ -65,6 +66,7 @@ export function result(
   gradient: GradientFn | null,
 ): Tensor {
   const node = how instanceof Tensor ? how.node : how;
+  requireType(inputs[0]!.device, node.dtype);
   node.hold();
   if (how instanceof Tensor) how.dispose();
   const out = new Tensor(node, inputs[0]!.device);

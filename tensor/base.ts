@@ -134,6 +134,19 @@ function releaseAll(values: Saved[]): void {
   for (const saved of values.splice(0)) saved.release();
 }
 
+/** Memory of the host for a tensor that is read. */
+function hostBytes(shape: Shape, nbytes: number): Uint8Array<ArrayBuffer> {
+  try {
+    return new Uint8Array(nbytes);
+  } catch (cause) {
+    throw new RangeError(
+      `Cannot read a tensor of shape ${formatShape(shape)}: the host has no array of ${nbytes} ` +
+        "bytes; read it in slices",
+      { cause },
+    );
+  }
+}
+
 /** Lifetime, reading and bookkeeping of a tensor. */
 export abstract class TensorBase implements Disposable {
   /** The device that it lives on. */
@@ -329,7 +342,7 @@ export abstract class TensorBase implements Disposable {
   /** Memory for the elements: the caller's, where it has the size and the type. */
   #bytes(into: TypedArray | undefined): Uint8Array<ArrayBuffer> {
     const { bytes, view } = dtypes[this.dtype];
-    if (into === undefined) return new Uint8Array(this.size * bytes);
+    if (into === undefined) return hostBytes(this.shape, this.size * bytes);
     const type = view(new ArrayBuffer(0), 0, 0).constructor;
     if (into.constructor !== type || into.length !== this.size || this.dtype === "bfloat16") {
       throw new TypeError(

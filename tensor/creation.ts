@@ -20,6 +20,7 @@ import { Storage } from "../memory/mod.ts";
 import type { NestedArray } from "./base.ts";
 import { DTypeError, ShapeError } from "./errors.ts";
 import { Tensor } from "./tensor.ts";
+import { requireType, supportsType } from "./supported_types.ts";
 import { checkOptions, deviceChoice, type Rules, shown, takes } from "./options.ts";
 
 /** Data on the host: a typed array, a number, or nested arrays of numbers. */
@@ -79,7 +80,7 @@ export function deviceOf(options: TensorOptions = {}): DeviceHandle {
 /** A tensor of a node, with what the options say beyond its value. */
 export function made(node: Node, options: TensorOptions = {}): Tensor {
   const device = deviceOf(options);
-  requireSupport(device, node.dtype);
+  requireType(device, node.dtype);
   const tensor = new Tensor(options.persistent ? persisted(node, device) : node, device);
   if (options.requiresGrad) tensor.requiresGrad = true;
   return tensor;
@@ -93,17 +94,6 @@ function persisted(node: Node, device: DeviceHandle): Node {
   using computed = new Tensor(node, device).realize();
   engine.copy(computed.node.storage!.handle, block, nbytes);
   return Node.stored(new Storage(engine.memory, block), node.shape, node.dtype);
-}
-
-/** @throws {DTypeError} When there is no such type, or the device does not have it. */
-export function requireSupport(device: DeviceHandle, dtype: DType): void {
-  if (!(dtype in dtypes)) {
-    throw new DTypeError(
-      `Cannot make a tensor of "${dtype}": the types are ${Object.keys(dtypes).join(", ")}`,
-    );
-  }
-  if (dtype !== "float64" || backendOf(device).capabilities.dtypes.has(dtype)) return;
-  throw new DTypeError(`Cannot make a tensor of float64 on ${device}: it has no double precision`);
 }
 
 /** A shape that was checked to be one. */
@@ -201,9 +191,8 @@ function firstLeaf(data: HostData): string {
 /** Copies host data to the device. */
 export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   const device = deviceOf(options);
-  const natural = naturalType(data);
-  const dtype = options.dtype ?? (supports(device, natural) ? natural : "float32");
-  requireSupport(device, dtype);
+  const dtype = options.dtype ?? naturalType(data);
+  requireType(device, dtype);
   const { values, shape } = flatten(data, options.shape, options.dtype !== undefined);
   const bytes = encode(values, dtype);
   const { pinMemory = false, persistent = false } = options;
@@ -217,13 +206,23 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   return made(node, { ...options, device, persistent: false });
 }
 
-/** The type to compute numbers in before they are rounded: the most precise that the device has. */
-export function widestFloat(options: TensorOptions = {}): DType {
-  return supports(deviceOf(options), "float64") ? "float64" : "float32";
-}
-
-function supports(device: DeviceHandle, dtype: DType): boolean {
-  return dtype !== "float64" || backendOf(device).capabilities.dtypes.has(dtype);
+/**
+ * `count` numbers of a formula, computed in doubles and rounded once: on the device, or on the host
+ * where the device has no doubles.
+ */
+export function sequence(
+  count: number,
+  formula: { onDevice(index: Tensor): Tensor; onHost(index: number): number },
+  options: TensorOptions = {},
+): Tensor {
+  const own = { ...options, requiresGrad: false };
+  const values = supportsType(deviceOf(options), "float64")
+    ? formula.onDevice(iota([count], "float64", own))
+    : fromHost(Float32Array.from({ length: count }, (_, k) => formula.onHost(k)), {
+      ...own,
+      dtype: "float32",
+    });
+  return values.cast(options.dtype ?? "float32");
 }
 
 type Values = ArrayLike<number | bigint | boolean>;

@@ -15,13 +15,14 @@ import {
 } from "../backend/engine.ts";
 import { edgeOf, sameDevice } from "./apply.ts";
 import { observedCall, type Operation } from "./calls.ts";
-import { checkedShape, requireSupport } from "./creation.ts";
+import { checkedShape } from "./creation.ts";
 import { checkedGradients } from "./custom_gradient.ts";
 import { isGradEnabled } from "./grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "./options.ts";
 import { checkArguments, checkRange } from "./raw_arguments.ts";
 import { realizeAll } from "./realization.ts";
 import { Tensor } from "./tensor.ts";
+import { requireType } from "./supported_types.ts";
 
 /** A result of a kernel, before there is one. */
 export interface RawOutput {
@@ -222,7 +223,7 @@ function outputsFrom(
       );
     }
     const shape = checkedShape(`make with the kernel ${name}`, output.shape);
-    requireSupport(device, output.dtype);
+    requireType(device, output.dtype);
     return { shape, dtype: output.dtype };
   });
 }

@@ -17,9 +17,9 @@ import {
   full,
   type HostData,
   iota,
+  sequence,
   type TensorOptions,
   tensorRules,
-  widestFloat,
 } from "./creation.ts";
 import { select, type TensorLike } from "./ops/elementwise.ts";
 import { meshgrid, type MeshOptions } from "./ops/pieces.ts";
@@ -171,10 +171,14 @@ export class Tensor extends ReversedMethods {
     const count = Math.max(0, Math.ceil((to - from) / step));
     const dtype = options?.dtype ?? "float32";
     const isWhole = Number.isInteger(step) && Number.isInteger(from);
-    const computed = isWhole ? dtype : widestFloat(options);
-    const index = iota([count], computed, { ...options, requiresGrad: false });
-    const scaled = step === 1 ? index : index.mul(step);
-    return required((from === 0 ? scaled : scaled.add(from)).cast(dtype), options);
+    const onDevice = (index: Tensor): Tensor => {
+      const scaled = step === 1 ? index : index.mul(step);
+      return from === 0 ? scaled : scaled.add(from);
+    };
+    const values = isWhole
+      ? onDevice(iota([count], dtype, { ...options, requiresGrad: false }))
+      : sequence(count, { onDevice, onHost: (k) => k * step + from }, options);
+    return required(values, options);
   }
 
   /** `count` numbers from `start` to `stop`, both included, at equal distances. */
@@ -182,15 +186,18 @@ export class Tensor extends ReversedMethods {
     requireValue("linspace", "start", start, takes.finite);
     requireValue("linspace", "stop", stop, takes.finite);
     checkOptions("linspace", options, tensorRules);
-    const shape = checkedShape("linspace", [count]);
-    const index = iota(shape, widestFloat(options), { ...options, requiresGrad: false });
+    checkedShape("linspace", [count]);
     const step = count > 1 ? (stop - start) / (count - 1) : 0;
     // From the nearer end, so that both are exact.
-    const values = index.lt(count / 2).where(
-      index.mul(step).add(start),
-      index.sub(count - 1).mul(step).add(stop),
-    );
-    return required(values.cast(options?.dtype ?? "float32"), options);
+    const formula = {
+      onDevice: (index: Tensor) =>
+        index.lt(count / 2).where(
+          index.mul(step).add(start),
+          index.sub(count - 1).mul(step).add(stop),
+        ),
+      onHost: (k: number) => k < count / 2 ? k * step + start : (k - count + 1) * step + stop,
+    };
+    return required(sequence(count, formula, options), options);
   }
 
   /** The identity matrix (n, n). */

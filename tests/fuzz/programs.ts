@@ -40,7 +40,6 @@ export async function readFixtures(
 export function leavesOf({ leaves, gradients }: Program, numbers: Float64Array): Tensor[] {
   return leaves.map(([shape, dtype, offset], k) => {
     const values = numbers.slice(offset, offset + sizeOf(shape));
-    // float64 on a device without it would be float32: the programs are for what it has.
     const isWhole = dtype === "int64" || dtype === "bool" || dtype === "uint8" || dtype === "int32";
     const leaf = isWhole
       ? Tensor.fromHost(Int32Array.from(values), { shape }).cast(dtype).realize()

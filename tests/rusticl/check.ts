@@ -26,6 +26,8 @@ const share = [
   "tests/backend/opencl/programs_test.ts",
   "tests/backend/opencl/vector_math_test.ts",
   "tests/tensor/fusion_test.ts",
+  "tests/tensor/precision_test.ts",
+  "tests/tensor/without_doubles_test.ts",
   "tests/tensor/nn/losses_test.ts",
 ];
 

@@ -62,6 +62,15 @@ export const tests: readonly (readonly [file: string, test: string, reason: Faul
     "a number is compared in the precision of the tensor (cl)",
     "doubles",
   ],
+  ["tensor/precision_test.ts", "float32 is computed in float32, fused or not (cl)", "doubles"],
+  // Their graphs cast to float64, and sum in it what they compare.
+  ["tensor/graphs_test.ts", "random graphs mean the same (cl)", "doubles"],
+  [
+    "tensor/graphs_test.ts",
+    "compiled graphs mean in every call what they mean uncompiled (cl)",
+    "doubles",
+  ],
+  ["tensor/graphs_test.ts", "random graphs mean the same with NETCL_EAGER=1 (cl)", "doubles"],
   [
     "tensor/io/files_test.ts",
     "loadSafetensors puts a file of the project's own package on the device (cl)",

@@ -2,10 +2,10 @@
  * Tensors beyond 2^31 elements, where memory allows; what needs minutes or more memory runs with
  * NETCL_LARGE=all only.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { backendOf } from "../../backend/engine.ts";
 import { device, manager, Tensor, withDevice } from "../../mod.ts";
-import { ignoreOn, testOnCPU } from "../opencl.ts";
+import { ignoreOn, testOnBackends, testOnCPU } from "../opencl.ts";
 
 const GiB = 2 ** 30;
 const N = 2 ** 31 + 16;
@@ -75,4 +75,18 @@ testOnCPU("loops beyond 2^31 are JavaScript's, which counts in doubles", () => {
     withDevice("cpu", () => Tensor.full([n], 1, { dtype: "int32" }).max().explain());
   assert(text(2 ** 20).includes("// WebAssembly"));
   for (const n of [N, 2 ** 32 + 16]) assert(!text(n).includes("// WebAssembly"), text(n));
+});
+
+testOnBackends("a read or a value that no memory holds says what is too large", (backend) => {
+  withDevice(backend, () => {
+    for (const shape of [[2 ** 52], [2 ** 30, 2 ** 30]]) {
+      const x = Tensor.ones(shape).mul(2);
+      const { message } = assertThrows(() => x.toHostSync(), RangeError, "read it in slices");
+      assertStringIncludes(message, `[${shape.join(", ")}]`);
+    }
+    const x = Tensor.fromHost([1]).realize().reshape([1, 1]).expand([2 ** 27, 2 ** 26]);
+    const { message } = assertThrows(() => x.sin().contiguous().realize(), RangeError);
+    assertStringIncludes(message, `${2 ** 55} bytes`);
+    assertStringIncludes(message, "check the shape");
+  });
 });
