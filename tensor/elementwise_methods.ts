@@ -13,6 +13,7 @@ import {
   type TensorLike,
   unary,
 } from "./ops/elementwise.ts";
+import { hardswish, prelu } from "./ops/activations.ts";
 import type { Tensor } from "./tensor.ts";
 
 const SQRT_HALF = Math.SQRT1_2;
@@ -270,6 +271,31 @@ export abstract class ElementwiseMethods extends ReadingMethods {
   /** `x * sigmoid(x)`. */
   silu(): Tensor {
     return this.mul(this.sigmoid());
+  }
+
+  /** `x * clamp(x + 3, 0, 6) / 6` (A. Howard et al., Searching for MobileNetV3, 2019). */
+  hardswish(): Tensor {
+    return hardswish(this.#self());
+  }
+
+  /** `clamp(x + 3, 0, 6) / 6`. */
+  hardsigmoid(): Tensor {
+    return this.div(6).add(0.5).clamp(0, 1);
+  }
+
+  /** `x * tanh(log(1 + exp(x)))` (D. Misra, Mish, 2019). */
+  mish(): Tensor {
+    return this.mul(softplus(this.#self()).tanh());
+  }
+
+  /**
+   * `x` where positive, else `weight * x`, with a weight that is learned: one number, or one for each
+   * channel of (N, C, ...).
+   *
+   * @throws {ShapeError} When the weight has neither one element nor one for each channel.
+   */
+  prelu(weight: Tensor): Tensor {
+    return prelu(this.#self(), weight);
   }
 
   /** `log(1 + exp(x))`, without overflow. */

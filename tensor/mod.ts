@@ -7,6 +7,7 @@
 export { Tensor } from "./tensor.ts";
 export { TensorBase } from "./base.ts";
 export { ElementwiseMethods } from "./elementwise_methods.ts";
+export { ImageMethods } from "./image_methods.ts";
 export { ProductMethods } from "./product_methods.ts";
 export { ReductionMethods } from "./reduction_methods.ts";
 export { type CloseOptions, type PrintOptions, ReadingMethods } from "./reading_methods.ts";
@@ -31,7 +32,9 @@ export {
 } from "./raw_kernel.ts";
 export { realizeAll } from "./realization.ts";
 export type { Axes } from "./ops/axes.ts";
-export type { Conv2dOptions, PoolOptions } from "./ops/contractions.ts";
+export type { Conv2dOptions, ConvOptions, ConvTransposeOptions } from "./ops/convolution.ts";
+export type { PoolOptions } from "./ops/pooling.ts";
+export type { InterpolateOptions } from "./ops/resampling.ts";
 export type { TensorLike } from "./ops/elementwise.ts";
 export type { CrossEntropyOptions } from "./ops/losses.ts";
 export { einsum } from "./ops/einsum.ts";

@@ -26,10 +26,18 @@ export const deviceChoice: Rule = {
 
 /** One whole number for height and width, or one for each. */
 export function pairFrom(least: number): Rule {
+  return {
+    ...tupleFrom(least, 2),
+    takes: `a whole number of at least ${least}, or two for height and width`,
+  };
+}
+
+/** One whole number for all of `count` axes, or one for each. */
+export function tupleFrom(least: number, count: number): Rule {
   const fits = (value: unknown): boolean => Number.isSafeInteger(value) && value as number >= least;
   return {
-    takes: `a whole number of at least ${least}, or two for height and width`,
+    takes: `a whole number of at least ${least}, or an array of ${count}`,
     accepts: (value) =>
-      fits(value) || Array.isArray(value) && value.length === 2 && value.every(fits),
+      fits(value) || Array.isArray(value) && value.length === count && value.every(fits),
   };
 }

@@ -1,14 +1,12 @@
-/** Products, windows and indexing by tensors. What they compute is in `ops/`. */
+/** Products and indexing by tensors. What they compute is in `ops/`. */
 import * as contractions from "./ops/contractions.ts";
-import type { Conv2dOptions, PoolOptions } from "./ops/contractions.ts";
-import type { Axes } from "./ops/axes.ts";
 import * as indexing from "./ops/indexing.ts";
 import { crossEntropy, type CrossEntropyOptions } from "./ops/losses.ts";
-import { ShapeMethods } from "./shape_methods.ts";
+import { ImageMethods } from "./image_methods.ts";
 import type { Tensor } from "./tensor.ts";
 
-/** Matrix products, convolution, pooling, picking by indices, sorting, and the loss of classifiers. */
-export abstract class ProductMethods extends ShapeMethods {
+/** Matrix products, picking by indices, sorting, and the loss of classifiers. */
+export abstract class ProductMethods extends ImageMethods {
   #self(): Tensor {
     return this as unknown as Tensor;
   }
@@ -61,45 +59,6 @@ export abstract class ProductMethods extends ShapeMethods {
    */
   outer(b: Tensor): Tensor {
     return contractions.outer(this.#self(), b);
-  }
-
-  /**
-   * 2-D convolution (cross-correlation, as everywhere in deep learning) of images (N, C, H, W) with
-   * `weight` (O, C / groups, KH, KW): (N, O, OH, OW) with
-   * `OH = floor((H + 2 * padding - dilation * (KH - 1) - 1) / stride) + 1`.
-   *
-   * @throws {ShapeError} When channels or sizes do not fit.
-   */
-  conv2d(weight: Tensor, options?: Conv2dOptions): Tensor {
-    return contractions.conv2d(this.#self(), weight, options);
-  }
-
-  /**
-   * The largest element of each window of images (N, C, H, W): (N, C, OH, OW) with
-   * `OH = floor((H + 2 * padding - kernel) / stride) + 1`.
-   *
-   * @throws {ShapeError} When a window is larger than the image, or may hold padding only.
-   */
-  maxPool2d(kernel: Axes, options?: PoolOptions): Tensor {
-    return contractions.maxPool2d(this.#self(), kernel, options);
-  }
-
-  /**
-   * The mean of each window of images (N, C, H, W); padding counts as zeros, unless
-   * `countIncludePad` is false. Shapes as of {@linkcode ProductMethods.maxPool2d}.
-   */
-  avgPool2d(kernel: Axes, options?: PoolOptions): Tensor {
-    return contractions.avgPool2d(this.#self(), kernel, options);
-  }
-
-  /** Images (N, C, H, W) averaged to the given size, (N, C, height, width). */
-  adaptiveAvgPool2d(size: Axes): Tensor {
-    return contractions.adaptiveAvgPool2d(this.#self(), size);
-  }
-
-  /** The largest element of regions that divide images (N, C, H, W) into the given parts. */
-  adaptiveMaxPool2d(size: Axes): Tensor {
-    return contractions.adaptiveMaxPool2d(this.#self(), size);
   }
 
   /**
@@ -192,12 +151,15 @@ export abstract class ProductMethods extends ShapeMethods {
   /**
    * The loss of a classifier, `-log(softmax(logits)[label])`, averaged over samples: logits (N, C)
    * with integer labels (N), or (N, C, d1, ...) with (N, d1, ...). Samples labelled `ignoreIndex`
-   * count for nothing; there is no such label by default.
+   * count for nothing; there is no such label by default. Floating labels of the logits' shape are
+   * probabilities: `-sum(probability * log(softmax(logits)))`.
    *
-   * @param labels The class of each sample.
-   * @param options Label smoothing, a label to ignore, another reduction than the mean.
-   * @throws {ShapeError} When the labels do not have the shape of the logits without their axis 1.
-   * @throws {DTypeError} When the labels are not integers.
+   * @param labels The class of each sample, or the probabilities of its classes.
+   * @param options Weights of the classes, label smoothing, a label to ignore, another reduction than
+   * the mean.
+   * @throws {ShapeError} When the labels do not have the shape of the logits without their axis 1, or
+   * the weight not one number for each class.
+   * @throws {DTypeError} When the logits are integers.
    * @throws {RangeError} At the next read, when a label is not a class.
    */
   crossEntropy(labels: Tensor, options?: CrossEntropyOptions): Tensor {

@@ -28,6 +28,7 @@ import { observedBookkeeping, TensorBase } from "./base.ts";
 import { observeMethods } from "./calls.ts";
 import { lendBlock } from "./native_access.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
+import { ImageMethods } from "./image_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
 import { observedReading, ReadingMethods } from "./reading_methods.ts";
 import { ReversedMethods } from "./reversed_methods.ts";
@@ -414,7 +415,14 @@ export class Tensor extends ReversedMethods {
 /** `compile` is told of every call. */
 observeMethods(Tensor, { fromHost: "leaf", fromBuffer: "leaf" }, "compute");
 observeMethods(ReversedMethods, {}, "compute");
-const layers = [Tensor, ProductMethods, ShapeMethods, ReductionMethods, ElementwiseMethods];
+const layers = [
+  Tensor,
+  ProductMethods,
+  ImageMethods,
+  ShapeMethods,
+  ReductionMethods,
+  ElementwiseMethods,
+];
 for (const { prototype } of layers) observeMethods(prototype, {}, "compute");
 observeMethods(ReadingMethods.prototype, observedReading, null);
 observeMethods(TensorBase.prototype, observedBookkeeping, null);

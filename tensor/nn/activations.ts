@@ -1,6 +1,7 @@
 /** Activations as modules, for use in `Sequential`. */
-import type { Tensor } from "../tensor.ts";
+import { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
+import { parameter } from "./parameter.ts";
 import { requireValue, takes } from "../options.ts";
 
 /** `max(x, 0)`. */
@@ -70,6 +71,69 @@ export class SiLU extends Module {
   /** Applies it element by element. */
   forward(x: Tensor): Tensor {
     return x.silu();
+  }
+}
+
+/** `x * clamp(x + 3, 0, 6) / 6`. */
+export class Hardswish extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.hardswish();
+  }
+}
+
+/** `clamp(x + 3, 0, 6) / 6`. */
+export class Hardsigmoid extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.hardsigmoid();
+  }
+}
+
+/** `x * tanh(softplus(x))`. */
+export class Mish extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.mish();
+  }
+}
+
+/**
+ * `x` where positive, else `weight * x` (K. He et al., Delving Deep into Rectifiers, 2015).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const layer = new nn.PReLU();
+ * assertEquals(await layer.forward(Tensor.fromHost([-4, 2])).toArray(), [-1, 2]);
+ * ```
+ */
+export class PReLU extends Module {
+  /** (count). */
+  weight: Tensor;
+
+  /**
+   * Makes the layer.
+   *
+   * @param count 1, or the number of channels on axis 1.
+   * @param init The slope below 0 at first.
+   */
+  constructor(count = 1, init = 0.25) {
+    super();
+    requireValue("make a PReLU", "count", count, takes.count);
+    requireValue("make a PReLU", "init", init, takes.finite);
+    this.weight = parameter(Tensor.full([count], init));
+  }
+
+  /**
+   * Applies it element by element.
+   *
+   * @throws {ShapeError} When the channels are others.
+   */
+  forward(x: Tensor): Tensor {
+    return x.prelu(this.weight);
   }
 }
 

@@ -70,7 +70,7 @@ function reduced(losses: Tensor, { reduction = "mean" }: LossOptions): Tensor {
  * `-log(softmax(logits)[label])`, see {@linkcode Tensor.crossEntropy}.
  *
  * @param logits (N, C) or (N, C, d1, ...).
- * @param labels Integers (N) or (N, d1, ...).
+ * @param labels Integers (N) or (N, d1, ...), or probabilities of the logits' shape.
  */
 export function crossEntropy(
   logits: Tensor,
@@ -174,19 +174,27 @@ function slope(x: Tensor, t: Tensor, positive: Tensor | null): Tensor {
 
 /** A loss as a module; see {@linkcode crossEntropy}. */
 export class CrossEntropyLoss extends Module<[logits: Tensor, labels: Tensor]> {
+  /** What moves with the module: the weights of the classes, or null. */
+  weight: Tensor | null;
+  readonly #options: CrossEntropyOptions;
+
   /**
    * Makes the loss.
    *
-   * @param options Label smoothing, what to ignore, the reduction.
+   * @param options Weights of the classes, label smoothing, what to ignore, the reduction.
    */
-  constructor(readonly options: CrossEntropyOptions = {}) {
+  constructor(options: CrossEntropyOptions = {}) {
     super();
     checkOptions("make a CrossEntropyLoss", options, crossEntropyRules);
+    const { weight = null, ...others } = options;
+    this.weight = weight && buffer(weight, { persistent: false });
+    this.#options = others;
   }
 
-  /** The loss of logits (N, C, ...) with labels (N, ...). */
+  /** The loss of logits (N, C, ...) with labels (N, ...), or probabilities (N, C, ...). */
   forward(logits: Tensor, labels: Tensor): Tensor {
-    return crossEntropy(logits, labels, this.options);
+    const { weight } = this;
+    return crossEntropy(logits, labels, weight ? { ...this.#options, weight } : this.#options);
   }
 }
 

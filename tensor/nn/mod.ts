@@ -31,7 +31,19 @@ export { buffer, parameter } from "./parameter.ts";
 export * as init from "./init.ts";
 export { Sequential } from "./sequential.ts";
 export { Linear } from "./linear.ts";
-export { Conv2d, type Conv2dLayerOptions } from "./conv2d.ts";
+export {
+  Conv1d,
+  Conv2d,
+  type Conv2dLayerOptions,
+  Conv3d,
+  type ConvLayerOptions,
+  Convolution,
+  ConvTranspose1d,
+  ConvTranspose2d,
+  ConvTranspose3d,
+  type ConvTransposeLayerOptions,
+  TransposedConvolution,
+} from "./convolution.ts";
 export { AdaptiveAvgPool2d, AvgPool2d, MaxPool2d } from "./pooling.ts";
 export {
   BatchNorm,
@@ -59,8 +71,33 @@ export {
   RNNCell,
   type RNNCellOptions,
 } from "./recurrent_cells.ts";
+export {
+  GroupNorm,
+  type GroupNormOptions,
+  InstanceNorm,
+  InstanceNorm1d,
+  InstanceNorm2d,
+  InstanceNorm3d,
+} from "./group_norm.ts";
+export { PixelShuffle, PixelUnshuffle, Upsample } from "./resampling.ts";
+export {
+  ConstantPad1d,
+  ConstantPad2d,
+  ConstantPad3d,
+  Padding,
+  ReflectionPad1d,
+  ReflectionPad2d,
+  ReflectionPad3d,
+  ReplicationPad1d,
+  ReplicationPad2d,
+  ReplicationPad3d,
+  ZeroPad1d,
+  ZeroPad2d,
+  ZeroPad3d,
+} from "./padding.ts";
+export { type BagOptions, EmbeddingBag, type EmbeddingBagOptions } from "./embedding_bag.ts";
 export { Embedding } from "./embedding.ts";
-export { Dropout } from "./dropout.ts";
+export { ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d } from "./dropout.ts";
 export {
   type AttentionOptions,
   type AttentionResult,
@@ -85,8 +122,12 @@ export { Flatten } from "./flatten.ts";
 export {
   ELU,
   GELU,
+  Hardsigmoid,
+  Hardswish,
   Identity,
   LeakyReLU,
+  Mish,
+  PReLU,
   ReLU,
   Sigmoid,
   SiLU,

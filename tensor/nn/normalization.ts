@@ -34,7 +34,7 @@ function rootOf({ variance }: Moments, eps: number): Tensor {
 }
 
 /** `(x - mean) / sqrt(variance + eps)` over axes, with the gradient in closed form. */
-function standardize(x: Tensor, axes: readonly number[], eps: number): Standardized {
+export function standardize(x: Tensor, axes: readonly number[], eps: number): Standardized {
   // The moments are the layer's: kept for a user who never sees them, they would hold former parameters.
   const made = withTemporaries(() =>
     observedCall("compute", standardizedBy, undefined, [x, axes, eps]) as Standardized

@@ -1,6 +1,6 @@
 /** Pooling as modules, on images (N, C, H, W). */
 import { type Axes, pair } from "../ops/axes.ts";
-import { type PoolOptions, poolRules } from "../ops/contractions.ts";
+import { type PoolOptions, poolRules } from "../ops/pooling.ts";
 import type { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 import { checkOptions } from "../options.ts";

@@ -41,12 +41,20 @@ export function pair(
   value: Axes | undefined,
   fallback?: number,
 ): [number, number] {
-  const given = value === undefined ? fallback : value;
-  const list = typeof given === "number" ? [given, given] : given;
-  if (!Array.isArray(list) || list.length !== 2 || list.some((n) => !Number.isInteger(n))) {
+  const [height, width] = tuple(op, what, value === undefined ? fallback : value, 2);
+  return [height!, width!];
+}
+
+const counted = ["none", "one", "two", "three"];
+
+/** A number for each of `count` axes, from one for all or one for each. */
+export function tuple(op: string, what: string, value: Axes | undefined, count: number): number[] {
+  const list = typeof value === "number" ? new Array<number>(count).fill(value) : value;
+  if (!Array.isArray(list) || list.length !== count || list.some((n) => !Number.isInteger(n))) {
+    const others = count === 1 ? "" : `, or ${counted[count] ?? count}`;
     throw new ShapeError(
-      `Cannot ${op} with ${what} ${shown(value)}: pass one whole number, or two`,
+      `Cannot ${op} with ${what} ${shown(value)}: pass one whole number${others}`,
     );
   }
-  return [list[0]!, list[1]!];
+  return [...list];
 }

@@ -1,18 +1,20 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
-import { formatShape } from "../../backend/engine.ts";
+import { dtypes, formatShape, sameShape, sizeOf } from "../../backend/engine.ts";
 import { atLeastSingle, widened } from "../amp/autocast.ts";
-import { result, sameDevice } from "../apply.ts";
+import { aTensor, result, sameDevice } from "../apply.ts";
 import { holds } from "../creation.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
-import { gather } from "./indexing.ts";
+import { gather, indexSelect } from "./indexing.ts";
 import { permute, reshape } from "./shaping.ts";
 import { checkOptions, type Rules, takes } from "../options.ts";
 
 /** Options of the cross-entropy. */
 export interface CrossEntropyOptions {
+  /** How much each class counts, (C); the mean of labels is weighted by them. It does not learn. */
+  weight?: Tensor;
   /** How much of the target is spread evenly over all classes, 0 to 1. */
   labelSmoothing?: number;
   /**
@@ -26,6 +28,7 @@ export interface CrossEntropyOptions {
 
 /** What {@linkcode CrossEntropyOptions} may hold. */
 export const crossEntropyRules: Rules<CrossEntropyOptions> = {
+  weight: aTensor(),
   labelSmoothing: takes.share,
   ignoreIndex: takes.finite,
   reduction: takes.oneOf("mean", "sum", "none"),
@@ -33,7 +36,8 @@ export const crossEntropyRules: Rules<CrossEntropyOptions> = {
 
 /**
  * The mean of `-log(softmax(logits)[label])` over samples: logits (N, C) with labels (N), or
- * (N, C, d1, ...) with labels (N, d1, ...). The mean of no samples is NaN.
+ * (N, C, d1, ...) with labels (N, d1, ...); or with probabilities of the logits' shape, the mean of
+ * `-sum(probability * log(softmax(logits)))`. The mean of no samples is NaN.
  */
 export function crossEntropy(
   logits: Tensor,
@@ -41,12 +45,18 @@ export function crossEntropy(
   options: CrossEntropyOptions = {},
 ): Tensor {
   checkOptions("crossEntropy", options, crossEntropyRules);
+  sameDevice("crossEntropy", [logits, labels, ...(options.weight ? [options.weight] : [])]);
+  if (dtypes[logits.dtype].kind !== "float") {
+    throw new DTypeError(
+      `Cannot crossEntropy logits of ${logits.dtype}: cast them with .cast("float32")`,
+    );
+  }
   const input = widened(logits);
-  const losses = entropyOf(atLeastSingle(input), labels, options);
-  return losses.cast(input.dtype);
+  const entropy = dtypes[labels.dtype].kind === "float" ? entropyOfMixture : entropyOfLabels;
+  return entropy(atLeastSingle(input), labels, options).cast(input.dtype);
 }
 
-function entropyOf(logits: Tensor, labels: Tensor, options: CrossEntropyOptions): Tensor {
+function entropyOfLabels(logits: Tensor, labels: Tensor, options: CrossEntropyOptions): Tensor {
   const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
   const { scores, targets, shape } = inRows(logits, labels);
   const [rows, classes] = scores.shape as [number, number];
@@ -55,24 +65,96 @@ function entropyOf(logits: Tensor, labels: Tensor, options: CrossEntropyOptions)
   const counts = ignoreIndex !== undefined && holds(targets.dtype, ignoreIndex)
     ? targets.ne(ignoreIndex)
     : null;
-  const losses = perSample(scores, targets, counts, labelSmoothing);
+  const weights = weightsOf(scores, options);
+  const { losses, shares } = weights
+    ? weighted(scores, targets, counts, weights, labelSmoothing)
+    : { losses: perSample(scores, targets, counts, labelSmoothing), shares: counts };
   if (reduction === "none") return reshape(losses, shape);
   const total = losses.sum();
   if (reduction === "sum") return total;
-  return counts ? total.div(counts.cast(scores.dtype).sum()) : total.mul(1 / rows);
+  return shares ? total.div(shares.cast(scores.dtype).sum()) : total.mul(1 / rows);
+}
+
+/** The weights of the classes in the type of the scores (rows, classes); null for none. */
+function weightsOf(scores: Tensor, { weight }: CrossEntropyOptions): Tensor | null {
+  if (!weight) return null;
+  const classes = scores.shape[1]!;
+  if (weight.ndim === 1 && weight.size === classes) return weight.detach().cast(scores.dtype);
+  throw new ShapeError(
+    `Cannot crossEntropy with a weight of shape ${
+      formatShape(weight.shape)
+    }: pass one number for each of the ${classes} classes`,
+  );
+}
+
+/** The losses of rows, and how much each row counts in their mean: as much as its class. */
+function weighted(
+  scores: Tensor,
+  targets: Tensor,
+  counts: Tensor | null,
+  weights: Tensor,
+  smoothing: number,
+): { losses: Tensor; shares: Tensor } {
+  const labels = counts ? counts.where(targets, 0) : targets;
+  const ofLabels = indexSelect(weights, 0, labels, "crossEntropy");
+  const shares = counts ? counts.where(ofLabels, 0) : ofLabels;
+  const hard = perSample(scores, targets, counts, 0).mul(shares);
+  if (smoothing === 0) return { losses: hard, shares };
+  // Rows that do not count may be NaN.
+  const counted = counts ? counts.unsqueeze(1).where(scores, 0) : scores;
+  const all = counted.logSoftmax(1).mul(weights).sum(1).mul(-smoothing / scores.shape[1]!);
+  const soft = counts ? counts.where(all, 0) : all;
+  return { losses: hard.mul(1 - smoothing).add(soft), shares };
+}
+
+/** The cross-entropy with probabilities in place of labels. */
+function entropyOfMixture(logits: Tensor, target: Tensor, options: CrossEntropyOptions): Tensor {
+  const { labelSmoothing = 0, reduction = "mean" } = options;
+  if (options.ignoreIndex !== undefined) {
+    throw new TypeError(
+      `Cannot crossEntropy probabilities with ignoreIndex ${options.ignoreIndex}: it is a label; ` +
+        `pass labels as integers, or rows of zeros for samples that do not count`,
+    );
+  }
+  if (!sameShape(logits.shape, target.shape) || logits.ndim === 0) {
+    throw new ShapeError(
+      `Cannot crossEntropy logits of shape ${
+        formatShape(logits.shape)
+      } with probabilities of shape ${
+        formatShape(target.shape)
+      }: the shapes must be equal; labels are integers, cast them with .cast("int32")`,
+    );
+  }
+  const scores = rowsOf(logits), [rows, classes] = scores.shape as [number, number];
+  if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");
+  const given = rowsOf(target).cast(scores.dtype);
+  const mixture = labelSmoothing === 0
+    ? given
+    : given.mul(1 - labelSmoothing).add(labelSmoothing / classes);
+  const weights = weightsOf(scores, options);
+  const shares = weights ? mixture.mul(weights) : mixture;
+  const losses = scores.logSoftmax(1).mul(shares).sum(1).neg();
+  if (reduction === "none") {
+    return reshape(
+      losses,
+      logits.shape.filter((_, k) => k !== 1 % logits.ndim),
+    );
+  }
+  return reduction === "sum" ? losses.sum() : losses.sum().mul(1 / rows);
+}
+
+/** Classes last, everything else in rows: (C) or (N, C, d1, ...) to (rows, C). */
+function rowsOf(x: Tensor): Tensor {
+  if (x.ndim === 1) return reshape(x, [1, x.size]);
+  const order = [0, ...x.shape.slice(2).map((_, k) => k + 2), 1];
+  return reshape(permute(x, order), [sizeOf(x.shape.filter((_, k) => k !== 1)), x.shape[1]!]);
 }
 
 function inRows(
   logits: Tensor,
   labels: Tensor,
 ): { scores: Tensor; targets: Tensor; shape: readonly number[] } {
-  sameDevice("crossEntropy", [logits, labels]);
   requireInteger("crossEntropy", "labels", labels.dtype);
-  if (logits.dtype.startsWith("float") === false && logits.dtype !== "bfloat16") {
-    throw new DTypeError(
-      `Cannot crossEntropy logits of ${logits.dtype}: cast them with .cast("float32")`,
-    );
-  }
   const expected = logits.shape.filter((_, k) => k !== 1);
   const single = logits.ndim === 1 && labels.ndim === 0;
   if (!single && (logits.ndim < 2 || formatShape(expected) !== formatShape(labels.shape))) {
@@ -85,14 +167,7 @@ function inRows(
   if (single) {
     return { scores: logits.reshape([1, logits.size]), targets: labels.reshape([1]), shape: [] };
   }
-  const order = [0, ...expected.slice(1).map((_, k) => k + 2), 1];
-  const classes = logits.shape[1]!;
-  const rows = labels.size;
-  return {
-    scores: reshape(permute(logits, order), [rows, classes]),
-    targets: reshape(labels, [rows]),
-    shape: labels.shape,
-  };
+  return { scores: rowsOf(logits), targets: reshape(labels, [labels.size]), shape: labels.shape };
 }
 
 /**

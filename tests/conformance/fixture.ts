@@ -39,6 +39,7 @@ export const families = [
   "indexing",
   "creation",
   "pieces",
+  "layers",
 ] as const;
 
 /** The cases of a family of operations. */

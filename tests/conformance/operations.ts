@@ -48,6 +48,12 @@ function maker(name: string): Operation["call"] {
   return (_, args) => (Tensor as unknown as Record<string, Method>)[name]!(...args.map(argument));
 }
 
+/** Calls a convolution; a third tensor is the bias. */
+function convolution(name: string): Operation["call"] {
+  return ([x, weight, bias], [options]) =>
+    method(name)([x!, weight!], [{ ...options as object, ...(bias ? { bias } : {}) }]);
+}
+
 const makers = "zeros ones full arange linspace eye".split(" ");
 
 const precise: readonly DType[] = ["float64", "float32"];
@@ -55,17 +61,26 @@ const precise: readonly DType[] = ["float64", "float32"];
 const methods =
   "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan \
 sinh cosh tanh asinh acosh atanh erf erfc sigmoid logSigmoid floor ceil round trunc frac square relu \
-leakyRelu elu gelu silu softplus isNaN isInf isFinite logicalNot clamp \
+leakyRelu elu gelu silu hardswish hardsigmoid mish prelu softplus isNaN isInf isFinite logicalNot clamp \
 add sub mul div pow maximum minimum remainder floorDivide atan2 eq ne lt le gt ge logicalAnd \
 logicalOr logicalXor where maskedFill lerp cast \
 sum mean prod max min any all variance std norm logSumExp softmax logSoftmax cumsum \
-matmul maxPool2d avgPool2d adaptiveAvgPool2d adaptiveMaxPool2d crossEntropy \
+matmul maxPool2d avgPool2d adaptiveAvgPool2d adaptiveMaxPool2d pixelShuffle \
+pixelUnshuffle padReflect padReplicate \
 reshape flatten permute transpose expand repeat squeeze unsqueeze flip roll pad tril triu diagonal \
 split chunk unbind clone embedding bmm outer fullLike zerosLike onesLike contiguous detach"
     .split(/\s+/);
 
 /** Every operation, by name. */
 export const operations: Readonly<Record<string, Operation>> = {
+  ...Object.fromEntries(
+    "conv1d conv2d conv3d convTranspose1d convTranspose2d convTranspose3d".split(" ")
+      .map((name) => [name, { call: convolution(name), slack: 4 }]),
+  ),
+  crossEntropy: {
+    call: ([logits, target, weight], [options]) =>
+      logits!.crossEntropy(target!, { ...options as object, ...(weight ? { weight } : {}) }),
+  },
   ...Object.fromEntries(methods.map((name) => [name, { call: method(name) }])),
   ...Object.fromEntries(makers.map((name) => [name, { call: maker(name) }])),
   slice: { call: ([x], ranges) => x!.slice(...ranges as number[]) },
@@ -75,15 +90,12 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   concat: { call: (tensors, [axis]) => Tensor.concat([...tensors], axis as number | undefined) },
   stack: { call: (tensors, [axis]) => Tensor.stack([...tensors], axis as number | undefined) },
-  conv2d: {
-    call: ([x, weight, bias], [options]) =>
-      x!.conv2d(weight!, { ...options as object, ...(bias ? { bias } : {}) }),
-    slack: 4,
-  },
   einsum: { call: (tensors, [equation]) => einsum(equation as string, ...tensors), slack: 4 },
   meshgrid: { call: (tensors, [options]) => Tensor.meshgrid([...tensors], options as object) },
   maxWithIndices: { call: pair("maxWithIndices"), positions: true },
   minWithIndices: { call: pair("minWithIndices"), positions: true },
+  // Places between pixels are computed in the type of the pixels.
+  interpolate: { call: method("interpolate"), slack: 8 },
   argmax: { call: method("argmax"), positions: true },
   argmin: { call: method("argmin"), positions: true },
   indexSelect: {

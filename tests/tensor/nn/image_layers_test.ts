@@ -1,0 +1,144 @@
+/** Layers on images, against PyTorch: state, values and gradients. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { amp, manualSeed, nn, optim, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { assertClose, fixture } from "../../fixtures/pytorch.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+type Layer = { readonly layer: nn.AnyModule; readonly run?: (x: Tensor) => Tensor };
+
+const offsets = () => Tensor.fromHost(Int32Array.of(0, 2, 2));
+const bag = (mode: "sum" | "mean" | "max"): Layer => ({
+  layer: new nn.EmbeddingBag(6, 3, { mode }),
+});
+const cut = (mode: "sum" | "mean" | "max"): Layer => {
+  const layer = new nn.EmbeddingBag(6, 3, { mode });
+  return { layer, run: (x) => layer.forward(x, { offsets: offsets() }) };
+};
+
+/** The layers of `fixtures/pytorch/layers.py`. */
+const layers: Readonly<Record<string, () => Layer>> = {
+  conv1d: () => ({ layer: new nn.Conv1d(4, 6, 3, { stride: 2, padding: 1, groups: 2 }) }),
+  conv3d: () => ({ layer: new nn.Conv3d(2, 3, [2, 3, 1], { padding: [1, 0, 1] }) }),
+  conv_transpose1d: () => ({ layer: new nn.ConvTranspose1d(4, 2, 4, { stride: 2, padding: 1 }) }),
+  conv_transpose2d: () => ({
+    layer: new nn.ConvTranspose2d(4, 6, 3, { stride: 2, padding: 1, outputPadding: 1, groups: 2 }),
+  }),
+  conv_transpose3d: () => ({ layer: new nn.ConvTranspose3d(2, 2, 2, { stride: 2, bias: false }) }),
+  group_norm: () => ({ layer: new nn.GroupNorm(2, 4, { eps: 1e-3 }) }),
+  group_norm_features: () => ({ layer: new nn.GroupNorm(2, 4) }),
+  instance_norm: () => ({ layer: new nn.InstanceNorm2d(4) }),
+  instance_norm_affine: () => ({ layer: new nn.InstanceNorm1d(4, { affine: true }) }),
+  upsample: () => ({
+    layer: new nn.Upsample({ scaleFactor: 2, mode: "bilinear", alignCorners: true }),
+  }),
+  upsample_down: () => ({ layer: new nn.Upsample({ size: [3, 4], mode: "bilinear" }) }),
+  pixel_shuffle: () => ({ layer: new nn.PixelShuffle(2) }),
+  zero_pad: () => ({ layer: new nn.ZeroPad2d([1, 2, 0, 3]) }),
+  constant_pad: () => ({ layer: new nn.ConstantPad1d([2, 1], 1.5) }),
+  reflection_pad: () => ({ layer: new nn.ReflectionPad2d([2, 1, 0, 3]) }),
+  replication_pad: () => ({ layer: new nn.ReplicationPad3d([1, 2, 0, 1, 2, 0]) }),
+  prelu: () => ({ layer: new nn.PReLU(4) }),
+  bag_sum: () => bag("sum"),
+  bag_mean: () => bag("mean"),
+  bag_max: () => bag("max"),
+  bag_offsets_sum: () => cut("sum"),
+  bag_offsets_mean: () => cut("mean"),
+  bag_offsets_max: () => cut("max"),
+};
+
+/** The tensors of a fixture whose names begin with a prefix, without it; perhaps none. */
+function under(run: Record<string, Tensor>, prefix: string): Record<string, Tensor> {
+  const found = Object.entries(run).filter(([name]) => name.startsWith(prefix));
+  return Object.fromEntries(found.map(([name, value]) => [name.slice(prefix.length), value]));
+}
+
+for (const [name, make] of Object.entries(layers)) {
+  testOnBackends(`the layer ${name} is PyTorch's: state, value, gradients`, (backend) => {
+    return withDevice(backend, async () => {
+      const all = under(await fixture("layers", backend), `${name}.`);
+      const { layer, run = (x) => layer.forward(x) as Tensor } = make();
+      layer.loadStateDict(under(all, "state."));
+      const input = all.input!.detach();
+      if (all.gradient) input.requiresGrad = true;
+      const output = run(input);
+      await assertClose(output, all.output!, 1e-5, "output");
+      output.mul(all.cotangent!).sum().backward();
+      if (all.gradient) await assertClose(input.grad!, all.gradient, 1e-5, "gradient");
+      const expected = under(all, "gradient.");
+      assertEquals(
+        layer.namedParameters().map(([key]) => key).sort(),
+        Object.keys(expected).sort(),
+      );
+      for (const [key, parameter] of layer.namedParameters()) {
+        await assertClose(parameter.grad!, expected[key]!, 1e-5, `gradient of ${key}`);
+      }
+    });
+  });
+}
+
+testOnBackends("a small U-Net learns", (backend) => {
+  return withDevice(backend, async () => {
+    manualSeed(3);
+    class UNet extends nn.Module {
+      down = new nn.Conv2d(2, 4, 3, { stride: 2, padding: 1 });
+      norm = new nn.GroupNorm(2, 4);
+      up = new nn.ConvTranspose2d(4, 2, 2, { stride: 2 });
+      out = new nn.Conv2d(4, 2, 1);
+      forward(x: Tensor): Tensor {
+        const inner = this.up.forward(this.norm.forward(this.down.forward(x)).silu());
+        return this.out.forward(Tensor.concat([inner, x], 1));
+      }
+    }
+    const model = new UNet(), x = Tensor.randn([2, 2, 6, 6]).realize(), y = x.tanh().realize();
+    const adam = new optim.Adam(model.parameters(), { lr: 2e-2 });
+    const losses: number[] = [];
+    for (let k = 0; k < 30; k++) {
+      adam.zeroGrad();
+      const loss = nn.mse(model.forward(x), y);
+      loss.backward();
+      adam.step();
+      losses.push(await loss.item());
+    }
+    assert(losses.at(-1)! < 0.3 * losses[0]!, `${losses[0]} to ${losses.at(-1)}`);
+    const half = amp.autocast("bfloat16", () => model.up.forward(model.down.forward(x)));
+    assertEquals(half.dtype, "bfloat16");
+  });
+});
+
+testOnBackends("Dropout2d drops whole channels, while training", (backend) => {
+  return withDevice(backend, async () => {
+    manualSeed(6);
+    const layer = new nn.Dropout2d(0.5), x = Tensor.ones([20, 10, 2, 3]);
+    const channels = (await layer.forward(x).mean([2, 3]).toHost()) as Float32Array;
+    assertEquals(new Set(channels), new Set([0, 2]));
+    assertEquals(await layer.eval().forward(x).toHost(), await x.toHost());
+    assertThrows(() => layer.forward(Tensor.ones([2, 3])), ShapeError, "4 axes");
+  });
+});
+
+Deno.test("layers on images name what does not fit", () => {
+  withDevice("cpu", () => {
+    const x = Tensor.ones([1, 3, 4, 4]);
+    assertEquals(
+      assertThrows(() => x.convTranspose2d(Tensor.ones([2, 3, 2, 2])), ShapeError).message,
+      "Cannot convTranspose2d a tensor of shape [1, 3, 4, 4] with a weight of shape [2, 3, 2, 2]: " +
+        "3 channels do not fit a weight of 2 in 1 group(s)",
+    );
+    const reach = () => x.convTranspose2d(Tensor.ones([3, 1, 2, 2]), { outputPadding: 1 });
+    assertThrows(reach, ShapeError, "less than the stride");
+    assertThrows(() => x.conv1d(Tensor.ones([1, 1, 1])), ShapeError, "[N, C, W]");
+    assertThrows(() => new nn.GroupNorm(2, 3), RangeError, "divide");
+    assertThrows(() => new nn.GroupNorm(3, 6).forward(x), ShapeError, "6 channels");
+    assertThrows(() => new nn.InstanceNorm2d(3).forward(Tensor.ones([1, 3, 1, 1])), ShapeError);
+    assertThrows(() => new nn.Upsample({}), TypeError, "pass one of them");
+    assertThrows(() => x.interpolate({ size: 2, alignCorners: true }), TypeError, "bilinear");
+    assertThrows(() => x.interpolate({ size: [2], mode: "bilinear", scaleFactor: 1 }), TypeError);
+    assertThrows(() => x.pixelShuffle(2), ShapeError, "C * 4");
+    assertThrows(() => x.padReflect([[0, 4]]), ShapeError, "less than their lengths");
+    assertThrows(
+      () => new nn.EmbeddingBag(4, 2).forward(Tensor.zeros([3], { dtype: "int32" })),
+      ShapeError,
+      "offsets",
+    );
+  });
+});
