@@ -7,6 +7,12 @@ export function indexError(op: string, index: number, bound: number): RangeError
         `to leave out samples with this label, pass { ignoreIndex: ${index} }`,
     );
   }
+  if (op === "multinomial") {
+    return new RangeError(
+      "Cannot multinomial by weights of which one is negative, infinite or NaN, or fewer than are " +
+        "drawn are above 0: pass finite weights of at least 0; { replacement: true } needs one above 0",
+    );
+  }
   return new RangeError(
     `Cannot ${op}: the index ${index} is out of range for an axis of ${bound} elements (${range})`,
   );

@@ -33,6 +33,7 @@ import { ProductMethods } from "./product_methods.ts";
 import { observedReading, ReadingMethods } from "./reading_methods.ts";
 import { ReversedMethods } from "./reversed_methods.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
+import { SelectionMethods } from "./selection_methods.ts";
 import { ShapeMethods } from "./shape_methods.ts";
 import { positionType } from "./promotion.ts";
 import * as random from "./random.ts";
@@ -72,7 +73,7 @@ import { checkOptions, checkValue, requireValue, shown, takes } from "./options.
  * assertEquals(await w.grad!.toArray(), [2, 4, 6]);
  * ```
  */
-export class Tensor extends ReversedMethods {
+export class Tensor extends SelectionMethods {
   /**
    * Tensors are made by the static methods below, and by operations.
    *
@@ -414,9 +415,10 @@ export class Tensor extends ReversedMethods {
 
 /** `compile` is told of every call. */
 observeMethods(Tensor, { fromHost: "leaf", fromBuffer: "leaf" }, "compute");
-observeMethods(ReversedMethods, {}, "compute");
+for (const holder of [ReversedMethods, SelectionMethods]) observeMethods(holder, {}, "compute");
 const layers = [
   Tensor,
+  SelectionMethods,
   ProductMethods,
   ImageMethods,
   ShapeMethods,

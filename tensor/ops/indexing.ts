@@ -44,7 +44,8 @@ export function indexSelect(x: Tensor, axis: number, indices: Tensor, op = "inde
   return out.reshape([...lead, ...indices.shape, ...tail]);
 }
 
-function scatterNode(
+/** A copy of `base` with `source` added or stored; the indices broadcast to its shape. */
+export function scatterNode(
   op: string,
   mode: "add" | "set",
   base: Tensor,

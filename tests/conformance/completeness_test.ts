@@ -1,6 +1,6 @@
 /** Every operation that there is stands in the table, with cases; what is none is named here. */
 import { assertEquals } from "@std/assert";
-import { nn, ReversedMethods, Tensor } from "../../mod.ts";
+import { nn, ReversedMethods, SelectionMethods, Tensor } from "../../mod.ts";
 import { binaries, unaries } from "../../tensor/ops/elementwise.ts";
 import { families, readCases, titleOf } from "./fixture.ts";
 import { apart, operations } from "./operations.ts";
@@ -14,7 +14,8 @@ const notOperations = new Map(
       "reading and letting go",
     "toNumbers print isClose allClose equal": "tests/tensor/printing_test.ts",
     "fromHost fromBuffer to": "on the way to a device: tests/backend/transfers_test.ts",
-    "rand randn randint randperm randLike randnLike": "chance: tests/tensor/random_test.ts",
+    "rand randn randint randperm randLike randnLike normal bernoulli multinomial permutation":
+      "chance: tests/tensor/random_test.ts",
     "backward": "tests/tensor/autograd_test.ts",
     "indexLike": "a part of other operations: pooling, oneHot, tril",
   }).flatMap(([names, why]) => names.split(" ").map((name) => [name, why] as const)),
@@ -37,7 +38,8 @@ function methods(): string[] {
 }
 
 Deno.test("every method of tensors is an operation with a row, or named as none", () => {
-  const names = new Set([...methods(), ...functionsOf(Tensor), ...functionsOf(ReversedMethods)]);
+  const holders = [Tensor, ReversedMethods, SelectionMethods];
+  const names = new Set([...methods(), ...holders.flatMap(functionsOf)]);
   const missing = [...names].filter((name) => !(name in operations) && !notOperations.has(name));
   assertEquals(missing, []);
   assertEquals([...notOperations.keys()].filter((name) => !names.has(name) && name !== "node"), []);

@@ -40,6 +40,7 @@ export const families = [
   "creation",
   "pieces",
   "layers",
+  "selection",
 ] as const;
 
 /** The cases of a family of operations. */

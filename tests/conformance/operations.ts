@@ -35,6 +35,11 @@ function method(name: string): Operation["call"] {
   };
 }
 
+/** Index tensors for the axes of which the pattern has their numbers. */
+function indices(tensors: readonly Tensor[], pattern: unknown): (Tensor | null)[] {
+  return (pattern as (number | null)[]).map((k) => k === null ? null : tensors[k]!);
+}
+
 /** Calls a method that gives values with their positions. */
 function pair(name: string): Operation["call"] {
   return (tensors, args) => {
@@ -92,6 +97,39 @@ export const operations: Readonly<Record<string, Operation>> = {
   stack: { call: (tensors, [axis]) => Tensor.stack([...tensors], axis as number | undefined) },
   einsum: { call: (tensors, [equation]) => einsum(equation as string, ...tensors), slack: 4 },
   meshgrid: { call: (tensors, [options]) => Tensor.meshgrid([...tensors], options as object) },
+  maskedSelect: { call: method("maskedSelect") },
+  nonzero: { call: method("nonzero"), positions: true },
+  index: { call: ([x, ...tensors], [pattern]) => x!.index(indices(tensors, pattern)) },
+  indexPut: {
+    call: ([x, values, ...tensors], [pattern, options]) =>
+      x!.indexPut(indices(tensors, pattern), values!, options as object),
+  },
+  repeatInterleave: {
+    call: ([x, repeats], [times, axis]) =>
+      x!.repeatInterleave(repeats ?? times as number, argument(axis) as number | undefined),
+  },
+  unique: {
+    call: ([x]) => {
+      const { values, inverse, counts } = x!.unique();
+      return [values, inverse, counts];
+    },
+    positions: true,
+  },
+  bincount: {
+    call: ([x, weights], [, minLength]) =>
+      x!.bincount({
+        ...weights && { weights },
+        ...minLength ? { minLength: minLength as number } : {},
+      }),
+    positions: true,
+  },
+  histogram: {
+    call: ([x, edges], [bins, options]) => {
+      const made = x!.histogram(edges ?? bins as number, options as object | undefined);
+      return [made.counts, made.edges];
+    },
+  },
+  searchsorted: { call: method("searchsorted"), positions: true },
   maxWithIndices: { call: pair("maxWithIndices"), positions: true },
   minWithIndices: { call: pair("minWithIndices"), positions: true },
   // Places between pixels are computed in the type of the pixels.
@@ -140,6 +178,8 @@ export const apart: ReadonlyMap<string, string> = new Map([
   ["sort (int64 ascending)", "values stay int64, positions are int32"],
   ["sort (int64 descending)", "values stay int64, positions are int32"],
   ["maxWithIndices (int64)", "values stay int64, positions are int32"],
+  ["unique (int64)", "values stay int64, positions are int32"],
+  ["unique (one)", "values stay int64, positions are int32"],
   ["minWithIndices (int64)", "values stay int64, positions are int32"],
   ["floorDivide (special)", "the quotient of an infinity is one, in PyTorch NaN"],
   ["atan2 (special)", "the sign of a zero is not held"],

@@ -1,0 +1,144 @@
+/** Random draws whose distribution is a tensor, and random orders. */
+import {
+  broadcastShapes,
+  type DType,
+  dtypes,
+  formatShape,
+  sameShape,
+  type Shape,
+} from "../../backend/engine.ts";
+import { requireTensor, sameDevice } from "../apply.ts";
+import { checkedShape, type TensorOptions, tensorRules } from "../creation.ts";
+import { DTypeError, ShapeError } from "../errors.ts";
+import { noGrad } from "../grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../options.ts";
+import { promote } from "../promotion.ts";
+import * as random from "../random.ts";
+import type { Tensor } from "../tensor.ts";
+import { normalizeAxis } from "./axes.ts";
+import { indexSelect } from "./indexing.ts";
+import { commonShape, searchsorted } from "./searching.ts";
+
+/** Options of `multinomial`. */
+export interface MultinomialOptions {
+  /** A class may be drawn more than once. */
+  replacement?: boolean;
+}
+
+const drawRules: Rules<MultinomialOptions> = { replacement: takes.bool };
+
+function requireFloat(op: string, what: string, { dtype }: Tensor): void {
+  if (dtypes[dtype].kind === "float") return;
+  throw new DTypeError(`Cannot ${op}: ${what} are ${dtype}; cast them with .cast("float32")`);
+}
+
+/** 1 with the probability that each element is, else 0. */
+export function bernoulli(x: Tensor): Tensor {
+  requireFloat("bernoulli", "probabilities", x);
+  return noGrad(() => {
+    const p = x.detach().cast("float32");
+    return random.uniform(x.shape, { device: x.device }).lt(p).cast(x.dtype);
+  });
+}
+
+/** Classes drawn by their weights, which are the elements of the last axis. */
+export function multinomial(x: Tensor, count: number, options: MultinomialOptions = {}): Tensor {
+  const op = "multinomial";
+  checkOptions(op, options, drawRules);
+  requireValue(op, "count", count, takes.count);
+  const classes = x.shape[x.ndim - 1] ?? 0;
+  if ((x.ndim !== 1 && x.ndim !== 2) || classes === 0) {
+    throw new ShapeError(
+      `Cannot draw from weights of shape ${
+        formatShape(x.shape)
+      }: pass [classes] or [rows, classes], of one class at least`,
+    );
+  }
+  const isRepeated = options.replacement ?? false;
+  if (!isRepeated && count > classes) {
+    throw new RangeError(
+      `Cannot draw ${
+        shown(count)
+      } of ${classes} classes: pass { replacement: true }, or draw fewer`,
+    );
+  }
+  return noGrad(() => {
+    const p = x.detach().cast("float32").contiguous();
+    const drawn = isRepeated ? withReplacement(p, count) : withoutReplacement(p, count);
+    // A row without a distribution draws a class that there is not: an error at the next read.
+    const isRight = isDistribution(p, isRepeated ? 1 : count);
+    const checked = isRight.where(drawn, classes);
+    return indexSelect(x.indexLike([classes]), 0, checked, op);
+  });
+}
+
+/** True for rows of finite weights of at least 0, of which enough are not 0. */
+function isDistribution(p: Tensor, least: number): Tensor {
+  const keepDims = true;
+  const isRight = p.ge(0).logicalAnd(p.lt(Infinity)).all(-1, { keepDims });
+  return isRight.logicalAnd(p.gt(0).cast("float32").sum(-1, { keepDims }).ge(least));
+}
+
+/** The class at a uniform share of the running sum. */
+function withReplacement(p: Tensor, count: number): Tensor {
+  const last = p.ndim - 1, n = p.shape[last]!;
+  const sums = p.cumsum(last).contiguous();
+  const total = sums.slice(...p.shape.map((_, k) => k === last ? [n - 1, n] as const : null));
+  const shares = random.uniform(p.shape.with(last, count), { device: p.device }).mul(total);
+  // A share that is rounded up to the total belongs to the last class that has a weight.
+  const end = searchsorted(sums, total);
+  return searchsorted(sums, shares, { right: true }).minimum(end);
+}
+
+/** The first of exponential clocks of these rates: weights over draws of an exponential distribution. */
+function withoutReplacement(p: Tensor, count: number): Tensor {
+  // Never 0: a half of the smallest step is added.
+  const uniform = random.uniform(p.shape, { device: p.device }).add(2 ** -25);
+  const race = p.gt(0).where(p.log().sub(uniform.log().neg().log()), -Infinity);
+  const last = p.ndim - 1;
+  if (count === 1) return race.argmax(last, { keepDims: true });
+  return race.topk(count, last).indices;
+}
+
+/** Normal numbers of these means and deviations; gradients go to both. */
+export function normal(
+  mean: Tensor | number,
+  std: Tensor | number,
+  shape?: Shape,
+  options: TensorOptions = {},
+): Tensor {
+  const tensors = [mean, std].filter((t) => typeof t !== "number");
+  checkOptions("normal", options, tensorRules);
+  for (const t of tensors) requireTensor("normal", t, " or a number");
+  for (const t of tensors) requireFloat("normal", "mean and deviation", t);
+  if (typeof mean === "number") requireValue("normal", "mean", mean, takes.number);
+  if (typeof std === "number") requireValue("normal", "std", std, takes.nonNegative);
+  const [like] = tensors;
+  if (like) sameDevice("normal", tensors);
+  const wanted = shape === undefined ? [] : checkedShape("draw", shape);
+  const common = commonShape("normal", [...tensors]);
+  const full = broadcastShapes(wanted, common);
+  if (!full || shape !== undefined && !sameShape(full, wanted)) {
+    throw new ShapeError(
+      `Cannot draw a tensor of shape ${formatShape(wanted)} with means and deviations of shape ${
+        formatShape(common)
+      }: they do not broadcast to it`,
+    );
+  }
+  const dtype = tensors.map((t): DType => t.dtype).reduce(promote, tensors[0]?.dtype ?? "float32");
+  const drawn = random.normal(full, { dtype, ...(like && { device: like.device }), ...options });
+  const out = drawn.mul(std).add(mean);
+  if (options.requiresGrad && !out.requiresGrad) out.requiresGrad = true;
+  return out;
+}
+
+/** The numbers before `x`, or the slices of `x` along an axis, in a random order. */
+export function permutation(x: Tensor | number, axis: number): Tensor {
+  if (typeof x === "number") {
+    return random.uniform(checkedShape("permute", [x]), { dtype: "float32" }).argsort();
+  }
+  requireTensor("permute", x, " or a number");
+  const at = normalizeAxis("permute", axis, x.shape);
+  const order = noGrad(() => random.uniform([x.shape[at]!], { device: x.device }).argsort(0));
+  return indexSelect(x, at, order.realize(), "permutation");
+}
