@@ -14,13 +14,7 @@ export {
   isFloat,
   toBfloat16Bits,
 } from "./graph/dtype.ts";
-export type { CustomCall, CustomKernel } from "./graph/custom.ts";
-export {
-  declarationOf,
-  declaredTypes,
-  type KernelDeclaration,
-  type KernelParameter,
-} from "./graph/kernel_declaration.ts";
+export { declarationOf, declaredTypes } from "./graph/kernel_declaration.ts";
 export { accepts, primitives } from "./graph/primitives.ts";
 export { GoneError } from "./graph/collect.ts";
 export { type Companion, schedule } from "./graph/schedule.ts";

@@ -23,7 +23,9 @@ export {
   type DeviceType,
   manager,
 } from "./devices.ts";
+export type { CustomCall, CustomKernel } from "./graph/custom.ts";
 export type { DType, TypedArray } from "./graph/dtype.ts";
+export type { KernelDeclaration, KernelParameter, ScalarType } from "./graph/kernel_declaration.ts";
 export {
   type Float32Precision,
   NEED,

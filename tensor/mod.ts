@@ -24,7 +24,7 @@ export { DisposedError, DTypeError, ShapeError } from "./errors.ts";
 export { getFloat32Precision, setFloat32Precision } from "./float32_precision.ts";
 export { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 export { type BackwardOptions, type Edge, grad, type GradientFn } from "./autograd.ts";
-export { manualSeed } from "./random_state.ts";
+export { manualSeed, type RandomState, randomState, setRandomState } from "./random_state.ts";
 export {
   type RawElements,
   rawKernel,

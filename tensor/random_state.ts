@@ -2,12 +2,22 @@
 import type { RandomStream } from "../backend/engine.ts";
 
 import { giveUpReplay } from "./calls.ts";
+import { checkOptions, requireValue, type Rules, takes } from "./options.ts";
+import type { Rule } from "../ffi/option_rules.ts";
 
 /** The key of one random tensor. */
 export interface Draw {
   readonly seed: number;
   readonly stream: RandomStream;
 }
+
+/** A whole number of 32 bits. */
+const word: Rule = {
+  takes: "a whole number of 32 bits, such as randomState() returns",
+  accepts: (value) => typeof value === "number" && (value | 0) === value,
+};
+
+const stateRules: Rules<RandomState> = { seed: word, offset: word };
 
 let seed = (Math.random() * 2 ** 32) | 0;
 let next = 0;
@@ -29,6 +39,47 @@ export function manualSeed(value: number): void {
   // The two halves are folded: seeds that differ in either give different keys.
   seed = (value ^ Math.imul(Math.floor(value / 2 ** 32), 0x9e3779b1)) | 0;
   next = 0;
+}
+
+/** Where the sequence of random tensors is; plain numbers, for JSON. */
+export interface RandomState {
+  /** The key of the generator: 32 bits. */
+  readonly seed: number;
+  /** How many random tensors were made with it, in 32 bits. */
+  readonly offset: number;
+}
+
+/**
+ * The state of the random generator: with {@linkcode setRandomState}, what is random from here on is
+ * the same once more.
+ *
+ * @example
+ * ```ts
+ * import { randomState, setRandomState, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const state = randomState();
+ * const first = await Tensor.rand([3]).toArray();
+ * setRandomState(state);
+ * assertEquals(await Tensor.rand([3]).toArray(), first);
+ * ```
+ */
+export function randomState(): RandomState {
+  giveUpReplay("it asks for the random state");
+  return { seed, offset: next };
+}
+
+/**
+ * Goes on with random tensors where {@linkcode randomState} was called.
+ *
+ * @throws {TypeError} When it is no such state.
+ * @throws {RangeError} When its numbers are no whole numbers of 32 bits.
+ */
+export function setRandomState(state: RandomState): void {
+  requireValue("set the random state", "state", state, takes.object("what randomState() returned"));
+  checkOptions("set the random state", state, stateRules, ["seed", "offset"]);
+  giveUpReplay("it sets the random state");
+  ({ seed, offset: next } = state);
 }
 
 /** The seed of random tensors that are made now. */

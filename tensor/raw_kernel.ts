@@ -36,6 +36,7 @@ export interface RawOutput {
 export interface RawElements {
   /** How many there are. */
   readonly length: number;
+  /** The element at an index. */
   // deno-lint-ignore no-explicit-any -- numbers, or bigints: the output's type says which
   [index: number]: any;
 }
@@ -138,6 +139,7 @@ export function rawKernel(
   name: string,
   options: RawKernelOptions<RawOutput>,
 ): (...args: (Tensor | number)[]) => Tensor;
+/** The same for a kernel with several outputs: the operation gives an array of tensors. */
 export function rawKernel(
   name: string,
   options: RawKernelOptions<readonly RawOutput[]>,

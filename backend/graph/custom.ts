@@ -23,8 +23,11 @@ export interface CustomKernel {
 
 /** One call. It gives several nodes where the kernel has several outputs; they share this object. */
 export interface CustomCall {
+  /** Of what. */
   readonly kernel: CustomKernel;
+  /** Its numbers. */
   readonly numbers: readonly number[];
+  /** What it gives. */
   readonly outputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
   /** Work-items in each dimension. */
   readonly global: readonly number[];

@@ -2,13 +2,26 @@
 import type { DType } from "./dtype.ts";
 
 /** A scalar type of OpenCL C. */
-export type ScalarType = keyof typeof scalarBytes;
+export type ScalarType =
+  | "char"
+  | "uchar"
+  | "short"
+  | "ushort"
+  | "int"
+  | "uint"
+  | "long"
+  | "ulong"
+  | "float"
+  | "double"
+  | "half";
 
 /** A parameter of a kernel. */
 export interface KernelParameter {
+  /** Its name. */
   readonly name: string;
   /** As it is declared: "global const float*". */
   readonly text: string;
+  /** True for memory, false for a number. */
   readonly isPointer: boolean;
   /** True for a pointer that the kernel may not write through. */
   readonly isConst: boolean;
@@ -18,23 +31,25 @@ export interface KernelParameter {
 
 /** A kernel's parameters, in order: pointers, then numbers. */
 export interface KernelDeclaration {
+  /** Inputs and then outputs. */
   readonly pointers: readonly KernelParameter[];
+  /** What comes behind them. */
   readonly numbers: readonly KernelParameter[];
 }
 
-const scalarBytes = {
-  char: 1,
-  uchar: 1,
-  short: 2,
-  ushort: 2,
-  int: 4,
-  uint: 4,
-  long: 8,
-  ulong: 8,
-  float: 4,
-  double: 8,
-  half: 2,
-} as const;
+const scalarTypes: readonly string[] = [
+  "char",
+  "uchar",
+  "short",
+  "ushort",
+  "int",
+  "uint",
+  "long",
+  "ulong",
+  "float",
+  "double",
+  "half",
+];
 
 /** The element types that a kernel may declare for tensors of a type; bfloat16 is its 16 bits. */
 export const declaredTypes: Readonly<Record<DType, readonly ScalarType[]>> = {
@@ -141,7 +156,7 @@ function parameterOf(
       refuse("a pointer of no address space; tensors are global pointers");
     }
   } else if (type === null || type.isVector) {
-    refuse(`which is no number; those are ${Object.keys(scalarBytes).join(", ")}`);
+    refuse(`which is no number; those are ${scalarTypes.join(", ")}`);
   }
   return {
     name: parameter,
@@ -156,7 +171,7 @@ function typeOf(words: string): { scalar: ScalarType; isVector: boolean } | null
   const [, unsigned, name = "", width] =
     /^(unsigned\b|signed\b)?\s*([a-z]*)(2|3|4|8|16)?(?:\s+int)?$/.exec(words) ?? [];
   const plain = unsigned && name === "" ? "int" : name;
-  if (!Object.hasOwn(scalarBytes, plain)) return null;
+  if (!scalarTypes.includes(plain)) return null;
   const scalar = unsigned === "unsigned" ? unsignedTypes[plain] : plain as ScalarType;
   return scalar === undefined ? null : { scalar, isVector: width !== undefined };
 }

@@ -1,6 +1,7 @@
 import type { Tensor } from "../tensor.ts";
 import {
   type Assign,
+  checkBetas,
   isDeterminedByOptions,
   Optimizer,
   type Update,
@@ -81,11 +82,11 @@ export class Adam extends Optimizer<AdamOptions> {
     options: AdamOptions = {},
   ) {
     super(parameters, completed(new.target.name, defaults, options));
-    for (const { options: { beta1, beta2 } } of this.groups) {
-      const wrong = [beta1, beta2].find((beta) => !(beta >= 0 && beta < 1));
-      if (wrong === undefined) continue;
-      throw new RangeError(`Cannot use a beta of ${wrong}: pass a number in [0, 1)`);
-    }
+  }
+
+  /** Betas below 1. */
+  protected override checkGroup({ beta1, beta2 }: Required<Omit<AdamOptions, "lr">>): void {
+    checkBetas(beta1, beta2);
   }
 
   /** Both moments, and the largest second one for amsgrad. */

@@ -27,6 +27,10 @@ export { type Assign, Optimizer, type StepOptions, type Update } from "./optimiz
 export { type GroupOptions, type OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
 export { SGD, type SGDOptions } from "./sgd.ts";
 export { Adam, type AdamOptions, AdamW } from "./adam.ts";
+export { Adagrad, type AdagradOptions } from "./adagrad.ts";
+export { NAdam, type NAdamOptions } from "./nadam.ts";
+export { RAdam, type RAdamOptions } from "./radam.ts";
+export { Lion, type LionOptions } from "./lion.ts";
 export { RMSProp, type RMSPropOptions } from "./rmsprop.ts";
 export { clipGradNorm, clipGradValue } from "./clip_grad.ts";
 export {
@@ -35,12 +39,14 @@ export {
   LambdaLR,
   LinearLR,
   MultiStepLR,
+  PolynomialLR,
   type Rate,
   Scheduler,
   type SchedulerState,
   SequentialLR,
   StepLR,
 } from "./scheduler.ts";
+export { CosineAnnealingWarmRestarts, OneCycleLR, type OneCycleOptions } from "./one_cycle.ts";
 export {
   type PlateauOptions,
   type PlateauState,

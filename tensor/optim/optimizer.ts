@@ -1,7 +1,7 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
 import { type DeviceHandle, formatShape, NEED, sameShape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../amp/autocast.ts";
-import { observedCall } from "../calls.ts";
+import { giveUpReplay, observedCall } from "../calls.ts";
 import { realizeAll } from "../realization.ts";
 import { DisposedError, ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
@@ -14,7 +14,7 @@ import {
   ParameterGroup,
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
-import { checkOptions, takes } from "../options.ts";
+import { checkOptions, requireValue, takes } from "../options.ts";
 import { requireParameters } from "./requirements.ts";
 import { requireState } from "../apply.ts";
 
@@ -66,9 +66,9 @@ interface Entry<Options extends OptimizerOptions> {
  */
 export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOptions>
   implements Disposable {
-  /** Parameters with their options. */
-  readonly groups: readonly ParameterGroup<Options>[];
-  readonly #entries: readonly Entry<Options>[];
+  readonly #groups: ParameterGroup<Options>[] = [];
+  readonly #entries: Entry<Options>[] = [];
+  readonly #defaults: Required<Options>;
   /** Grows when other tensors count the steps. */
   #version = 0;
 
@@ -84,9 +84,46 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
     options: Required<Options>,
   ) {
-    this.groups = groupsOf(new.target.name, parameters, options);
-    checkParameters(this.groups.flatMap((group) => group.parameters));
-    this.#entries = this.groups.flatMap((group) => {
+    this.#defaults = options;
+    this.#add(groupsOf(new.target.name, parameters, options));
+  }
+
+  /** Parameters with their options. */
+  get groups(): readonly ParameterGroup<Options>[] {
+    return this.#groups;
+  }
+
+  /**
+   * Learns more parameters from now on, such as those of a layer that was frozen so far. Schedules that
+   * were made before leave their learning rate alone.
+   *
+   * @param group The parameters, with options of their own; those left out are the optimizer's.
+   * @throws {TypeError} When there is nothing to learn, or a parameter is no leaf that requires a
+   * gradient, or is learned already.
+   *
+   * @example
+   * ```ts
+   * import { nn, optim } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const body = new nn.Linear(4, 4), head = new nn.Linear(4, 2);
+   * const optimizer = new optim.Adam(head.parameters(), { lr: 1e-3 });
+   * optimizer.addParamGroup({ parameters: body.parameters(), lr: 1e-4 });
+   * assertEquals(optimizer.groups.map(({ lr }) => lr), [1e-3, 1e-4]);
+   * ```
+   */
+  addParamGroup(group: GroupOptions<Options>): void {
+    const action = `add a group to ${this.constructor.name}`;
+    requireValue(action, "group", group, takes.object("an object { parameters, ...options }"));
+    giveUpReplay("it adds parameters to an optimizer");
+    this.#add(groupsOf(this.constructor.name, [group], this.#defaults));
+    this.#version++;
+  }
+
+  #add(groups: readonly ParameterGroup<Options>[]): void {
+    for (const { options } of groups) this.checkGroup(options);
+    checkParameters([...this.#groups, ...groups].flatMap((group) => group.parameters));
+    const added = groups.flatMap((group) => {
       const counters = new Map<DeviceHandle, StepCounter>();
       return group.parameters.map((parameter) => {
         const { device } = parameter;
@@ -96,10 +133,15 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
         return { parameter, group, state, counter };
       });
     });
-    for (const { group, parameter } of this.#entries) group.rateOn(parameter.device);
+    for (const { group, parameter } of added) group.rateOn(parameter.device);
     // Before the first step, so that all steps are the same work.
-    realizeAll(this.#entries.flatMap((entry) => [entry.parameter, ...Object.values(entry.state)]));
+    realizeAll(added.flatMap((entry) => [entry.parameter, ...Object.values(entry.state)]));
+    this.#groups.push(...groups);
+    this.#entries.push(...added);
   }
+
+  /** Throws where the options of a group do not go together; it knows nothing of the optimizer yet. */
+  protected checkGroup(_options: Required<Omit<Options, "lr">>): void {}
 
   /** What to remember of a parameter, before the first step, under PyTorch's names. */
   protected abstract initialState(
@@ -273,6 +315,13 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** @throws {RangeError} When one of the shares that are kept from step to step is not in [0, 1). */
+export function checkBetas(...betas: number[]): void {
+  const wrong = betas.find((beta) => !(beta >= 0 && beta < 1));
+  if (wrong === undefined) return;
+  throw new RangeError(`Cannot use a beta of ${wrong}: pass a number in [0, 1)`);
 }
 
 /** Zeros to remember a moment of a parameter in; half precision would be too coarse. */

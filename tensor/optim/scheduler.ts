@@ -63,8 +63,9 @@ export class Scheduler {
   }
 
   #apply(): void {
-    this.#groups.forEach((group, k) => {
-      group.lr = this.rate(this.#initialRates[k]!, this.#time);
+    // Groups that were added to the optimizer since have their rates to themselves.
+    this.#initialRates.forEach((initial, k) => {
+      this.#groups[k]!.lr = this.rate(initial, this.#time);
     });
   }
 
@@ -92,9 +93,9 @@ export class Scheduler {
   loadStateDict(state: SchedulerState): void {
     checkOptions("load the state of a schedule", state, stateRules, ["time", "initialRates"]);
     const { time, initialRates } = state;
-    if (initialRates.length !== this.#groups.length) {
+    if (initialRates.length !== this.#initialRates.length) {
       throw new RangeError(
-        `Cannot load a schedule of ${initialRates.length} groups: the optimizer has ${this.#groups.length}`,
+        `Cannot load a schedule of ${initialRates.length} groups: the optimizer has ${this.#initialRates.length}`,
       );
     }
     this.#time = time;
@@ -251,6 +252,27 @@ export class SequentialLR extends Scheduler {
   }
 }
 
+/** Follows a polynomial from the initial rate to 0 in `totalIters` steps, then stays. */
+export class PolynomialLR extends Scheduler {
+  /**
+   * Makes the schedule.
+   *
+   * @param optimizer Whose rates.
+   * @param options By default a line (`power` 1) of 5 steps.
+   */
+  constructor(optimizer: Optimizer, options: { totalIters?: number; power?: number } = {}) {
+    checkOptions("make a PolynomialLR", options, polynomialRules);
+    const { totalIters = 5, power = 1 } = options;
+    super(optimizer, (initial, time) => {
+      return initial * (1 - Math.min(time, totalIters) / totalIters) ** power;
+    });
+  }
+}
+
+const polynomialRules: Rules<{ totalIters?: number; power?: number }> = {
+  totalIters: takes.positive,
+  power: takes.nonNegative,
+};
 const stateRules: Rules<SchedulerState> = {
   time: takes.whole,
   initialRates: takes.list,

@@ -69,10 +69,14 @@ export class SGD extends Optimizer<SGDOptions> {
     options: SGDOptions = {},
   ) {
     super(parameters, completed(new.target.name, defaults, options));
-    for (const { options: { nesterov, momentum, dampening } } of this.groups) {
-      if (!nesterov || momentum > 0 && dampening === 0) continue;
-      throw new RangeError("Cannot use nesterov without momentum, or with dampening");
-    }
+  }
+
+  /** Nesterov's momentum is one. */
+  protected override checkGroup(
+    { nesterov, momentum, dampening }: Required<Omit<SGDOptions, "lr">>,
+  ): void {
+    if (!nesterov || momentum > 0 && dampening === 0) return;
+    throw new RangeError("Cannot use nesterov without momentum, or with dampening");
   }
 
   /** The momentum, where there is one. */

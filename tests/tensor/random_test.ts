@@ -1,6 +1,14 @@
 /** Random tensors: the distributions, the seed, the same bits everywhere. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { type DType, manualSeed, Tensor, withDevice } from "../../mod.ts";
+import {
+  compile,
+  type DType,
+  manualSeed,
+  randomState,
+  setRandomState,
+  Tensor,
+  withDevice,
+} from "../../mod.ts";
 import { hasOpenCL, testOnBackends } from "../opencl.ts";
 
 type Backend = "cpu" | "cl";
@@ -113,4 +121,38 @@ testOnBackends("random tensors of nothing, and of a scalar", (backend) => {
     assertEquals(Tensor.rand([2], { requiresGrad: true }).requiresGrad, true);
     assertThrows(() => Tensor.rand([-1]), RangeError, "[-1]");
   });
+});
+
+testOnBackends("the random state can be kept, also as JSON, and put back", async (backend) => {
+  await withDevice(backend, async () => {
+    for (const seed of [7, -3, 2 ** 40]) {
+      manualSeed(seed);
+      await Tensor.rand([3]).toHost();
+      const state = JSON.parse(JSON.stringify(randomState()));
+      const next =
+        async () => [await Tensor.randn([5]).toArray(), await Tensor.rand([2]).toArray()];
+      const first = await next();
+      manualSeed(1);
+      setRandomState(state);
+      assertEquals(await next(), first);
+    }
+    const draw = compile(() => Tensor.rand([3]));
+    for (let k = 0; k < 3; k++) await draw().toHost();
+    const state = randomState(), fourth = await draw().toArray();
+    setRandomState(state);
+    assertEquals(await draw().toArray(), fourth);
+  });
+});
+
+Deno.test("what is no random state is refused, and changes nothing", () => {
+  const state = randomState();
+  for (
+    const wrong of [null, 3, {}, { seed: 1 }, { seed: 1.5, offset: 0 }, {
+      seed: 2 ** 40,
+      offset: 0,
+    }]
+  ) {
+    assertThrows(() => setRandomState(wrong as never), Error, "set the random state");
+  }
+  assertEquals(randomState(), state);
 });

@@ -18,6 +18,20 @@ const schedules: Record<string, Make> = {
   cosine: (o) => new optim.CosineAnnealingLR(o, { tMax: 30, etaMin: 0.01 }),
   linear: (o) => new optim.LinearLR(o, { startFactor: 0.25, endFactor: 0.75, totalIters: 8 }),
   lambda: (o) => new optim.LambdaLR(o, (time) => 1 / (1 + time)),
+  polynomial: (o) => new optim.PolynomialLR(o, { totalIters: 12, power: 2 }),
+  one_cycle: (o) => new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 31 }),
+  one_cycle_3: (o) =>
+    new optim.OneCycleLR(o, {
+      maxLr: 0.5,
+      totalSteps: 31,
+      pctStart: 0.25,
+      annealStrategy: "linear",
+      threePhase: true,
+      divFactor: 10,
+      finalDivFactor: 100,
+    }),
+  restarts: (o) => new optim.CosineAnnealingWarmRestarts(o, { t0: 7 }),
+  restarts_2: (o) => new optim.CosineAnnealingWarmRestarts(o, { t0: 3, tMult: 2, etaMin: 0.01 }),
   sequential: (o) =>
     new optim.SequentialLR(o, [
       new optim.LinearLR(o, { startFactor: 0.1, totalIters: 6 }),

@@ -5,6 +5,7 @@ import { fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 interface Setup {
+  fixture?: string;
   make: (weight: Tensor, bias: Tensor) => optim.Optimizer;
   schedule?: (optimizer: optim.Optimizer) => optim.Scheduler;
   afterBackward?: (parameters: Tensor[]) => void;
@@ -17,6 +18,15 @@ const sgd = (lr: number, options: optim.SGDOptions = {}): Setup => ({
 const adam = (lr: number, options: optim.AdamOptions = {}): Setup => ({
   make: (w, b) => new optim.Adam([w, b], { lr, ...options }),
 });
+
+function later(made: Record<string, (p: Tensor[]) => optim.Optimizer>): Record<string, Setup> {
+  return Object.fromEntries(
+    Object.entries(made).map(([name, make]) => [
+      name,
+      { make: (w: Tensor, b: Tensor) => make([w, b]), fixture: "more_optimizers" },
+    ]),
+  );
+}
 
 const setups: Record<string, Setup> = {
   sgd: sgd(0.1),
@@ -40,6 +50,31 @@ const setups: Record<string, Setup> = {
         weightDecay: 0.01,
       }),
   },
+  ...later({
+    adagrad: (p) => new optim.Adagrad(p, { lr: 0.2 }),
+    adagrad_decay: (p) =>
+      new optim.Adagrad(p, {
+        lr: 0.2,
+        lrDecay: 0.1,
+        weightDecay: 0.05,
+        initialAccumulatorValue: 0.1,
+        eps: 1e-6,
+      }),
+    nadam: (p) => new optim.NAdam(p, { lr: 0.02 }),
+    nadam_decay: (p) =>
+      new optim.NAdam(p, {
+        lr: 0.02,
+        beta1: 0.8,
+        beta2: 0.99,
+        weightDecay: 0.1,
+        momentumDecay: 0.01,
+        decoupledWeightDecay: true,
+      }),
+    radam: (p) => new optim.RAdam(p, { lr: 0.02 }),
+    radam_decay: (p) => new optim.RAdam(p, { lr: 0.05, beta1: 0.8, beta2: 0.98, weightDecay: 0.1 }),
+    lion: (p) => new optim.Lion(p, { lr: 0.01 }),
+    lion_decay: (p) => new optim.Lion(p, { lr: 0.01, beta1: 0.8, beta2: 0.95, weightDecay: 0.3 }),
+  }),
   groups: {
     make: (w, b) =>
       new optim.Adam([{ parameters: [w] }, { parameters: [b], lr: 0.1, weightDecay: 0.2 }], {
@@ -77,7 +112,7 @@ async function assertRow(expected: Tensor, step: number, parts: Tensor[]): Promi
 for (const [name, setup] of Object.entries(setups)) {
   testOnBackends(`${name} stays within 1e-4 of PyTorch over 50 steps`, (backend) => {
     return withDevice(backend, async () => {
-      const run = await fixture("optimizers", backend);
+      const run = await fixture(setup.fixture ?? "optimizers", backend);
       const { x, y } = run as Record<"x" | "y", Tensor>;
       const [weight, bias] = [run.weight!, run.bias!];
       weight.requiresGrad = bias.requiresGrad = true;
