@@ -88,7 +88,7 @@ export function openclDialect(
     primitive: renderCL,
     cast: castText,
     constant: literal,
-    indexValue: (index, dtype) => `(${compute(dtype)})(${index})`,
+    indexValue: indexText,
     random: (index, seed, stream) => `philox((ulong)(${index}), (uint)${seed}, (uint)${stream})`,
     checkedIndex: (value, size, op) => `checked_index((long)${value}, ${size}, (int)${op}, errors)`,
     identity: (reduction) => identityText(reduction, accumulatorOf(reduction), literal, extremes),
@@ -106,12 +106,17 @@ export function openclDialect(
       ];
     },
     total: (text) => text,
-    argResult: (acc, dtype) => `(${compute(dtype)})${acc}i`,
+    argResult: (acc, dtype) => indexText(`${acc}i`, dtype),
   };
+}
+
+function indexText(index: string, dtype: DType): string {
+  return dtype === "int64" ? `widened(${index})` : `(${dtypes[dtype].clCompute})(${index})`;
 }
 
 function castText(text: string, from: DType, to: DType): string {
   if (to === "bool") return `(uchar)(${text} != 0)`;
+  if (from === "int32" && to === "int64") return `widened(${text})`;
   const [source, target] = [dtypes[from].clCompute, dtypes[to].clCompute];
   if (source === target) return text;
   // A C cast of a float that the type does not hold is undefined.

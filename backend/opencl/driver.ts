@@ -17,6 +17,8 @@ export interface Driver {
    * in vectors leave all lanes but one idle there (a product of 256 by 256: 3 s).
    */
   readonly itemsAreLanes: boolean;
+  /** Mesa's llvmpipe takes an int that became a long for never less than a constant. */
+  readonly widensByHalves: boolean;
   /**
    * PoCL compiles every kernel once more to give a binary: 0.14 to 0.8 s each, where the binary saves a
    * start 0.02 s a program, since PoCL keeps what it compiled on disk by itself (POCL_CACHE_DIR). It is
@@ -32,6 +34,7 @@ export function driverOf(device: Device): Driver {
   return {
     clangBuiltins: isPoCL && device.type === "cpu",
     itemsAreLanes: device.platform.name === "rusticl",
+    widensByHalves: device.platform.name === "rusticl",
     compilesForBinary: isPoCL,
   };
 }
@@ -40,7 +43,8 @@ export function driverOf(device: Device): Driver {
 export const STANDARD = "-cl-std=CL1.2";
 
 /** The options that programs are built with. */
-export function buildOptions({ clangBuiltins }: Driver): string {
-  const common = `${STANDARD} -cl-mad-enable -cl-no-signed-zeros`;
-  return clangBuiltins ? `${common} -DCLANG_BUILTINS` : common;
+export function buildOptions({ clangBuiltins, widensByHalves }: Driver): string {
+  const common = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
+  const forms = [clangBuiltins && "CLANG_BUILTINS", widensByHalves && "WIDENS_BY_HALVES"];
+  return [common, ...forms.flatMap((form) => form ? [`-D${form}`] : [])].join(" ");
 }

@@ -255,6 +255,13 @@ const helpers: Readonly<Record<string, string>> = {
   }
   return (float)(c.x >> 8) * 5.9604644775390625e-8f;
 }`,
+  // Mesa 22.3's llvmpipe compares (long)i with a constant wrongly, and as_long() of two halves rightly.
+  widened: `#ifdef WIDENS_BY_HALVES
+inline long __attribute__((overloadable)) widened(int x) { return as_long((int2)(x, x >> 31)); }
+inline long __attribute__((overloadable)) widened(long x) { return x; }
+#else
+#define widened(x) ((long)(x))
+#endif`,
   // The first index that is out of range is kept: {operation, index, bound}, each of 64 bits. One unsigned
   // comparison finds negative ones, too; Mesa 22.3's llvmpipe takes (long)i < 0 for false whatever i is.
   checked_index: `inline long checked_index(long v, long n, int op, global volatile int* errors) {

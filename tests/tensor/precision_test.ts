@@ -122,6 +122,18 @@ testOnBackends("arange and linspace have NumPy's numbers and both their ends", (
   });
 });
 
+testOnBackends("an int32 compares as an int64 as it did before", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.fromHost(Int32Array.of(-100, -1, 0, 5)), wide = x.cast("int64");
+    assertEquals(wide.lt(0).toHostSync(), Uint8Array.of(1, 1, 0, 0));
+    assertEquals(wide.ge(0).toHostSync(), Uint8Array.of(0, 0, 1, 1));
+    assertEquals(wide.maximum(0).toHostSync(), BigInt64Array.of(0n, 0n, 0n, 5n));
+    const index = Tensor.arange(4, undefined, 1, { dtype: "int64" });
+    assertEquals(index.lt(2).toHostSync(), Uint8Array.of(1, 1, 0, 0));
+    assertEquals(x.argmin(0).cast("int64").lt(1).itemSync(), 1);
+  });
+});
+
 testOnBackends("a zero keeps its sign", (backend) => {
   withDevice(backend, () => {
     const x = Tensor.fromHost([-0, 0]);
