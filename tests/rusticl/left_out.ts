@@ -63,6 +63,11 @@ export const tests: readonly (readonly [file: string, test: string, reason: Faul
     "doubles",
   ],
   ["tensor/precision_test.ts", "float32 is computed in float32, fused or not (cl)", "doubles"],
+  [
+    "conformance/values_test.ts",
+    "creation: the values are PyTorch's, plain inputs (cl)",
+    "doubles",
+  ],
   // Their graphs cast to float64, and sum in it what they compare.
   ["tensor/graphs_test.ts", "random graphs mean the same (cl)", "doubles"],
   [
