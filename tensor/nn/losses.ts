@@ -30,12 +30,13 @@ export interface HuberOptions extends LossOptions {
   delta?: number;
 }
 
-const lossRules: Rules<LossOptions> = { reduction: takes.oneOf("mean", "sum", "none") };
+/** What {@linkcode LossOptions} may hold. */
+export const lossRules: Rules<LossOptions> = { reduction: takes.oneOf("mean", "sum", "none") };
 const bceRules: Rules<BCEOptions> = { ...lossRules, positiveWeight: aTensor() };
 const huberRules: Rules<HuberOptions> = { ...lossRules, delta: takes.positive };
 
 /** The operands of a loss, checked; in single precision under autocast. */
-function operands(
+export function operands(
   name: string,
   input: Tensor,
   target: Tensor,
@@ -57,11 +58,13 @@ function operands(
   return [widened(input), widened(target)];
 }
 
-function isFloat(dtype: DType): boolean {
+/** True for the types of floating point. */
+export function isFloat(dtype: DType): boolean {
   return dtypes[dtype].kind === "float";
 }
 
-function reduced(losses: Tensor, { reduction = "mean" }: LossOptions): Tensor {
+/** The losses of elements as one number, or as they are. */
+export function reduced(losses: Tensor, { reduction = "mean" }: LossOptions): Tensor {
   if (reduction === "none") return losses;
   return reduction === "sum" ? losses.sum() : losses.mean();
 }

@@ -136,6 +136,27 @@ export {
   Tanh,
 } from "./activations.ts";
 export {
+  cosineEmbedding,
+  type CosineEmbeddingOptions,
+  cosineSimilarity,
+  type CosineSimilarityOptions,
+  infoNCE,
+  type InfoNCEOptions,
+  triplet,
+  type TripletOptions,
+} from "./metric_losses.ts";
+export {
+  bce,
+  type BCEProbabilityOptions,
+  klDiv,
+  type KLDivOptions,
+  nll,
+  type NLLOptions,
+  smoothL1,
+  type SmoothL1Options,
+} from "./probability_losses.ts";
+export { ctc, type CTCOptions, type Lengths } from "./ctc.ts";
+export {
   type BCEOptions,
   bceWithLogits,
   BCEWithLogitsLoss,

@@ -58,14 +58,14 @@ export function crossEntropy(
 
 function entropyOfLabels(logits: Tensor, labels: Tensor, options: CrossEntropyOptions): Tensor {
   const { labelSmoothing = 0, ignoreIndex, reduction = "mean" } = options;
-  const { scores, targets, shape } = inRows(logits, labels);
+  const { scores, targets, shape } = inRows("crossEntropy", logits, labels);
   const [rows, classes] = scores.shape as [number, number];
   if (classes === 0) throw new ShapeError("Cannot crossEntropy logits of no classes");
   // A type that cannot hold the label has no sample to leave out.
   const counts = ignoreIndex !== undefined && holds(targets.dtype, ignoreIndex)
     ? targets.ne(ignoreIndex)
     : null;
-  const weights = weightsOf(scores, options);
+  const weights = weightsOf("crossEntropy", scores, options.weight);
   const { losses, shares } = weights
     ? weighted(scores, targets, counts, weights, labelSmoothing)
     : { losses: perSample(scores, targets, counts, labelSmoothing), shares: counts };
@@ -76,12 +76,12 @@ function entropyOfLabels(logits: Tensor, labels: Tensor, options: CrossEntropyOp
 }
 
 /** The weights of the classes in the type of the scores (rows, classes); null for none. */
-function weightsOf(scores: Tensor, { weight }: CrossEntropyOptions): Tensor | null {
+export function weightsOf(op: string, scores: Tensor, weight: Tensor | undefined): Tensor | null {
   if (!weight) return null;
   const classes = scores.shape[1]!;
   if (weight.ndim === 1 && weight.size === classes) return weight.detach().cast(scores.dtype);
   throw new ShapeError(
-    `Cannot crossEntropy with a weight of shape ${
+    `Cannot ${op} with a weight of shape ${
       formatShape(weight.shape)
     }: pass one number for each of the ${classes} classes`,
   );
@@ -131,7 +131,7 @@ function entropyOfMixture(logits: Tensor, target: Tensor, options: CrossEntropyO
   const mixture = labelSmoothing === 0
     ? given
     : given.mul(1 - labelSmoothing).add(labelSmoothing / classes);
-  const weights = weightsOf(scores, options);
+  const weights = weightsOf("crossEntropy", scores, options.weight);
   const shares = weights ? mixture.mul(weights) : mixture;
   const losses = scores.logSoftmax(1).mul(shares).sum(1).neg();
   if (reduction === "none") {
@@ -150,16 +150,18 @@ function rowsOf(x: Tensor): Tensor {
   return reshape(permute(x, order), [sizeOf(x.shape.filter((_, k) => k !== 1)), x.shape[1]!]);
 }
 
-function inRows(
+/** Scores (rows, classes), their labels (rows), and the shape of one loss a label. */
+export function inRows(
+  op: string,
   logits: Tensor,
   labels: Tensor,
 ): { scores: Tensor; targets: Tensor; shape: readonly number[] } {
-  requireInteger("crossEntropy", "labels", labels.dtype);
+  requireInteger(op, "labels", labels.dtype);
   const expected = logits.shape.filter((_, k) => k !== 1);
   const single = logits.ndim === 1 && labels.ndim === 0;
   if (!single && (logits.ndim < 2 || formatShape(expected) !== formatShape(labels.shape))) {
     throw new ShapeError(
-      `Cannot crossEntropy logits of shape ${formatShape(logits.shape)} with labels of shape ${
+      `Cannot ${op} logits of shape ${formatShape(logits.shape)} with labels of shape ${
         formatShape(labels.shape)
       }: pass [N, C] and [N]`,
     );
