@@ -1,15 +1,6 @@
 /** The gates of recurrent layers: one step forward, and its gradient in closed form. */
-import { Tensor } from "../tensor.ts";
-
-/** The gradients of a step: of its two products, and of the state before it. */
-export interface GateGradients {
-  /** Of the product with the input, (N, gates * H). */
-  readonly input: Tensor;
-  /** Of the product with h before, (N, gates * H). */
-  readonly hidden: Tensor;
-  /** Of each tensor of the state before, but for what flows through the product; null for 0. */
-  readonly state: readonly (Tensor | null)[];
-}
+import type { Range } from "../ops/shaping.ts";
+import type { Tensor } from "../tensor.ts";
 
 /** What a step has at hand: the products (N, gates * H), and the state before it, each (N, H). */
 export interface GateInputs {
@@ -18,7 +9,10 @@ export interface GateInputs {
   readonly state: readonly Tensor[];
 }
 
-/** How a recurrent layer goes from one state to the next. */
+/**
+ * How a recurrent layer goes from one state to the next. The gradients of a step are blocks (N, H) side
+ * by side, so that one kernel computes them; those of the product with h are neighbours.
+ */
 export interface Gates {
   /** How many rows of the weights there are for a feature of h. */
   readonly count: number;
@@ -26,12 +20,29 @@ export interface Gates {
   readonly states: number;
   /** The next state. */
   readonly step: (inputs: GateInputs) => Tensor[];
-  /** The gradients of the step, from those of the next state. */
+  /**
+   * The blocks of a step's gradients, from those of the next state. `elsewhere` is what the tensors of
+   * the state before get besides; none at the first step.
+   */
   readonly gradient: (
     inputs: GateInputs,
     next: readonly Tensor[],
     gradients: readonly Tensor[],
-  ) => GateGradients;
+    elsewhere: readonly Tensor[],
+  ) => Tensor[];
+  /** Which blocks are the gradient of the product with h: from one to before another. */
+  readonly hidden: readonly [number, number];
+  /** Those of the product with the input, range behind range. */
+  readonly input: readonly (readonly [number, number])[];
+  /**
+   * What flows to the state before beside the product: to h without what it gets elsewhere, null for
+   * nothing; to c all.
+   */
+  readonly direct: (
+    inputs: GateInputs,
+    gradients: readonly Tensor[],
+    blocks: Tensor,
+  ) => (Tensor | null)[];
 }
 
 /** The derivative of a sigmoid, from its value. */
@@ -44,9 +55,14 @@ function tanhSlope(y: Tensor): Tensor {
   return y.mul(y).mul(-1).add(1);
 }
 
-/** Part `k` of products (N, gates * H). */
+/** Blocks `from` to before `to` along the last axis, each of so many features. */
+export function blocks(x: Tensor, [from, to]: readonly [number, number], features: number): Tensor {
+  const range: Range = [from * features, to * features];
+  return x.slice(...x.shape.map((_, k) => k === x.ndim - 1 ? range : null));
+}
+
 function part(x: Tensor, k: number, features: number): Tensor {
-  return x.slice(null, [k * features, (k + 1) * features]);
+  return blocks(x, [k, k + 1], features);
 }
 
 /** The input, forget, cell and output gate. */
@@ -65,18 +81,22 @@ const lstm: Gates = {
     const next = f.mul(inputs.state[1]!).add(i.mul(g));
     return [o.mul(next.tanh()), next];
   },
-  gradient(inputs, next, gradients) {
+  gradient(inputs, next, gradients, elsewhere) {
     const [i, f, g, o] = lstmGates(inputs);
     const tanh = next[1]!.tanh(), dh = gradients[0]!;
     const dc = gradients[1]!.add(dh.mul(o).mul(tanhSlope(tanh)));
-    const sum = Tensor.concat([
+    const passed = dc.mul(f);
+    return [
       dc.mul(g).mul(sigmoidSlope(i)),
       dc.mul(inputs.state[1]!).mul(sigmoidSlope(f)),
       dc.mul(i).mul(tanhSlope(g)),
       dh.mul(tanh).mul(sigmoidSlope(o)),
-    ], -1).contiguous();
-    return { input: sum, hidden: sum, state: [null, dc.mul(f)] };
+      elsewhere[1] ? passed.add(elsewhere[1]) : passed,
+    ];
   },
+  hidden: [0, 4],
+  input: [[0, 4]],
+  direct: ({ state }, _, blocks) => [null, part(blocks, 4, state[0]!.shape[1]!)],
 };
 
 /** The reset and update gate, and the candidate. */
@@ -101,12 +121,11 @@ const gru: Gates = {
     const dn = dh!.mul(z.mul(-1).add(1)).mul(tanhSlope(n));
     const dz = dh!.mul(inputs.state[0]!.sub(n)).mul(sigmoidSlope(z));
     const dr = dn.mul(inner).mul(sigmoidSlope(r));
-    return {
-      input: Tensor.concat([dr, dz, dn], -1).contiguous(),
-      hidden: Tensor.concat([dr, dz, dn.mul(r)], -1).contiguous(),
-      state: [dh!.mul(z)],
-    };
+    return [dn, dr, dz, dn.mul(r)];
   },
+  hidden: [1, 4],
+  input: [[1, 3], [0, 1]],
+  direct: (inputs, [dh]) => [dh!.mul(gruGates(inputs)[1])],
 };
 
 /** One gate, whose slope is known from its value. */
@@ -115,10 +134,10 @@ function simple(activate: (x: Tensor) => Tensor, through: (g: Tensor, y: Tensor)
     count: 1,
     states: 1,
     step: ({ input, hidden }) => [activate(input.add(hidden))],
-    gradient(_, next, gradients) {
-      const sum = through(gradients[0]!, next[0]!).contiguous();
-      return { input: sum, hidden: sum, state: [null] };
-    },
+    gradient: (_, next, gradients) => [through(gradients[0]!, next[0]!)],
+    hidden: [0, 1],
+    input: [[0, 1]],
+    direct: () => [null],
   };
 }
 

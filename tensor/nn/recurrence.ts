@@ -7,7 +7,7 @@ import { result } from "../apply.ts";
 import { observedCall } from "../calls.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
-import { type GateKind, type Gates, gatesOf } from "./gates.ts";
+import { blocks, type GateKind, gatesOf } from "./gates.ts";
 
 /** What a recurrence is computed from; G is how many gates its kind has. */
 export interface RecurrenceInputs {
@@ -48,17 +48,18 @@ function productWith(h: Tensor, { weight, bias }: RecurrenceInputs): Tensor {
 }
 
 function statesOf(inputs: RecurrenceInputs): Tensor {
-  const gates = gatesOf[inputs.kind];
-  const steps: Tensor[][] = [];
+  const { step: next } = gatesOf[inputs.kind];
+  const after: Tensor[] = [];
   let state = inputs.state;
   for (const step of stepsOf(inputs)) {
     const hidden = productWith(state[0]!, inputs);
-    state = gates.step({ input: inputs.input.slice(step), hidden, state })
+    const packed = Tensor.stack(next({ input: inputs.input.slice(step), hidden, state }))
       // Stored, not computed again by everything that reads it.
-      .map((x) => x.contiguous());
-    steps[step] = [...state];
+      .contiguous();
+    state = state.map((_, k) => packed.slice(k));
+    after[step] = packed;
   }
-  return Tensor.stack(state.map((_, k) => Tensor.stack(steps.map((state) => state[k]!))));
+  return Tensor.stack(after, 1);
 }
 
 /** All states that steps began with, (states, T, N, H). */
@@ -75,13 +76,15 @@ function gradientsOf(inputs: RecurrenceInputs, g: Tensor, after: Tensor): (Tenso
   const gates = gatesOf[inputs.kind];
   const before = statesBefore(inputs, after).contiguous();
   const products = productWith(before.slice(0), inputs).contiguous();
-  const { input, hidden, state } = throughTime(inputs, gates, { g, after, before, products });
+  const { found, flowing } = throughTime(inputs, { g, after, before, products });
+  const features = weight.shape[1]!;
   const flat = (x: Tensor): Tensor => x.reshape([-1, x.shape.at(-1)!]);
+  const hidden = blocks(found, gates.hidden, features);
   const dWeight = flat(hidden).transpose().matmul(flat(before.slice(0)));
   return [
-    input,
-    weight.requiresGrad ? dWeight : null,
-    ...state,
+    Tensor.concat(gates.input.map((range) => blocks(found, range, features)), -1),
+    dWeight,
+    ...flowing,
     ...(bias ? [hidden.sum([0, 1])] : []),
   ];
 }
@@ -94,32 +97,33 @@ interface Known {
   readonly products: Tensor;
 }
 
+/** The blocks of all steps' gradients, (T, N, blocks * H), and those of the first state. */
 function throughTime(
   inputs: RecurrenceInputs,
-  { gradient, states }: Gates,
   { g, after, before, products }: Known,
-): { input: Tensor; hidden: Tensor; state: Tensor[] } {
+): { found: Tensor; flowing: Tensor[] } {
+  const { gradient, direct, hidden, states } = gatesOf[inputs.kind];
+  const { weight } = inputs;
   const at = (x: Tensor, step: number): Tensor[] =>
     Array.from({ length: states }, (_, k) => x.slice(k, step));
-  const input: Tensor[] = [], hidden: Tensor[] = [];
-  let flowing: Tensor[] | null = null;
-  for (const step of stepsOf(inputs).reverse()) {
-    const arriving = at(g, step).map((x, k) => flowing ? x.add(flowing[k]!) : x);
+  const found: Tensor[] = [], steps = stepsOf(inputs).reverse(), stored = g.contiguous();
+  let arriving = at(stored, steps[0]!);
+  steps.forEach((step, position) => {
     const known = {
       input: inputs.input.slice(step),
       hidden: products.slice(step),
       state: at(before, step),
     };
-    const found = gradient(known, at(after, step), arriving);
-    input[step] = found.input;
-    hidden[step] = found.hidden;
-    const through = found.hidden.matmul(inputs.weight);
-    flowing = found.state.map((direct, k) => {
-      const sum = k > 0 ? direct! : direct ? through.add(direct) : through;
-      return sum.contiguous();
-    });
-  }
-  const isOne = input.every((x, step) => x === hidden[step]);
-  const stacked = Tensor.stack(input);
-  return { input: stacked, hidden: isOne ? stacked : Tensor.stack(hidden), state: flowing! };
+    const next = steps[position + 1];
+    const elsewhere = next === undefined ? [] : at(stored, next);
+    const parts = gradient(known, at(after, step), arriving, elsewhere);
+    const packed = Tensor.concat(parts, -1).contiguous();
+    const through = blocks(packed, hidden, weight.shape[1]!).matmul(weight);
+    const [toH, ...others] = direct(known, arriving, packed);
+    const flowing = toH ? through.add(toH) : through;
+    const sum = elsewhere[0] ? flowing.add(elsewhere[0]) : flowing;
+    arriving = [sum.contiguous(), ...others as Tensor[]];
+    found[step] = packed;
+  });
+  return { found: Tensor.stack(found), flowing: arriving };
 }

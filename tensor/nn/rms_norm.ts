@@ -2,7 +2,7 @@ import { dtypes, formatShape, sameShape, type Shape } from "../../backend/engine
 import { atLeastSingle } from "../amp/autocast.ts";
 import { requireTensor, result } from "../apply.ts";
 import { observedCall } from "../calls.ts";
-import { ShapeError } from "../errors.ts";
+import { DTypeError, ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
 import { Tensor } from "../tensor.ts";
@@ -72,7 +72,7 @@ export class RMSNorm extends Module {
    * Normalizes each sample.
    *
    * @throws {ShapeError} When the last axes have other lengths.
-   * @throws {TypeError} When the elements are not floating point.
+   * @throws {DTypeError} When the elements are not floating point.
    */
   forward(x: Tensor): Tensor {
     requireTensor("run RMSNorm", x);
@@ -97,5 +97,5 @@ export class RMSNorm extends Module {
 
 function requireFloat({ dtype }: Tensor): void {
   if (dtypes[dtype].kind === "float") return;
-  throw new TypeError(`Cannot run RMSNorm on ${dtype}: cast it with .cast("float32")`);
+  throw new DTypeError(`Cannot run RMSNorm on ${dtype}: cast it with .cast("float32")`);
 }

@@ -23,7 +23,7 @@ testOnBackends("RMSNorm: values and gradients are PyTorch's", (backend) => {
     assertEquals([half.dtype, await half.slice(0, 0).item()], ["float16", 1]);
     assertEquals(plain.forward(Tensor.ones([0, 6])).shape, [0, 6]);
     assertThrows(() => plain.forward(Tensor.ones([2, 5])), ShapeError, "last axes must be [6]");
-    assertThrows(() => plain.forward(Tensor.ones([6], { dtype: "int32" })), TypeError, "int32");
+    assertThrows(() => plain.forward(Tensor.ones([6], { dtype: "int32" })), DTypeError, "int32");
   });
 });
 
