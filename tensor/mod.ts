@@ -31,6 +31,13 @@ export {
   type RawKernelOptions,
   type RawOutput,
 } from "./raw_kernel.ts";
+export {
+  type CheckpointParts,
+  type JSONValue,
+  loadCheckpoint,
+  saveCheckpoint,
+  type Stateful,
+} from "./training_state.ts";
 export { realizeAll } from "./realization.ts";
 export type { Axes } from "./ops/axes.ts";
 export type { Conv2dOptions, ConvOptions, ConvTransposeOptions } from "./ops/convolution.ts";

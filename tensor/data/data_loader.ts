@@ -2,9 +2,9 @@ import { type DeviceHandle, interruptible, isInterrupted, manager } from "../../
 import { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
 import { type Dataset, type Field, requireDataset } from "./dataset.ts";
-import { shuffled } from "./shuffle.ts";
+import { drawKey, permutation } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
-import { checkOptions, type Rules, takes } from "../options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
 
 /**
  * Threads that read samples. What a dataset throws there becomes the cause of an error that names the
@@ -47,6 +47,49 @@ export interface DataLoaderOptions {
    * the time of a pass and read sample by sample (`get`). The order of batches stays the same.
    */
   workers?: WorkerOptions;
+  /**
+   * This process's part of every batch, where several learn together: `batchSize` samples are of this
+   * process, `size` times as many of all. All must draw the same order: pass `seed`, or the same to
+   * `manualSeed`. A last batch that does not divide is filled up with the first samples.
+   */
+  shard?: Shard;
+}
+
+/** One of several processes. */
+export interface Shard {
+  /** Which one, from 0. */
+  readonly rank: number;
+  /** How many there are. */
+  readonly size: number;
+}
+
+/** Where a {@linkcode DataLoader} is; plain values, for JSON. */
+export interface DataLoaderState {
+  /** How many passes were begun before this one. */
+  pass: number;
+  /** How many batches of this pass were given out. */
+  position: number;
+  /** What the order of this pass was drawn with, where no `seed` says it. */
+  key: { seed: number; draw: number } | null;
+  /** The samples of the dataset: as many must be there where it goes on. */
+  samples: number;
+  /** The samples of a batch, too. */
+  batchSize: number;
+}
+
+const stateRules: Rules<DataLoaderState> = {
+  pass: takes.whole,
+  position: takes.whole,
+  key: takes.orNull(takes.object("an object { seed, draw }")),
+  samples: takes.whole,
+  batchSize: takes.count,
+};
+
+/** A pass, and how far it has come. */
+interface Place {
+  readonly pass: number;
+  position: number;
+  readonly key: { readonly seed: number; readonly draw: number } | null;
 }
 
 const rules: Rules<DataLoaderOptions> = {
@@ -58,7 +101,10 @@ const rules: Rules<DataLoaderOptions> = {
   seed: takes.whole,
   collate: takes.callback,
   workers: takes.object("an object { module, count }"),
+  shard: takes.object("an object { rank, size }"),
 };
+
+const shardRules: Rules<Shard> = { rank: takes.whole, size: takes.count };
 
 const workerRules: Rules<WorkerOptions> = {
   module: {
@@ -99,7 +145,12 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   readonly #batchSize: number;
   readonly #prefetch: number;
   readonly #options: DataLoaderOptions;
+  readonly #shard: Shard;
   #passes = 0;
+  /** The last pass that was begun, unless it has come to its end. */
+  #place: Place | null = null;
+  /** Where the next pass goes on. */
+  #resumed: Place | null = null;
 
   /**
    * Checks the options; nothing is read before a pass begins.
@@ -118,31 +169,87 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
       ]);
     }
     const { batchSize = 1, prefetch = 2, dropLast = false } = options;
+    this.#shard = checkedShard(options.shard);
     this.#dataset = dataset;
     this.#batchSize = batchSize;
     this.#prefetch = prefetch;
     this.#options = options;
-    this.length = dropLast
-      ? Math.floor(dataset.length / batchSize)
-      : Math.ceil(dataset.length / batchSize);
+    const batches = dataset.length / (batchSize * this.#shard.size);
+    this.length = dropLast ? Math.floor(batches) : Math.ceil(batches);
   }
 
   /** Begins a pass; with `shuffle` every pass has an order of its own. */
   [Symbol.asyncIterator](): AsyncIterator<Tensor[], undefined> {
-    return this.#pass(this.#order(this.#passes++), manager.active);
+    const { shuffle, seed } = this.#options;
+    const place = this.#resumed ??
+      { pass: this.#passes, position: 0, key: shuffle && seed === undefined ? drawKey() : null };
+    this.#resumed = null;
+    this.#passes = place.pass + 1;
+    this.#place = place;
+    return this.#pass(place, manager.active);
   }
 
-  #order(pass: number): number[] {
-    const { length } = this.#dataset;
-    if (this.#options.shuffle) return shuffled(length, this.#options.seed, pass);
+  /**
+   * Where the loader is: in the body of a loop over it, behind the batch in use; after a pass, before
+   * the next one.
+   *
+   * @example
+   * ```ts
+   * import { DataLoader, TensorDataset } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const dataset = new TensorDataset({ data: Float32Array.of(1, 2, 3, 4), shape: [4] });
+   * const first = new DataLoader(dataset, { shuffle: true }), again = new DataLoader(dataset, { shuffle: true });
+   * const seen: unknown[] = [];
+   * for await (const [x] of first) {
+   *   if (seen.push(await x!.item()) === 2) break;
+   * }
+   * again.loadStateDict(first.stateDict());
+   * for await (const [x] of again) seen.push(await x!.item());
+   * assertEquals(seen.sort(), [1, 2, 3, 4]);
+   * ```
+   */
+  stateDict(): DataLoaderState {
+    const place = this.#resumed ?? this.#place ?? { pass: this.#passes, position: 0, key: null };
+    return { ...place, samples: this.#dataset.length, batchSize: this.#batchSize };
+  }
+
+  /**
+   * The next pass goes on where `stateDict` was called: in the same order, behind the batches that were
+   * given out.
+   *
+   * @throws {RangeError} When the dataset or the batches are of another size.
+   */
+  loadStateDict(state: DataLoaderState): void {
+    const action = "load the state of a DataLoader";
+    requireValue(action, "state", state, takes.object("what stateDict() returned"));
+    checkOptions(action, state, stateRules, ["pass", "position", "key", "samples", "batchSize"]);
+    const { pass, position, key, samples, batchSize } = state, { length } = this.#dataset;
+    if (samples !== length || batchSize !== this.#batchSize || position > this.length) {
+      throw new RangeError(
+        `Cannot ${action} of ${samples} samples in batches of ${batchSize}: this one has ${length} ` +
+          `in batches of ${this.#batchSize}`,
+      );
+    }
+    this.#place = null;
+    this.#passes = pass;
+    // At the beginning of a pass nothing was drawn for it yet.
+    this.#resumed = position === 0 && key === null ? null : { pass, position, key };
+  }
+
+  #order({ pass, key }: Place): number[] {
+    const { length } = this.#dataset, { shuffle, seed } = this.#options;
+    if (shuffle && key) return permutation(length, key.seed, key.draw);
+    if (shuffle) return permutation(length, seed ?? 0, pass);
     return Array.from({ length }, (_, i) => i);
   }
 
-  async *#pass(order: number[], device: DeviceHandle): AsyncGenerator<Tensor[], undefined> {
+  async *#pass(place: Place, device: DeviceHandle): AsyncGenerator<Tensor[], undefined> {
+    const order = this.#order(place);
     const { workers } = this.#options;
     const pool = workers ? new WorkerPool(workers.module, workers.count) : null;
     const ahead: Promise<Tensor[]>[] = [];
-    let next = 0;
+    let next = place.position;
     const readAhead = () => {
       while (next < this.length && ahead.length <= this.#prefetch) {
         const batch = this.#batch(order, next++, device, pool);
@@ -153,9 +260,11 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     try {
       for (readAhead(); ahead.length > 0; readAhead()) {
         const batch = await interruptible(ahead[0]!);
+        place.position++;
         ahead.shift(); // not before: a batch that arrives after Ctrl+C is given back too
         yield batch;
       }
+      if (this.#place === place) this.#place = null;
     } finally {
       pool?.[Symbol.dispose]();
       // Ctrl+C waits for no dataset: what still arrives is given back by itself.
@@ -171,12 +280,19 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     pool: WorkerPool | null,
   ): Promise<Tensor[]> {
     const { pinMemory = false } = this.#options;
-    const start = position * this.#batchSize;
-    const indices = order.slice(start, start + this.#batchSize);
+    const indices = this.#indices(order, position);
     const fields = await this.#fields(indices, pool);
     return fields.map(({ data, shape, dtype }) =>
       Tensor.fromHost(data, { shape, ...dtype && { dtype }, device, pinMemory }).realize()
     );
+  }
+
+  /** This process's samples of a batch of all. */
+  #indices(order: readonly number[], position: number): number[] {
+    const { rank, size } = this.#shard, { length } = order;
+    const start = position * this.#batchSize * size;
+    const count = Math.ceil(Math.min(this.#batchSize * size, length - start) / size);
+    return Array.from({ length: count }, (_, k) => order[(start + rank * count + k) % length]!);
   }
 
   async #fields(indices: readonly number[], pool: WorkerPool | null): Promise<Field[]> {
@@ -187,6 +303,17 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     const samples = await Promise.all(indices.map((index) => dataset.get(index)));
     return await collate(samples);
   }
+}
+
+function checkedShard(shard: Shard | undefined): Shard {
+  if (shard === undefined) return { rank: 0, size: 1 };
+  // A group of processes is one, and has more to it.
+  const { rank, size } = shard;
+  checkOptions("make a DataLoader of a shard", { rank, size }, shardRules, ["rank", "size"]);
+  if (rank < size) return { rank, size };
+  throw new RangeError(
+    `Cannot make a DataLoader of shard ${rank} of ${size}: ranks go from 0 to ${size - 1}`,
+  );
 }
 
 /** What was read ahead of a pass that ended early is given back, also where a read failed. */

@@ -9,4 +9,10 @@
 export { type Dataset, type Field, TensorDataset } from "./dataset.ts";
 export { stackSamples } from "./collate.ts";
 export { randomSplit, Subset } from "./random_split.ts";
-export { DataLoader, type DataLoaderOptions, type WorkerOptions } from "./data_loader.ts";
+export {
+  DataLoader,
+  type DataLoaderOptions,
+  type DataLoaderState,
+  type Shard,
+  type WorkerOptions,
+} from "./data_loader.ts";

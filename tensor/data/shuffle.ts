@@ -67,6 +67,12 @@ export function permutation(length: number, seed: number, draw = 0): number[] {
  */
 export function shuffled(length: number, seed: number | undefined, draw = 0): number[] {
   if (seed !== undefined) return permutation(length, seed, draw);
-  const random = nextRandom();
-  return permutation(length, random.seed >>> 0, random.stream.value >>> 0);
+  const key = drawKey();
+  return permutation(length, key.seed, key.draw);
+}
+
+/** The next random number of the program, as a seed of {@link permutation}. */
+export function drawKey(): { seed: number; draw: number } {
+  const { seed, stream } = nextRandom();
+  return { seed: seed >>> 0, draw: stream.value >>> 0 };
 }

@@ -277,3 +277,73 @@ Deno.test("DataLoader refuses sizes and seeds that cannot be", () => {
     );
   }
 });
+
+testOnBackends(
+  "a loader goes on in the middle of a pass, and with the next one",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      for (const seed of [undefined, 5]) {
+        const make = () =>
+          new DataLoader(numbers(10), {
+            batchSize: 4,
+            shuffle: true,
+            ...seed !== undefined && { seed },
+          });
+        manualSeed(3);
+        const whole = make(), expected = [...await pass(whole), ...await pass(whole)];
+        for (const stop of [1, 3, 4, 6]) {
+          manualSeed(3);
+          const first = make(), seen: number[][] = [];
+          let state = "";
+          while (state === "") {
+            for await (const [batch] of first) {
+              seen.push(Array.from(await batch!.toHost(), Number));
+              if (seen.length === stop) {
+                state = JSON.stringify(first.stateDict());
+                break;
+              }
+            }
+          }
+          const resumed = make();
+          resumed.loadStateDict(JSON.parse(state));
+          assertEquals(resumed.stateDict(), JSON.parse(state));
+          seen.push(...await pass(resumed));
+          if (stop < 4) seen.push(...await pass(resumed));
+          assertEquals(seen, expected);
+        }
+        // Between two passes.
+        manualSeed(3);
+        const before = make();
+        await pass(before);
+        const after = make();
+        after.loadStateDict(before.stateDict());
+        assertEquals(await pass(after), expected.slice(3));
+      }
+      const other = new DataLoader(numbers(9), { batchSize: 4 });
+      const state = new DataLoader(numbers(10), { batchSize: 4 }).stateDict();
+      assertThrows(() => other.loadStateDict(state), RangeError, "10 samples");
+      assertThrows(() => other.loadStateDict(null as never), TypeError);
+    });
+  },
+);
+
+testOnBackends("shards are parts of one order, as many batches each", async (backend) => {
+  await withDevice(backend, async () => {
+    for (const dropLast of [false, true]) {
+      const options = { shuffle: true, seed: 8, dropLast };
+      const all = await pass(new DataLoader(numbers(17), { batchSize: 6, ...options }));
+      const shards = [0, 1, 2].map((rank) =>
+        new DataLoader(numbers(17), { batchSize: 2, shard: { rank, size: 3 }, ...options })
+      );
+      assertEquals(shards.map(({ length }) => length), shards.map(() => all.length));
+      const parts = await Promise.all(shards.map(pass));
+      const joined = all.map((_, k) => parts.flatMap((part) => part[k]!));
+      // The last of all batches has 5 samples: the first of the order fills it up.
+      const expected = dropLast ? all : [...all.slice(0, -1), [...all.at(-1)!, all[0]![0]!]];
+      assertEquals(joined, expected);
+    }
+    const make = (shard: unknown) => new DataLoader(numbers(4), { shard } as DataLoaderOptions);
+    assertThrows(() => make({ rank: 2, size: 2 }), RangeError, "0 to 1");
+    assertThrows(() => make({ rank: 0 }), TypeError, "size");
+  });
+});
