@@ -61,6 +61,7 @@ export {
   saveFileSync,
   type SaveOptions,
   type ScalarType,
+  type ScanFn,
   type Shape,
   shutdown,
   type SignalOptions,

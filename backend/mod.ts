@@ -35,6 +35,7 @@ export {
   type RandomStream,
   type ReduceFn,
   type Saved,
+  type ScanFn,
   type Storage as NodeStorage,
   type Token,
   type ViewOp,

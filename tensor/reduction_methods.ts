@@ -1,8 +1,9 @@
 /** The reducing methods of tensors. What they compute, and their gradients, is in `ops/reductions.ts`. */
 import { distinct } from "./apply.ts";
-import { ElementwiseMethods } from "./elementwise_methods.ts";
+import { BitwiseMethods } from "./bitwise_methods.ts";
 import type { Axes } from "./ops/axes.ts";
 import * as reductions from "./ops/reductions.ts";
+import * as scans from "./ops/scans.ts";
 import type { ReduceOptions } from "./ops/reductions.ts";
 import type { Tensor } from "./tensor.ts";
 import { checkOptions, type Rules, takes } from "./options.ts";
@@ -27,7 +28,7 @@ const varianceRules: Rules<ReduceOptions & { correction?: number }> = {
  * assertEquals(x.sum([0, 2], { keepDims: true }).shape, [1, 3, 1]);
  * ```
  */
-export abstract class ReductionMethods extends ElementwiseMethods {
+export abstract class ReductionMethods extends BitwiseMethods {
   #self(): Tensor {
     return this as unknown as Tensor;
   }
@@ -180,6 +181,44 @@ export abstract class ReductionMethods extends ElementwiseMethods {
 
   /** Running sums along an axis; of integers and truth values in int64. */
   cumsum(axis: number): Tensor {
-    return reductions.cumsum(this.#self(), axis);
+    return scans.cumsum(this.#self(), axis);
+  }
+
+  /**
+   * Running products along an axis; of integers and truth values in int64.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([2, 3, 4]).cumprod(0).toArray(), [2, 6, 24]);
+   * ```
+   */
+  cumprod(axis: number): Tensor {
+    return scans.cumprod(this.#self(), axis);
+  }
+
+  /**
+   * The largest element up to each one along an axis, and where it is, as int32: the last of equal
+   * ones. From a NaN on all are NaN.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const { values, indices } = Tensor.fromHost([1, 3, 2]).cummax(0);
+   * assertEquals(await values.toArray(), [1, 3, 3]);
+   * assertEquals(await indices.toArray(), [0, 1, 1]);
+   * ```
+   */
+  cummax(axis: number): { values: Tensor; indices: Tensor } {
+    return scans.cumulativeExtreme("max", this.#self(), axis);
+  }
+
+  /** The smallest element up to each one, and where it is, as {@linkcode ReductionMethods.cummax}. */
+  cummin(axis: number): { values: Tensor; indices: Tensor } {
+    return scans.cumulativeExtreme("min", this.#self(), axis);
   }
 }

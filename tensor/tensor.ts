@@ -27,6 +27,7 @@ import { concat, stack } from "./ops/shaping.ts";
 import { observedBookkeeping, TensorBase } from "./base.ts";
 import { observeMethods } from "./calls.ts";
 import { lendBlock } from "./native_access.ts";
+import { BitwiseMethods } from "./bitwise_methods.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
 import { ImageMethods } from "./image_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
@@ -423,6 +424,7 @@ const layers = [
   ImageMethods,
   ShapeMethods,
   ReductionMethods,
+  BitwiseMethods,
   ElementwiseMethods,
 ];
 for (const { prototype } of layers) observeMethods(prototype, {}, "compute");

@@ -5,7 +5,8 @@ import { opCode } from "../graph/op_names.ts";
 import { accumulatorType, emitRow, openLoop } from "../graph/rows.ts";
 import { stridesOf } from "../graph/shape.ts";
 import { emitContraction } from "./contraction.ts";
-import { literal, loadText, scriptDialect, storeText } from "./dialect.ts";
+import { renderJS } from "../graph/primitives.ts";
+import { joins, literal, loadText, scriptDialect, storeText } from "./dialect.ts";
 
 /** A kernel's body: buffers are `a0...` and `o0...`, scalars `p0...`. */
 export interface GeneratedScript {
@@ -45,8 +46,19 @@ function specialBody(kernel: SpecialKernel): string {
 }
 
 function scan(kernel: SpecialKernel & { op: "scan" }): string {
-  const { rows, length } = kernel;
+  const { fn, rows, length } = kernel;
   const dtype = kernel.output.dtype;
+  if (fn !== "sum") {
+    const element = loadText("a0", kernel.inputs[0]!, "i");
+    return `for (let row = 0; row < ${rows}; row++) {
+  let i = row * ${length}, so = ${element};
+  for (const end = i + ${length};;) {
+    ${storeText("o0", dtype, "i", "so")}
+    if (++i === end) break;
+    so = ${renderJS(joins[fn], ["so", element], dtype, dtype)};
+  }
+}`;
+  }
   return `for (let row = 0; row < ${rows}; row++) {
   let sum = ${literal(0, dtype)};
   for (let i = row * ${length}, end = i + ${length}; i < end; i++) {

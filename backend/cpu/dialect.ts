@@ -39,7 +39,8 @@ function rounded(text: string, dtype: DType): string {
   return dtypes[dtype].kind === "float" && dtype !== "float64" ? `Math.fround(${text})` : text;
 }
 
-const joins = { sum: "add", prod: "mul", max: "maximum", min: "minimum" } as const;
+/** The scalar function that joins partial results. */
+export const joins = { sum: "add", prod: "mul", max: "maximum", min: "minimum" } as const;
 
 /** The dialect; `accumulatorOf` gives the accumulator type of arg-reductions. */
 export function scriptDialect(accumulatorOf: (reduction: Reduction) => DType): Dialect {

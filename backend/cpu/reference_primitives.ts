@@ -56,6 +56,11 @@ const floats: Readonly<Record<string, Fn<number>>> = {
 
 const ints: typeof floats = {
   ...floats,
+  bitAnd: (a, b) => a & b,
+  bitOr: (a, b) => a | b,
+  bitXor: (a, b) => a ^ b,
+  shiftLeft: (a, b) => a << b,
+  shiftRight: (a, b) => a >> b,
   mul: Math.imul,
   div: scalar.intDiv,
   mod: scalar.intMod,
@@ -74,6 +79,11 @@ const bigs: Readonly<Record<string, Fn<bigint>>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,
+  bitAnd: (a, b) => a & b,
+  bitOr: (a, b) => a | b,
+  bitXor: (a, b) => a ^ b,
+  shiftLeft: (a, b) => a << b,
+  shiftRight: (a, b) => a >> b,
   div: scalar.bigDiv,
   mod: scalar.bigMod,
   floordiv: scalar.bigFloorDiv,

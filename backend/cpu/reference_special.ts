@@ -2,6 +2,7 @@
 import { type DType, dtypes, type TypedArray } from "../graph/dtype.ts";
 import type { SpecialKernel } from "../graph/kernel.ts";
 import { sizeOf, stridesOf } from "../graph/shape.ts";
+import { joins } from "./dialect.ts";
 import { type CheckIndex, readElement, writeElement } from "./reference.ts";
 import { applyPrimitive, constantValue, type Value } from "./reference_primitives.ts";
 
@@ -29,13 +30,14 @@ function plus(a: Value, b: Value, dtype: DType): Value {
 }
 
 function scan(kernel: SpecialKernel & { op: "scan" }, input: TypedArray, output: TypedArray): void {
-  const { dtype } = kernel.output;
+  const { dtype } = kernel.output, join = joins[kernel.fn];
   for (let row = 0; row < kernel.rows; row++) {
-    let sum = constantValue(0, dtype);
+    let joined: Value | null = kernel.fn === "sum" ? constantValue(0, dtype) : null;
     for (let k = 0; k < kernel.length; k++) {
       const at = row * kernel.length + k;
-      sum = plus(sum, readElement(input, kernel.inputs[0]!, at), dtype);
-      writeElement(output, dtype, at, sum);
+      const element = readElement(input, kernel.inputs[0]!, at);
+      joined = joined === null ? element : applyPrimitive(join, [joined, element], dtype, dtype);
+      writeElement(output, dtype, at, joined);
     }
   }
 }

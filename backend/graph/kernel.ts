@@ -6,7 +6,7 @@
 import type { DType } from "./dtype.ts";
 import { type Form, formKey } from "./affine.ts";
 import type { CustomCall } from "./custom.ts";
-import type { Float32Precision, RandomStream, ReduceFn } from "./node.ts";
+import type { Float32Precision, RandomStream, ReduceFn, ScanFn } from "./node.ts";
 
 /** A condition under which a padded element exists: `0 <= form < size`. */
 export interface Guard {
@@ -133,8 +133,8 @@ export type SpecialOp =
     readonly axis: number;
     readonly opName: string;
   }
-  /** `rows` running sums of `length` elements. */
-  | { readonly op: "scan"; readonly rows: number; readonly length: number }
+  /** `rows` running sums (products, ...) of `length` elements. */
+  | { readonly op: "scan"; readonly fn: ScanFn; readonly rows: number; readonly length: number }
   | {
     readonly op: "argsort";
     readonly rows: number;

@@ -22,6 +22,9 @@ export type Float32Precision = "highest" | "high" | "medium";
 /** What a reduction does to the elements that it joins. */
 export type ReduceFn = "sum" | "prod" | "max" | "min" | "argmax" | "argmin";
 
+/** What a running result does with each element. */
+export type ScanFn = "sum" | "prod" | "max" | "min";
+
 /** How a view maps its coordinates to those of its input. */
 export type ViewOp =
   | { readonly kind: "reshape" }
@@ -75,8 +78,8 @@ export type Op =
     readonly mode: "add" | "set";
     readonly opName: string;
   }
-  /** Running sum along the last axis. */
-  | { readonly kind: "scan" }
+  /** What has been joined so far along the last axis: running sums, products, extremes. */
+  | { readonly kind: "scan"; readonly fn: ScanFn }
   /** Indices that sort the last axis, stable. */
   | { readonly kind: "argsort"; readonly descending: boolean }
   /** The same value, in memory: readers load it instead of computing it again. */

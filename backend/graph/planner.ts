@@ -221,7 +221,7 @@ function specialOp(node: Node): SpecialOp | null {
       const length = shape[shape.length - 1]!;
       const rows = node.size / length;
       return op.kind === "scan"
-        ? { op: "scan", rows, length }
+        ? { op: "scan", fn: op.fn, rows, length }
         : { op: "argsort", rows, length, descending: op.descending };
     }
     case "fold": {

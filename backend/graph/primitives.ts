@@ -185,6 +185,14 @@ export const primitives: Readonly<Record<string, Primitive>> = {
       result: "bool",
     },
   }),
+  // Of integers and truth values only; a shift is by less than the width.
+  ...binary({
+    bitAnd: { cl: "($0 & $1)", js: "($0 & $1)" },
+    bitOr: { cl: "($0 | $1)", js: "($0 | $1)" },
+    bitXor: { cl: "($0 ^ $1)", js: "($0 ^ $1)" },
+    shiftLeft: { cl: "($0 << $1)", js: "($0 << $1)" },
+    shiftRight: { cl: "($0 >> $1)", js: "($0 >> $1)" },
+  }),
   // The first operand is a truth value, the others have the type of the result.
   ...table(3, { where: { cl: "($0 ? $1 : $2)", js: "($0 ? $1 : $2)" } }),
 };

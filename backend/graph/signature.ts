@@ -183,6 +183,8 @@ export class Signature {
       case "custom":
         this.#push(op.output);
         return this.#call(op.call);
+      case "scan":
+        return this.#push(idOf(op.fn));
       case "buffer":
       case "data":
       case "iota":
@@ -190,7 +192,6 @@ export class Signature {
       case "cast":
       case "reshape":
       case "expand":
-      case "scan":
       case "copy":
         return;
       default:

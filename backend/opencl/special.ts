@@ -4,6 +4,7 @@ import type { Parameter } from "../graph/emit.ts";
 import { needsWideIndices } from "../graph/index_range.ts";
 import type { SpecialKernel } from "../graph/kernel.ts";
 import { opCode } from "../graph/op_names.ts";
+import { renderCL } from "../graph/primitives.ts";
 import { stridesOf } from "../graph/shape.ts";
 import { type Generated, kernelText } from "./codegen.ts";
 import { loadText, storeText } from "./dialect.ts";
@@ -52,11 +53,14 @@ function bodyOf(kernel: SpecialKernel, p: Parameters): { body: string; rows: num
   }
 }
 
+/** The scalar function that joins a running result with the next element. */
+const joins = { prod: "mul", max: "maximum", min: "minimum" } as const;
+
 /** Terms of a running sum in a row: each of them is stored, so roundings within a block are seen. */
 const SCAN_BLOCK = 16;
 
 /**
- * Running sums. Those of floats are added up in blocks: what adding a block to the sum rounds off is
+ * Running products and extremes, and sums. Sums of floats are added up in blocks: what adding a block to the sum rounds off is
  * the start of the next one.
  */
 function scan(kernel: SpecialKernel & { op: "scan" }, p: Parameters): string {
@@ -66,6 +70,16 @@ function scan(kernel: SpecialKernel & { op: "scan" }, p: Parameters): string {
   const load = loadText("a0", kernel.inputs[0]!, "i");
   const head = `  if (row >= ${rows}) return;
   const Index end = (row + 1) * ${length};`;
+  if (kernel.fn !== "sum") {
+    return `${head}
+  Index i = row * ${length};
+  ${T} so = ${load};
+  for (;;) {
+    ${storeText("o0", dtype, "i", "so")}
+    if (++i >= end) break;
+    so = ${renderCL(joins[kernel.fn], ["so", load], dtype, dtype)};
+  }`;
+  }
   if (!isFloat(dtype)) {
     return `${head}
   ${T} sum = 0;

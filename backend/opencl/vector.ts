@@ -62,6 +62,9 @@ const floatText: Readonly<Record<string, string>> = {
 };
 
 const intText: Readonly<Record<string, string>> = {
+  bitAnd: "($0 & $1)",
+  bitOr: "($0 | $1)",
+  bitXor: "($0 ^ $1)",
   add: "($0 + $1)",
   sub: "($0 - $1)",
   mul: "($0 * $1)",

@@ -105,6 +105,8 @@ interface Binary {
   readonly bool?: boolean;
   /** Integers become float32 first: PyTorch's true division. */
   readonly floats?: boolean;
+  /** Integers and truth values alone are taken: their bits. */
+  readonly bits?: boolean;
   /** Truth values are taken. */
   readonly bools?: boolean;
   /** Leaves the range of half precision easily: autocast computes it in float32. */
@@ -207,6 +209,11 @@ export const binaries: Readonly<Record<string, Binary>> = {
   logicalAnd: { primitive: "and", bool: true, bools: true },
   logicalOr: { primitive: "or", bool: true, bools: true },
   logicalXor: { primitive: "xor", bool: true, bools: true },
+  bitwiseAnd: { primitive: "bitAnd", bits: true, bools: true },
+  bitwiseOr: { primitive: "bitOr", bits: true, bools: true },
+  bitwiseXor: { primitive: "bitXor", bits: true, bools: true },
+  shiftLeft: { bits: true },
+  shiftRight: { bits: true },
 };
 
 function power(a: TensorLike, b: TensorLike, like: Tensor): Tensor {
@@ -280,6 +287,9 @@ export function binary(name: string, a: TensorLike, b: TensorLike): Tensor {
   }
   if (entry.floats && dtypes[common].kind !== "float") common = "float32";
   if (entry.wide) common = widenedType(common);
+  if (entry.bits && dtypes[common].kind === "float") {
+    throw new DTypeError(`Cannot ${name} ${common}: it takes integers; cast with .cast("int32")`);
+  }
   if (common === "bool" && !entry.bools) {
     throw new DTypeError(`Cannot ${name} bool and bool: cast one with .cast("int32")`);
   }

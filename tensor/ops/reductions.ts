@@ -35,7 +35,7 @@ function finishKept(out: Tensor, axes: readonly number[], options?: ReduceOption
 }
 
 /** What sums and products add up in: integers and truth values in int64. */
-function summable(x: Tensor): Tensor {
+export function summable(x: Tensor): Tensor {
   return dtypes[x.dtype].kind === "float" ? widened(x) : x.cast("int64");
 }
 
@@ -325,16 +325,4 @@ export function logSoftmax(x: Tensor, axis = -1): Tensor {
       g.sub(y.exp().mul(g.sum(at, { keepDims: true }))),
     ]);
   });
-}
-
-/** Running sums along an axis. */
-export function cumsum(x: Tensor, axis: number): Tensor {
-  const at = normalizeAxis("cumsum", axis, x.shape);
-  const input = summable(x);
-  const last = input.ndim - 1;
-  const moved = at === last ? input : input.transpose(at, last);
-  const out = derived("cumsum", moved, { kind: "scan" }, moved.shape, moved.dtype, (g) => [
-    g.flip(last).cumsum(last).flip(last),
-  ]);
-  return at === last ? out : out.transpose(at, last);
 }

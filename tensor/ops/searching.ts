@@ -33,7 +33,7 @@ export function readSize(op: string, size: Tensor, remedy: string): number {
 
 /** Running sums of whole numbers along the last axis, in their type. */
 function runningSum(x: Tensor): Tensor {
-  return derived("cumsum", x, { kind: "scan" }, x.shape, x.dtype, null);
+  return derived("cumsum", x, { kind: "scan", fn: "sum" }, x.shape, x.dtype, null);
 }
 
 /** How many elements of a vector are true up to each one, itself included: in blocks, in parallel. */

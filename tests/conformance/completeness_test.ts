@@ -22,7 +22,12 @@ const notOperations = new Map(
 );
 
 /** Entries of the tables of functions that a method of another name calls. */
-const underOtherNames = new Map([["clampMin", "clamp"], ["clampMax", "clamp"]]);
+const underOtherNames = new Map([
+  ["clampMin", "clamp"],
+  ["clampMax", "clamp"],
+  ["shiftLeft", "bitwiseLeftShift"],
+  ["shiftRight", "bitwiseRightShift"],
+]);
 
 function functionsOf(object: object): string[] {
   return Object.entries(Object.getOwnPropertyDescriptors(object))

@@ -41,6 +41,7 @@ export const families = [
   "pieces",
   "layers",
   "selection",
+  "scans",
 ] as const;
 
 /** The cases of a family of operations. */

@@ -69,7 +69,7 @@ sinh cosh tanh asinh acosh atanh erf erfc sigmoid logSigmoid floor ceil round tr
 leakyRelu elu gelu silu hardswish hardsigmoid mish prelu softplus isNaN isInf isFinite logicalNot clamp \
 add sub mul div pow maximum minimum remainder floorDivide atan2 eq ne lt le gt ge logicalAnd \
 logicalOr logicalXor where maskedFill lerp cast \
-sum mean prod max min any all variance std norm logSumExp softmax logSoftmax cumsum \
+sum mean prod max min any all variance std norm logSumExp softmax logSoftmax cumsum cumprod bitwiseAnd bitwiseOr bitwiseXor bitwiseNot bitwiseLeftShift bitwiseRightShift \
 matmul maxPool2d avgPool2d adaptiveAvgPool2d adaptiveMaxPool2d pixelShuffle \
 pixelUnshuffle padReflect padReplicate \
 reshape flatten permute transpose expand repeat squeeze unsqueeze flip roll pad tril triu diagonal \
@@ -130,6 +130,8 @@ export const operations: Readonly<Record<string, Operation>> = {
     },
   },
   searchsorted: { call: method("searchsorted"), positions: true },
+  cummax: { call: pair("cummax"), positions: true },
+  cummin: { call: pair("cummin"), positions: true },
   maxWithIndices: { call: pair("maxWithIndices"), positions: true },
   minWithIndices: { call: pair("minWithIndices"), positions: true },
   // Places between pixels are computed in the type of the pixels.
@@ -178,6 +180,8 @@ export const apart: ReadonlyMap<string, string> = new Map([
   ["sort (int64 ascending)", "values stay int64, positions are int32"],
   ["sort (int64 descending)", "values stay int64, positions are int32"],
   ["maxWithIndices (int64)", "values stay int64, positions are int32"],
+  ["cummax (int64)", "values stay int64, positions are int32"],
+  ["cummin (int64)", "values stay int64, positions are int32"],
   ["unique (int64)", "values stay int64, positions are int32"],
   ["unique (one)", "values stay int64, positions are int32"],
   ["minWithIndices (int64)", "values stay int64, positions are int32"],
