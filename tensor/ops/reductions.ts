@@ -1,7 +1,7 @@
 /** Reductions over axes, each with its gradient. */
 import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/engine.ts";
 import { atLeastSingle, widened } from "../amp/autocast.ts";
-import { derived, result } from "../apply.ts";
+import { result } from "../apply.ts";
 import { DTypeError, ShapeError } from "../errors.ts";
 import { isGradEnabled, noGrad } from "../grad_mode.ts";
 import { positionType } from "../promotion.ts";
