@@ -217,6 +217,7 @@ withDevice("cpu", () => {
     "new nn.MultiheadAttention(2)": (o) => new nn.MultiheadAttention(2, 1, o),
     "new nn.TransposedConvolution(3)": (o) => new nn.ConvTranspose2d(1, 1, 3, o),
     "new nn.Upsample(0)": (o) => new nn.Upsample({ size: 2, ...o }),
+    "new optim.AveragedModel(1)": (o) => new optim.AveragedModel(attention, o),
     "new optim.Adagrad(1)": (o) => new optim.Adagrad([leaf], o),
     "new optim.Adam(1)": (o) => new optim.Adam([leaf], o),
     "new optim.AdamW(1)": (o) => new optim.AdamW([leaf], o),

@@ -27,6 +27,7 @@ export { type Assign, Optimizer, type StepOptions, type Update } from "./optimiz
 export { type GroupOptions, type OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
 export { SGD, type SGDOptions } from "./sgd.ts";
 export { Adam, type AdamOptions, AdamW } from "./adam.ts";
+export { AveragedModel, type AveragedModelOptions } from "./averaged_model.ts";
 export { Adagrad, type AdagradOptions } from "./adagrad.ts";
 export { NAdam, type NAdamOptions } from "./nadam.ts";
 export { RAdam, type RAdamOptions } from "./radam.ts";
