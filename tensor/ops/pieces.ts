@@ -23,7 +23,7 @@ export function chunk(x: Tensor, count: number, axis = 0): Tensor[] {
   requireValue("chunk", "count", count, takes.count);
   const at = normalizeAxis("chunk", axis, x.shape), n = x.shape[at]!;
   // Nothing is divided into as many empty parts, as in PyTorch.
-  if (n === 0) return Array.from({ length: count }, () => reshape(x, x.shape));
+  if (n === 0) return Array.from({ length: count }, () => x.reshape(x.shape));
   return x.split(Math.ceil(n / count), at);
 }
 
@@ -58,7 +58,7 @@ export function meshgrid(tensors: readonly Tensor[], options: MeshOptions = {}):
   const sizes = tensors.map((t) => t.size);
   const isSwapped = options.indexing === "xy" && tensors.length > 1;
   return tensors.map((t, k) => {
-    const grid = expand(reshape(t, sizes.map((n, axis) => axis === k ? n : 1)), sizes);
+    const grid = t.reshape(sizes.map((n, axis) => axis === k ? n : 1)).expand(sizes);
     return isSwapped ? grid.transpose(0, 1) : grid;
   });
 }

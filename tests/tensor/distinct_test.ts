@@ -1,6 +1,6 @@
 /** What an operation returns is the caller's to dispose of, also where it had nothing to do. */
 import { assertEquals } from "@std/assert";
-import { memory, nn, Tensor, withDevice } from "../../mod.ts";
+import { einsum, memory, nn, Tensor, withDevice } from "../../mod.ts";
 import { isEager } from "../../backend/engine.ts";
 import { testOnBackends } from "../opencl.ts";
 
@@ -23,6 +23,10 @@ const ofMatrix: Record<string, (x: Tensor) => Tensor> = {
   roll: (x) => x.roll(N),
   repeat: (x) => x.repeat([1, 1]),
   split: (x) => x.split(N)[0]!,
+  chunk: (x) => x.chunk(1)[0]!,
+  index: (x) => x.index([null, null]),
+  repeatInterleave: (x) => x.repeatInterleave(1, 0),
+  einsum: (x) => einsum("ij->ij", x),
   flatten: (x) => x.flatten(0, 0),
   concat: (x) => Tensor.concat([x]),
   sum: (x) => x.sum([]),
@@ -71,6 +75,11 @@ testOnBackends("scalars, vectors and what is empty have tensors of their own, to
       [empty, empty.softmax()],
       [empty, empty.logSoftmax()],
       [empty, empty.roll(1)],
+      [empty, empty.chunk(2)[0]!],
+      [vector, Tensor.meshgrid([vector])[0]!],
+      [vector, vector.chunk(1)[0]!],
+      [vector, vector.clone()],
+      [vector, vector.unsqueeze(0).unbind()[0]!],
     ];
     for (const [x, y] of cases) {
       y.dispose();
