@@ -6,6 +6,7 @@ import { AnomalyWatch, isAnomalyEnabled } from "./anomaly.ts";
 import { goingBackward, guardValues, useSavedValues } from "./base.ts";
 import { observedCall } from "./calls.ts";
 import { ShapeError } from "./errors.ts";
+import { hookedGradient } from "./gradient_hooks.ts";
 import { enableGrad, isGradEnabled, noGrad } from "./grad_mode.ts";
 import { computeWithGradients, computeWithNext } from "./realization.ts";
 import { withTemporaries } from "./temporaries.ts";
@@ -211,7 +212,8 @@ class Walker {
   }
 
   #step(tensor: Tensor): void {
-    const gradient = this.#gradients.get(tensor) ?? null;
+    const arrived = this.#gradients.get(tensor) ?? null;
+    const gradient = arrived && hookedGradient(tensor, arrived);
     this.#gradients.delete(tensor);
     if (gradient && this.#sums.has(tensor)) this.#watch?.addSum(tensor.edge, gradient);
     if (gradient) this.#walk.visit(tensor, gradient);

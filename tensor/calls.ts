@@ -89,15 +89,15 @@ export function observed<F extends Operation>(fn: F, kind: OperationKind): F {
   return call as F;
 }
 
-/** Has the calls of a class's methods observed; `kinds` names those that are not `compute`. */
+/** Has the calls of a class's methods observed; `kinds` names those that are not `others`, null for none. */
 export function observeMethods(
   holder: object,
-  kinds: Readonly<Record<string, OperationKind>>,
+  kinds: Readonly<Record<string, OperationKind | null>>,
   others: OperationKind | null,
 ): void {
   for (const name of Object.getOwnPropertyNames(holder)) {
     const property = Object.getOwnPropertyDescriptor(holder, name)!;
-    const kind = Object.hasOwn(kinds, name) ? kinds[name]! : others;
+    const kind = Object.hasOwn(kinds, name) ? kinds[name] ?? null : others;
     if (kind === null || name === "constructor") continue;
     if (kind === "set" && property.set) property.set = observed(property.set, kind);
     else if (typeof property.value === "function") property.value = observed(property.value, kind);

@@ -8,6 +8,7 @@ export { Tensor } from "./tensor.ts";
 export { TensorBase } from "./base.ts";
 export { BitwiseMethods } from "./bitwise_methods.ts";
 export { ElementwiseMethods } from "./elementwise_methods.ts";
+export type { GradientHook } from "./gradient_hooks.ts";
 export { ImageMethods } from "./image_methods.ts";
 export { ProductMethods } from "./product_methods.ts";
 export { ReductionMethods } from "./reduction_methods.ts";

@@ -29,6 +29,7 @@ import { observeMethods } from "./calls.ts";
 import { lendBlock } from "./native_access.ts";
 import { BitwiseMethods } from "./bitwise_methods.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
+import { addGradientHook, type GradientHook } from "./gradient_hooks.ts";
 import { ImageMethods } from "./image_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
 import { observedReading, ReadingMethods } from "./reading_methods.ts";
@@ -412,11 +413,41 @@ export class Tensor extends SelectionMethods {
   backward(gradient?: Tensor, options?: BackwardOptions): void {
     backward(this, gradient, options);
   }
+
+  /**
+   * Has a function called with this tensor's gradient whenever `backward` has summed it up; what it
+   * returns goes on in the gradient's place. Inside `compile` it is called while a step is recorded.
+   *
+   * @param hook Gets the gradient, of this tensor's shape.
+   * @returns Takes the hook away when it is disposed of.
+   * @throws {TypeError} When the tensor requires no gradient.
+   *
+   * @example A gradient that is clipped on its way
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([1, 2], { requiresGrad: true });
+   * const y = x.mul(10);
+   * using _ = y.registerHook((gradient) => gradient.clamp(-1, 1));
+   * y.square().sum().backward();
+   * assertEquals(await x.grad!.toArray(), [10, 10]);
+   * ```
+   */
+  registerHook(hook: GradientHook): Disposable {
+    requireValue("register a hook", "hook", hook, takes.callback);
+    if (this.requiresGrad) return addGradientHook(this, hook);
+    throw new TypeError(
+      `Cannot register a hook of ${this}: it requires no gradient; set requiresGrad, or what it is ` +
+        `computed from`,
+    );
+  }
 }
 
 /** `compile` is told of every call. */
 observeMethods(Tensor, { fromHost: "leaf", fromBuffer: "leaf" }, "compute");
 for (const holder of [ReversedMethods, SelectionMethods]) observeMethods(holder, {}, "compute");
+const notCalls = { registerHook: null };
 const layers = [
   Tensor,
   SelectionMethods,
@@ -427,7 +458,7 @@ const layers = [
   BitwiseMethods,
   ElementwiseMethods,
 ];
-for (const { prototype } of layers) observeMethods(prototype, {}, "compute");
+for (const { prototype } of layers) observeMethods(prototype, notCalls, "compute");
 observeMethods(ReadingMethods.prototype, observedReading, null);
 observeMethods(TensorBase.prototype, observedBookkeeping, null);
 

@@ -29,6 +29,7 @@ export { type AnyModule, type LoadReport, Module } from "./module.ts";
 export { buffer, parameter } from "./parameter.ts";
 /** Initial values of weights. */
 export * as init from "./init.ts";
+export { ModuleDict, ModuleList } from "./containers.ts";
 export { Sequential } from "./sequential.ts";
 export { Linear } from "./linear.ts";
 export {

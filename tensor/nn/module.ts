@@ -4,6 +4,14 @@ import { realizeAll } from "../realization.ts";
 import { ShapeError } from "../errors.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
+import {
+  forgetConstruction,
+  madeBy,
+  noteConstruction,
+  rememberMade,
+  successorOf,
+} from "./construction.ts";
+import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
 import { requireState } from "../apply.ts";
@@ -34,7 +42,7 @@ const loadRules: Rules<{ strict?: boolean }> = { strict: takes.bool };
  *
  * Whatever a module holds in its public properties belongs to it: tensors that require a gradient (or
  * were made by {@linkcode parameter}) are parameters, those made by {@linkcode buffer} are buffers,
- * modules are its children; arrays and plain objects of these count too. Names are those of PyTorch:
+ * modules are its children; arrays, Maps and plain objects of these count too. Names are those of PyTorch:
  * the path of properties, camelCase written as snake_case (`runningMean` is `running_mean`,
  * `blocks[0].weight` is `blocks.0.weight`).
  *
@@ -62,11 +70,16 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   /** True while it learns: dropout drops, batch normalization uses the batch. See `train`. */
   training = true;
 
+  /** Makes a module; a class that extends it holds its parts in public properties. */
+  constructor() {
+    noteConstruction(this, Module.prototype);
+  }
+
   /** Computes the output. */
   abstract forward(...inputs: Inputs): Output;
 
   /** What the module holds under which names: its public properties. */
-  protected members(): Record<string, unknown> {
+  protected members(): Record<string, unknown> | Map<unknown, unknown> {
     return this as unknown as Record<string, unknown>;
   }
 
@@ -77,7 +90,80 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
 
   /** This module and all below it. */
   modules(): AnyModule[] {
+    this.#requireAll();
     return [this, ...this.children().flatMap(([, child]) => child.modules())];
+  }
+
+  /** @throws {TypeError} When its constructor has made a module that nobody can list. */
+  #requireAll(): void {
+    const suspects = madeBy(this) as AnyModule[];
+    if (suspects.length === 0) return;
+    forgetConstruction(this);
+    const listed = new Set(this.modules());
+    // What the next module of the same place was made with came before it.
+    for (const module of (successorOf(this) as AnyModule | null)?.modules() ?? []) {
+      listed.add(module);
+    }
+    const missing = suspects.filter((module) => !listed.has(module));
+    if (missing.length === 0) return;
+    rememberMade(this, missing);
+    const names = [...new Set(missing.map((module) => module.constructor.name))].join(", ");
+    throw new TypeError(
+      `Cannot list the modules of ${this.constructor.name}: its constructor made ${names}, which ` +
+        `no property holds that can be seen; use TypeScript's private in place of #private, and ` +
+        `properties, arrays, Maps, ModuleList or ModuleDict to hold modules`,
+    );
+  }
+
+  /**
+   * Calls a function with this module and all below it, those below first.
+   *
+   * @param fn What is done, such as setting initial weights.
+   * @returns This module.
+   *
+   * @example Other initial weights
+   * ```ts
+   * import { nn } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const model = new nn.Sequential(new nn.Linear(2, 2), new nn.ReLU());
+   * model.apply((module) => {
+   *   if (module instanceof nn.Linear) module.weight.assign(nn.init.xavierUniform([2, 2]));
+   * });
+   * assertEquals(model.parameters().length, 2);
+   * ```
+   */
+  apply(fn: (module: AnyModule) => void): this {
+    for (const module of new Set(this.modules().reverse())) fn(module);
+    return this;
+  }
+
+  /**
+   * Has a function called with every output of `forward`; what it returns takes the output's place.
+   *
+   * @param hook Gets this module, the inputs and the output.
+   * @returns Takes the hook away when it is disposed of.
+   *
+   * @example The output of a layer within a model
+   * ```ts
+   * import { nn, Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const layer = new nn.Linear(3, 2), model = new nn.Sequential(layer, new nn.ReLU());
+   * const seen: unknown[] = [];
+   * {
+   *   using _ = layer.registerForwardHook((_layer, _inputs, output) => void seen.push(output.shape));
+   *   model.forward(Tensor.ones([1, 3]));
+   * }
+   * model.forward(Tensor.ones([1, 3]));
+   * assertEquals(seen, [[1, 2]]);
+   * ```
+   */
+  registerForwardHook(
+    hook: (module: this, inputs: Inputs, output: Output) => Output | void,
+  ): Disposable {
+    requireValue("register a forward hook", "hook", hook, takes.callback);
+    return addForwardHook(this, hook);
   }
 
   /** The tensors that this module holds itself. */
@@ -87,6 +173,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
 
   /** The tensors of this module and all below it, its own before its children's. */
   *#tensors(prefix = ""): Generator<[string, Tensor]> {
+    this.#requireAll();
     for (const { name, value } of this.#slots()) yield [prefix + name, value];
     for (const [name, child] of this.children()) yield* child.#tensors(`${prefix}${name}.`);
   }
@@ -277,21 +364,45 @@ function isModule(value: unknown): value is AnyModule {
   return value instanceof Module;
 }
 
-/** The values of one kind in an object's properties, and in the arrays and plain objects in them. */
+/** The values of one kind in an object's properties, and in the arrays, Maps and plain objects in them. */
 function* slotsOf<T>(
-  holder: Record<string, unknown>,
+  holder: Collection,
   prefix: string,
   is: (value: unknown) => value is T,
 ): Generator<Slot<T>> {
-  for (const [key, value] of Object.entries(holder)) {
-    const name = prefix + snakeCase(key);
-    if (is(value)) yield { name, value, replace: (other) => void (holder[key] = other) };
+  for (const { key, value, replace } of entriesOf(holder)) {
+    const name = prefix + key;
+    if (is(value)) yield { name, value, replace };
     else if (isCollection(value)) yield* slotsOf(value, `${name}.`, is);
   }
 }
 
-function isCollection(value: unknown): value is Record<string, unknown> {
-  return Array.isArray(value) ||
+type Collection = Record<string, unknown> | Map<unknown, unknown>;
+
+interface Member {
+  readonly key: string;
+  readonly value: unknown;
+  readonly replace: (value: Tensor) => void;
+}
+
+/** What a collection holds; the keys of Maps are names of the user's own, and stay as they are. */
+function entriesOf(holder: Collection): Member[] {
+  if (holder instanceof Map) {
+    return [...holder].map(([key, value]) => ({
+      key: String(key),
+      value,
+      replace: (other) => void holder.set(key, other),
+    }));
+  }
+  return Object.entries(holder).map(([key, value]) => ({
+    key: snakeCase(key),
+    value,
+    replace: (other) => void (holder[key] = other),
+  }));
+}
+
+function isCollection(value: unknown): value is Collection {
+  return Array.isArray(value) || value instanceof Map ||
     typeof value === "object" && value !== null &&
       Object.getPrototypeOf(value) === Object.prototype;
 }

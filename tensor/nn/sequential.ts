@@ -1,3 +1,4 @@
+import { DTypeError, ShapeError } from "../errors.ts";
 import type { Tensor } from "../tensor.ts";
 import { Module } from "./module.ts";
 
@@ -45,8 +46,28 @@ export class Sequential extends Module {
     return this.layers as unknown as Record<string, unknown>;
   }
 
-  /** Runs every layer on the output of the one before. */
+  /**
+   * Runs every layer on the output of the one before.
+   *
+   * @throws {ShapeError} When an input does not fit a layer, which the message names.
+   */
   forward(x: Tensor): Tensor {
-    return this.layers.reduce((value, layer) => layer.forward(value), x);
+    return this.layers.reduce((value, layer, position) => {
+      try {
+        return layer.forward(value);
+      } catch (error) {
+        throw located(error, position, layer);
+      }
+    }, x);
   }
+}
+
+/** The error with the layer's name in front, where it is one of what the layer was given. */
+function located(error: unknown, position: number, layer: Module): unknown {
+  const kind = [ShapeError, DTypeError].find((type) => error instanceof type);
+  if (!kind) return error;
+  const { message } = error as Error;
+  const located = new kind(`Layer ${position} (${layer.constructor.name}): ${message}`);
+  located.cause = error;
+  return located;
 }
