@@ -227,6 +227,7 @@ withDevice("cpu", () => {
     "new optim.ExponentialLR(1)": (o) => new optim.ExponentialLR(sgd, { gamma: 0.5, ...o }),
     "new optim.LinearLR(1)": (o) => new optim.LinearLR(sgd, o),
     "new optim.MultiStepLR(1)": (o) => new optim.MultiStepLR(sgd, { milestones: [1], ...o }),
+    "new optim.LBFGS(1)": (o) => new optim.LBFGS([leaf], o),
     "new optim.Lion(1)": (o) => new optim.Lion([leaf], o),
     "new optim.NAdam(1)": (o) => new optim.NAdam([leaf], o),
     "new optim.OneCycleLR(1)": (o) => new optim.OneCycleLR(sgd, { maxLr: 1, totalSteps: 9, ...o }),

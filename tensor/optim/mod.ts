@@ -32,6 +32,7 @@ export { Adagrad, type AdagradOptions } from "./adagrad.ts";
 export { NAdam, type NAdamOptions } from "./nadam.ts";
 export { RAdam, type RAdamOptions } from "./radam.ts";
 export { Lion, type LionOptions } from "./lion.ts";
+export { type Closure, LBFGS, type LBFGSOptions, type LBFGSState } from "./lbfgs.ts";
 export { RMSProp, type RMSPropOptions } from "./rmsprop.ts";
 export { clipGradNorm, clipGradValue } from "./clip_grad.ts";
 export {
