@@ -2,11 +2,18 @@
 import type { Range } from "../ops/shaping.ts";
 import type { Tensor } from "../tensor.ts";
 
-/** What a step has at hand: the products (N, gates * H), and the state before it, each (N, H). */
+/**
+ * One of the tensors of a state, (N, H): h is 0, c is 1. Made when it is asked for, since a tensor that
+ * is never computed would keep what it is made from.
+ */
+export type StateOf = (k: number) => Tensor;
+
+/** What a step has at hand: the products (N, gates * H), H, and the state before it. */
 export interface GateInputs {
   readonly input: Tensor;
   readonly hidden: Tensor;
-  readonly state: readonly Tensor[];
+  readonly features: number;
+  readonly state: StateOf;
 }
 
 /**
@@ -26,7 +33,7 @@ export interface Gates {
    */
   readonly gradient: (
     inputs: GateInputs,
-    next: readonly Tensor[],
+    next: StateOf,
     gradients: readonly Tensor[],
     elsewhere: readonly Tensor[],
   ) => Tensor[];
@@ -66,8 +73,8 @@ function part(x: Tensor, k: number, features: number): Tensor {
 }
 
 /** The input, forget, cell and output gate. */
-function lstmGates({ input, hidden, state }: GateInputs): [Tensor, Tensor, Tensor, Tensor] {
-  const sum = input.add(hidden), features = state[0]!.shape[1]!;
+function lstmGates({ input, hidden, features }: GateInputs): [Tensor, Tensor, Tensor, Tensor] {
+  const sum = input.add(hidden);
   const gate = (k: number): Tensor => part(sum, k, features);
   return [gate(0).sigmoid(), gate(1).sigmoid(), gate(2).tanh(), gate(3).sigmoid()];
 }
@@ -78,17 +85,17 @@ const lstm: Gates = {
   states: 2,
   step(inputs) {
     const [i, f, g, o] = lstmGates(inputs);
-    const next = f.mul(inputs.state[1]!).add(i.mul(g));
+    const next = f.mul(inputs.state(1)).add(i.mul(g));
     return [o.mul(next.tanh()), next];
   },
   gradient(inputs, next, gradients, elsewhere) {
     const [i, f, g, o] = lstmGates(inputs);
-    const tanh = next[1]!.tanh(), dh = gradients[0]!;
+    const tanh = next(1).tanh(), dh = gradients[0]!;
     const dc = gradients[1]!.add(dh.mul(o).mul(tanhSlope(tanh)));
     const passed = dc.mul(f);
     return [
       dc.mul(g).mul(sigmoidSlope(i)),
-      dc.mul(inputs.state[1]!).mul(sigmoidSlope(f)),
+      dc.mul(inputs.state(1)).mul(sigmoidSlope(f)),
       dc.mul(i).mul(tanhSlope(g)),
       dh.mul(tanh).mul(sigmoidSlope(o)),
       elsewhere[1] ? passed.add(elsewhere[1]) : passed,
@@ -96,16 +103,19 @@ const lstm: Gates = {
   },
   hidden: [0, 4],
   input: [[0, 4]],
-  direct: ({ state }, _, blocks) => [null, part(blocks, 4, state[0]!.shape[1]!)],
+  direct: ({ features }, _, blocks) => [null, part(blocks, 4, features)],
 };
 
-/** The reset and update gate, and the candidate. */
-function gruGates({ input, hidden, state }: GateInputs): [Tensor, Tensor, Tensor, Tensor] {
-  const features = state[0]!.shape[1]!;
-  const sum = (k: number): Tensor => part(input, k, features).add(part(hidden, k, features));
-  const r = sum(0).sigmoid(), z = sum(1).sigmoid();
-  const inner = part(hidden, 2, features);
-  return [r, z, part(input, 2, features).add(r.mul(inner)).tanh(), inner];
+/** The reset gate (0) or the update gate (1). */
+function gruGate({ input, hidden, features }: GateInputs, k: number): Tensor {
+  return part(input, k, features).add(part(hidden, k, features)).sigmoid();
+}
+
+/** The reset and update gate, the candidate, and what the reset gate multiplies in it. */
+function gruGates(inputs: GateInputs): [Tensor, Tensor, Tensor, Tensor] {
+  const r = gruGate(inputs, 0), z = gruGate(inputs, 1);
+  const inner = part(inputs.hidden, 2, inputs.features);
+  return [r, z, part(inputs.input, 2, inputs.features).add(r.mul(inner)).tanh(), inner];
 }
 
 /** `h' = (1 - z) * n + z * h`, K. Cho et al. 2014, with the reset after the product as in PyTorch. */
@@ -114,18 +124,18 @@ const gru: Gates = {
   states: 1,
   step(inputs) {
     const [, z, n] = gruGates(inputs);
-    return [n.add(z.mul(inputs.state[0]!.sub(n)))];
+    return [n.add(z.mul(inputs.state(0).sub(n)))];
   },
   gradient(inputs, _, [dh]) {
     const [r, z, n, inner] = gruGates(inputs);
     const dn = dh!.mul(z.mul(-1).add(1)).mul(tanhSlope(n));
-    const dz = dh!.mul(inputs.state[0]!.sub(n)).mul(sigmoidSlope(z));
+    const dz = dh!.mul(inputs.state(0).sub(n)).mul(sigmoidSlope(z));
     const dr = dn.mul(inner).mul(sigmoidSlope(r));
     return [dn, dr, dz, dn.mul(r)];
   },
   hidden: [1, 4],
   input: [[1, 3], [0, 1]],
-  direct: (inputs, [dh]) => [dh!.mul(gruGates(inputs)[1])],
+  direct: (inputs, [dh]) => [dh!.mul(gruGate(inputs, 1))],
 };
 
 /** One gate, whose slope is known from its value. */
@@ -134,7 +144,7 @@ function simple(activate: (x: Tensor) => Tensor, through: (g: Tensor, y: Tensor)
     count: 1,
     states: 1,
     step: ({ input, hidden }) => [activate(input.add(hidden))],
-    gradient: (_, next, gradients) => [through(gradients[0]!, next[0]!)],
+    gradient: (_, next, gradients) => [through(gradients[0]!, next(0))],
     hidden: [0, 1],
     input: [[0, 1]],
     direct: () => [null],

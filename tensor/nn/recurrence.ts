@@ -7,7 +7,7 @@ import { result } from "../apply.ts";
 import { observedCall } from "../calls.ts";
 import { noGrad } from "../grad_mode.ts";
 import { Tensor } from "../tensor.ts";
-import { blocks, type GateKind, gatesOf } from "./gates.ts";
+import { blocks, type GateKind, gatesOf, type StateOf } from "./gates.ts";
 
 /** What a recurrence is computed from; G is how many gates its kind has. */
 export interface RecurrenceInputs {
@@ -49,14 +49,14 @@ function productWith(h: Tensor, { weight, bias }: RecurrenceInputs): Tensor {
 
 function statesOf(inputs: RecurrenceInputs): Tensor {
   const { step: next } = gatesOf[inputs.kind];
-  const after: Tensor[] = [];
-  let state = inputs.state;
+  const after: Tensor[] = [], features = inputs.weight.shape[1]!;
+  let state: StateOf = (k) => inputs.state[k]!;
   for (const step of stepsOf(inputs)) {
-    const hidden = productWith(state[0]!, inputs);
-    const packed = Tensor.stack(next({ input: inputs.input.slice(step), hidden, state }))
+    const hidden = productWith(state(0), inputs);
+    const packed = Tensor.stack(next({ input: inputs.input.slice(step), hidden, features, state }))
       // Stored, not computed again by everything that reads it.
       .contiguous();
-    state = state.map((_, k) => packed.slice(k));
+    state = (k) => packed.slice(k);
     after[step] = packed;
   }
   return Tensor.stack(after, 1);
@@ -75,18 +75,28 @@ function gradientsOf(inputs: RecurrenceInputs, g: Tensor, after: Tensor): (Tenso
   const { weight, bias } = inputs;
   const gates = gatesOf[inputs.kind];
   const before = statesBefore(inputs, after).contiguous();
-  const products = productWith(before.slice(0), inputs).contiguous();
+  const products = once(() => productWith(before.slice(0), inputs).contiguous());
   const { found, flowing } = throughTime(inputs, { g, after, before, products });
   const features = weight.shape[1]!;
   const flat = (x: Tensor): Tensor => x.reshape([-1, x.shape.at(-1)!]);
-  const hidden = blocks(found, gates.hidden, features);
-  const dWeight = flat(hidden).transpose().matmul(flat(before.slice(0)));
+  // Only what is wanted: the rest would not be computed, and keep what it is made from.
+  const inner = weight.requiresGrad || bias?.requiresGrad
+    ? blocks(found, gates.hidden, features)
+    : null;
   return [
-    Tensor.concat(gates.input.map((range) => blocks(found, range, features)), -1),
-    dWeight,
+    inputs.input.requiresGrad
+      ? Tensor.concat(gates.input.map((range) => blocks(found, range, features)), -1)
+      : null,
+    weight.requiresGrad ? flat(inner!).transpose().matmul(flat(before.slice(0))) : null,
     ...flowing,
-    ...(bias ? [hidden.sum([0, 1])] : []),
+    ...(bias ? [bias.requiresGrad ? inner!.sum([0, 1]) : null] : []),
   ];
+}
+
+/** A tensor that is made when it is first asked for: one that nobody computes keeps its inputs. */
+function once(make: () => Tensor): () => Tensor {
+  let made: Tensor | null = null;
+  return () => made ??= make();
 }
 
 /** What is known of all steps before going backward. */
@@ -94,36 +104,47 @@ interface Known {
   readonly g: Tensor;
   readonly after: Tensor;
   readonly before: Tensor;
-  readonly products: Tensor;
+  /** Made when asked for: not all gates need them. */
+  readonly products: () => Tensor;
 }
 
 /** The blocks of all steps' gradients, (T, N, blocks * H), and those of the first state. */
 function throughTime(
   inputs: RecurrenceInputs,
   { g, after, before, products }: Known,
-): { found: Tensor; flowing: Tensor[] } {
+): { found: Tensor; flowing: (Tensor | null)[] } {
   const { gradient, direct, hidden, states } = gatesOf[inputs.kind];
-  const { weight } = inputs;
+  const { weight } = inputs, features = weight.shape[1]!;
+  const isWanted = inputs.state.some((state) => state.requiresGrad);
+  const stateAt = (x: Tensor, step: number): StateOf => (k) => x.slice(k, step);
   const at = (x: Tensor, step: number): Tensor[] =>
     Array.from({ length: states }, (_, k) => x.slice(k, step));
   const found: Tensor[] = [], steps = stepsOf(inputs).reverse(), stored = g.contiguous();
   let arriving = at(stored, steps[0]!);
   steps.forEach((step, position) => {
+    const input = once(() => inputs.input.slice(step));
+    const product = once(() => products().slice(step));
     const known = {
-      input: inputs.input.slice(step),
-      hidden: products.slice(step),
-      state: at(before, step),
+      get input(): Tensor {
+        return input();
+      },
+      get hidden(): Tensor {
+        return product();
+      },
+      features,
+      state: stateAt(before, step),
     };
     const next = steps[position + 1];
     const elsewhere = next === undefined ? [] : at(stored, next);
-    const parts = gradient(known, at(after, step), arriving, elsewhere);
+    const parts = gradient(known, stateAt(after, step), arriving, elsewhere);
     const packed = Tensor.concat(parts, -1).contiguous();
-    const through = blocks(packed, hidden, weight.shape[1]!).matmul(weight);
+    found[step] = packed;
+    if (next === undefined && !isWanted) return;
+    const through = blocks(packed, hidden, features).matmul(weight);
     const [toH, ...others] = direct(known, arriving, packed);
     const flowing = toH ? through.add(toH) : through;
     const sum = elsewhere[0] ? flowing.add(elsewhere[0]) : flowing;
     arriving = [sum.contiguous(), ...others as Tensor[]];
-    found[step] = packed;
   });
-  return { found: Tensor.stack(found), flowing: arriving };
+  return { found: Tensor.stack(found), flowing: isWanted ? arriving : arriving.map(() => null) };
 }

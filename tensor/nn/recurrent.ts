@@ -3,6 +3,7 @@ import { formatShape } from "../../backend/engine.ts";
 import { narrowed } from "../amp/autocast.ts";
 import { requireTensor } from "../apply.ts";
 import { ShapeError } from "../errors.ts";
+import { enableGrad, isGradEnabled, noGrad } from "../grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../options.ts";
 import { promote } from "../promotion.ts";
 import { Tensor } from "../tensor.ts";
@@ -38,7 +39,10 @@ export interface RNNOptions extends RecurrentOptions {
 export interface RecurrentResult {
   /** h of the last layer after each step: (T, N, directions * H), or with N first. */
   readonly output: Tensor;
-  /** The state after the last step: [h], or [h, c] of an LSTM, each (layers * directions, N, H). */
+  /**
+   * The state after the last step: [h], or [h, c] of an LSTM, each (layers * directions, N, H). Made
+   * when it is first asked for.
+   */
   readonly state: Tensor[];
 }
 
@@ -127,28 +131,27 @@ export abstract class Recurrent
     const isBatch = x.ndim === 3, batchFirst = this.#options.batchFirst === true;
     const steps = !isBatch ? x.unsqueeze(1) : batchFirst ? x.transpose(0, 1) : x;
     const first = this.#firstState(steps, isBatch, state);
-    const { output, state: last } = this.#run(steps, first);
-    if (!isBatch) return { output: output.squeeze(1), state: last.map((s) => s.squeeze(1)) };
-    return { output: batchFirst ? output.transpose(0, 1) : output, state: last };
+    const { output, ends } = this.#run(steps, first);
+    const inOrder = !isBatch ? output.squeeze(1) : batchFirst ? output.transpose(0, 1) : output;
+    return resultOf(inOrder, () => lastStates(ends, isBatch));
   }
 
   /** All layers: inputs (T, N, features), states (layers * directions, N, H). */
-  #run(x: Tensor, first: readonly Tensor[]): RecurrentResult {
-    const last: Tensor[][] = first.map(() => []);
+  #run(x: Tensor, first: readonly Tensor[]): { output: Tensor; ends: End[] } {
+    const ends: End[] = [];
     let input = x;
     for (let layer = 0; layer < this.#layers; layer++) {
-      const outputs = this.#directions.map((suffix, k) => {
-        const index = layer * this.#directions.length + k;
-        const states = this.#direction(layer, suffix, input, first.map((s) => s.slice(index)));
-        const end = suffix === "" ? -1 : 0;
-        last.forEach((list, s) => list.push(states.slice(s, end)));
+      const outputs = this.#directions.map((suffix) => {
+        const before = first.map((s) => s.slice(ends.length));
+        const states = this.#direction(layer, suffix, input, before);
+        ends.push({ states, at: suffix === "" ? -1 : 0 });
         return states.slice(0);
       });
       input = outputs.length === 1 ? outputs[0]! : Tensor.concat(outputs, -1);
       const isInner = layer + 1 < this.#layers;
       if (isInner && this.training) input = dropout(input, this.#options.dropout ?? 0);
     }
-    return { output: input, state: last.map((list) => Tensor.stack(list)) };
+    return { output: input, ends };
   }
 
   /** One direction of one layer: its states after each step, (states, T, N, H). */
@@ -209,6 +212,32 @@ export abstract class Recurrent
     }
     return isBatch ? state : state.map((s: Tensor) => s.unsqueeze(1));
   }
+}
+
+/** The states of one direction of one layer, and at which step it ended. */
+interface End {
+  readonly states: Tensor;
+  readonly at: number;
+}
+
+/** The state after the last step, each (layers * directions, N, H). */
+function lastStates(ends: readonly End[], isBatch: boolean): Tensor[] {
+  return Array.from({ length: ends[0]!.states.shape[0]! }, (_, k) => {
+    const state = Tensor.stack(ends.map(({ states, at }) => states.slice(k, at)));
+    return isBatch ? state : state.squeeze(1);
+  });
+}
+
+/** The state is made when it is asked for: one that is not would keep all steps until collected. */
+function resultOf(output: Tensor, last: () => Tensor[]): RecurrentResult {
+  const mode = isGradEnabled() ? enableGrad : noGrad;
+  let state: Tensor[] | null = null;
+  return {
+    output,
+    get state(): Tensor[] {
+      return state ??= mode(last);
+    },
+  };
 }
 
 /**

@@ -72,7 +72,8 @@ export abstract class RecurrentCell<State, Output>
     const next = step({
       input: product(x.reshape([-1, features]), this.weightIh, this.biasIh),
       hidden: product(rows[0]!, this.weightHh, this.biasHh),
-      state: rows,
+      features: hidden,
+      state: (k) => rows[k]!,
     });
     return next.map((s) => s.reshape(shape));
   }

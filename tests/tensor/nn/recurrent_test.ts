@@ -4,7 +4,9 @@ import {
   compile,
   grad,
   manualSeed,
+  memory,
   nn,
+  noGrad,
   optim,
   profiler,
   realizeAll,
@@ -150,6 +152,62 @@ testOnBackends("a step of an LSTM is few kernels", (backend) => {
     };
     // The same joins of steps, so that the difference is steps alone.
     assert((kernels(8) - kernels(4)) / 4 <= 5, `${kernels(8)} for 8, ${kernels(4)} for 4`);
+  });
+});
+
+testOnBackends("a training step of recurrent layers leaves nothing behind", (backend) => {
+  return withDevice(backend, async () => {
+    for (const make of [nn.LSTM, nn.GRU, nn.RNN]) {
+      const rnn = new make(4, 8, { numLayers: 2, bidirectional: true });
+      const adam = new optim.Adam(rnn.parameters());
+      const x = Tensor.randn([5, 2, 4]).realize();
+      const held: number[] = [];
+      for (let step = 0; step < 4; step++) {
+        using output = rnn.forward(x).output;
+        using loss = output.square().mean();
+        adam.zeroGrad();
+        loss.backward();
+        adam.step();
+        await loss.item();
+        held.push(memory.stats().currentAllocated);
+      }
+      assert(held.slice(2).every((bytes) => bytes <= held[1]!), `${make.name}: ${held}`);
+      adam.dispose();
+      rnn.dispose();
+    }
+  });
+});
+
+testOnBackends(
+  "the state of a recurrent layer is that of its call, whenever it is asked for",
+  (backend) => {
+    return withDevice(backend, async () => {
+      const lstm = new nn.LSTM(4, 8), x = Tensor.randn([5, 2, 4]).realize();
+      const adam = new optim.Adam(lstm.parameters(), { lr: 0.1 });
+      const expected = await lstm.forward(x).state[1]!.toHost();
+      const result = lstm.forward(x);
+      result.output.sum().backward();
+      adam.step();
+      assertEquals(await result.state[1]!.toHost(), expected);
+      assert(result.state === result.state);
+      assertEquals(noGrad(() => lstm.forward(x)).state[0]!.requiresGrad, false);
+      assertEquals(noGrad(() => result.state[0]!.requiresGrad), true);
+    });
+  },
+);
+
+testOnBackends("dropout of recurrent layers is between layers, while training", (backend) => {
+  return withDevice(backend, async () => {
+    const x = Tensor.randn([3, 2, 4]).realize();
+    const one = new nn.GRU(4, 8, { dropout: 1 }),
+      two = new nn.GRU(4, 8, { numLayers: 2, dropout: 1 });
+    const plain = await one.forward(x).output.toHost();
+    assertEquals(await one.eval().forward(x).output.toHost(), plain);
+    // All that the second layer sees is dropped, so that each sequence gives the same.
+    const rows = two.forward(x).output;
+    await assertClose(rows.slice(null, 0), rows.slice(null, 1), 0, "dropped");
+    const used = two.eval().forward(x).output;
+    assert(await used.slice(null, 0).sub(used.slice(null, 1)).abs().max().item() > 1e-3);
   });
 });
 
