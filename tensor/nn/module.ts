@@ -11,6 +11,7 @@ import {
   rememberMade,
   successorOf,
 } from "./construction.ts";
+import { type Slot, slotsOf } from "./members.ts";
 import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
@@ -19,13 +20,6 @@ import { requireState } from "../apply.ts";
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`
 export type AnyModule = Module<any[], unknown>;
-
-/** Where a module holds a tensor or another module: its name in `stateDict`, and how to replace it. */
-interface Slot<T> {
-  readonly name: string;
-  readonly value: T;
-  readonly replace: (value: Tensor) => void;
-}
 
 /** What did not fit when a state was loaded with `strict: false`. */
 export interface LoadReport {
@@ -363,53 +357,6 @@ function isTensor(value: unknown): value is Tensor {
 
 function isModule(value: unknown): value is AnyModule {
   return value instanceof Module;
-}
-
-/** The values of one kind in an object's properties, and in the arrays, Maps and plain objects in them. */
-function* slotsOf<T>(
-  holder: Collection,
-  prefix: string,
-  is: (value: unknown) => value is T,
-): Generator<Slot<T>> {
-  for (const { key, value, replace } of entriesOf(holder)) {
-    const name = prefix + key;
-    if (is(value)) yield { name, value, replace };
-    else if (isCollection(value)) yield* slotsOf(value, `${name}.`, is);
-  }
-}
-
-type Collection = Record<string, unknown> | Map<unknown, unknown>;
-
-interface Member {
-  readonly key: string;
-  readonly value: unknown;
-  readonly replace: (value: Tensor) => void;
-}
-
-/** What a collection holds; the keys of Maps are names of the user's own, and stay as they are. */
-function entriesOf(holder: Collection): Member[] {
-  if (holder instanceof Map) {
-    return [...holder].map(([key, value]) => ({
-      key: String(key),
-      value,
-      replace: (other) => void holder.set(key, other),
-    }));
-  }
-  return Object.entries(holder).map(([key, value]) => ({
-    key: snakeCase(key),
-    value,
-    replace: (other) => void (holder[key] = other),
-  }));
-}
-
-function isCollection(value: unknown): value is Collection {
-  return Array.isArray(value) || value instanceof Map ||
-    typeof value === "object" && value !== null &&
-      Object.getPrototypeOf(value) === Object.prototype;
-}
-
-function snakeCase(name: string): string {
-  return name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 function misfit(module: string, missing: string[], unexpected: string[]): string {
