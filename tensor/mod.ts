@@ -62,5 +62,7 @@ export * from "./io/mod.ts";
 export * as nn from "./nn/mod.ts";
 /** Optimizers, schedules of their learning rates, clipping. */
 export * as optim from "./optim/mod.ts";
+/** Changes of images by chance, on the device. */
+export * as transforms from "./data/transforms.ts";
 /** Mixed precision. */
 export * as amp from "./amp/mod.ts";

@@ -42,6 +42,7 @@ import {
   SvmBuffer,
   SvmPool,
   Tensor,
+  transforms,
   withDevice,
 } from "../mod.ts";
 import { nearestName } from "../ffi/nearest_name.ts";
@@ -274,6 +275,7 @@ withDevice("cpu", () => {
     "saveFile(2)": (o) => saveFile("/nowhere/never", [], o),
     "saveFileSync(2)": (o) => saveFileSync("/nowhere/never", "", o),
     "saveSafetensors(2)": (o) => saveSafetensors("never.safetensors", {}, o),
+    "transforms.randomCrop(2)": (o) => transforms.randomCrop(images, 2, o),
     "snapshotHandles(1)": (o) => snapshotHandles(manager.default("cpu"), o),
   };
 

@@ -2,7 +2,7 @@ import { type DeviceHandle, interruptible, isInterrupted, manager } from "../../
 import { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
 import { type Dataset, type Field, requireDataset } from "./dataset.ts";
-import { drawKey, permutation } from "./shuffle.ts";
+import { drawKey, permutation, weightedOrder } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
 
@@ -34,6 +34,11 @@ export interface DataLoaderOptions {
   shuffle?: boolean;
   /** Whether a last batch that is not full is left out. */
   dropLast?: boolean;
+  /**
+   * A weight for each sample: a pass draws as many samples as there are, each by its weight and with
+   * replacement, so that rare classes are seen as often as others. Not with `shuffle`.
+   */
+  weights?: ArrayLike<number>;
   /** How many batches are read and copied to the device ahead of the one in use; 2 unless given. */
   prefetch?: number;
   /** Whether batches go to the device by way of pinned memory. */
@@ -95,6 +100,7 @@ interface Place {
 const rules: Rules<DataLoaderOptions> = {
   batchSize: takes.count,
   shuffle: takes.bool,
+  weights: takes.object("an array of numbers of at least 0"),
   dropLast: takes.bool,
   prefetch: takes.whole,
   pinMemory: takes.bool,
@@ -170,6 +176,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     }
     const { batchSize = 1, prefetch = 2, dropLast = false } = options;
     this.#shard = checkedShard(options.shard);
+    if (options.weights) checkWeights(options.weights, dataset.length, options.shuffle);
     this.#dataset = dataset;
     this.#batchSize = batchSize;
     this.#prefetch = prefetch;
@@ -180,9 +187,10 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
 
   /** Begins a pass; with `shuffle` every pass has an order of its own. */
   [Symbol.asyncIterator](): AsyncIterator<Tensor[], undefined> {
-    const { shuffle, seed } = this.#options;
+    const { shuffle, weights, seed } = this.#options;
+    const isDrawn = (shuffle || weights) && seed === undefined;
     const place = this.#resumed ??
-      { pass: this.#passes, position: 0, key: shuffle && seed === undefined ? drawKey() : null };
+      { pass: this.#passes, position: 0, key: isDrawn ? drawKey() : null };
     this.#resumed = null;
     this.#passes = place.pass + 1;
     this.#place = place;
@@ -238,9 +246,10 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   }
 
   #order({ pass, key }: Place): number[] {
-    const { length } = this.#dataset, { shuffle, seed } = this.#options;
-    if (shuffle && key) return permutation(length, key.seed, key.draw);
-    if (shuffle) return permutation(length, seed ?? 0, pass);
+    const { length } = this.#dataset, { shuffle, weights, seed = 0 } = this.#options;
+    const by = key ?? { seed, draw: pass };
+    if (weights) return weightedOrder(weights, by.seed, by.draw);
+    if (shuffle) return permutation(length, by.seed, by.draw);
     return Array.from({ length }, (_, i) => i);
   }
 
@@ -303,6 +312,21 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     const samples = await Promise.all(indices.map((index) => dataset.get(index)));
     return await collate(samples);
   }
+}
+
+function checkWeights(weights: ArrayLike<number>, length: number, shuffle = false): void {
+  const action = "make a DataLoader with weights";
+  if (shuffle) throw new TypeError(`Cannot ${action} and shuffle: what is drawn has no order`);
+  if (weights.length !== length) {
+    throw new RangeError(
+      `Cannot ${action} of ${weights.length} samples: the dataset has ${length}`,
+    );
+  }
+  const values = Array.from(weights), wrong = values.find((w) => !(w >= 0 && w < Infinity));
+  if (wrong === undefined && (length === 0 || values.some((w) => w > 0))) return;
+  throw new RangeError(
+    `Cannot ${action} of ${wrong ?? "zeros alone"}: pass numbers of at least 0, one above it`,
+  );
 }
 
 function checkedShard(shard: Shard | undefined): Shard {

@@ -62,7 +62,34 @@ export function permutation(length: number, seed: number, draw = 0): number[] {
 }
 
 /**
- * The same with a seed that may be left open: then the next random number of the program is drawn,
+ * As many draws of 0 to `weights.length - 1` as there are weights, each by its weight, with
+ * replacement; of one seed and draw always the same.
+ */
+export function weightedOrder(
+  weights: ArrayLike<number>,
+  seed: number,
+  draw: number,
+): number[] {
+  const key = [seed % TWO_32, Math.floor(seed / TWO_32)] as const;
+  const bounds = new Float64Array(weights.length);
+  let total = 0;
+  for (let i = 0; i < weights.length; i++) bounds[i] = total += weights[i]!;
+  return Array.from({ length: weights.length }, (_, i) => {
+    // Of another kind than the counters of permutations.
+    const [high, low] = philox([i, draw, 1, 0], key);
+    const place = (high / TWO_32 + (low >>> 11) / 2 ** 53) * total;
+    let [from, to] = [0, weights.length - 1];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (bounds[middle]! > place) to = middle;
+      else from = middle + 1;
+    }
+    return from;
+  });
+}
+
+/**
+ * A permutation by a seed that may be left open: then the next random number of the program is drawn,
  * which `manualSeed` fixes.
  */
 export function shuffled(length: number, seed: number | undefined, draw = 0): number[] {
