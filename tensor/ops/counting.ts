@@ -7,7 +7,7 @@ import { checkOptions, requireValue, type Rules, shown, takes } from "../options
 import { requireInteger } from "../promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
-import { readSize, runningCount, searchsorted } from "./searching.ts";
+import { readSize, searchsorted } from "./searching.ts";
 import { hitsOf } from "./selection.ts";
 import { concat } from "./shaping.ts";
 
@@ -34,8 +34,13 @@ export function unique(x: Tensor): Unique {
       sorted.slice([0, 1]).fullLike(1).cast("bool"),
       sorted.slice([1]).ne(sorted.slice([0, n - 1])),
     ]);
-    const { positions } = hitsOf("unique", isFirst, "sort() gives the values, equal ones too");
-    const group = runningCount(isFirst).sub(1).reshape([n, 1]);
+    const { positions, counts: running } = hitsOf(
+      "unique",
+      isFirst,
+      "sort() gives the values, equal ones too",
+    );
+    const group = running.sub(1).reshape([n, 1]);
+    running.dispose();
     const places = order.reshape([n, 1]);
     const base = group.zerosLike();
     return {
@@ -45,7 +50,8 @@ export function unique(x: Tensor): Unique {
         .sub(positions),
     };
   });
-  const values = indexSelect(flat, 0, indexSelect(order, 0, firsts));
+  const values = indexSelect(flat, 0, noGrad(() => indexSelect(order, 0, firsts)));
+  for (const computed of [order, firsts]) computed.dispose();
   return { values, inverse, counts };
 }
 

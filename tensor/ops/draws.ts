@@ -139,6 +139,6 @@ export function permutation(x: Tensor | number, axis: number): Tensor {
   }
   requireTensor("permute", x, " or a number");
   const at = normalizeAxis("permute", axis, x.shape);
-  const order = noGrad(() => random.uniform([x.shape[at]!], { device: x.device }).argsort(0));
+  using order = noGrad(() => random.uniform([x.shape[at]!], { device: x.device }).argsort(0));
   return indexSelect(x, at, order.realize(), "permutation");
 }

@@ -19,16 +19,27 @@ const searchRules: Rules<SearchOptions> = { right: takes.bool };
 const COUNT_BLOCK = 512;
 
 /**
- * The number, read now: the size of a result that depends on values.
+ * The number, read now: the size of a result that depends on values. Its tensor is given up: a view
+ * that nothing computes would hold what it is a view of until it is collected.
  *
  * @throws {Error} In a compiled function, with the remedy.
  */
 export function readSize(op: string, size: Tensor, remedy: string): number {
-  if (!isRecording()) return noGrad(() => size.detach().itemSync());
+  using given = size;
+  if (!isRecording()) {
+    using value = noGrad(() => given.detach());
+    return value.itemSync();
+  }
   throw new Error(
     `Cannot ${op} inside a compiled function: the size of its result depends on values, which are ` +
       `read only outside; ${remedy}`,
   );
+}
+
+/** The last element of a vector as one view, for `readSize`. */
+export function lastOf(x: Tensor): Tensor {
+  const op = { kind: "slice", starts: [x.size - 1], steps: [1] } as const;
+  return derived("slice", x, op, [1], x.dtype, null);
 }
 
 /** Running sums of whole numbers along the last axis, in their type. */
@@ -84,7 +95,9 @@ export function searchsorted(
   }
   return noGrad(() => {
     const dtype = promote(sorted.dtype, wanted.dtype);
-    const [x, v] = [sorted.detach().cast(dtype).contiguous(), wanted.detach().cast(dtype)];
+    // No view of what is stored: one that nothing computes would hold it until it is collected.
+    const v = wanted.cast(dtype), cast = sorted.cast(dtype);
+    const x = cast.isRealized ? cast : cast.contiguous();
     if (sorted.ndim > 1) return bisect(x, v, options.right ?? false);
     return bisect(x, v.reshape([v.size]), options.right ?? false).reshape(v.shape);
   });

@@ -9,7 +9,7 @@ import type { Tensor } from "../tensor.ts";
 import { normalizeAxis } from "./axes.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
 import { repeatEach } from "./pieces.ts";
-import { commonShape, readSize, runningCount, searchsorted } from "./searching.ts";
+import { commonShape, lastOf, readSize, runningCount, searchsorted } from "./searching.ts";
 import { stack } from "./shaping.ts";
 
 /** The true elements of a vector: where they are, and how many there are up to each element. */
@@ -19,11 +19,11 @@ export interface Hits {
   readonly counts: Tensor;
 }
 
-/** Finds the true elements of a vector; reads how many there are. */
+/** Finds the true elements of a vector; reads how many there are. Both tensors are the caller's. */
 export function hitsOf(op: string, mask: Tensor, remedy: string): Hits {
   return noGrad(() => {
     const n = mask.size, counts = runningCount(mask.detach()).realize();
-    const count = n === 0 ? 0 : readSize(op, counts.slice(n - 1), remedy);
+    const count = n === 0 ? 0 : readSize(op, lastOf(counts), remedy);
     const ordinals = mask.indexLike([count]).add(1);
     return { positions: searchsorted(counts, ordinals).realize(), counts };
   });
@@ -33,11 +33,10 @@ export function hitsOf(op: string, mask: Tensor, remedy: string): Hits {
 export function nonzero(x: Tensor): Tensor {
   const isHit = x.dtype === "bool" ? x : x.ne(0);
   const flat = isHit.detach().reshape([x.size]);
-  const { positions } = hitsOf(
-    "nonzero",
-    flat,
-    "use where(), or sum() of x.ne(0) for their number",
-  );
+  const remedy = "use where(), or sum() of x.ne(0) for their number";
+  const hits = hitsOf("nonzero", flat, remedy);
+  using positions = hits.positions;
+  hits.counts.dispose();
   if (x.ndim === 0) return positions.zerosLike([positions.size, 0]);
   return noGrad(() => stack(coordinatesOf(positions, x.shape), 1));
 }
@@ -63,13 +62,17 @@ export function maskedSelect(x: Tensor, mask: Tensor): Tensor {
   const shape = commonShape("maskedSelect", [x, mask]), n = sizeOf(shape);
   const isHit = mask.detach().expand(shape).reshape([n]);
   const remedy = "use Tensor.where(mask, x, 0), or pick a fixed number with topk()";
-  const { positions, counts } = hitsOf("maskedSelect", isHit, remedy);
+  const hits = hitsOf("maskedSelect", isHit, remedy);
+  using positions = hits.positions, counts = hits.counts;
   const flat = x.expand(shape).reshape([n]);
   const picked = noGrad(() => indexSelect(flat.detach(), 0, positions));
-  // Positions are distinct and ascending, so each element finds its gradient by its own count.
-  return result("maskedSelect", [flat], picked, (g) => {
-    if (g.size === 0) return [flat.zerosLike()];
-    return [isHit.where(indexSelect(g, 0, counts.sub(1).maximum(0)), 0)];
+  // Positions are distinct and ascending, so each element finds its gradient by its own count. As an
+  // input, the counts stay for backward and no longer.
+  return result("maskedSelect", [flat, isHit, counts], picked, (g) => {
+    const spread = g.size === 0
+      ? flat.zerosLike()
+      : isHit.where(indexSelect(g, 0, counts.sub(1).maximum(0)), 0);
+    return [spread, null, null];
   });
 }
 
@@ -239,13 +242,15 @@ export function repeatInterleave(
   const each = noGrad(() => repeats.detach().reshape([repeats.size]).expand([n]));
   const ends = noGrad(() => each.cumsum(0));
   const size = options.outputSize ?? (n === 0 ? 0 : sizeOfRepeats(each, ends));
-  return indexSelect(x, at, searchsorted(ends, x.indexLike([size]), { right: true }), op);
+  const out = indexSelect(x, at, searchsorted(ends, x.indexLike([size]), { right: true }), op);
+  ends.dispose();
+  return out;
 }
 
 /** The sum of repeats, none of which may be negative. */
 function sizeOfRepeats(each: Tensor, ends: Tensor): number {
   const op = "repeatInterleave", remedy = "pass { outputSize }";
   const least = readSize(op, each.min(), remedy);
-  if (least >= 0) return readSize(op, ends.realize().slice(each.size - 1), remedy);
+  if (least >= 0) return readSize(op, lastOf(ends.realize()), remedy);
   throw new RangeError(`Cannot ${op} by ${shown(least)}: pass whole numbers of at least 0`);
 }

@@ -5,6 +5,8 @@ import {
   DTypeError,
   grad,
   manualSeed,
+  memory,
+  optim,
   ShapeError,
   Tensor,
   withDevice,
@@ -30,6 +32,22 @@ testOnBackends("a selection of random numbers is one of the numbers that are rea
   withDevice(backend, () => {
     const x = Tensor.rand([500]), picked = x.maskedSelect(x.gt(0.5)).toHostSync();
     assertEquals(picked, (x.toHostSync() as Float32Array).filter((v) => v > 0.5));
+  });
+});
+
+testOnBackends("a loop that selects holds no more memory step after step", (backend) => {
+  withDevice(backend, (dev) => {
+    const x = Tensor.randn([4096]).realize(), held: number[] = [];
+    x.requiresGrad = true;
+    const optimizer = new optim.SGD([x], { lr: 0.1 }), mask = x.detach().gt(0).realize();
+    for (let step = 0; step < 12; step++) {
+      using loss = x.maskedSelect(mask).square().mean();
+      optimizer.zeroGrad();
+      loss.backward();
+      optimizer.step();
+      if (step > 3) held.push(memory.stats(dev).currentAllocated);
+    }
+    assertEquals(new Set(held).size, 1, held.join());
   });
 });
 
