@@ -1,8 +1,8 @@
 import { type DType, formatShape } from "../../backend/engine.ts";
 import { sameDevice } from "../apply.ts";
 import { ShapeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
 import { checkOptions, deviceChoice, elementType, type Rules, takes } from "../options.ts";
+import { internally } from "../temporaries.ts";
 import { Tensor } from "../tensor.ts";
 import type { DeviceHandle } from "../../backend/engine.ts";
 
@@ -108,25 +108,30 @@ export class KeyValueCache implements Disposable {
   append(key: Tensor, value: Tensor): CachedKeys {
     this.#check(key, value);
     const count = key.shape[2]!;
-    return noGrad(() => {
-      const offset = this.#keys.indexLike([this.capacity]).sub(this.#position);
-      const rows = this.#keys.indexLike([count]).unsqueeze(1);
+    return internally(() => {
+      using offset = this.#keys.indexLike([this.capacity]).sub(this.#position);
+      using rows = this.#keys.indexLike([count]).unsqueeze(1);
       // Row i may look at the slot that is i behind the position, and at those before.
-      const mask = offset.le(rows).realize();
+      const mask = offset.le(rows).realize().expose();
       this.#put(this.#keys, key, offset);
       this.#put(this.#values, value, offset);
-      this.#position.assign(this.#position.add(count)).realize();
+      using end = this.#position.add(count);
+      this.#position.assign(end).realize();
       this.#length += count;
       return { keys: this.#keys, values: this.#values, mask };
     });
   }
 
-  /** Puts rows where the offset from the next position is 0, 1, ... */
+  /**
+   * Puts rows where the offset from the next position is 0, 1, ... Whatever is made on the way is
+   * disposed of: it would keep the former values until it is collected.
+   */
   #put(into: Tensor, rows: Tensor, offset: Tensor): void {
     const count = rows.shape[2]!;
-    const isNew = offset.ge(0).logicalAnd(offset.lt(count)).unsqueeze(1);
-    const spread = rows.cast(into.dtype).indexSelect(2, offset.clamp(0, count - 1));
-    into.assign(isNew.where(spread, into));
+    using isNew = offset.ge(0).logicalAnd(offset.lt(count)).unsqueeze(1);
+    using spread = rows.cast(into.dtype).indexSelect(2, offset.clamp(0, count - 1));
+    using next = isNew.where(spread, into);
+    into.assign(next).realize();
   }
 
   #check(key: Tensor, value: Tensor): void {

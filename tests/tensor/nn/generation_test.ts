@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
   manualSeed,
+  memory,
   nn,
   noGrad,
   optim,
@@ -114,6 +115,18 @@ testOnBackends("a GPT of such parts learns", (backend) => {
     assert(losses.at(-1)! < 0.5 * losses[0]!, `${losses}`);
     adam.dispose();
     model.dispose();
+  });
+});
+
+testOnBackends("a token in a KeyValueCache leaves nothing behind", (backend) => {
+  return withDevice(backend, () => {
+    using cache = new nn.KeyValueCache({ heads: 2, capacity: 12, features: 8 });
+    using rows = Tensor.randn([1, 2, 1, 8]).realize();
+    const held = Array.from({ length: 6 }, () => {
+      using mask = cache.append(rows, rows).mask;
+      return memory.stats(mask.device).currentAllocated;
+    });
+    assert(held.slice(2).every((bytes) => bytes <= held[1]!), `${held}`);
   });
 });
 
