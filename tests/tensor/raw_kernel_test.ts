@@ -254,7 +254,7 @@ testOpenCL("a rawKernel that does not compile is named, with its lines", async (
       source: "kernel void misspelt(global float* y) {\n  y[0] = undeclared;\n}",
       output: () => ({ shape: [1], dtype: "float32" }),
     });
-    const error = await assertRejects(() => bad().toHost(), KernelBuildError);
+    const error = await assertRejects(async () => await bad().toHost(), KernelBuildError);
     assert(/kernel misspelt:[\s\S]*undeclared/.test(error.message), error.message);
   });
 });
