@@ -59,13 +59,17 @@ interface Geometry {
   readonly groups: number;
 }
 
-function geometryOf(name: string, dims: number, options: ConvOptions): Geometry {
+function geometryOf(
+  name: string,
+  dims: number,
+  { stride = 1, padding = 0, dilation = 1, groups = 1 }: ConvOptions,
+): Geometry {
   return {
     name,
-    stride: tuple(name, "stride", options.stride ?? 1, dims),
-    padding: tuple(name, "padding", options.padding ?? 0, dims),
-    dilation: tuple(name, "dilation", options.dilation ?? 1, dims),
-    groups: options.groups ?? 1,
+    stride: tuple(name, "stride", stride, dims),
+    padding: tuple(name, "padding", padding, dims),
+    dilation: tuple(name, "dilation", dilation, dims),
+    groups,
   };
 }
 
@@ -99,7 +103,12 @@ export function convTranspose(
   const name = `convTranspose${dims}d`;
   checkOptions(name, options, transposeRules);
   const geometry = geometryOf(name, dims, options);
-  const extra = tuple(name, "outputPadding", options.outputPadding ?? 0, dims);
+  const extra = tuple(
+    name,
+    "outputPadding",
+    options.outputPadding === undefined ? 0 : options.outputPadding,
+    dims,
+  );
   const lengths = checkTranspose(x, weight, geometry, extra);
   const [image, kernel] = narrowed(x, weight);
   const dtype = promote(image.dtype, kernel.dtype);
