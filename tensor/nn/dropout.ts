@@ -76,7 +76,7 @@ export class Dropout1d extends ChannelDropout {
  * import { assertEquals } from "@std/assert";
  *
  * const y = new nn.Dropout2d(0.5).forward(Tensor.ones([1, 1, 2, 2]));
- * assertEquals(new Set(await y.toHost()).size, 1);
+ * assertEquals(new Set(await y.toNumbers()).size, 1);
  * ```
  */
 export class Dropout2d extends ChannelDropout {
