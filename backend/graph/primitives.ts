@@ -15,6 +15,8 @@ export interface Primitive {
   readonly cl: string;
   /** OpenCL C for integer operands, where it differs; null where integers are not taken. */
   readonly clInt?: string | null;
+  /** True where only integers and truth values are taken; `cl` is their text. */
+  readonly isBitwise?: boolean;
   /** JavaScript for numbers. */
   readonly js: string;
   /** JavaScript for int32 and uint8, where it differs. */
@@ -187,11 +189,11 @@ export const primitives: Readonly<Record<string, Primitive>> = {
   }),
   // Of integers and truth values only; a shift is by less than the width.
   ...binary({
-    bitAnd: { cl: "($0 & $1)", js: "($0 & $1)" },
-    bitOr: { cl: "($0 | $1)", js: "($0 | $1)" },
-    bitXor: { cl: "($0 ^ $1)", js: "($0 ^ $1)" },
-    shiftLeft: { cl: "($0 << $1)", js: "($0 << $1)" },
-    shiftRight: { cl: "($0 >> $1)", js: "($0 >> $1)" },
+    bitAnd: { cl: "($0 & $1)", js: "($0 & $1)", isBitwise: true },
+    bitOr: { cl: "($0 | $1)", js: "($0 | $1)", isBitwise: true },
+    bitXor: { cl: "($0 ^ $1)", js: "($0 ^ $1)", isBitwise: true },
+    shiftLeft: { cl: "($0 << $1)", js: "($0 << $1)", isBitwise: true },
+    shiftRight: { cl: "($0 >> $1)", js: "($0 >> $1)", isBitwise: true },
   }),
   // The first operand is a truth value, the others have the type of the result.
   ...table(3, { where: { cl: "($0 ? $1 : $2)", js: "($0 ? $1 : $2)" } }),
@@ -206,7 +208,8 @@ export function primitive(name: string): Primitive {
 
 /** True when the primitive takes operands of `dtype`. */
 export function accepts(name: string, dtype: DType): boolean {
-  return dtypes[dtype].kind === "float" || primitive(name).clInt !== null;
+  const { clInt, isBitwise = false } = primitive(name);
+  return dtypes[dtype].kind === "float" ? !isBitwise : clInt !== null;
 }
 
 function fill(template: string, operands: readonly string[]): string {

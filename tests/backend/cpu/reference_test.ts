@@ -19,6 +19,12 @@ function operandsOf(dtype: DType): (number | bigint)[] {
   return whole.map((n) => dtype === "uint8" ? n & 255 : n | 0);
 }
 
+/** A shift is by less than the width. */
+function secondOf(name: string, dtype: DType): (number | bigint)[] {
+  if (!name.startsWith("shift")) return operandsOf(dtype);
+  return dtype === "int64" ? [0n, 1n, 5n] : dtype === "bool" ? [0] : [0, 1, 5];
+}
+
 Deno.test("every scalar function of the reference agrees with its generated text", () => {
   const names = Object.keys(scalar).join();
   for (const [name, { arity, result }] of Object.entries(primitives)) {
@@ -32,7 +38,7 @@ Deno.test("every scalar function of the reference agrees with its generated text
         return (${parameters}) => ${text};`,
       )(scalar) as (...operands: unknown[]) => unknown;
       for (const a of name === "where" ? [0, 1] : operandsOf(dtype)) {
-        for (const b of operandsOf(dtype)) {
+        for (const b of secondOf(name, dtype)) {
           const operands = [a, b, operandsOf(dtype)[1]!];
           const found = applyPrimitive(name, operands, dtype, type);
           const message = `${name}(${operands}) of ${dtype}`;
