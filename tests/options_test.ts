@@ -63,6 +63,7 @@ const wrapped = new (class extends PoolWrapper<Untyped> {})(host());
 withDevice("cpu", () => {
   const leaf = Tensor.ones([2, 2], { requiresGrad: true });
   const x = Tensor.ones([2, 2]), images = Tensor.ones([1, 1, 4, 4]);
+  const imageLabels = Tensor.zeros([1], { dtype: "int32" });
   const labels = Tensor.zeros([2], { dtype: "int32" });
   const sgd = new optim.SGD([leaf], { lr: 0.1 });
   const attention = new nn.MultiheadAttention(2, 1);
@@ -276,6 +277,8 @@ withDevice("cpu", () => {
     "saveFileSync(2)": (o) => saveFileSync("/nowhere/never", "", o),
     "saveSafetensors(2)": (o) => saveSafetensors("never.safetensors", {}, o),
     "transforms.randomCrop(2)": (o) => transforms.randomCrop(images, 2, o),
+    "transforms.mixup(3)": (o) => transforms.mixup(images, imageLabels, 2, o),
+    "transforms.cutmix(3)": (o) => transforms.cutmix(images, imageLabels, 2, o),
     "snapshotHandles(1)": (o) => snapshotHandles(manager.default("cpu"), o),
   };
 

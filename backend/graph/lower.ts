@@ -426,7 +426,7 @@ class Builder {
 
   #gather(info: NodeInfo, axis: number, opName: string, access: Access, slot: number): void {
     const [source, indices] = [inputInfo(info, 0), inputInfo(info, 1)];
-    const expr = this.#request(indices, access);
+    const expr = this.#guardedIndex(this.#request(indices, access), indices.node.dtype, access);
     const size = source.node.shape[axis]!;
     const id = this.#loops.index(size);
     this.#dynamic.push({ symbol: id, expr, size, opName });
@@ -435,6 +435,14 @@ class Builder {
     this.#alias(slot, value, info.node.dtype);
     this.#gathers.push({ slot, symbol: id, value });
     this.#labels.push("gather");
+  }
+
+  /** Around what is padded there is no index: what stands there must not be looked at. */
+  #guardedIndex(index: number, dtype: DType, { guards }: Access): number {
+    if (guards.length === 0) return index;
+    const inside = this.#emit({ op: "inside", guards, dtype: "bool" });
+    const none = this.#emit({ op: "constant", value: 0, dtype });
+    return this.#emit({ op: "primitive", fn: "where", args: [inside, index, none], dtype });
   }
 
   /** Where every element is the same, none is read by the index: it is looked at all the same. */

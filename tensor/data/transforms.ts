@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { formatShape } from "../../backend/engine.ts";
+import { dtypes, formatShape } from "../../backend/engine.ts";
 import { requireTensor } from "../apply.ts";
-import { ShapeError } from "../errors.ts";
+import { DTypeError, ShapeError } from "../errors.ts";
 import { checkOptions, pairFrom, requireValue, takes } from "../options.ts";
 import { Tensor } from "../tensor.ts";
 
@@ -109,4 +109,65 @@ export function randomCrop(
     out = out.gather(axis, start.add(steps).expand(shape));
   }
   return out;
+}
+
+export { cutmix, type Mixed, type MixOptions, mixup } from "./mixing.ts";
+
+/**
+ * Turns each image about its middle by an angle of chance, counterclockwise; what comes from outside is
+ * 0, values between pixels are bilinear.
+ *
+ * @param x Images (N, C, H, W) of a floating type.
+ * @param degrees Angles are drawn from `-degrees` to `degrees`, or between two angles.
+ * @throws {ShapeError} When these are no images.
+ * @throws {DTypeError} When they do not hold floating point numbers.
+ *
+ * @example
+ * ```ts
+ * import { Tensor, transforms } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([[[[1, 2], [3, 4]]]]);
+ * const turned = await transforms.randomRotation(x, [90, 90]).toNumbers();
+ * assertEquals(turned.map(Math.round), [2, 4, 1, 3]);
+ * ```
+ */
+export function randomRotation(x: Tensor, degrees: number | readonly [number, number]): Tensor {
+  requireImages("turn images", x);
+  if (dtypes[x.dtype].kind !== "float") {
+    throw new DTypeError(`Cannot turn images of ${x.dtype}: cast them to float32 first`);
+  }
+  const [from, to] = typeof degrees === "number" ? [-degrees, degrees] : degrees;
+  requireValue("turn images", "degrees", from, takes.finite);
+  requireValue("turn images", "degrees", to, takes.finite);
+  const [count, , height, width] = x.shape as [number, number, number, number];
+  const angle = Tensor.rand([count, 1, 1, 1], { device: x.device })
+    .mul((to - from) * Math.PI / 180).add(from * Math.PI / 180);
+  const place = (size: number, shape: readonly number[]): Tensor =>
+    Tensor.arange(0, size, 1, { device: x.device }).cast("float32").sub((size - 1) / 2)
+      .reshape(shape);
+  const dy = place(height, [1, 1, height, 1]), dx = place(width, [1, 1, 1, width]);
+  const [sin, cos] = [angle.sin(), angle.cos()];
+  return sampled(
+    x,
+    sin.mul(dx).add(cos.mul(dy)).add((height - 1) / 2),
+    cos.mul(dx).sub(sin.mul(dy)).add((width - 1) / 2),
+  );
+}
+
+/** The images' values at rows and columns (N, 1, H, W), between pixels bilinear, outside 0. */
+function sampled(x: Tensor, rows: Tensor, columns: Tensor): Tensor {
+  const [count, channels, height, width] = x.shape as [number, number, number, number];
+  const flat = x.reshape([count, channels, height * width]);
+  const [top, left] = [rows.floor(), columns.floor()];
+  const corner = (down: number, right: number): Tensor => {
+    const [i, j] = [top.add(down), left.add(right)];
+    const share = Tensor.sub(1, rows.sub(i).abs()).mul(Tensor.sub(1, columns.sub(j).abs()));
+    const inside = i.ge(0).logicalAnd(i.lt(height)).logicalAnd(j.ge(0)).logicalAnd(j.lt(width));
+    const index = i.clamp(0, height - 1).mul(width).add(j.clamp(0, width - 1)).cast("int32")
+      .reshape([count, 1, height * width]).expand([count, channels, height * width]);
+    const weight = Tensor.where(inside, share, 0).cast(x.dtype);
+    return flat.gather(2, index).reshape(x.shape).mul(weight);
+  };
+  return corner(0, 0).add(corner(0, 1)).add(corner(1, 0)).add(corner(1, 1));
 }

@@ -83,3 +83,17 @@ testOnBackends("the largest element has a gradient, however it was computed befo
     }
   });
 });
+
+testOnBackends(
+  "indices that are computed are not looked at around what is padded",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      // Beyond its ends the sequence goes on to -1 and to 3, which are no classes.
+      const hot = Tensor.arange(0, 3).cast("int32").oneHot(3).cast("float32");
+      const padded = hot.pad([[1, 1], [0, 0]]);
+      assertEquals(await padded.toArray(), [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]);
+      const around = Tensor.concat([hot.slice([2, null]), hot.slice([0, 2])]);
+      assertEquals(await around.toArray(), [[0, 0, 1], [1, 0, 0], [0, 1, 0]]);
+    });
+  },
+);
