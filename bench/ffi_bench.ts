@@ -16,6 +16,13 @@ import {
 } from "../ffi/mod.ts";
 import { noArgumentsOrExit } from "./arguments.ts";
 
+// Before the first device: what is wrong with the command line is said where there is no OpenCL, too.
+if (import.meta.main) {
+  noArgumentsOrExit(
+    "deno run -A bench/ffi_bench.ts: what the binding costs beside the bare symbols",
+  );
+}
+
 const [platform = 0, index = 0] = (readEnvironment("NETCL_DEVICE") ?? "").match(/\d+/g) ?? [];
 const device = platforms()[Number(platform)]!.devices()[Number(index)]!;
 const context = new Context(device);
@@ -119,9 +126,6 @@ function report(name: string, [bare, ours]: readonly number[], limit: number): v
 }
 
 if (import.meta.main) {
-  noArgumentsOrExit(
-    "deno run -A bench/ffi_bench.ts: what the binding costs beside the bare symbols",
-  );
   console.log(`${device.name}, ${device.driverVersion}`);
   report(group.launch, compare(1000, launchBare, launch), 1.3);
   report(group.args, compare(20_000, setArgsBare, setArgs), 1.3);
