@@ -55,7 +55,7 @@ export function unitOf(c: Contraction): Unit | null {
   return (c.precision ?? "highest") === "highest" ? "3xtf32" : "tf32";
 }
 
-/** Terms of the sum that a stage holds, of a tile's. */
+/** Bytes of local memory that one stage of both operands takes. */
 export function stageBytesOf({ bm, bn, bk }: MmaTile, elementBytes: number): number {
   return (bm + bn) * bk * elementBytes;
 }

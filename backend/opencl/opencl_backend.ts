@@ -43,7 +43,7 @@ import { readTunedTiles } from "./tuned_tiles.ts";
 const ERROR_WORDS = 3;
 /** GPUs add up to 20 times while they move a byte (H100: 60 TFLOP/s, 3 TB/s). */
 const GPU_CHEAP = 64;
-/** One tanh or sigmoid, but no erf: gelu's gradient behind a product takes 430 us, alone 60 (H100). */
+/** One tanh or sigmoid, but no erf: gelu's gradient behind a product takes 430 us, in a kernel of its own 125 (H100). */
 const GPU_EPILOGUE = 10;
 
 /** A kernel's text with what its launch counts, and the split that it may need. */

@@ -135,8 +135,9 @@ const defaults = {
       { groups: 0, speed: 0.4, tile: { bm: 32, bn: 32, bk: 32, tm: 2, tn: 2 } },
     ],
     /**
-     * The same for matrix units: `resident` groups of a tile share a multiprocessor. From a prototype on
-     * H100: within 10 % of the best of 20 tiles on squares of 512 to 8192 and on those of a GPT.
+     * The same for matrix units: `resident` groups of a tile share a multiprocessor. Speeds are relative;
+     * on an H100 128x128 reaches 302 TFLOP/s in bfloat16 at 4096, 64x64 241; float32 by three products 44
+     * to 48, 40.
      */
     mma: {
       2: [
