@@ -3,6 +3,7 @@
  * the step throws something that can be caught, the same program works afterwards, and nothing is
  * left behind. In a process of its own, because a wait inside the driver can only be ended with it.
  */
+import { fileURLToPath } from "node:url";
 import { assert, assertEquals } from "@std/assert";
 import { testOpenCL } from "../opencl.ts";
 
@@ -24,7 +25,12 @@ interface Outcome {
 /** The lines of the program; ends it where it says nothing for too long. */
 async function* outcomes(cache: string): AsyncGenerator<Outcome> {
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", new URL("training_matrix.ts", import.meta.url).pathname],
+    args: [
+      "run",
+      "-A",
+      "--no-check",
+      fileURLToPath(new URL("training_matrix.ts", import.meta.url)),
+    ],
     env: { NO_COLOR: "1", NETCL_CACHE_DIR: cache },
     stdin: "null",
     stdout: "piped",

@@ -2,6 +2,7 @@
  * Small random programs give what PyTorch gives, in every way to compute them: `programs.bin.gz` has them,
  * `make_fixtures.py` makes it. `deno task fuzz` tries new ones.
  */
+import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { compile, realizeAll, type Tensor, withDevice } from "../../mod.ts";
 import { testOpenCL } from "../opencl.ts";
@@ -55,7 +56,7 @@ testOpenCL("random programs give it in one schedule (cl)", () => {
 });
 
 Deno.test("random programs give it with NETCL_EAGER=1 (cpu)", async () => {
-  const script = new URL("eager.ts", import.meta.url).pathname;
+  const script = fileURLToPath(new URL("eager.ts", import.meta.url));
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--allow-all", "--no-check", script],
     env: { NETCL_EAGER: "1", NO_COLOR: "1" },
