@@ -77,7 +77,7 @@ export {
   type LentBuffer,
   type LentHandles,
   LentQueue,
-} from "./backend/lent_handles.ts";
+} from "./backend/sharing/lent_handles.ts";
 export {
   type BufferSnapshot,
   type HandleSnapshot,
@@ -85,5 +85,5 @@ export {
   type MemorySnapshot,
   revokeHandles,
   snapshotHandles,
-} from "./backend/loans.ts";
+} from "./backend/sharing/loans.ts";
 export * from "./tensor/mod.ts";

@@ -3,9 +3,9 @@
  * its schedules, recordings of them.
  */
 export * from "./mod.ts";
-export { finalizer } from "../ffi/finalizer.ts";
-export type { Backend, Block, Capabilities, Launch } from "./backend.ts";
-export { backendOf } from "./backends.ts";
+export { finalizer } from "../ffi/library/finalizer.ts";
+export type { Backend, Block, Capabilities, Launch } from "./execution/backend.ts";
+export { backendOf } from "./devices/backends.ts";
 export {
   type DTypeInfo,
   type DTypeKind,
@@ -15,19 +15,19 @@ export {
   toBfloat16Bits,
 } from "./graph/dtype.ts";
 export { declarationOf, declaredTypes } from "./graph/kernel_declaration.ts";
-export { accepts, primitives } from "./graph/primitives.ts";
+export { accepts, primitives } from "./kernel/primitives.ts";
 export { GoneError } from "./graph/collect.ts";
-export { type Companion, schedule } from "./graph/schedule.ts";
+export { type Companion, schedule } from "./schedule/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
 export { isInterrupted } from "./lifecycle/interruption.ts";
-export { isEager, MOST_ON_HOST, realize } from "./realize.ts";
-export { busyWith } from "./spilling.ts";
+export { isEager, MOST_ON_HOST, realize } from "./execution/realize.ts";
+export { busyWith } from "./execution/spilling.ts";
 export { releaseBrief } from "./graph/owned.ts";
-export { isReadable, peekNode, readNode, readNodeSync } from "./reading.ts";
+export { isReadable, peekNode, readNode, readNodeSync } from "./execution/reading.ts";
 export {
   isRecording,
   record,
   type RecordedLaunch,
   type Recording,
   unrecorded,
-} from "./recording.ts";
+} from "./execution/recording.ts";

@@ -13,8 +13,8 @@
  *
  * @module
  */
-export { saveFile, saveFileSync, type SaveOptions } from "../ffi/atomic_file.ts";
-export { device, withDevice } from "./device_stack.ts";
+export { saveFile, saveFileSync, type SaveOptions } from "../ffi/host/atomic_file.ts";
+export { device, withDevice } from "./devices/device_stack.ts";
 export {
   type BackendName,
   type DeviceDescription,
@@ -22,7 +22,7 @@ export {
   DeviceManager,
   type DeviceType,
   manager,
-} from "./devices.ts";
+} from "./devices/devices.ts";
 export type { CustomCall, CustomKernel } from "./graph/custom.ts";
 export type { DType, TypedArray } from "./graph/dtype.ts";
 export type { KernelDeclaration, KernelParameter, ScalarType } from "./graph/kernel_declaration.ts";
@@ -51,14 +51,14 @@ export {
   type SignalOptions,
   startWatchdog,
 } from "./lifecycle/mod.ts";
-export { profiler, type ProfilerCounters } from "./profiler.ts";
+export { profiler, type ProfilerCounters } from "./profiling/profiler.ts";
 export {
   attach,
   type LentArg,
   type LentBuffer,
   type LentHandles,
   LentQueue,
-} from "./lent_handles.ts";
+} from "./sharing/lent_handles.ts";
 export {
   type BufferSnapshot,
   type HandleSnapshot,
@@ -66,4 +66,4 @@ export {
   type MemorySnapshot,
   revokeHandles,
   snapshotHandles,
-} from "./loans.ts";
+} from "./sharing/loans.ts";

@@ -17,7 +17,7 @@ import {
   SimulatedSource,
   SlabPool,
 } from "../memory/mod.ts";
-import { roundUp } from "../memory/bytes.ts";
+import { roundUp } from "../memory/core/bytes.ts";
 import { sequenceLengths, transformerTrace } from "../tests/memory/transformer_trace.ts";
 import { argumentsOrExit, filesOrExit } from "./arguments.ts";
 

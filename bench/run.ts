@@ -3,7 +3,7 @@
  * the ratios to the peers and whether the targets are met; peers that are not installed are left out
  * and named. What a shared machine does besides shows in the load that is printed.
  */
-import { saveFileSync } from "../ffi/atomic_file.ts";
+import { saveFileSync } from "../ffi/host/atomic_file.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { type Peer, peerNames, start } from "./peers.ts";
 import { judgeAll, type Row, table } from "./report.ts";

@@ -5,9 +5,9 @@
  */
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { backendOf } from "../backend/engine.ts";
-import { OpenCLBackend } from "../backend/opencl/opencl_backend.ts";
-import { keyOf } from "../backend/opencl/tile_choices.ts";
-import { keepTunedTile, tunedTilesPath } from "../backend/opencl/tuned_tiles.ts";
+import { OpenCLBackend } from "../backend/opencl/runtime/opencl_backend.ts";
+import { keyOf } from "../backend/opencl/templates/tile_choices.ts";
+import { keepTunedTile, tunedTilesPath } from "../backend/opencl/runtime/tuned_tiles.ts";
 import { device, type DeviceHandle, manager } from "../mod.ts";
 import { type Finding, tuneContraction, type TuneOptions } from "./tune/tuner.ts";
 import { contractionsOf, defaultWorks, kinds, type TuneWork, work } from "./tune/works.ts";

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { EnvironmentError } from "@netcl/netcl/ffi";
-import { didYouMean } from "../ffi/nearest_name.ts";
+import { didYouMean } from "../ffi/host/nearest_name.ts";
 
 /** A mistake on the command line, for people to read. */
 export class UsageError extends Error {

@@ -26,7 +26,7 @@
  *
  * @module
  */
-export * from "./constants.ts";
+export * from "./library/constants.ts";
 export {
   check,
   CommandFailedError,
@@ -35,23 +35,23 @@ export {
   OpenCLError,
   OpenCLUnavailableError,
   statusName,
-} from "./errors.ts";
+} from "./library/errors.ts";
 export {
   EnvironmentError,
   type EnvironmentName,
   type EnvironmentVariable,
   environmentVariables,
   readEnvironment,
-} from "./environment.ts";
-export { libraryPath, openLibrary } from "./library.ts";
-export { type GuardedSignal, ignoredSignals } from "./signals.ts";
+} from "./host/environment.ts";
+export { libraryPath, openLibrary } from "./library/library.ts";
+export { type GuardedSignal, ignoredSignals } from "./library/signals.ts";
 export {
   type FunctionName,
   functions,
   type OpenCLFunctions,
   type OpenCLSymbols,
   waitingFunctions,
-} from "./symbols.ts";
+} from "./library/symbols.ts";
 export * from "./symbols/objects.ts";
 export * from "./symbols/programs.ts";
 export * from "./symbols/commands.ts";
@@ -73,17 +73,17 @@ export {
   type ObjectKind,
   OpenCLObject,
   type Releaser,
-} from "./object.ts";
-export type { NameVersion, PropertyKind, PropertyTypes } from "./info.ts";
-export { isOpenCLAvailable, Platform, platforms } from "./platform.ts";
-export { type AffinityName, Device, type DevicePartitioning, SubDevice } from "./device.ts";
-export { deviceProperties, type DevicePropertyName } from "./device_info.ts";
-export { Context } from "./context.ts";
-export { Buffer, type BufferOptions } from "./buffer.ts";
-export { type ExistingProgram, type Header, Program } from "./program.ts";
-export { type ArgumentInfo, Kernel, type KernelArg } from "./kernel.ts";
-export { Event, type EventProfile, type Flushable, UserEvent } from "./event.ts";
-export { CommandQueue } from "./command_queue.ts";
+} from "./objects/object.ts";
+export type { NameVersion, PropertyKind, PropertyTypes } from "./library/info.ts";
+export { isOpenCLAvailable, Platform, platforms } from "./objects/platform.ts";
+export { type AffinityName, Device, type DevicePartitioning, SubDevice } from "./objects/device.ts";
+export { deviceProperties, type DevicePropertyName } from "./objects/device_info.ts";
+export { Context } from "./objects/context.ts";
+export { Buffer, type BufferOptions } from "./memory/buffer.ts";
+export { type ExistingProgram, type Header, Program } from "./objects/program.ts";
+export { type ArgumentInfo, Kernel, type KernelArg } from "./objects/kernel.ts";
+export { Event, type EventProfile, type Flushable, UserEvent } from "./objects/event.ts";
+export { CommandQueue } from "./queue/command_queue.ts";
 export type {
   BufferCopyOptions,
   FillOptions,
@@ -94,11 +94,11 @@ export type {
   RectCopyOptions,
   RectOptions,
   TransferOptions,
-} from "./queue_options.ts";
-export type { CopyOptions } from "./transfers.ts";
-export { transfersWith } from "./transfers_in_flight.ts";
-export { MappedRegion } from "./mapped_region.ts";
-export { SvmBuffer, type SvmOptions } from "./svm.ts";
+} from "./queue/queue_options.ts";
+export type { CopyOptions } from "./queue/transfers.ts";
+export { transfersWith } from "./queue/transfers_in_flight.ts";
+export { MappedRegion } from "./memory/mapped_region.ts";
+export { SvmBuffer, type SvmOptions } from "./memory/svm.ts";
 export {
   Image,
   type ImageBufferOptions,
@@ -107,14 +107,14 @@ export {
   type ImageRegionOptions,
   type ImageTransferOptions,
   type ImageType,
-} from "./image.ts";
-export type { ImageFormat } from "./image_format.ts";
-export { Sampler, type SamplerOptions } from "./sampler.ts";
-export type { RectLayout, Triple } from "./rect.ts";
-export { liveQueues, onQueueCreated } from "./queue_registry.ts";
-export { setWaitPolicy, type WaitPolicy } from "./waiting.ts";
-export { bindExtension, extensionVersion } from "./extension.ts";
-export { CommandBuffer, type Recorded, type SyncPoint } from "./command_buffer.ts";
+} from "./memory/image.ts";
+export type { ImageFormat } from "./memory/image_format.ts";
+export { Sampler, type SamplerOptions } from "./memory/sampler.ts";
+export type { RectLayout, Triple } from "./memory/rect.ts";
+export { liveQueues, onQueueCreated } from "./queue/queue_registry.ts";
+export { setWaitPolicy, type WaitPolicy } from "./objects/waiting.ts";
+export { bindExtension, extensionVersion } from "./library/extension.ts";
+export { CommandBuffer, type Recorded, type SyncPoint } from "./queue/command_buffer.ts";
 export { commandBufferFunctions } from "./symbols/command_buffer.ts";
 export { unifiedSharedMemoryFunctions } from "./symbols/unified_shared_memory.ts";
 export {
@@ -122,4 +122,4 @@ export {
   type FaultyExtensionFunction,
   type FaultyFunction,
   withFaults,
-} from "./faults.ts";
+} from "./library/faults.ts";

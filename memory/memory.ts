@@ -1,16 +1,16 @@
-import { saveFileSync } from "../ffi/atomic_file.ts";
+import { saveFileSync } from "../ffi/host/atomic_file.ts";
 import {
   type DeviceMemoryStats,
   type PressureCallback,
   pressureCallbacks,
-} from "./device_memory.ts";
-import { largestByOrigin } from "./live_allocations.ts";
-import { Recorder, type RecorderOptions } from "./recorder.ts";
-import { deviceMemoryOf, registeredMemories, watchRegistrations } from "./registry.ts";
-import { reportPage } from "./report.ts";
-import type { StatisticsScope } from "./statistics_scope.ts";
-import { requireValue } from "../ffi/options.ts";
-import * as takes from "../ffi/option_rules.ts";
+} from "./devices/device_memory.ts";
+import { largestByOrigin } from "./report/live_allocations.ts";
+import { Recorder, type RecorderOptions } from "./report/recorder.ts";
+import { deviceMemoryOf, registeredMemories, watchRegistrations } from "./devices/registry.ts";
+import { reportPage } from "./report/report.ts";
+import type { StatisticsScope } from "./wrappers/statistics_scope.ts";
+import { requireValue } from "../ffi/host/options.ts";
+import * as takes from "../ffi/host/option_rules.ts";
 
 /** The recordings that run, oldest first. */
 const recordings: Recording[] = [];

@@ -43,18 +43,18 @@
  *
  * @module
  */
-export type { Frame } from "./call_stack.ts";
-export { runCollector } from "./garbage.ts";
-export { type BlockRequest, PoolBase } from "./base_pool.ts";
-export { BucketPool } from "./bucket_pool.ts";
-export { BufferPool } from "./buffer_pool.ts";
+export type { Frame } from "./report/call_stack.ts";
+export { runCollector } from "./core/garbage.ts";
+export { type BlockRequest, PoolBase } from "./pools/base_pool.ts";
+export { BucketPool } from "./pools/bucket_pool.ts";
+export { BufferPool } from "./pools/buffer_pool.ts";
 export {
   destroyContextPools,
   getPersistentPool,
   getPinnedPool,
   isIntegratedGpu,
-} from "./context_pools.ts";
-export { createPool } from "./create_pool.ts";
+} from "./devices/context_pools.ts";
+export { createPool } from "./devices/create_pool.ts";
 export {
   type DeviceAllocateOptions,
   DeviceMemory,
@@ -63,37 +63,37 @@ export {
   type DevicePools,
   type PressureCallback,
   type Reclaimer,
-} from "./device_memory.ts";
-export { DeviceSource, type DeviceSourceOptions } from "./device_source.ts";
+} from "./devices/device_memory.ts";
+export { DeviceSource, type DeviceSourceOptions } from "./sources/device_source.ts";
 export {
   type LiveAllocation,
   type OutOfMemoryDetails,
   OutOfMemoryError,
   type Rung,
-} from "./errors.ts";
-export { FaultPool } from "./fault_pool.ts";
-export { type FenceEvent, type FenceQueue, hasEnded } from "./fences.ts";
+} from "./core/errors.ts";
+export { FaultPool } from "./wrappers/fault_pool.ts";
+export { type FenceEvent, type FenceQueue, hasEnded } from "./core/fences.ts";
 export {
   type GuardAccess,
   GuardPool,
   type GuardPoolOptions,
   MemoryCorruptionError,
-} from "./guard_pool.ts";
-export { type Block, PooledHandle, recordQueue } from "./handle.ts";
-export { HostPool } from "./host_pool.ts";
-export { LimitPool } from "./limit_pool.ts";
+} from "./wrappers/guard_pool.ts";
+export { type Block, PooledHandle, recordQueue } from "./pools/handle.ts";
+export { HostPool } from "./pools/host_pool.ts";
+export { LimitPool } from "./wrappers/limit_pool.ts";
 export { memory, type MemoryFacade } from "./memory.ts";
-export { PendingUploads } from "./pending_uploads.ts";
+export { PendingUploads } from "./devices/pending_uploads.ts";
 export {
   PersistentBufferPool,
   type PersistentBufferPoolOptions,
   type PersistentPoolStats,
-} from "./persistent_pool.ts";
+} from "./pools/persistent_pool.ts";
 export {
   PinnedBufferPool,
   type PinnedBufferPoolOptions,
   type PinnedHandle,
-} from "./pinned_pool.ts";
+} from "./pools/pinned_pool.ts";
 export type {
   AllocateOptions,
   BlockSnapshot,
@@ -103,16 +103,16 @@ export type {
   Pool,
   PoolObserver,
   SegmentSnapshot,
-} from "./pool.ts";
+} from "./pools/pool.ts";
 export {
   type MemoryAction,
   type MemoryEvent,
   originOf,
   Recorder,
   type RecorderOptions,
-} from "./recorder.ts";
-export { RetryLadder } from "./retry_ladder.ts";
-export { PoolWrapper, WrappedHandle } from "./pool_wrapper.ts";
+} from "./report/recorder.ts";
+export { RetryLadder } from "./core/retry_ladder.ts";
+export { PoolWrapper, WrappedHandle } from "./wrappers/pool_wrapper.ts";
 export {
   type AnyDeviceMemory,
   deviceMemoryOf,
@@ -121,17 +121,17 @@ export {
   setActiveDevice,
   setDeviceOpener,
   unregisterDeviceMemory,
-} from "./registry.ts";
-export { parseJSONLines, replay, type ReplayEvent, type ReplayResult } from "./replay.ts";
+} from "./devices/registry.ts";
+export { parseJSONLines, replay, type ReplayEvent, type ReplayResult } from "./report/replay.ts";
 export {
   SimulatedBuffer,
   SimulatedSource,
   type SimulatedSourceOptions,
-} from "./simulated_source.ts";
-export { SlabPool, type SlabPoolOptions } from "./slab_pool.ts";
-export { HostBuffer, HostSource, type MemorySource, NoMemoryError } from "./source.ts";
-export { StatisticsScope } from "./statistics_scope.ts";
-export { type SvmHandle, SvmPool } from "./svm_pool.ts";
-export { Gauge, type GaugeValues, PoolCounters, type PoolStats } from "./stats.ts";
-export { Storage, type Transport } from "./storage.ts";
-export { transfer, type TransferPath } from "./transfer.ts";
+} from "./sources/simulated_source.ts";
+export { SlabPool, type SlabPoolOptions } from "./pools/slab_pool.ts";
+export { HostBuffer, HostSource, type MemorySource, NoMemoryError } from "./sources/source.ts";
+export { StatisticsScope } from "./wrappers/statistics_scope.ts";
+export { type SvmHandle, SvmPool } from "./pools/svm_pool.ts";
+export { Gauge, type GaugeValues, PoolCounters, type PoolStats } from "./core/stats.ts";
+export { Storage, type Transport } from "./devices/storage.ts";
+export { transfer, type TransferPath } from "./devices/transfer.ts";

@@ -1,7 +1,7 @@
 /** Operations on the bits of integers. What they compute is in `ops/`. */
 import { dtypes } from "../backend/engine.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
-import { DTypeError } from "./errors.ts";
+import { DTypeError } from "./core/errors.ts";
 import { binary, logicalNot, select, type TensorLike } from "./ops/elementwise.ts";
 import type { Tensor } from "./tensor.ts";
 

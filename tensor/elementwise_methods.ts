@@ -1,7 +1,7 @@
 /** The elementwise methods of tensors. What they compute, and their gradients, is in `ops/elementwise.ts`. */
 import type { DType } from "../backend/engine.ts";
-import { widened } from "./amp/autocast.ts";
-import { distinct } from "./apply.ts";
+import { widened } from "./core/autocast.ts";
+import { distinct } from "./core/apply.ts";
 import { ReadingMethods } from "./reading_methods.ts";
 import {
   binary,

@@ -1,5 +1,5 @@
 /** What is done to images: convolution, pooling, resampling, padding by their edges. */
-import { distinct } from "./apply.ts";
+import { distinct } from "./core/apply.ts";
 import type { Axes } from "./ops/axes.ts";
 import {
   conv,
@@ -7,12 +7,12 @@ import {
   type ConvOptions,
   convTranspose,
   type ConvTransposeOptions,
-} from "./ops/convolution.ts";
-import { padReflect, padReplicate } from "./ops/edge_padding.ts";
-import * as pooling from "./ops/pooling.ts";
-import type { PoolOptions } from "./ops/pooling.ts";
-import { interpolate, type InterpolateOptions } from "./ops/resampling.ts";
-import { pixelShuffle, pixelUnshuffle } from "./ops/pixel_shuffle.ts";
+} from "./ops/images/convolution.ts";
+import { padReflect, padReplicate } from "./ops/images/edge_padding.ts";
+import * as pooling from "./ops/images/pooling.ts";
+import type { PoolOptions } from "./ops/images/pooling.ts";
+import { interpolate, type InterpolateOptions } from "./ops/images/resampling.ts";
+import { pixelShuffle, pixelUnshuffle } from "./ops/images/pixel_shuffle.ts";
 import { ShapeMethods } from "./shape_methods.ts";
 import type { Tensor } from "./tensor.ts";
 

@@ -1,6 +1,6 @@
 /** Products and indexing by tensors. What they compute is in `ops/`. */
 import * as contractions from "./ops/contractions.ts";
-import * as indexing from "./ops/indexing.ts";
+import * as indexing from "./ops/indexing/indexing.ts";
 import { crossEntropy, type CrossEntropyOptions } from "./ops/losses.ts";
 import { ImageMethods } from "./image_methods.ts";
 import type { Tensor } from "./tensor.ts";

@@ -1,12 +1,12 @@
 /** Reading and comparing whole tensors, and what a tensor looks like on a console. */
 import { backendOf, dtypes, formatShape, peekNode, sameShape } from "../backend/engine.ts";
-import { hostView, TensorBase } from "./base.ts";
-import { requireTensor, sameDevice } from "./apply.ts";
-import type { OperationKind } from "./calls.ts";
-import { formatTensor, MOST_PRINTED, printedPositions, shortened } from "./formatting.ts";
-import { noGrad } from "./grad_mode.ts";
-import { checkOptions, type Rules, takes } from "./options.ts";
-import { promote } from "./promotion.ts";
+import { hostView, TensorBase } from "./core/base.ts";
+import { requireTensor, sameDevice } from "./core/apply.ts";
+import type { OperationKind } from "./core/calls.ts";
+import { formatTensor, MOST_PRINTED, printedPositions, shortened } from "./execution/formatting.ts";
+import { noGrad } from "./core/grad_mode.ts";
+import { checkOptions, type Rules, takes } from "./core/options.ts";
+import { promote } from "./core/promotion.ts";
 import type { Tensor } from "./tensor.ts";
 
 /** What `print` may be told. */

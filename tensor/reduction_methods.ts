@@ -1,12 +1,12 @@
 /** The reducing methods of tensors. What they compute, and their gradients, is in `ops/reductions.ts`. */
-import { distinct } from "./apply.ts";
+import { distinct } from "./core/apply.ts";
 import { BitwiseMethods } from "./bitwise_methods.ts";
 import type { Axes } from "./ops/axes.ts";
 import * as reductions from "./ops/reductions.ts";
 import * as scans from "./ops/scans.ts";
 import type { ReduceOptions } from "./ops/reductions.ts";
 import type { Tensor } from "./tensor.ts";
-import { checkOptions, type Rules, takes } from "./options.ts";
+import { checkOptions, type Rules, takes } from "./core/options.ts";
 
 const rules: Rules<ReduceOptions> = { keepDims: takes.bool };
 const varianceRules: Rules<ReduceOptions & { correction?: number }> = {

@@ -1,15 +1,15 @@
 /** Picking, counting and drawing elements. What is computed is in `ops/`. */
 import type { Shape } from "../backend/engine.ts";
-import type { TensorOptions } from "./creation.ts";
-import * as counting from "./ops/counting.ts";
-import type { BincountOptions, HistogramOptions, Unique } from "./ops/counting.ts";
+import type { TensorOptions } from "./ops/creation.ts";
+import * as counting from "./ops/indexing/counting.ts";
+import type { BincountOptions, HistogramOptions, Unique } from "./ops/indexing/counting.ts";
 import * as draws from "./ops/draws.ts";
 import type { MultinomialOptions } from "./ops/draws.ts";
 import type { TensorLike } from "./ops/elementwise.ts";
-import type { SearchOptions } from "./ops/searching.ts";
-import { searchsorted } from "./ops/searching.ts";
-import * as selection from "./ops/selection.ts";
-import type { Index, IndexPutOptions, RepeatOptions } from "./ops/selection.ts";
+import type { SearchOptions } from "./ops/indexing/searching.ts";
+import { searchsorted } from "./ops/indexing/searching.ts";
+import * as selection from "./ops/indexing/selection.ts";
+import type { Index, IndexPutOptions, RepeatOptions } from "./ops/indexing/selection.ts";
 import { ReversedMethods } from "./reversed_methods.ts";
 import type { Tensor } from "./tensor.ts";
 

@@ -1,14 +1,14 @@
 /** The rearranging methods of tensors. What they do, and their gradients, is in `ops/shaping.ts`. */
 import { formatShape, type Shape } from "../backend/engine.ts";
-import { derived, distinct } from "./apply.ts";
-import { ShapeError } from "./errors.ts";
+import { derived, distinct } from "./core/apply.ts";
+import { ShapeError } from "./core/errors.ts";
 import { type Axes, normalizeAxis } from "./ops/axes.ts";
-import * as pieces from "./ops/pieces.ts";
+import * as pieces from "./ops/indexing/pieces.ts";
 import * as shaping from "./ops/shaping.ts";
 import type { Range } from "./ops/shaping.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import type { Tensor } from "./tensor.ts";
-import { shown } from "./options.ts";
+import { shown } from "./core/options.ts";
 
 /** Views: they cost nothing by themselves and fuse into what reads them. Axes may be negative. */
 export abstract class ShapeMethods extends ReductionMethods {

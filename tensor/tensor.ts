@@ -9,7 +9,7 @@ import {
 } from "../backend/engine.ts";
 import type { Buffer, CommandQueue, Context } from "../ffi/mod.ts";
 import type { BufferHandle } from "../memory/mod.ts";
-import { backward, type BackwardOptions } from "./autograd.ts";
+import { backward, type BackwardOptions } from "./autograd/autograd.ts";
 import {
   checkedShape,
   fromBuffer,
@@ -20,16 +20,16 @@ import {
   sequence,
   type TensorOptions,
   tensorRules,
-} from "./creation.ts";
+} from "./ops/creation.ts";
 import { select, type TensorLike } from "./ops/elementwise.ts";
-import { meshgrid, type MeshOptions } from "./ops/pieces.ts";
+import { meshgrid, type MeshOptions } from "./ops/indexing/pieces.ts";
 import { concat, stack } from "./ops/shaping.ts";
-import { observedBookkeeping, TensorBase } from "./base.ts";
-import { observeMethods } from "./calls.ts";
-import { lendBlock } from "./native_access.ts";
+import { observedBookkeeping, TensorBase } from "./core/base.ts";
+import { observeMethods } from "./core/calls.ts";
+import { lendBlock } from "./execution/native_access.ts";
 import { BitwiseMethods } from "./bitwise_methods.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
-import { addGradientHook, type GradientHook } from "./gradient_hooks.ts";
+import { addGradientHook, type GradientHook } from "./autograd/gradient_hooks.ts";
 import { ImageMethods } from "./image_methods.ts";
 import { ProductMethods } from "./product_methods.ts";
 import { observedReading, ReadingMethods } from "./reading_methods.ts";
@@ -37,10 +37,10 @@ import { ReversedMethods } from "./reversed_methods.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import { SelectionMethods } from "./selection_methods.ts";
 import { ShapeMethods } from "./shape_methods.ts";
-import { positionType } from "./promotion.ts";
-import * as random from "./random.ts";
-import { copyTo } from "./transfer.ts";
-import { checkOptions, checkValue, requireValue, shown, takes } from "./options.ts";
+import { positionType } from "./core/promotion.ts";
+import * as random from "./ops/random.ts";
+import { copyTo } from "./execution/transfer.ts";
+import { checkOptions, checkValue, requireValue, shown, takes } from "./core/options.ts";
 
 /**
  * An n-dimensional array of numbers on a device. Tensors are lazy: an operation says what to compute,

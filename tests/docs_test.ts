@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { environmentVariables } from "../ffi/environment.ts";
+import { environmentVariables } from "../ffi/host/environment.ts";
 import { entryPoints, root } from "./module_graph.ts";
 import { markdownTable } from "./signals/matrix.ts";
 import { plain } from "./plain.ts";

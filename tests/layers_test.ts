@@ -47,7 +47,7 @@ Deno.test("the tensor layer knows the backend, never OpenCL", () => {
   );
   assertEquals(
     new Set(openCL.map(({ from }) => from)),
-    new Set(["tensor/errors.ts", "tensor/options.ts"]),
+    new Set(["tensor/core/errors.ts", "tensor/core/options.ts"]),
   );
 });
 

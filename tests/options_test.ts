@@ -45,7 +45,7 @@ import {
   transforms,
   withDevice,
 } from "../mod.ts";
-import { nearestName } from "../ffi/nearest_name.ts";
+import { nearestName } from "../ffi/host/nearest_name.ts";
 import { optionParameters } from "./option_parameters.ts";
 
 // deno-lint-ignore no-explicit-any -- what a caller without types may pass

@@ -3,7 +3,7 @@
  * another, as they are launched: as WebAssembly where there are vectors for what they do, else as
  * JavaScript over typed arrays. What multiplies large matrices is its engine's choice.
  */
-import { defaultRules } from "../graph/lower.ts";
+import { defaultRules } from "../schedule/lower.ts";
 import { setImmediate } from "node:timers";
 import {
   DeviceMemory,
@@ -14,10 +14,10 @@ import {
   registerDeviceMemory,
   SlabPool,
 } from "../../memory/mod.ts";
-import type { Backend, Block, Capabilities, Launch, UploadOptions } from "../backend.ts";
-import { inSequence } from "../batch_launch.ts";
-import { countBuild, countLaunch, countTransfer } from "../counters.ts";
-import type { DeviceHandle } from "../device_handle.ts";
+import type { Backend, Block, Capabilities, Launch, UploadOptions } from "../execution/backend.ts";
+import { inSequence } from "../execution/batch_launch.ts";
+import { countBuild, countLaunch, countTransfer } from "../profiling/counters.ts";
+import type { DeviceHandle } from "../devices/device_handle.ts";
 import {
   type DType,
   dtypes,
@@ -25,24 +25,24 @@ import {
   toBfloat16Bits,
   type TypedArray,
 } from "../graph/dtype.ts";
-import { readSwitch } from "../switches.ts";
+import { readSwitch } from "../../ffi/host/switches.ts";
 import { installLifecycle } from "../lifecycle/install.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
 import { withoutDeadline } from "../lifecycle/native_handlers.ts";
-import type { Parameter } from "../graph/emit.ts";
-import type { Kernel, Launchable, LoopKernel, SpecialKernel } from "../graph/kernel.ts";
+import type { Parameter } from "../codegen/emit.ts";
+import type { Kernel, Launchable, LoopKernel, SpecialKernel } from "../kernel/kernel.ts";
 import { sizeOf } from "../graph/shape.ts";
 import { opName } from "../graph/op_names.ts";
-import { indexError } from "../index_error.ts";
-import { type GeneratedScript, generateScript, generateSpecialScript } from "./codegen.ts";
-import { customRunner } from "./custom_runner.ts";
+import { indexError } from "../graph/index_error.ts";
+import { type GeneratedScript, generateScript, generateSpecialScript } from "./script/codegen.ts";
+import { customRunner } from "./script/custom_runner.ts";
 import { chooseEngine, type Engine } from "./engine.ts";
-import { type GemmHost, gemmRunner } from "./gemm_runner.ts";
-import { referenceRunner } from "./reference.ts";
-import { arraysOf, outputTypes, type Runner } from "./runner.ts";
-import * as scalar from "./scalar.ts";
-import { contractionRunner } from "./wasm/contraction.ts";
-import { loopRunner } from "./wasm/loop_runner.ts";
+import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
+import { referenceRunner } from "./reference/reference.ts";
+import { arraysOf, outputTypes, type Runner } from "./script/runner.ts";
+import * as scalar from "./script/scalar.ts";
+import { contractionRunner } from "./wasm/products/contraction.ts";
+import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { WasmSource } from "./wasm/memory.ts";
 
 const TURN_MS = 10;

@@ -1,7 +1,7 @@
 /** Which of the ways to compute serves the built-in backend. */
-import { EnvironmentError, readEnvironment } from "../../ffi/environment.ts";
-import { systemBLAS } from "./blas.ts";
-import type { Gemm } from "./gemm.ts";
+import { EnvironmentError, readEnvironment } from "../../ffi/host/environment.ts";
+import { systemBLAS } from "./blas/blas.ts";
+import type { Gemm } from "./blas/gemm.ts";
 import { type WasmRuntime, wasmRuntime } from "./wasm/runtime.ts";
 
 /** How the built-in backend computes. */

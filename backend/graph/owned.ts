@@ -11,7 +11,7 @@
  * moment later, so a new one waits for the end of the turn, or for enough others, and comes under the
  * nets only if it is in memory still.
  */
-import { finalizer } from "../../ffi/finalizer.ts";
+import { finalizer } from "../../ffi/library/finalizer.ts";
 import type { DeviceMemory } from "../../memory/mod.ts";
 import type { Storage } from "./node.ts";
 

@@ -3,8 +3,8 @@
  */
 import { isMainThread } from "node:worker_threads";
 import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
-import { runAll } from "../../ffi/run_all.ts";
-import { primeSignals } from "../../ffi/signals.ts";
+import { runAll } from "../../ffi/host/run_all.ts";
+import { primeSignals } from "../../ffi/library/signals.ts";
 import { updateBusyLimit } from "./busy_limit.ts";
 import { drainSync } from "./draining.ts";
 import {

@@ -2,7 +2,7 @@
  * The functions of the C library that the ways to end need. They are optional: without the
  * permission, or on another libc, the callers take the next best way.
  */
-import { openLibc } from "../../ffi/libc.ts";
+import { openLibc } from "../../ffi/host/libc.ts";
 
 const functions = {
   _exit: { parameters: ["i32"], result: "void" },

@@ -6,6 +6,6 @@
  */
 export { InterruptedError, interruptible, interruptSignal } from "./interruption.ts";
 export type { SignalOptions } from "./options.ts";
-export { shutdown } from "./shutdown.ts";
+export { shutdown } from "../devices/shutdown.ts";
 export { configureSignals, rearm } from "./signals.ts";
 export { startWatchdog } from "./watchdog.ts";

@@ -1,10 +1,10 @@
 /**
  * How signals are handled: what the program says, else what the environment says.
  */
-import { EnvironmentError, readEnvironment } from "../../ffi/environment.ts";
-import { readSwitch } from "../switches.ts";
-import { checkOptions, type Rules } from "../../ffi/options.ts";
-import * as takes from "../../ffi/option_rules.ts";
+import { EnvironmentError, readEnvironment } from "../../ffi/host/environment.ts";
+import { readSwitch } from "../../ffi/host/switches.ts";
+import { checkOptions, type Rules } from "../../ffi/host/options.ts";
+import * as takes from "../../ffi/host/option_rules.ts";
 
 /** How netcl ends a program; see {@linkcode configureSignals}. */
 export interface SignalOptions {

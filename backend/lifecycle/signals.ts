@@ -1,8 +1,8 @@
 /**
  * The listeners: first Ctrl+C, SIGTERM, and what is left of them afterwards.
  */
-import { ignoredSignals } from "../../ffi/signals.ts";
-import { isSaving, savesFinished } from "../../ffi/atomic_file.ts";
+import { ignoredSignals } from "../../ffi/library/signals.ts";
+import { isSaving, savesFinished } from "../../ffi/host/atomic_file.ts";
 import { busyLimit } from "./busy_limit.ts";
 import { drain, napSync } from "./draining.ts";
 import {

@@ -4,7 +4,7 @@
  * it is there for those that ask.
  */
 import { Worker } from "node:worker_threads";
-import { libcName } from "../../ffi/libc.ts";
+import { libcName } from "../../ffi/host/libc.ts";
 import { leaveToWatchdog } from "./busy_limit.ts";
 import { graceMs, handlesSignals } from "./options.ts";
 

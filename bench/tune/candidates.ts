@@ -1,5 +1,5 @@
 /** The tiles that are tried, for each kind of contraction kernel. */
-import type { Target } from "../../backend/opencl/codegen.ts";
+import type { Target } from "../../backend/opencl/templates/codegen.ts";
 import {
   type DotTile,
   type GroupTile,
@@ -10,7 +10,7 @@ import {
   type Shape,
   type Tiles,
   type WindowTile,
-} from "../../backend/opencl/tile_choices.ts";
+} from "../../backend/opencl/templates/tile_choices.ts";
 
 /** All combinations of one value each. */
 function combinations<T extends Record<string, readonly unknown[]>>(

@@ -1,15 +1,19 @@
 /** The ways to compute one contraction, side by side on the same random numbers. */
 import { PendingUploads } from "../../memory/mod.ts";
-import type { Block, Launch } from "../../backend/backend.ts";
-import type { LoopKernel } from "../../backend/graph/kernel.ts";
-import type { SplitReduction } from "../../backend/graph/split.ts";
-import { splitProduct } from "../../backend/graph/split_product.ts";
-import { generate } from "../../backend/opencl/codegen.ts";
-import { sumParts } from "../../backend/opencl/contraction.ts";
-import { inTwoSteps, KernelLaunch, type LaunchContext } from "../../backend/opencl/launch.ts";
-import type { OpenCLBackend } from "../../backend/opencl/opencl_backend.ts";
-import { Programs } from "../../backend/opencl/programs.ts";
-import { keyOf, type Tuned } from "../../backend/opencl/tile_choices.ts";
+import type { Block, Launch } from "../../backend/execution/backend.ts";
+import type { LoopKernel } from "../../backend/kernel/kernel.ts";
+import type { SplitReduction } from "../../backend/schedule/split.ts";
+import { splitProduct } from "../../backend/schedule/split_product.ts";
+import { generate } from "../../backend/opencl/templates/codegen.ts";
+import { sumParts } from "../../backend/opencl/templates/contraction.ts";
+import {
+  inTwoSteps,
+  KernelLaunch,
+  type LaunchContext,
+} from "../../backend/opencl/runtime/launch.ts";
+import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
+import { Programs } from "../../backend/opencl/runtime/programs.ts";
+import { keyOf, type Tuned } from "../../backend/opencl/templates/tile_choices.ts";
 import { OpenCLError } from "../../ffi/mod.ts";
 import type { ContractionWork } from "./works.ts";
 

@@ -1,9 +1,14 @@
 /** Finds the best tile of a contraction on a device. */
-import { splitProduct } from "../../backend/graph/split_product.ts";
-import type { Target } from "../../backend/opencl/codegen.ts";
-import { layoutOf } from "../../backend/opencl/contraction_layout.ts";
-import type { OpenCLBackend } from "../../backend/opencl/opencl_backend.ts";
-import { partsOf, tileCount, tileOf, type Tuned } from "../../backend/opencl/tile_choices.ts";
+import { splitProduct } from "../../backend/schedule/split_product.ts";
+import type { Target } from "../../backend/opencl/templates/codegen.ts";
+import { layoutOf } from "../../backend/opencl/templates/contraction_layout.ts";
+import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
+import {
+  partsOf,
+  tileCount,
+  tileOf,
+  type Tuned,
+} from "../../backend/opencl/templates/tile_choices.ts";
 import { candidateParts, candidateTiles, tileText } from "./candidates.ts";
 import { median, Trial } from "./trial.ts";
 import type { ContractionWork } from "./works.ts";

@@ -1,10 +1,10 @@
 /** What is tuned: contractions as tensors make them, by name. */
 import { schedule } from "../../backend/engine.ts";
-import { layoutOf } from "../../backend/opencl/contraction_layout.ts";
-import type { OpenCLBackend } from "../../backend/opencl/opencl_backend.ts";
-import type { Shape } from "../../backend/opencl/tile_choices.ts";
+import { layoutOf } from "../../backend/opencl/templates/contraction_layout.ts";
+import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
+import type { Shape } from "../../backend/opencl/templates/tile_choices.ts";
 import type { DType } from "../../backend/graph/dtype.ts";
-import type { LoopKernel } from "../../backend/graph/kernel.ts";
+import type { LoopKernel } from "../../backend/kernel/kernel.ts";
 import { nn, Tensor } from "../../mod.ts";
 
 /** Tensors that are not computed yet, by what each is. */

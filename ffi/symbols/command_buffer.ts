@@ -1,6 +1,6 @@
 /**
  * cl_khr_command_buffer, as of version 0.9.0. From 0.9.5 on every function that records a command
- * takes a properties list after the queue; see `ffi/command_buffer.ts`.
+ * takes a properties list after the queue; see `ffi/queue/command_buffer.ts`.
  *
  * @module
  */

@@ -1,13 +1,13 @@
 /** Keeps the gradients of half precision from vanishing. */
 import type { DeviceHandle } from "../../backend/engine.ts";
-import { computeWithNext, realizeAll } from "../realization.ts";
-import { DTypeError } from "../errors.ts";
-import { internally } from "../temporaries.ts";
+import { computeWithNext, realizeAll } from "../execution/realization.ts";
+import { DTypeError } from "../core/errors.ts";
+import { internally } from "../execution/temporaries.ts";
 import type { Optimizer } from "../optim/optimizer.ts";
 import { Tensor } from "../tensor.ts";
-import { atLeastSingle } from "./autocast.ts";
-import { checkOptions, deviceChoice, type Rules, takes, withDefaults } from "../options.ts";
-import { requireTensor } from "../apply.ts";
+import { atLeastSingle } from "../core/autocast.ts";
+import { checkOptions, deviceChoice, type Rules, takes, withDefaults } from "../core/options.ts";
+import { requireTensor } from "../core/apply.ts";
 import { requireOptimizer } from "../optim/requirements.ts";
 
 /** Options of {@linkcode GradScaler}; names and defaults are PyTorch's. */

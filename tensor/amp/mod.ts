@@ -4,5 +4,5 @@
  *
  * @module
  */
-export { autocast, type HalfType } from "./autocast.ts";
+export { autocast, type HalfType } from "../core/autocast.ts";
 export { GradScaler, type GradScalerOptions } from "./grad_scaler.ts";

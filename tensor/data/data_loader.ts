@@ -4,7 +4,7 @@ import { stackSamples } from "./collate.ts";
 import { type Dataset, type Field, requireDataset } from "./dataset.ts";
 import { drawKey, permutation, weightedOrder } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
 
 /**
  * Threads that read samples. What a dataset throws there becomes the cause of an error that names the

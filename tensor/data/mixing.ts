@@ -3,9 +3,9 @@
  * 2019), on the device, lazily.
  */
 import { dtypes, formatShape } from "../../backend/engine.ts";
-import { requireTensor } from "../apply.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
+import { requireTensor } from "../core/apply.ts";
+import { DTypeError, ShapeError } from "../core/errors.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
 import { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode mixup} and {@linkcode cutmix}. */

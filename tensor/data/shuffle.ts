@@ -2,7 +2,7 @@
  * The orders in which data is seen: permutations that depend on a seed and a number alone, so the
  * same program sees the same order on every device and in every run.
  */
-import { nextRandom } from "../random_state.ts";
+import { nextRandom } from "../core/random_state.ts";
 
 const ROUNDS = 10;
 const MULTIPLIERS = [0xd2511f53, 0xcd9e8d57] as const;

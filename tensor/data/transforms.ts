@@ -5,9 +5,9 @@
  * @module
  */
 import { dtypes, formatShape } from "../../backend/engine.ts";
-import { requireTensor } from "../apply.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
-import { checkOptions, pairFrom, requireValue, takes } from "../options.ts";
+import { requireTensor } from "../core/apply.ts";
+import { DTypeError, ShapeError } from "../core/errors.ts";
+import { checkOptions, pairFrom, requireValue, takes } from "../core/options.ts";
 import { Tensor } from "../tensor.ts";
 
 function requireImages(action: string, x: unknown): asserts x is Tensor {

@@ -3,7 +3,7 @@ import { Tensor } from "../tensor.ts";
 import { readingFile } from "./file_format_error.ts";
 import { decodeNpy, encodeNpy } from "./npy_format.ts";
 import { type LoadOptions, loadRules } from "./safetensors.ts";
-import { checkOptions } from "../options.ts";
+import { checkOptions } from "../core/options.ts";
 
 /**
  * Writes one tensor as NumPy's `numpy.save` does. A view is written as the values that it shows.

@@ -11,7 +11,7 @@ import {
   PREFIX_BYTES,
   type SafetensorsEntry,
 } from "./safetensors_format.ts";
-import { checkOptions, deviceChoice, type Rules, takes } from "../options.ts";
+import { checkOptions, deviceChoice, type Rules, takes } from "../core/options.ts";
 
 /** Where the tensors of a file are put. */
 export interface LoadOptions {

@@ -25,13 +25,13 @@
  *
  * @module
  */
-export { type AnyModule, type LoadReport, Module } from "./module.ts";
-export { buffer, parameter } from "./parameter.ts";
+export { type AnyModule, type LoadReport, Module } from "./module/module.ts";
+export { buffer, parameter } from "./module/parameter.ts";
 /** Initial values of weights. */
-export * as init from "./init.ts";
-export { ModuleDict, ModuleList } from "./containers.ts";
-export { Sequential } from "./sequential.ts";
-export { Linear } from "./linear.ts";
+export * as init from "./module/init.ts";
+export { ModuleDict, ModuleList } from "./module/containers.ts";
+export { Sequential } from "./module/sequential.ts";
+export { Linear } from "./layers/linear.ts";
 export {
   Conv1d,
   Conv2d,
@@ -44,8 +44,8 @@ export {
   ConvTranspose3d,
   type ConvTransposeLayerOptions,
   TransposedConvolution,
-} from "./convolution.ts";
-export { AdaptiveAvgPool2d, AvgPool2d, MaxPool2d } from "./pooling.ts";
+} from "./layers/convolution.ts";
+export { AdaptiveAvgPool2d, AvgPool2d, MaxPool2d } from "./layers/pooling.ts";
 export {
   BatchNorm,
   BatchNorm1d,
@@ -53,8 +53,8 @@ export {
   type BatchNormOptions,
   LayerNorm,
   type LayerNormOptions,
-} from "./normalization.ts";
-export { RMSNorm, type RMSNormOptions } from "./rms_norm.ts";
+} from "./layers/normalization.ts";
+export { RMSNorm, type RMSNormOptions } from "./layers/rms_norm.ts";
 export {
   GRU,
   LSTM,
@@ -64,14 +64,14 @@ export {
   RNN,
   type RNNOptions,
   type WeightName,
-} from "./recurrent.ts";
+} from "./recurrent/recurrent.ts";
 export {
   GRUCell,
   LSTMCell,
   RecurrentCell,
   RNNCell,
   type RNNCellOptions,
-} from "./recurrent_cells.ts";
+} from "./recurrent/recurrent_cells.ts";
 export {
   GroupNorm,
   type GroupNormOptions,
@@ -79,8 +79,8 @@ export {
   InstanceNorm1d,
   InstanceNorm2d,
   InstanceNorm3d,
-} from "./group_norm.ts";
-export { PixelShuffle, PixelUnshuffle, Upsample } from "./resampling.ts";
+} from "./layers/group_norm.ts";
+export { PixelShuffle, PixelUnshuffle, Upsample } from "./layers/resampling.ts";
 export {
   ConstantPad1d,
   ConstantPad2d,
@@ -95,31 +95,35 @@ export {
   ZeroPad1d,
   ZeroPad2d,
   ZeroPad3d,
-} from "./padding.ts";
-export { type BagOptions, EmbeddingBag, type EmbeddingBagOptions } from "./embedding_bag.ts";
-export { Embedding } from "./embedding.ts";
-export { ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d } from "./dropout.ts";
+} from "./layers/padding.ts";
+export { type BagOptions, EmbeddingBag, type EmbeddingBagOptions } from "./layers/embedding_bag.ts";
+export { Embedding } from "./layers/embedding.ts";
+export { ChannelDropout, Dropout, Dropout1d, Dropout2d, Dropout3d } from "./layers/dropout.ts";
 export {
   type AttentionOptions,
   type AttentionResult,
   MultiheadAttention,
   type MultiheadAttentionOptions,
-} from "./multihead_attention.ts";
+} from "./attention/multihead_attention.ts";
 export {
   scaledDotProductAttention,
   type ScaledDotProductAttentionOptions,
-} from "./scaled_dot_product_attention.ts";
+} from "./attention/scaled_dot_product_attention.ts";
 export {
   type DecoderOptions,
   TransformerDecoderLayer,
   TransformerEncoderLayer,
   TransformerLayer,
   type TransformerLayerOptions,
-} from "./transformer_layers.ts";
-export { RotaryEmbedding, type RotaryEmbeddingOptions } from "./rotary_embedding.ts";
-export { SwiGLU } from "./swiglu.ts";
-export { type CachedKeys, KeyValueCache, type KeyValueCacheOptions } from "./key_value_cache.ts";
-export { Flatten } from "./flatten.ts";
+} from "./attention/transformer_layers.ts";
+export { RotaryEmbedding, type RotaryEmbeddingOptions } from "./attention/rotary_embedding.ts";
+export { SwiGLU } from "./layers/swiglu.ts";
+export {
+  type CachedKeys,
+  KeyValueCache,
+  type KeyValueCacheOptions,
+} from "./attention/key_value_cache.ts";
+export { Flatten } from "./layers/flatten.ts";
 export {
   ELU,
   GELU,
@@ -135,7 +139,7 @@ export {
   Softmax,
   Softplus,
   Tanh,
-} from "./activations.ts";
+} from "./layers/activations.ts";
 export {
   cosineEmbedding,
   type CosineEmbeddingOptions,
@@ -145,7 +149,7 @@ export {
   type InfoNCEOptions,
   triplet,
   type TripletOptions,
-} from "./metric_losses.ts";
+} from "./losses/metric_losses.ts";
 export {
   bce,
   type BCEProbabilityOptions,
@@ -155,8 +159,8 @@ export {
   type NLLOptions,
   smoothL1,
   type SmoothL1Options,
-} from "./probability_losses.ts";
-export { ctc, type CTCOptions, type Lengths } from "./ctc.ts";
+} from "./losses/probability_losses.ts";
+export { ctc, type CTCOptions, type Lengths } from "./losses/ctc.ts";
 export {
   type BCEOptions,
   bceWithLogits,
@@ -171,4 +175,4 @@ export {
   type LossOptions,
   mse,
   MSELoss,
-} from "./losses.ts";
+} from "./losses/losses.ts";

@@ -1,8 +1,8 @@
 /** Activations whose gradient is not that of the operations that they are made of. */
 import { dtypes, formatShape } from "../../backend/engine.ts";
-import { requireTensor, result, sameDevice } from "../apply.ts";
-import { ShapeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
+import { requireTensor, result, sameDevice } from "../core/apply.ts";
+import { ShapeError } from "../core/errors.ts";
+import { noGrad } from "../core/grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
 
 /** `x * clamp(x + 3, 0, 6) / 6`; at its corners the slope is that outside, as in PyTorch. */

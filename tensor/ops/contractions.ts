@@ -6,11 +6,11 @@ import {
   formatShape,
   Node,
 } from "../../backend/engine.ts";
-import { narrowed } from "../amp/autocast.ts";
-import { result, sameDevice } from "../apply.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
-import { getFloat32Precision } from "../float32_precision.ts";
-import { promote } from "../promotion.ts";
+import { narrowed } from "../core/autocast.ts";
+import { result, sameDevice } from "../core/apply.ts";
+import { DTypeError, ShapeError } from "../core/errors.ts";
+import { getFloat32Precision } from "../core/float32_precision.ts";
+import { promote } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { expand } from "./shaping.ts";
 

@@ -7,17 +7,17 @@ import {
   sameShape,
   type Shape,
 } from "../../backend/engine.ts";
-import { requireTensor, sameDevice } from "../apply.ts";
-import { checkedShape, type TensorOptions, tensorRules } from "../creation.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../options.ts";
-import { promote } from "../promotion.ts";
-import * as random from "../random.ts";
+import { requireTensor, sameDevice } from "../core/apply.ts";
+import { checkedShape, type TensorOptions, tensorRules } from "./creation.ts";
+import { DTypeError, ShapeError } from "../core/errors.ts";
+import { noGrad } from "../core/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../core/options.ts";
+import { promote } from "../core/promotion.ts";
+import * as random from "./random.ts";
 import type { Tensor } from "../tensor.ts";
 import { normalizeAxis } from "./axes.ts";
-import { indexSelect } from "./indexing.ts";
-import { commonShape, searchsorted } from "./searching.ts";
+import { indexSelect } from "./indexing/indexing.ts";
+import { commonShape, searchsorted } from "./indexing/searching.ts";
 
 /** Options of `multinomial`. */
 export interface MultinomialOptions {

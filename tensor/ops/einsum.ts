@@ -4,12 +4,12 @@
  * cheapest first.
  */
 import { broadcastShapes, type DType, dtypes, formatShape } from "../../backend/engine.ts";
-import { narrowed } from "../amp/autocast.ts";
-import { requireTensor, sameDevice } from "../apply.ts";
-import { observed } from "../calls.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
-import { shown } from "../options.ts";
-import { promote } from "../promotion.ts";
+import { narrowed } from "../core/autocast.ts";
+import { requireTensor, sameDevice } from "../core/apply.ts";
+import { observed } from "../core/calls.ts";
+import { DTypeError, ShapeError } from "../core/errors.ts";
+import { shown } from "../core/options.ts";
+import { promote } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { contract } from "./contractions.ts";
 import { diagonalView } from "./shaping.ts";

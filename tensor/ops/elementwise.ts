@@ -10,12 +10,12 @@ import {
   Node,
   sameShape,
 } from "../../backend/engine.ts";
-import { widened, widenedType } from "../amp/autocast.ts";
-import { derived, requireTensor, result, sameDevice } from "../apply.ts";
-import { elementOf, holds, nearestIn } from "../creation.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
-import { numberOperand, type Operand, promoteOperands } from "../promotion.ts";
+import { widened, widenedType } from "../core/autocast.ts";
+import { derived, requireTensor, result, sameDevice } from "../core/apply.ts";
+import { elementOf, holds, nearestIn } from "./creation.ts";
+import { DTypeError, ShapeError } from "../core/errors.ts";
+import { noGrad } from "../core/grad_mode.ts";
+import { numberOperand, type Operand, promoteOperands } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 
 /** A tensor, or a number that stands for a tensor full of it. */

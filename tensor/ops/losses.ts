@@ -1,15 +1,15 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
 import { dtypes, formatShape, sameShape, sizeOf } from "../../backend/engine.ts";
-import { atLeastSingle, widened } from "../amp/autocast.ts";
-import { aTensor, result, sameDevice } from "../apply.ts";
-import { holds } from "../creation.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
-import { isGradEnabled, noGrad } from "../grad_mode.ts";
-import { requireInteger } from "../promotion.ts";
+import { atLeastSingle, widened } from "../core/autocast.ts";
+import { aTensor, result, sameDevice } from "../core/apply.ts";
+import { holds } from "./creation.ts";
+import { DTypeError, ShapeError } from "../core/errors.ts";
+import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { requireInteger } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
-import { gather, indexSelect } from "./indexing.ts";
+import { gather, indexSelect } from "./indexing/indexing.ts";
 import { permute, reshape } from "./shaping.ts";
-import { checkOptions, type Rules, takes } from "../options.ts";
+import { checkOptions, type Rules, takes } from "../core/options.ts";
 
 /** Options of the cross-entropy. */
 export interface CrossEntropyOptions {

@@ -1,10 +1,10 @@
 /** Reductions over axes, each with its gradient. */
 import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/engine.ts";
-import { atLeastSingle, widened } from "../amp/autocast.ts";
-import { result } from "../apply.ts";
-import { DTypeError, ShapeError } from "../errors.ts";
-import { isGradEnabled, noGrad } from "../grad_mode.ts";
-import { positionType } from "../promotion.ts";
+import { atLeastSingle, widened } from "../core/autocast.ts";
+import { result } from "../core/apply.ts";
+import { DTypeError, ShapeError } from "../core/errors.ts";
+import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { positionType } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./axes.ts";
 

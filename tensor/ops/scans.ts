@@ -1,12 +1,12 @@
 /** Running sums, products and extremes along an axis, each with its gradient. */
 import type { ScanFn } from "../../backend/engine.ts";
-import { derived, result } from "../apply.ts";
-import type { GradientFn } from "../autograd.ts";
-import { noGrad } from "../grad_mode.ts";
-import { positionType } from "../promotion.ts";
+import { derived, result } from "../core/apply.ts";
+import type { GradientFn } from "../autograd/autograd.ts";
+import { noGrad } from "../core/grad_mode.ts";
+import { positionType } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { normalizeAxis } from "./axes.ts";
-import { scatterNode } from "./indexing.ts";
+import { scatterNode } from "./indexing/indexing.ts";
 import { summable } from "./reductions.ts";
 
 /** Scans the last axis. */

@@ -1,13 +1,13 @@
 /** Views: operations that rearrange elements without computing; they cost nothing until they are read. */
 import { type DType, dtypes, formatShape, type Shape, sizeOf } from "../../backend/engine.ts";
-import { derived, requireTensor, sameDevice } from "../apply.ts";
-import { elementOf } from "../creation.ts";
-import { ShapeError } from "../errors.ts";
-import { promote } from "../promotion.ts";
+import { derived, requireTensor, sameDevice } from "../core/apply.ts";
+import { elementOf } from "./creation.ts";
+import { ShapeError } from "../core/errors.ts";
+import { promote } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, normalizeAxes, normalizeAxis } from "./axes.ts";
 import { unbroadcast } from "./elementwise.ts";
-import { requireValue, shown, takes } from "../options.ts";
+import { requireValue, shown, takes } from "../core/options.ts";
 
 /** The same elements in another shape; one axis may be -1 and is computed. */
 export function reshape(x: Tensor, shape: Shape): Tensor {

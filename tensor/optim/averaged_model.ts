@@ -1,13 +1,13 @@
 /** Averages of a model's parameters over its training. */
 import { NEED } from "../../backend/engine.ts";
-import { requireState } from "../apply.ts";
-import { atLeastSingle } from "../amp/autocast.ts";
-import { ShapeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
-import type { AnyModule } from "../nn/module.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
-import { realizeAll } from "../realization.ts";
-import { internally } from "../temporaries.ts";
+import { requireState } from "../core/apply.ts";
+import { atLeastSingle } from "../core/autocast.ts";
+import { ShapeError } from "../core/errors.ts";
+import { noGrad } from "../core/grad_mode.ts";
+import type { AnyModule } from "../nn/module/module.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { realizeAll } from "../execution/realization.ts";
+import { internally } from "../execution/temporaries.ts";
 import { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode AveragedModel}. */

@@ -1,11 +1,11 @@
 /** Keeping gradients small, on the device: nothing waits for their size. */
 import type { DeviceHandle } from "../../backend/engine.ts";
-import { observedCall } from "../calls.ts";
-import { computeWithNext } from "../realization.ts";
-import { noGrad } from "../grad_mode.ts";
+import { observedCall } from "../core/calls.ts";
+import { computeWithNext } from "../execution/realization.ts";
+import { noGrad } from "../core/grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireParameters } from "./requirements.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
 
 /** Added to the norm before it divides, as in PyTorch. */
 const TINY = 1e-6;

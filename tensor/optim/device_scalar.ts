@@ -1,6 +1,6 @@
 /** A number that kernels read from memory, so that changing it changes no kernel. */
 import type { DeviceHandle } from "../../backend/engine.ts";
-import { unobserved, writeAside } from "../calls.ts";
+import { unobserved, writeAside } from "../core/calls.ts";
 import { Tensor } from "../tensor.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */

@@ -25,15 +25,15 @@
  */
 export { type Assign, Optimizer, type StepOptions, type Update } from "./optimizer.ts";
 export { type GroupOptions, type OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
-export { SGD, type SGDOptions } from "./sgd.ts";
-export { Adam, type AdamOptions, AdamW } from "./adam.ts";
+export { SGD, type SGDOptions } from "./algorithms/sgd.ts";
+export { Adam, type AdamOptions, AdamW } from "./algorithms/adam.ts";
 export { AveragedModel, type AveragedModelOptions } from "./averaged_model.ts";
-export { Adagrad, type AdagradOptions } from "./adagrad.ts";
-export { NAdam, type NAdamOptions } from "./nadam.ts";
-export { RAdam, type RAdamOptions } from "./radam.ts";
-export { Lion, type LionOptions } from "./lion.ts";
-export { type Closure, LBFGS, type LBFGSOptions, type LBFGSState } from "./lbfgs.ts";
-export { RMSProp, type RMSPropOptions } from "./rmsprop.ts";
+export { Adagrad, type AdagradOptions } from "./algorithms/adagrad.ts";
+export { NAdam, type NAdamOptions } from "./algorithms/nadam.ts";
+export { RAdam, type RAdamOptions } from "./algorithms/radam.ts";
+export { Lion, type LionOptions } from "./algorithms/lion.ts";
+export { type Closure, LBFGS, type LBFGSOptions, type LBFGSState } from "./algorithms/lbfgs.ts";
+export { RMSProp, type RMSPropOptions } from "./algorithms/rmsprop.ts";
 export { clipGradNorm, clipGradValue } from "./clip_grad.ts";
 export {
   CosineAnnealingLR,
@@ -47,10 +47,14 @@ export {
   type SchedulerState,
   SequentialLR,
   StepLR,
-} from "./scheduler.ts";
-export { CosineAnnealingWarmRestarts, OneCycleLR, type OneCycleOptions } from "./one_cycle.ts";
+} from "./schedules/scheduler.ts";
+export {
+  CosineAnnealingWarmRestarts,
+  OneCycleLR,
+  type OneCycleOptions,
+} from "./schedules/one_cycle.ts";
 export {
   type PlateauOptions,
   type PlateauState,
   ReduceLROnPlateau,
-} from "./reduce_lr_on_plateau.ts";
+} from "./schedules/reduce_lr_on_plateau.ts";

@@ -1,11 +1,11 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
 import { type DeviceHandle, formatShape, NEED, sameShape } from "../../backend/engine.ts";
-import { atLeastSingle } from "../amp/autocast.ts";
-import { giveUpReplay, observedCall } from "../calls.ts";
-import { realizeAll } from "../realization.ts";
-import { DisposedError, ShapeError } from "../errors.ts";
-import { noGrad } from "../grad_mode.ts";
-import { internally } from "../temporaries.ts";
+import { atLeastSingle } from "../core/autocast.ts";
+import { giveUpReplay, observedCall } from "../core/calls.ts";
+import { realizeAll } from "../execution/realization.ts";
+import { DisposedError, ShapeError } from "../core/errors.ts";
+import { noGrad } from "../core/grad_mode.ts";
+import { internally } from "../execution/temporaries.ts";
 import { Tensor } from "../tensor.ts";
 import {
   completed,
@@ -14,9 +14,9 @@ import {
   ParameterGroup,
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
-import { checkOptions, requireValue, takes } from "../options.ts";
+import { checkOptions, requireValue, takes } from "../core/options.ts";
 import { requireParameters } from "./requirements.ts";
-import { requireState } from "../apply.ts";
+import { requireState } from "../core/apply.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;

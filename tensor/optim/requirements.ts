@@ -1,5 +1,5 @@
 /** What callers without types may pass instead of an optimizer or its parameters. */
-import { shown } from "../options.ts";
+import { shown } from "../core/options.ts";
 import { Tensor } from "../tensor.ts";
 import type { Optimizer } from "./optimizer.ts";
 

@@ -7,11 +7,11 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { DeviceManager, manager } from "../../backend/devices.ts";
+import { DeviceManager, manager } from "../../backend/devices/devices.ts";
 import { OpenCLError, OpenCLUnavailableError, platforms } from "../../ffi/mod.ts";
-import { withFaults } from "../../ffi/faults.ts";
-import { DeviceInfo, DeviceType, Status } from "../../ffi/constants.ts";
-import { cl, replaceSymbols } from "../../ffi/library.ts";
+import { withFaults } from "../../ffi/library/faults.ts";
+import { DeviceInfo, DeviceType, Status } from "../../ffi/library/constants.ts";
+import { cl, replaceSymbols } from "../../ffi/library/library.ts";
 import type { OpenCLSymbols } from "../../ffi/mod.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 import { plain } from "../plain.ts";
@@ -27,7 +27,10 @@ async function inProcess(
   code: string,
   { env = {}, flags = ["-A"] }: { env?: Record<string, string>; flags?: string[] } = {},
 ): Promise<string> {
-  const script = `import { manager } from "${new URL("backend/devices.ts", root)}";\n${code}`;
+  const script = `import { manager } from "${new URL(
+    "backend/devices/devices.ts",
+    root,
+  )}";\n${code}`;
   const url = `data:text/typescript,${encodeURIComponent(script)}`;
   const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-check", "--quiet", "--no-prompt", ...flags, url],

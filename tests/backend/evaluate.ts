@@ -1,9 +1,9 @@
 /** Values as one backend computes them, without storing them for others. */
-import type { Backend } from "../../backend/backend.ts";
+import type { Backend } from "../../backend/execution/backend.ts";
 import { dtypes } from "../../backend/graph/dtype.ts";
 import { Node } from "../../backend/graph/node.ts";
-import { readNodeSync } from "../../backend/reading.ts";
-import { realize } from "../../backend/realize.ts";
+import { readNodeSync } from "../../backend/execution/reading.ts";
+import { realize } from "../../backend/execution/realize.ts";
 
 /** The bytes of a node that may belong to another backend. */
 export function bytesOn(backend: Backend, node: Node): Uint8Array<ArrayBuffer> {

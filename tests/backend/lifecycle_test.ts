@@ -6,7 +6,7 @@ import {
   assertStrictEquals,
   assertThrows,
 } from "@std/assert";
-import { manager } from "../../backend/devices.ts";
+import { manager } from "../../backend/devices/devices.ts";
 import { drain, drainSync } from "../../backend/lifecycle/draining.ts";
 import {
   beginInterruption,
@@ -23,9 +23,9 @@ import {
 import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
 import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
 import { waitSync } from "../../backend/lifecycle/waits.ts";
-import { withFaults } from "../../ffi/faults.ts";
+import { withFaults } from "../../ffi/library/faults.ts";
 import { liveObjects, OpenCLError, Status, UserEvent } from "../../ffi/mod.ts";
-import { waitsInFlight } from "../../ffi/waiting.ts";
+import { waitsInFlight } from "../../ffi/objects/waiting.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 
 // Outside of the tests: the first queue starts the signal handling, which stays.

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { DeviceManager, manager } from "../../backend/devices.ts";
-import { attach } from "../../backend/lent_handles.ts";
-import { revokeHandles, snapshotHandles } from "../../backend/loans.ts";
+import { DeviceManager, manager } from "../../backend/devices/devices.ts";
+import { attach } from "../../backend/sharing/lent_handles.ts";
+import { revokeHandles, snapshotHandles } from "../../backend/sharing/loans.ts";
 import { Buffer, type Kernel, liveObjects, OpenCLError, Program } from "../../ffi/mod.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 import type { Task } from "./worker.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { manager } from "../../backend/devices.ts";
+import { manager } from "../../backend/devices/devices.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 import { inProcess } from "./child.ts";
 

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { manager } from "../../backend/devices.ts";
-import { TransferEngine, type TransferOptions } from "../../backend/opencl/transfers.ts";
-import { Staging } from "../../backend/opencl/staging.ts";
-import { withFaults } from "../../ffi/faults.ts";
+import { manager } from "../../backend/devices/devices.ts";
+import { TransferEngine, type TransferOptions } from "../../backend/opencl/runtime/transfers.ts";
+import { Staging } from "../../backend/opencl/runtime/staging.ts";
+import { withFaults } from "../../ffi/library/faults.ts";
 import {
   Buffer,
   CommandQueue,

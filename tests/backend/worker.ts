@@ -1,6 +1,6 @@
 /** A worker that does what it is told with the handles that it is lent. */
-import { attach } from "../../backend/lent_handles.ts";
-import type { HandleSnapshot } from "../../backend/loans.ts";
+import { attach } from "../../backend/sharing/lent_handles.ts";
+import type { HandleSnapshot } from "../../backend/sharing/loans.ts";
 
 /** A task for the worker. */
 export interface Task {

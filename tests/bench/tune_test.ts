@@ -10,7 +10,7 @@ import {
   type MmaTile,
   type RowTile,
   tileOf,
-} from "../../backend/opencl/tile_choices.ts";
+} from "../../backend/opencl/templates/tile_choices.ts";
 import { device, manager } from "../../mod.ts";
 import { withCacheFolder, withFreshBackend } from "../backend/opencl/fixture.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";

@@ -14,7 +14,7 @@ import {
 } from "../../mod.ts";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { cl, replaceSymbols } from "../../ffi/library.ts";
+import { cl, replaceSymbols } from "../../ffi/library/library.ts";
 import { type Fault, type OpenCLSymbols, withFaults } from "../../ffi/mod.ts";
 
 setFlagsFromString("--expose-gc");

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { saveFile, saveFileSync, savesFinished } from "../../ffi/atomic_file.ts";
+import { saveFile, saveFileSync, savesFinished } from "../../ffi/host/atomic_file.ts";
 import { plain } from "../plain.ts";
 import { fileURLToPath } from "node:url";
 
@@ -196,7 +196,7 @@ Deno.test("savesFinished waits for the saves that go on", () =>
 
 Deno.test("what a killed process left is taken away by the next save, and nothing else is", () =>
   inFolder(async (folder) => {
-    const module = new URL("../../ffi/atomic_file.ts", import.meta.url).href;
+    const module = new URL("../../ffi/host/atomic_file.ts", import.meta.url).href;
     const program = `
       import { saveFile } from ${JSON.stringify(module)};
       async function* endless() {
@@ -259,7 +259,7 @@ Deno.test({
 
 /** Runs a program as an ordinary user, with some permissions; needs root. */
 async function asNobody(program: string, flags: string[], ...args: string[]): Promise<string> {
-  const module = new URL("../../ffi/atomic_file.ts", import.meta.url).href;
+  const module = new URL("../../ffi/host/atomic_file.ts", import.meta.url).href;
   const source = `import { saveFile } from ${JSON.stringify(module)};
     const save = (path, text) =>
       saveFile(path, [new TextEncoder().encode(text)]).then(() => "saved", (e) => e.message);

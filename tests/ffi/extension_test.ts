@@ -7,7 +7,7 @@ import {
   OpenCLUnavailableError,
   unifiedSharedMemoryFunctions,
 } from "../../ffi/mod.ts";
-import { bindCommandBufferFunctions } from "../../ffi/command_buffer.ts";
+import { bindCommandBufferFunctions } from "../../ffi/queue/command_buffer.ts";
 import type { FunctionTable, Handle } from "../../ffi/symbols/types.ts";
 import { context, device, hasOpenCL, program, queue, testOpenCL } from "./fixture.ts";
 

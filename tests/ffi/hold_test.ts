@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Program, UserEvent } from "../../ffi/mod.ts";
-import { cl, replaceSymbols } from "../../ffi/library.ts";
+import { cl, replaceSymbols } from "../../ffi/library/library.ts";
 import type { OpenCLSymbols } from "../../ffi/mod.ts";
 import { context, testOpenCL } from "./fixture.ts";
 

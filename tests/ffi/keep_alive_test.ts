@@ -15,8 +15,8 @@ import {
   UserEvent,
   withFaults,
 } from "../../ffi/mod.ts";
-import { cl, replaceSymbols } from "../../ffi/library.ts";
-import { awaitDeferred } from "../../ffi/context_work.ts";
+import { cl, replaceSymbols } from "../../ffi/library/library.ts";
+import { awaitDeferred } from "../../ffi/objects/context_work.ts";
 import { context, device, hasOpenCL, leftBehind, program, queue, testOpenCL } from "./fixture.ts";
 
 setFlagsFromString("--expose-gc");

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { withProcessLock } from "../../ffi/process_lock.ts";
+import { withProcessLock } from "../../ffi/host/process_lock.ts";
 
 // Opens the C library, which stays open: inside a test that would count as a leak.
 withProcessLock(() => {});

@@ -1,5 +1,5 @@
 /** Adds to a counter that two threads may only touch in turn; "hold" keeps the lock until the end. */
-import { withProcessLock } from "../../ffi/process_lock.ts";
+import { withProcessLock } from "../../ffi/host/process_lock.ts";
 
 const self = globalThis as unknown as {
   onmessage: (event: MessageEvent<{ counter: Int32Array; times: number; hold: boolean }>) => void;

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { checkRect, type RectLayout, type Triple, unpack } from "../../ffi/rect.ts";
+import { checkRect, type RectLayout, type Triple, unpack } from "../../ffi/memory/rect.ts";
 
 const extent = fc.integer({ min: 1, max: 4 });
 const start = fc.integer({ min: 0, max: 3 });

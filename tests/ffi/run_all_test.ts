@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { runAll } from "../../ffi/run_all.ts";
+import { runAll } from "../../ffi/host/run_all.ts";
 
 Deno.test("runAll runs what comes behind a failure, and throws the first one", () => {
   const ran: string[] = [];

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import * as ffi from "../../ffi/mod.ts";
 import { commandBufferFunctions } from "../../ffi/symbols/command_buffer.ts";
-import { type FunctionName, functions } from "../../ffi/symbols.ts";
+import { type FunctionName, functions } from "../../ffi/library/symbols.ts";
 import type { FunctionTable, FunctionType } from "../../ffi/symbols/types.ts";
 import { unifiedSharedMemoryFunctions } from "../../ffi/symbols/unified_shared_memory.ts";
 import { defines, type Prototype, prototypes, readHeader, typeSizes } from "./c_header.ts";

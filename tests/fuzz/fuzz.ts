@@ -5,7 +5,7 @@
  * the same graphs.
  */
 import fc from "fast-check";
-import type { Backend } from "../../backend/backend.ts";
+import type { Backend } from "../../backend/execution/backend.ts";
 import { backendOf } from "../../backend/engine.ts";
 import { compile, manager, manualSeed, type Tensor, withDevice } from "../../mod.ts";
 import { reference } from "../backend/cpu/engines.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { formatBytes, nextPowerOfTwo, roundUp } from "../../memory/bytes.ts";
+import { formatBytes, nextPowerOfTwo, roundUp } from "../../memory/core/bytes.ts";
 
 const sizes = fc.integer({ min: 1, max: 2 ** 50 });
 

@@ -8,8 +8,8 @@ import {
   type OpenCLSymbols,
   UserEvent,
 } from "../../ffi/mod.ts";
-import { awaitDeferred } from "../../ffi/context_work.ts";
-import { cl as symbols, replaceSymbols } from "../../ffi/library.ts";
+import { awaitDeferred } from "../../ffi/objects/context_work.ts";
+import { cl as symbols, replaceSymbols } from "../../ffi/library/library.ts";
 import {
   destroyContextPools,
   getPersistentPool,

@@ -16,7 +16,7 @@ import {
   SlabPool,
   unregisterDeviceMemory,
 } from "../../memory/mod.ts";
-import { toMemoryViz } from "../../memory/memory_viz.ts";
+import { toMemoryViz } from "../../memory/report/memory_viz.ts";
 import { randomNumbers } from "./transformer_trace.ts";
 
 function pool() {

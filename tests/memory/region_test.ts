@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { type Chunk, HELD, Region } from "../../memory/region.ts";
+import { type Chunk, HELD, Region } from "../../memory/regions/region.ts";
 
 /** Requests: an allocation of so many units, or the release of the nth live chunk, by one of two owners. */
 const commands = fc.array(

@@ -10,9 +10,9 @@ import {
   SlabPool,
   unregisterDeviceMemory,
 } from "../../memory/mod.ts";
-import { html } from "../../memory/html.ts";
-import { reportPage } from "../../memory/report.ts";
-import { layOut } from "../../memory/timeline.ts";
+import { html } from "../../memory/report/html.ts";
+import { reportPage } from "../../memory/report/report.ts";
+import { layOut } from "../../memory/report/timeline.ts";
 import { sequenceLengths, transformerTrace } from "./transformer_trace.ts";
 import { fileURLToPath } from "node:url";
 

@@ -11,7 +11,7 @@ import {
   transfer,
   type TransferPath,
 } from "../../memory/mod.ts";
-import { copyStaged } from "../../memory/transfer.ts";
+import { copyStaged } from "../../memory/devices/transfer.ts";
 import { queue } from "./pools_under_test.ts";
 
 function host(name: string): DeviceMemory<HostBuffer> {

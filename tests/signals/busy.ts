@@ -2,7 +2,7 @@
  * A device that is busy for a given time: the load of the programs that signals are sent to.
  */
 import { Buffer, type Event, Program } from "../../ffi/mod.ts";
-import type { DeviceHandle } from "../../backend/device_handle.ts";
+import type { DeviceHandle } from "../../backend/devices/device_handle.ts";
 
 const source = `kernel void spin(global float* y, int n) {
   float v = y[0];

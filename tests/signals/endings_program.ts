@@ -1,7 +1,7 @@
 /**
  * Programs that end in other ways than those of the matrix: `endings_program.ts CASE`.
  */
-import { manager } from "../../backend/devices.ts";
+import { manager } from "../../backend/devices/devices.ts";
 import {
   InterruptedError,
   interruptible,
@@ -9,10 +9,10 @@ import {
 } from "../../backend/lifecycle/interruption.ts";
 import { withoutDeadline } from "../../backend/lifecycle/native_handlers.ts";
 import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
-import { shutdown } from "../../backend/lifecycle/shutdown.ts";
+import { shutdown } from "../../backend/devices/shutdown.ts";
 import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
-import { TransferEngine } from "../../backend/opencl/transfers.ts";
-import { saveFile } from "../../ffi/atomic_file.ts";
+import { TransferEngine } from "../../backend/opencl/runtime/transfers.ts";
+import { saveFile } from "../../ffi/host/atomic_file.ts";
 import { Buffer, type Event } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";
 import { SAVING_MS } from "./matrix.ts";

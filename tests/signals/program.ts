@@ -2,7 +2,7 @@
  * A program that signals are sent to: `program.ts STATE MS` says "ready" when it is in the state,
  * and "done" when nobody disturbed it. Code that catches an InterruptedError says "saved".
  */
-import { device } from "../../backend/device_stack.ts";
+import { device } from "../../backend/devices/device_stack.ts";
 import {
   InterruptedError,
   interruptible,

@@ -18,7 +18,7 @@ import {
   withDevice,
 } from "../../mod.ts";
 import { isEager } from "../../backend/engine.ts";
-import { Trace } from "../../tensor/compiled/trace.ts";
+import { Trace } from "../../tensor/compile/trace.ts";
 import { testOnBackends } from "../opencl.ts";
 
 type Wrap = <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R;

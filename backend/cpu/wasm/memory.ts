@@ -3,7 +3,7 @@
  * shared, so it can grow while views of it stay valid. It never shrinks; what is freed is used again.
  */
 import { HostBuffer, HostSource } from "../../../memory/mod.ts";
-import type { HostBlock } from "../runner.ts";
+import type { HostBlock } from "../script/runner.ts";
 
 const PAGE_BYTES = 65536;
 /** All that 32-bit addresses reach; less where the system does not let so much be reserved. */

@@ -1,5 +1,5 @@
 /** Compiles WebAssembly kernels and runs them, over several threads where that pays. */
-import { countBuild } from "../../counters.ts";
+import { countBuild } from "../../profiling/counters.ts";
 import { FunctionBuilder } from "./assembler.ts";
 import { makeWasmMemory, type WasmMemory } from "./memory.ts";
 import { f32x4 } from "./opcodes.ts";

@@ -1,6 +1,6 @@
 /** The engines of the CPU backend side by side, on the same graphs. */
 import { assertEquals } from "@std/assert";
-import { systemBLAS } from "../../../backend/cpu/blas.ts";
+import { systemBLAS } from "../../../backend/cpu/blas/blas.ts";
 import { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
 import {
   type Engine,
@@ -8,8 +8,8 @@ import {
   referenceEngine,
   scriptEngine,
 } from "../../../backend/cpu/engine.ts";
-import type { Gemm, Matrix } from "../../../backend/cpu/gemm.ts";
-import { DeviceHandle } from "../../../backend/device_handle.ts";
+import type { Gemm, Matrix } from "../../../backend/cpu/blas/gemm.ts";
+import { DeviceHandle } from "../../../backend/devices/device_handle.ts";
 import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dtype.ts";
 import type { Tensor } from "../../../mod.ts";
 import "../../opencl.ts";

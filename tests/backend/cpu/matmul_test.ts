@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
-import { planGemm } from "../../../backend/cpu/gemm_plan.ts";
-import type { LoopKernel } from "../../../backend/graph/kernel.ts";
-import { schedule } from "../../../backend/graph/schedule.ts";
+import { planGemm } from "../../../backend/cpu/blas/gemm_plan.ts";
+import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
+import { schedule } from "../../../backend/schedule/schedule.ts";
 import { type DType, Tensor, withDevice } from "../../../mod.ts";
 import { assertAgree, blasBackend } from "./engines.ts";
 

@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { chooseEngine } from "../../../backend/cpu/engine.ts";
-import { applyPrimitive } from "../../../backend/cpu/reference_primitives.ts";
-import { accepts, primitives, renderJS } from "../../../backend/graph/primitives.ts";
-import * as scalar from "../../../backend/cpu/scalar.ts";
+import { applyPrimitive } from "../../../backend/cpu/reference/reference_primitives.ts";
+import { accepts, primitives, renderJS } from "../../../backend/kernel/primitives.ts";
+import * as scalar from "../../../backend/cpu/script/scalar.ts";
 import { type DType, nn, Tensor, withDevice } from "../../../mod.ts";
 import { assertAgree, compute, reference } from "./engines.ts";
 

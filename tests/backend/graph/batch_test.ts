@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { type Batching, inBatches } from "../../../backend/graph/batch.ts";
+import { type Batching, inBatches } from "../../../backend/schedule/batch.ts";
 import { Node } from "../../../backend/graph/node.ts";
-import type { ScheduledKernel } from "../../../backend/graph/planner.ts";
-import { schedule } from "../../../backend/graph/schedule.ts";
+import type { ScheduledKernel } from "../../../backend/schedule/planner.ts";
+import { schedule } from "../../../backend/schedule/schedule.ts";
 import { manualSeed, profiler, Tensor, withDevice } from "../../../mod.ts";
-import { realizeAll } from "../../../tensor/realization.ts";
+import { realizeAll } from "../../../tensor/execution/realization.ts";
 import { testOpenCL } from "../../opencl.ts";
 
 const leaf = (size: number): Node =>

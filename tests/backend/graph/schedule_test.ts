@@ -1,9 +1,9 @@
-import { defaultRules } from "../../../backend/graph/lower.ts";
+import { defaultRules } from "../../../backend/schedule/lower.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { GoneError } from "../../../backend/graph/collect.ts";
 import { Node, type Op } from "../../../backend/graph/node.ts";
-import { PlanCache } from "../../../backend/graph/plan_cache.ts";
-import { type Schedule, schedule } from "../../../backend/graph/schedule.ts";
+import { PlanCache } from "../../../backend/schedule/plan_cache.ts";
+import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
 import type { Shape } from "../../../backend/graph/shape.ts";
 
 const leaf = (shape: Shape = [4, 6]): Node =>

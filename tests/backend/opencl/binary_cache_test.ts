@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { BinaryCache } from "../../../backend/opencl/binary_cache.ts";
-import { cacheFolder } from "../../../backend/opencl/cache_folder.ts";
+import { BinaryCache } from "../../../backend/opencl/runtime/binary_cache.ts";
+import { cacheFolder } from "../../../backend/opencl/runtime/cache_folder.ts";
 import type { Device } from "../../../ffi/mod.ts";
 import { withCacheFolder } from "./fixture.ts";
 

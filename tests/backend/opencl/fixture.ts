@@ -1,6 +1,6 @@
 /** Engines and cache folders of their own, for tests of what lasts from one start to the next. */
-import { OpenCLBackend } from "../../../backend/opencl/opencl_backend.ts";
-import type { DeviceType } from "../../../backend/device_handle.ts";
+import { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";
+import type { DeviceType } from "../../../backend/devices/device_handle.ts";
 import { DeviceHandle, manager } from "../../../mod.ts";
 
 /** Runs with an engine as another start of a program would make it, on the device for tests. */

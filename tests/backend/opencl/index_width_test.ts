@@ -1,9 +1,9 @@
 /** Kernels count in 32 bits where that suffices, else in 64: what is written, and that it is right. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { backendOf } from "../../../backend/engine.ts";
-import { NARROW_END } from "../../../backend/graph/index_range.ts";
+import { NARROW_END } from "../../../backend/kernel/index_range.ts";
 import { type DeviceHandle, manager, Tensor, withDevice } from "../../../mod.ts";
-import type { OpenCLBackend } from "../../../backend/opencl/opencl_backend.ts";
+import type { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";
 import { testOpenCL } from "../../opencl.ts";
 
 /** Nothing is stored: only the text of the kernels is asked for. */

@@ -3,11 +3,11 @@
  * which kernels are chosen is checked everywhere.
  */
 import { assert, assertEquals } from "@std/assert";
-import { layoutOf } from "../../../backend/opencl/contraction_layout.ts";
-import type { Target } from "../../../backend/opencl/codegen.ts";
-import { hasMatrixUnits } from "../../../backend/opencl/matrix_units.ts";
-import { defaultRules } from "../../../backend/graph/lower.ts";
-import type { LoopKernel } from "../../../backend/graph/kernel.ts";
+import { layoutOf } from "../../../backend/opencl/templates/contraction_layout.ts";
+import type { Target } from "../../../backend/opencl/templates/codegen.ts";
+import { hasMatrixUnits } from "../../../backend/opencl/runtime/matrix_units.ts";
+import { defaultRules } from "../../../backend/schedule/lower.ts";
+import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { schedule } from "../../../backend/engine.ts";
 import {
   type DType,

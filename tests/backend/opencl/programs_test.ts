@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { BinaryCache } from "../../../backend/opencl/binary_cache.ts";
-import { type KernelText, Programs } from "../../../backend/opencl/programs.ts";
+import { BinaryCache } from "../../../backend/opencl/runtime/binary_cache.ts";
+import { type KernelText, Programs } from "../../../backend/opencl/runtime/programs.ts";
 import { manager, profiler } from "../../../mod.ts";
 import { hasOpenCL, testOpenCL } from "../../opencl.ts";
 import { inProcess } from "../child.ts";

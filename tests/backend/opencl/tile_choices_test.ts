@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import type { Target } from "../../../backend/opencl/codegen.ts";
+import type { Target } from "../../../backend/opencl/templates/codegen.ts";
 import {
   isTile,
   keyOf,
@@ -7,7 +7,7 @@ import {
   type Shape,
   tileOf,
   type Tuned,
-} from "../../../backend/opencl/tile_choices.ts";
+} from "../../../backend/opencl/templates/tile_choices.ts";
 
 function target(isGpu: boolean, tuned: Record<string, Tuned> = {}, vectorWidth = 16): Target {
   return {

@@ -3,7 +3,7 @@ import {
   keepTunedTile,
   readTunedTiles,
   tunedTilesPath,
-} from "../../../backend/opencl/tuned_tiles.ts";
+} from "../../../backend/opencl/runtime/tuned_tiles.ts";
 import { type Device, platforms } from "../../../ffi/mod.ts";
 import { hasOpenCL, testOpenCL } from "../../opencl.ts";
 import { withCacheFolder } from "./fixture.ts";

@@ -1,8 +1,8 @@
 /** Random graphs: how they are made, and what their values and gradients are in each way to compute. */
 import fc from "fast-check";
-import type { Backend } from "../../../backend/backend.ts";
+import type { Backend } from "../../../backend/execution/backend.ts";
 import { dtypes } from "../../../backend/graph/dtype.ts";
-import { realize } from "../../../backend/realize.ts";
+import { realize } from "../../../backend/execution/realize.ts";
 import { grad, manualSeed, type Node, Tensor } from "../../../mod.ts";
 import { bytesOn } from "../../backend/evaluate.ts";
 import { begin, operations } from "./operations.ts";

@@ -1,10 +1,10 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
-import { schedule } from "../../../../backend/graph/schedule.ts";
-import type { LoopKernel } from "../../../../backend/graph/kernel.ts";
-import type { GemmHost } from "../../../../backend/cpu/gemm_runner.ts";
-import type { HostBlock } from "../../../../backend/cpu/runner.ts";
-import { contractionRunner } from "../../../../backend/cpu/wasm/contraction.ts";
+import { schedule } from "../../../../backend/schedule/schedule.ts";
+import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
+import type { GemmHost } from "../../../../backend/cpu/blas/gemm_runner.ts";
+import type { HostBlock } from "../../../../backend/cpu/script/runner.ts";
+import { contractionRunner } from "../../../../backend/cpu/wasm/products/contraction.ts";
 import { HostPool } from "../../../../memory/mod.ts";
 import { assertAgree, compute, wasmBackend } from "../engines.ts";
 

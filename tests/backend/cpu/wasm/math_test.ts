@@ -1,5 +1,5 @@
 import { assert } from "@std/assert";
-import { erf } from "../../../../backend/cpu/scalar.ts";
+import { erf } from "../../../../backend/cpu/script/scalar.ts";
 import { Tensor, withDevice } from "../../../../mod.ts";
 import { compute, wasmBackend } from "../engines.ts";
 

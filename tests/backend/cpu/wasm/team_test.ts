@@ -8,7 +8,7 @@ import {
   WasmSource,
 } from "../../../../backend/cpu/wasm/memory.ts";
 import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
-import { DeviceHandle } from "../../../../backend/device_handle.ts";
+import { DeviceHandle } from "../../../../backend/devices/device_handle.ts";
 import { Tensor, withDevice } from "../../../../mod.ts";
 import { compute, wasmBackend } from "../engines.ts";
 

@@ -1,0 +1,331 @@
+/**
+ * Writes the statements of a loop kernel. OpenCL C and JavaScript differ in how a value is declared,
+ * loaded and stored; what is computed in which loop is decided here, once.
+ */
+import { type Form, formKey } from "../kernel/affine.ts";
+import type { DType } from "../graph/dtype.ts";
+import {
+  type Expr,
+  fixedExprs,
+  type Guard,
+  innerLevels,
+  type LoopKernel,
+  type Reduction,
+} from "../kernel/kernel.ts";
+import { opCode } from "../graph/op_names.ts";
+
+/** Steps up to this one are written as numbers. */
+const SMALL_STEP = 4;
+
+/** How a target language writes what kernels need. */
+export interface Dialect {
+  /** `const float v = text;` */
+  declare(dtype: DType, name: string, text: string): string;
+  /** `const int i = text;` */
+  declareIndex(name: string, text: string): string;
+  /** `int i = text;` for an index that changes. */
+  declareMutableIndex(name: string, text: string): string;
+  /** `float v = text;` for a value that changes. */
+  declareMutable(dtype: DType, name: string, text: string): string;
+  /** The head of a loop from `start` to before `end`, by `step` (default 1), with its opening brace. */
+  loopHead(name: string, start: string, end: string, step?: string): string;
+  /** The smaller of two indices. */
+  smaller(a: string, b: string): string;
+  /** The element of an input, in compute type. */
+  load(input: number, dtype: DType, index: string): string;
+  /** Stores a value of compute type in an output. */
+  store(output: number, dtype: DType, index: string, value: string): string;
+  primitive(fn: string, args: readonly string[], dtype: DType, result: DType): string;
+  cast(text: string, from: DType, to: DType): string;
+  constant(value: number, dtype: DType): string;
+  /** An index as a number of `dtype`. */
+  indexValue(index: string, dtype: DType): string;
+  random(index: string, seed: string, stream: string): string;
+  /** The value of an index that was read from memory, checked. */
+  checkedIndex(value: string, size: string, op: string): string;
+  /** The element that a reduction starts from. */
+  identity(reduction: Reduction): string;
+  /** Whether sums of the type are kept in more precision than it has. */
+  sumsWide(dtype: DType): boolean;
+  /** Statements that join a value into an accumulator (and its position, for argmax). */
+  accumulate(reduction: Reduction, acc: string, value: string, index: string): string[];
+  /** What was added up, in the precision of its type. */
+  total(acc: string, dtype: DType): string;
+  /** The result of an arg-reduction as a number of its type. */
+  argResult(acc: string, dtype: DType): string;
+}
+
+/** Numbers that a kernel is given at launch, in the order of its scalar parameters. */
+export type Parameter =
+  | { readonly kind: "index"; readonly value: number }
+  | { readonly kind: "constant"; readonly value: number; readonly dtype: DType }
+  | { readonly kind: "stream"; readonly stream: { readonly value: number } };
+
+/** Writes one loop kernel; collects the scalar parameters that its text refers to. */
+export class Emitter {
+  readonly lines: string[] = [];
+  readonly parameters: Parameter[] = [];
+  readonly kernel: LoopKernel;
+  readonly #dialect: Dialect;
+  readonly #levels: readonly boolean[];
+  readonly #depths: readonly number[];
+  readonly #hidden: ReadonlySet<number>;
+  readonly #forms = new Map<string, string>();
+  readonly #constants = new Map<string, string>();
+  readonly #names = new Map<number, string>();
+  #indent = 1;
+
+  constructor(kernel: LoopKernel, dialect: Dialect) {
+    this.kernel = kernel;
+    this.#dialect = dialect;
+    this.#levels = innerLevels(kernel);
+    this.#depths = reductionDepths(kernel);
+    this.#hidden = foldable(kernel);
+  }
+
+  /** True for accumulators that need a position beside the value. */
+  static isArg(reduction: Reduction): boolean {
+    return reduction.fn === "argmax" || reduction.fn === "argmin";
+  }
+
+  line(text: string): void {
+    this.lines.push("  ".repeat(this.#indent) + text);
+  }
+
+  open(text: string): void {
+    this.line(text);
+    this.#indent++;
+  }
+
+  close(text = "}"): void {
+    this.#indent--;
+    this.line(text);
+  }
+
+  /** The name of a new scalar parameter. */
+  parameter(parameter: Parameter): string {
+    return `p${this.parameters.push(parameter) - 1}`;
+  }
+
+  index(value: number): string {
+    return this.parameter({ kind: "index", value });
+  }
+
+  /** The parameter that holds the size of a symbol. */
+  size(symbol: number): string {
+    const key = `n${symbol}`;
+    let name = this.#forms.get(key);
+    if (!name) this.#forms.set(key, name = this.index(this.kernel.sizes[symbol]!));
+    return name;
+  }
+
+  /** A form as text; equal forms share their parameters. */
+  form(form: Form): string {
+    const key = formKey(form);
+    let text = this.#forms.get(key);
+    if (text === undefined) {
+      const parts = form.terms.map(([s, c]) => {
+        // A compiler sees that elements interleave when it knows their small step.
+        const isSmall = c > 0 && c <= SMALL_STEP;
+        return c === 1 ? `i${s}` : `i${s} * ${isSmall ? c : this.index(c)}`;
+      });
+      if (form.offset !== 0) parts.push(this.index(form.offset));
+      text = parts.length === 0 ? "0" : parts.join(" + ");
+      this.#forms.set(key, text);
+    }
+    return text;
+  }
+
+  /** The test whether a guarded element exists. */
+  guardText(guards: readonly Guard[]): string {
+    return guards.map((g) => {
+      const text = this.form(g.form);
+      return `(${text}) >= 0 && (${text}) < ${this.index(g.size)}`;
+    }).join(" && ");
+  }
+
+  /** The text of an expression whose operands have names. */
+  #text(id: number): string {
+    const d = this.#dialect;
+    const e = this.kernel.exprs[id]!;
+    switch (e.op) {
+      case "load": {
+        const load = this.kernel.loads[e.load]!;
+        const index = this.form(load.form);
+        const guarded = load.guards.length > 0
+          ? `(${this.guardText(load.guards)} ? ${index} : 0)`
+          : index;
+        return d.load(load.input, load.dtype, guarded);
+      }
+      case "constant":
+        return this.#constant(e.value, e.dtype, this.#hidden.has(id));
+      case "index": {
+        const isFixed = e.form.terms.length === 0;
+        return d.indexValue(isFixed ? this.index(e.form.offset) : this.form(e.form), e.dtype);
+      }
+      case "random": {
+        const stream = this.parameter({ kind: "stream", stream: e.stream });
+        return d.random(this.form(e.form), this.index(e.seed), stream);
+      }
+      case "primitive": {
+        const dtype = this.kernel.exprs[e.args[e.args.length - 1]!]!.dtype;
+        return d.primitive(e.fn, e.args.map((a) => this.name(a)), dtype, e.dtype);
+      }
+      case "cast":
+        return d.cast(this.name(e.args[0]!), this.kernel.exprs[e.args[0]!]!.dtype, e.dtype);
+      case "inside":
+        return `(${this.guardText(e.guards)} ? 1 : 0)`;
+      case "reduced":
+      case "contracted":
+        throw new Error(`A ${e.op} value has no text of its own`);
+    }
+  }
+
+  /**
+   * Common constants are written out, others are parameters, so that kernels are shared. So are those
+   * that a compiler must not see: see {@linkcode foldable}.
+   */
+  #constant(value: number, dtype: DType, isHidden: boolean): string {
+    if (!isHidden && [0, 1, -1, 2, 0.5].includes(value)) {
+      return this.#dialect.constant(value, dtype);
+    }
+    const key = `${dtype}:${value}`;
+    let name = this.#constants.get(key);
+    if (!name) {
+      name = this.parameter({ kind: "constant", value, dtype });
+      this.#constants.set(key, name);
+    }
+    return name;
+  }
+
+  /** The name of an expression's value. */
+  name(id: number): string {
+    return this.#names.get(id) ?? `v${id}`;
+  }
+
+  /** Gives an expression a name that was computed elsewhere. */
+  alias(id: number, name: string): void {
+    this.#names.set(id, name);
+  }
+
+  /** Declares the given expressions in order, where they stand. */
+  declare(ids: readonly number[]): void {
+    for (const id of ids) {
+      const e = this.kernel.exprs[id]!;
+      if (e.op === "reduced") this.#names.set(id, this.#dialect.total(`r${e.reduction}`, e.dtype));
+      else if (e.op === "contracted") this.#names.set(id, this.#dialect.total("acc", e.dtype));
+      else if (e.op === "constant") this.#names.set(id, this.#text(id));
+      else this.line(this.#dialect.declare(e.dtype, `v${id}`, this.#text(id)));
+      for (const d of this.kernel.dynamic) {
+        if (d.expr !== id) continue;
+        const op = this.index(opCode(d.opName));
+        const text = this.#dialect.checkedIndex(this.name(id), this.index(d.size), op);
+        this.line(this.#dialect.declareIndex(`i${d.symbol}`, text));
+      }
+    }
+  }
+
+  /** The expressions that the given ones need, in order, split by level; `known` need nothing. */
+  needs(
+    ids: readonly number[],
+    known: ReadonlySet<number> = new Set(),
+  ): { row: number[]; inner: number[] } {
+    const seen = new Set<number>();
+    const stack = [...ids];
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      if (seen.has(id)) continue;
+      seen.add(id);
+      if (known.has(id)) continue;
+      stack.push(...operands(this.kernel, this.kernel.exprs[id]!));
+    }
+    const sorted = [...seen].sort((a, b) => a - b);
+    return {
+      row: sorted.filter((id) => !this.#levels[id]),
+      inner: sorted.filter((id) => this.#levels[id]),
+    };
+  }
+
+  /** True when an expression changes with the inner loops. */
+  isInner(id: number): boolean {
+    return this.#levels[id]!;
+  }
+
+  /** Reductions by stage: those of a stage share a loop, later ones may use earlier results. */
+  stages(): number[][] {
+    const stages: number[][] = [];
+    this.#depths.forEach((depth, r) => (stages[depth] ??= []).push(r));
+    return stages;
+  }
+
+  store(output: number, index?: string): void {
+    const o = this.kernel.outputs[output]!;
+    const text = this.#dialect.store(
+      output,
+      o.dtype,
+      index ?? this.form(o.form),
+      this.name(o.expr),
+    );
+    this.line(text);
+  }
+}
+
+/**
+ * Constants that a compiler could compute with, or that are not finite. PoCL 3.1 converts floats to
+ * integers inside exp, exp2, expm1, sinh, tanh, floor, ceil and trunc; of a constant NaN that is
+ * undefined behaviour to LLVM, which then removes the store of the result (and crashes in rint). A
+ * parameter has a value at run time only, where all of these functions are right.
+ */
+function foldable(kernel: LoopKernel): Set<number> {
+  const { exprs } = kernel;
+  const isFixed = fixedExprs(kernel);
+  const found = new Set<number>();
+  exprs.forEach((e, id) => {
+    if (e.op === "constant" && !Number.isFinite(e.value)) found.add(id);
+    if (!isFixed[id] || !("args" in e)) return;
+    for (const a of e.args) if (exprs[a]!.op === "constant") found.add(a);
+  });
+  return found;
+}
+
+/** What an expression reads: its operands, and the expressions behind dynamic indices. */
+function operands(kernel: LoopKernel, e: Expr): number[] {
+  const forms: Form[] = [];
+  const found: number[] = [];
+  switch (e.op) {
+    case "primitive":
+    case "cast":
+      found.push(...e.args);
+      break;
+    case "load": {
+      const load = kernel.loads[e.load]!;
+      forms.push(load.form, ...load.guards.map((g) => g.form));
+      break;
+    }
+    case "index":
+    case "random":
+      forms.push(e.form);
+      break;
+    case "inside":
+      forms.push(...e.guards.map((g) => g.form));
+      break;
+  }
+  for (const d of kernel.dynamic) {
+    if (forms.some((f) => f.terms.some(([s]) => s === d.symbol))) found.push(d.expr);
+  }
+  return found;
+}
+
+function reductionDepths(kernel: LoopKernel): number[] {
+  const depthOf: number[] = [];
+  const exprDepth: number[] = [];
+  const resolve = (r: number): number => depthOf[r] ??= exprDepthOf(kernel.reductions[r]!.expr);
+  const exprDepthOf = (id: number): number => {
+    if (exprDepth[id] !== undefined) return exprDepth[id]!;
+    const e = kernel.exprs[id]!;
+    let depth = e.op === "reduced" ? resolve(e.reduction) + 1 : 0;
+    for (const a of operands(kernel, e)) depth = Math.max(depth, exprDepthOf(a));
+    return exprDepth[id] = depth;
+  };
+  kernel.reductions.forEach((_, r) => resolve(r));
+  return depthOf;
+}

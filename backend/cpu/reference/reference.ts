@@ -1,0 +1,273 @@
+/**
+ * The plain evaluator: walks the loops of a kernel and computes its expressions one by one. Slow and
+ * obvious; whatever is faster must agree with it (NETCL_CPU=reference).
+ */
+import type { Form } from "../../kernel/affine.ts";
+import {
+  type DType,
+  fromBfloat16Bits,
+  toBfloat16Bits,
+  type TypedArray,
+} from "../../graph/dtype.ts";
+import {
+  type Expr,
+  type Guard,
+  innerLevels,
+  type Load,
+  type LoopKernel,
+} from "../../kernel/kernel.ts";
+import type { Reduction, SpecialKernel } from "../../kernel/kernel.ts";
+import {
+  applyPrimitive,
+  castValue,
+  constantValue,
+  rounded,
+  type Value,
+} from "./reference_primitives.ts";
+import { runSpecial } from "./reference_special.ts";
+import { arraysOf, outputTypes, type Runner } from "../script/runner.ts";
+import { philox } from "../script/scalar.ts";
+
+/** Gives an index back, or notes that it is out of range and gives 0. */
+export type CheckIndex = (value: number, size: number, opName: string) => number;
+
+/** A runner that interprets the kernel. */
+export function referenceRunner(
+  kernel: LoopKernel | SpecialKernel,
+  check: CheckIndex,
+): Runner {
+  return {
+    source: `reference: ${kernel.label}`,
+    run(reads, writes) {
+      const inputs = arraysOf(reads, kernel.inputs);
+      const outputs = arraysOf(writes, outputTypes(kernel));
+      if (kernel.kind === "special") runSpecial(kernel, inputs, outputs[0]!, check);
+      else new Interpreter(kernel, inputs, outputs, check).run();
+    },
+  };
+}
+
+/** An element in its compute type. */
+export function readElement(buffer: TypedArray, dtype: DType, index: number): Value {
+  const value = buffer[index]!;
+  return dtype === "bfloat16" ? fromBfloat16Bits(Number(value)) : value;
+}
+
+/** Stores an element of compute type. */
+export function writeElement(buffer: TypedArray, dtype: DType, index: number, value: Value): void {
+  buffer[index] = dtype === "bfloat16" ? toBfloat16Bits(Number(value)) : value;
+}
+
+class Interpreter {
+  readonly #kernel: LoopKernel;
+  readonly #inputs: readonly TypedArray[];
+  readonly #outputs: readonly TypedArray[];
+  readonly #check: CheckIndex;
+  /** The present value of each loop index. */
+  readonly #at: number[];
+  readonly #isInner: readonly boolean[];
+  #reduced: Value[] = [];
+  #contracted: Value = 0;
+
+  constructor(
+    kernel: LoopKernel,
+    inputs: readonly TypedArray[],
+    outputs: readonly TypedArray[],
+    check: CheckIndex,
+  ) {
+    this.#kernel = kernel;
+    this.#inputs = inputs;
+    this.#outputs = outputs;
+    this.#check = check;
+    this.#at = new Array<number>(kernel.sizes.length + kernel.dynamic.length).fill(0);
+    this.#isInner = innerLevels(kernel);
+  }
+
+  run(): void {
+    const { outer, inner, contraction, outputs } = this.#kernel;
+    const places = outputs.map((_, o) => o);
+    const everywhere = places.filter((o) => this.#variesInside(o));
+    const once = places.filter((o) => !everywhere.includes(o));
+    this.#loop(outer, () => {
+      this.#reduced = [];
+      if (contraction) this.#contracted = this.#contract();
+      this.#store(once);
+      if (everywhere.length > 0) this.#loop(inner, () => this.#store(everywhere));
+    });
+  }
+
+  #variesInside(output: number): boolean {
+    const { expr, form } = this.#kernel.outputs[output]!;
+    return this.#isInner[expr]! || form.terms.some(([s]) => this.#kernel.inner.includes(s));
+  }
+
+  /** Runs the body for every combination of the given indices, and puts them back. */
+  #loop(symbols: readonly number[], body: () => void, depth = 0): void {
+    const symbol = symbols[depth];
+    if (symbol === undefined) return body();
+    const before = this.#at[symbol]!;
+    const [start, end] = this.#range(symbol);
+    for (let i = start; i < end; i++) {
+      this.#at[symbol] = i;
+      this.#loop(symbols, body, depth + 1);
+    }
+    this.#at[symbol] = before;
+  }
+
+  #range(symbol: number): [number, number] {
+    const { chunk, sizes } = this.#kernel;
+    const size = sizes[symbol]!;
+    if (chunk?.symbol !== symbol) return [0, size];
+    const start = this.#at[chunk.part]! * chunk.length;
+    return [start, Math.min(start + chunk.length, size)];
+  }
+
+  #index(form: Form): number {
+    let index = form.offset;
+    for (const [s, c] of form.terms) index += c * this.#at[s]!;
+    return index;
+  }
+
+  #inside(guards: readonly Guard[]): boolean {
+    return guards.every(({ form, size }) => {
+      const index = this.#index(form);
+      return index >= 0 && index < size;
+    });
+  }
+
+  /** Outside its guards a load gives any element: a `where` leaves it out. */
+  #load(load: Load): Value {
+    const index = this.#inside(load.guards) ? this.#index(load.form) : 0;
+    return readElement(this.#inputs[load.input]!, load.dtype, index);
+  }
+
+  #store(outputs: readonly number[]): void {
+    const values = outputs.map((o) => this.#evaluate(this.#kernel.outputs[o]!.expr));
+    outputs.forEach((o, k) => {
+      const { dtype, form } = this.#kernel.outputs[o]!;
+      writeElement(this.#outputs[o]!, dtype, this.#index(form), values[k]!);
+    });
+  }
+
+  /** The value of an expression: of those that it needs, in their order. */
+  #evaluate(root: number): Value {
+    const values: Value[] = [];
+    for (const id of this.#needs(root)) {
+      values[id] = this.#compute(this.#kernel.exprs[id]!, values);
+      for (const { expr, symbol, size, opName } of this.#kernel.dynamic) {
+        if (expr === id) this.#at[symbol] = this.#check(Number(values[id]), size, opName);
+      }
+    }
+    return values[root]!;
+  }
+
+  readonly #needed = new Map<number, readonly number[]>();
+
+  #needs(root: number): readonly number[] {
+    const known = this.#needed.get(root);
+    if (known) return known;
+    const seen = new Set<number>(), stack = [root];
+    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+      if (seen.has(id)) continue;
+      seen.add(id);
+      stack.push(...this.#operands(this.#kernel.exprs[id]!));
+    }
+    const sorted = [...seen].sort((a, b) => a - b);
+    this.#needed.set(root, sorted);
+    return sorted;
+  }
+
+  #operands(e: Expr): readonly number[] {
+    if (e.op === "primitive" || e.op === "cast") return e.args;
+    const forms = this.#forms(e);
+    return this.#kernel.dynamic
+      .filter(({ symbol }) => forms.some((f) => f.terms.some(([s]) => s === symbol)))
+      .map(({ expr }) => expr);
+  }
+
+  #forms(e: Expr): Form[] {
+    if (e.op === "index" || e.op === "random") return [e.form];
+    if (e.op === "inside") return e.guards.map((g) => g.form);
+    if (e.op !== "load") return [];
+    const load = this.#kernel.loads[e.load]!;
+    return [load.form, ...load.guards.map((g) => g.form)];
+  }
+
+  #compute(e: Expr, values: readonly Value[]): Value {
+    switch (e.op) {
+      case "load":
+        return this.#load(this.#kernel.loads[e.load]!);
+      case "constant":
+        return constantValue(e.value, e.dtype);
+      case "index":
+        return constantValue(this.#index(e.form), e.dtype);
+      case "random":
+        return philox(this.#index(e.form), e.seed, e.stream.value);
+      case "primitive": {
+        const { dtype } = this.#kernel.exprs[e.args[e.args.length - 1]!]!;
+        return rounded(
+          applyPrimitive(e.fn, e.args.map((a) => values[a]!), dtype, e.dtype),
+          e.dtype,
+        );
+      }
+      case "cast": {
+        const [from] = e.args as [number];
+        return rounded(castValue(values[from]!, this.#kernel.exprs[from]!.dtype, e.dtype), e.dtype);
+      }
+      case "inside":
+        return Number(this.#inside(e.guards));
+      case "reduced":
+        return this.#reduced[e.reduction] ??= this.#reduce(this.#kernel.reductions[e.reduction]!);
+      case "contracted":
+        return this.#contracted;
+    }
+  }
+
+  #reduce({ fn, expr, dtype, index }: Reduction): Value {
+    const isArg = fn === "argmax" || fn === "argmin";
+    let best: Value | undefined, place = -1;
+    this.#loop(this.#kernel.inner, () => {
+      const value = this.#evaluate(expr);
+      if (isArg) {
+        if (best !== undefined && !isBetter(value, best, fn === "argmax")) return;
+        [best, place] = [value, this.#index(index)];
+      } else best = applyPrimitive(joins[fn], [best ?? identity(fn, dtype), value], dtype, dtype);
+    });
+    return isArg ? constantValue(place, dtype) : rounded(best ?? identity(fn, dtype), dtype);
+  }
+
+  #contract(): Value {
+    const { a, b, k, dtype } = this.#kernel.contraction!;
+    let sum = constantValue(0, dtype);
+    this.#loop(k, () => {
+      const product = applyPrimitive("mul", [this.#load(a), this.#load(b)], dtype, dtype);
+      sum = applyPrimitive("add", [sum, product], dtype, dtype);
+    });
+    return rounded(sum, dtype);
+  }
+}
+
+const joins = { sum: "add", prod: "mul", max: "maximum", min: "minimum" } as const;
+
+/** The first of equal elements wins; a NaN beats every number. */
+function isBetter(value: Value, best: Value, isMax: boolean): boolean {
+  if (Number.isNaN(best)) return false;
+  return Number.isNaN(value) || (isMax ? value > best : value < best);
+}
+
+function identity(fn: keyof typeof joins, dtype: DType): Value {
+  if (fn === "sum" || fn === "prod") return constantValue(fn === "sum" ? 0 : 1, dtype);
+  const isMax = fn === "max";
+  switch (dtype) {
+    case "int64":
+      return isMax ? -(2n ** 63n) : 2n ** 63n - 1n;
+    case "int32":
+      return isMax ? -(2 ** 31) : 2 ** 31 - 1;
+    case "uint8":
+      return isMax ? 0 : 255;
+    case "bool":
+      return isMax ? 0 : 1;
+    default:
+      return isMax ? -Infinity : Infinity;
+  }
+}

@@ -1,0 +1,122 @@
+/** The plain evaluator of kernels whose loops carry state or scatter. */
+import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
+import type { SpecialKernel } from "../../kernel/kernel.ts";
+import { sizeOf, stridesOf } from "../../graph/shape.ts";
+import { joins } from "../script/dialect.ts";
+import { type CheckIndex, readElement, writeElement } from "./reference.ts";
+import { applyPrimitive, constantValue, type Value } from "./reference_primitives.ts";
+
+/** Computes the output from the inputs. */
+export function runSpecial(
+  kernel: SpecialKernel,
+  inputs: readonly TypedArray[],
+  output: TypedArray,
+  check: CheckIndex,
+): void {
+  switch (kernel.op) {
+    case "scan":
+      return scan(kernel, inputs[0]!, output);
+    case "argsort":
+      return argsort(kernel, inputs[0]!, output);
+    case "fold":
+      return fold(kernel, inputs[0]!, output);
+    case "scatter":
+      return scatter(kernel, inputs, output, check);
+  }
+}
+
+function plus(a: Value, b: Value, dtype: DType): Value {
+  return applyPrimitive("add", [a, b], dtype, dtype);
+}
+
+function scan(kernel: SpecialKernel & { op: "scan" }, input: TypedArray, output: TypedArray): void {
+  const { dtype } = kernel.output, join = joins[kernel.fn];
+  for (let row = 0; row < kernel.rows; row++) {
+    let joined: Value | null = kernel.fn === "sum" ? constantValue(0, dtype) : null;
+    for (let k = 0; k < kernel.length; k++) {
+      const at = row * kernel.length + k;
+      const element = readElement(input, kernel.inputs[0]!, at);
+      joined = joined === null ? element : applyPrimitive(join, [joined, element], dtype, dtype);
+      writeElement(output, dtype, at, joined);
+    }
+  }
+}
+
+function argsort(
+  kernel: SpecialKernel & { op: "argsort" },
+  input: TypedArray,
+  output: TypedArray,
+): void {
+  const { rows, length, descending } = kernel;
+  for (let row = 0; row < rows; row++) {
+    const at = (k: number): Value => readElement(input, kernel.inputs[0]!, row * length + k);
+    const order = Array.from({ length }, (_, k) => k);
+    const sign = descending ? -1 : 1;
+    order.sort((i, j) => sign * compareNumbers(at(i), at(j)) || i - j);
+    order.forEach((k, place) => {
+      writeElement(
+        output,
+        kernel.output.dtype,
+        row * length + place,
+        constantValue(k, kernel.output.dtype),
+      );
+    });
+  }
+}
+
+/** NaN is the largest. */
+function compareNumbers(a: Value, b: Value): number {
+  if (Number.isNaN(a) || Number.isNaN(b)) return Number(Number.isNaN(a)) - Number(Number.isNaN(b));
+  return Number(a > b) - Number(a < b);
+}
+
+/** The coordinates of an element, counted in row-major order. */
+function coordinates(index: number, shape: readonly number[]): number[] {
+  return stridesOf(shape).map((stride, k) => Math.floor(index / stride) % shape[k]!);
+}
+
+function dot(a: readonly number[], b: readonly number[]): number {
+  return a.reduce((sum, x, k) => sum + x * b[k]!, 0);
+}
+
+function fold(kernel: SpecialKernel & { op: "fold" }, input: TypedArray, output: TypedArray): void {
+  const { batch, shape, positions, stride, dilation } = kernel;
+  const { dtype } = kernel.output;
+  const source = [...positions, ...kernel.kernel];
+  for (let at = 0; at < batch * sizeOf(shape); at++) {
+    writeElement(output, dtype, at, constantValue(0, dtype));
+  }
+  for (let from = 0; from < batch * sizeOf(source); from++) {
+    const place = coordinates(from % sizeOf(source), source);
+    const x = shape.map((_, k) => place[k]! * stride[k]! + place[shape.length + k]! * dilation[k]!);
+    if (x.some((coordinate, k) => coordinate >= shape[k]!)) continue;
+    const at = Math.floor(from / sizeOf(source)) * sizeOf(shape) + dot(x, stridesOf(shape));
+    const value = readElement(input, kernel.inputs[0]!, from);
+    writeElement(output, dtype, at, plus(readElement(output, dtype, at), value, dtype));
+  }
+}
+
+function scatter(
+  kernel: SpecialKernel & { op: "scatter" },
+  [base, indices, source]: readonly TypedArray[],
+  output: TypedArray,
+  check: CheckIndex,
+): void {
+  const { shape, sourceShape, indexStrides, axis } = kernel;
+  const { dtype } = kernel.output;
+  const nbytes = kernel.output.size * dtypes[dtype].bytes;
+  bytesOf(output, nbytes).set(bytesOf(base!, nbytes));
+  for (let k = 0; k < sizeOf(sourceShape); k++) {
+    const place = coordinates(k, sourceShape);
+    const index = Number(indices![dot(place, indexStrides)]);
+    place[axis] = check(index, shape[axis]!, kernel.opName);
+    const at = dot(place, stridesOf(shape));
+    const value = readElement(source!, dtype, k);
+    const former = readElement(output, dtype, at);
+    writeElement(output, dtype, at, kernel.mode === "add" ? plus(former, value, dtype) : value);
+  }
+}
+
+function bytesOf({ buffer, byteOffset }: TypedArray, nbytes: number): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, nbytes);
+}

@@ -1,0 +1,134 @@
+/** JavaScript for kernels: the loops that OpenCL spreads over work-items are written out. */
+import { Emitter, type Parameter } from "../../codegen/emit.ts";
+import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
+import { opCode } from "../../graph/op_names.ts";
+import { accumulatorType, emitRow, openLoop } from "../../codegen/rows.ts";
+import { stridesOf } from "../../graph/shape.ts";
+import { emitContraction } from "./contraction.ts";
+import { renderJS } from "../../kernel/primitives.ts";
+import { joins, literal, loadText, scriptDialect, storeText } from "./dialect.ts";
+
+/** A kernel's body: buffers are `a0...` and `o0...`, scalars `p0...`. */
+export interface GeneratedScript {
+  readonly body: string;
+  readonly parameters: readonly Parameter[];
+}
+
+/** Writes a loop kernel. */
+export function generateScript(kernel: LoopKernel): GeneratedScript {
+  const dialect = scriptDialect((r) => accumulatorType(kernel, r));
+  const emitter = new Emitter(kernel, dialect);
+  if (kernel.contraction) emitContraction(emitter, dialect);
+  else {
+    for (const s of kernel.outer) openLoop(emitter, dialect, s);
+    emitRow(emitter, dialect);
+    for (const _ of kernel.outer) emitter.close();
+  }
+  return { body: emitter.lines.join("\n"), parameters: emitter.parameters };
+}
+
+/** Writes a special kernel; its sizes are part of the text. */
+export function generateSpecialScript(kernel: SpecialKernel): GeneratedScript {
+  return { body: specialBody(kernel), parameters: [] };
+}
+
+function specialBody(kernel: SpecialKernel): string {
+  switch (kernel.op) {
+    case "scan":
+      return scan(kernel);
+    case "argsort":
+      return argsort(kernel);
+    case "fold":
+      return fold(kernel);
+    case "scatter":
+      return scatter(kernel);
+  }
+}
+
+function scan(kernel: SpecialKernel & { op: "scan" }): string {
+  const { fn, rows, length } = kernel;
+  const dtype = kernel.output.dtype;
+  if (fn !== "sum") {
+    const element = loadText("a0", kernel.inputs[0]!, "i");
+    return `for (let row = 0; row < ${rows}; row++) {
+  let i = row * ${length}, so = ${element};
+  for (const end = i + ${length};;) {
+    ${storeText("o0", dtype, "i", "so")}
+    if (++i === end) break;
+    so = ${renderJS(joins[fn], ["so", element], dtype, dtype)};
+  }
+}`;
+  }
+  return `for (let row = 0; row < ${rows}; row++) {
+  let sum = ${literal(0, dtype)};
+  for (let i = row * ${length}, end = i + ${length}; i < end; i++) {
+    sum += ${loadText("a0", kernel.inputs[0]!, "i")};
+    ${storeText("o0", dtype, "i", "sum")}
+  }
+}`;
+}
+
+function argsort(kernel: SpecialKernel & { op: "argsort" }): string {
+  const { rows, length, descending } = kernel;
+  const at = (i: string): string => loadText("a0", kernel.inputs[0]!, `start + ${i}`);
+  const index = kernel.output.dtype === "int64" ? "BigInt(i)" : "i";
+  return `const order = new Array(${length});
+for (let row = 0; row < ${rows}; row++) {
+  const start = row * ${length};
+  for (let i = 0; i < ${length}; i++) order[i] = i;
+  order.sort((i, j) => compare(${at("i")}, ${at("j")}) * ${descending ? -1 : 1} || i - j);
+  order.forEach((i, place) => o0[start + place] = ${index});
+}`;
+}
+
+function fold(kernel: SpecialKernel & { op: "fold" }): string {
+  const { shape, positions, stride, dilation } = kernel;
+  const taps = kernel.kernel;
+  const source = [...positions, ...taps];
+  const [into, from] = [stridesOf(shape), stridesOf(source)];
+  const total = (sizes: readonly number[]): number => sizes.reduce((a, b) => a * b, 1);
+  const loops: string[] = [], target = [`b * ${total(shape)}`], read = [`b * ${total(source)}`];
+  shape.forEach((n, k) => {
+    loops.push(
+      `for (let w${k} = 0; w${k} < ${positions[k]}; w${k}++) for (let t${k} = 0; t${k} < ${
+        taps[k]
+      }; t${k}++) { const x${k} = w${k} * ${stride[k]} + t${k} * ${
+        dilation[k]
+      }; if (x${k} >= ${n}) continue;`,
+    );
+    target.push(`x${k} * ${into[k]}`);
+    read.push(`w${k} * ${from[k]}`, `t${k} * ${from[shape.length + k]}`);
+  });
+  return `o0.fill(${literal(0, kernel.output.dtype)});
+for (let b = 0; b < ${kernel.batch}; b++) {
+${loops.join("\n")}
+const at = ${target.join(" + ")};
+const sum = ${loadText("o0", kernel.output.dtype, "at")} + ${
+    loadText("a0", kernel.inputs[0]!, read.join(" + "))
+  };
+${storeText("o0", kernel.output.dtype, "at", "sum")}
+${"}".repeat(shape.length)}
+}`;
+}
+
+function scatter(kernel: SpecialKernel & { op: "scatter" }): string {
+  const { shape, sourceShape, indexStrides, axis } = kernel;
+  const dtype = kernel.output.dtype;
+  const strides = stridesOf(shape);
+  const loops = sourceShape.map((n, k) => `for (let i${k} = 0; i${k} < ${n}; i${k}++)`).join(" ");
+  const others = sourceShape.map((_, k) => k).filter((k) => k !== axis)
+    .map((k) => `i${k} * ${strides[k]}`);
+  const index = indexStrides.map((stride, k) => `i${k} * ${stride}`).join(" + ");
+  const code = opCode(kernel.opName);
+  const source = loadText("a2", dtype, "s");
+  const value = kernel.mode === "add" ? `${loadText("o0", dtype, "at")} + ${source}` : source;
+  // A compiled function may lend a block that is longer than the tensor in it.
+  return `o0.set(a0.subarray(0, ${kernel.output.size}));
+let s = 0;
+${loops} {
+  const j = checkedIndex(Number(a1[${index}]), ${shape[axis]}, ${code});
+  const at = ${[...others, `j * ${strides[axis]}`].join(" + ")};
+  ${storeText("o0", dtype, "at", value)}
+  s++;
+}`;
+}

@@ -1,0 +1,36 @@
+/** What every engine of the built-in backend makes of a kernel. */
+import type { BufferHandle, HostBuffer } from "../../../memory/mod.ts";
+import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
+
+/** A block of the host's memory. */
+export type HostBlock = BufferHandle<HostBuffer>;
+
+/** A kernel that can run: only its buffers are missing. */
+export interface Runner {
+  /** What runs, for people to read. */
+  readonly source: string;
+  /** Computes the outputs from the inputs. */
+  run(inputs: readonly HostBlock[], outputs: readonly HostBlock[]): void;
+}
+
+/** The elements of a block. */
+export function arrayOf(block: HostBlock, dtype: DType): TypedArray {
+  const { view, bytes } = dtypes[dtype];
+  const base = block.base.bytes;
+  return view(base.buffer, base.byteOffset + block.offset, block.nbytes / bytes);
+}
+
+/** The elements of several blocks. */
+export function arraysOf(blocks: readonly HostBlock[], types: readonly DType[]): TypedArray[] {
+  return blocks.map((block, k) => arrayOf(block, types[k]!));
+}
+
+/** The types of a kernel's outputs. */
+export function outputTypes(
+  kernel: { readonly kind: "loop"; readonly outputs: readonly { readonly dtype: DType }[] } | {
+    readonly kind: "special";
+    readonly output: { readonly dtype: DType };
+  },
+): DType[] {
+  return kernel.kind === "special" ? [kernel.output.dtype] : kernel.outputs.map((o) => o.dtype);
+}

@@ -1,0 +1,167 @@
+/**
+ * The running results of reductions. Floats are summed in doubles: a sum is then as good as one in
+ * any order, and costs no more than the memory that it reads.
+ */
+import type { DType } from "../../../graph/dtype.ts";
+import type { ReduceFn } from "../../../graph/node.ts";
+import { floatBits, type FunctionBuilder, type Local } from "../assembler.ts";
+import { kindOf, type LaneKind, Unsupported } from "../lanes.ts";
+import type { VectorMath } from "../math.ts";
+import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
+
+/** One reduction of a stage. */
+export interface Sum {
+  readonly fn: ReduceFn;
+  readonly dtype: DType;
+}
+
+/** How a reduction joins values. */
+interface Join {
+  readonly op: number;
+  /** The bits of a lane that changes nothing. */
+  readonly identity: number;
+  /** Values are kept as doubles, two vectors for one. */
+  readonly isWide: boolean;
+  /** NaN does not come through: a mask of where it was is kept in a vector more. */
+  readonly losesNaN?: true;
+}
+
+const joins: Readonly<Record<LaneKind, Partial<Record<ReduceFn, Join>>>> = {
+  float: {
+    sum: { op: f64x2.add, identity: 0, isWide: true },
+    prod: { op: f64x2.mul, identity: 1, isWide: true },
+    // These pass over NaN, which is noted apart: that is quicker than the ones that keep it.
+    max: { op: f32x4.pmax, identity: floatBits(-Infinity), isWide: false, losesNaN: true },
+    min: { op: f32x4.pmin, identity: floatBits(Infinity), isWide: false, losesNaN: true },
+  },
+  int: {
+    sum: { op: i32x4.add, identity: 0, isWide: false },
+    prod: { op: i32x4.mul, identity: 1, isWide: false },
+    max: { op: i32x4.maxS, identity: -0x80000000, isWide: false },
+    min: { op: i32x4.minS, identity: 0x7fffffff, isWide: false },
+  },
+  mask: {
+    max: { op: v128.or, identity: 0, isWide: false },
+    min: { op: v128.and, identity: -1, isWide: false },
+  },
+};
+
+const HIGH_HALF = [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/** The accumulators of the reductions that share a loop. */
+export class Accumulators {
+  readonly #f: FunctionBuilder;
+  readonly #math: VectorMath;
+  /** Lanes are parts of one result. */
+  readonly #joinsLanes: boolean;
+  readonly #sums: { join: Join; dtype: DType; vectors: (readonly Local[])[] }[];
+
+  /** Begins with the identities; `count` vectors side by side. */
+  constructor(
+    f: FunctionBuilder,
+    math: VectorMath,
+    sums: readonly Sum[],
+    joinsLanes: boolean,
+    count: number,
+  ) {
+    this.#f = f;
+    this.#math = math;
+    this.#joinsLanes = joinsLanes;
+    this.#sums = sums.map(({ fn, dtype }) => {
+      const join = joins[kindOf(dtype)][fn];
+      if (!join) throw new Unsupported(`${fn} of ${dtype}`);
+      const start = this.#identity(join);
+      const vectors = Array.from(
+        { length: count },
+        () =>
+          Array.from({ length: join.isWide || join.losesNaN ? 2 : 1 }, (_, k) => {
+            const local = f.vector();
+            f.assign(local, join.losesNaN && k === 1 ? f.splat(0) : start);
+            return local;
+          }),
+      );
+      return { join, dtype, vectors };
+    });
+  }
+
+  #identity({ isWide, identity }: Join): Local {
+    if (!isWide) return this.#f.splat(identity);
+    return identity === 0 ? this.#f.splat(0) : this.#f.lanes([0, 0x3ff00000, 0, 0x3ff00000]);
+  }
+
+  /** Joins values, one for each vector, into the accumulators; `lanes` of them count. */
+  add(sum: number, values: readonly Local[], lanes: number): void {
+    const { op } = this.#sums[sum]!.join;
+    if (op !== f64x2.add || !this.#joinsLanes || values.length < 4) {
+      return values.forEach((value, vector) => this.#add(sum, vector, value, lanes));
+    }
+    // A few floats are summed as such: that costs less than making them doubles, and no accuracy.
+    const pairs = [0, 1].map((k) => this.#f.v(f32x4.add, values[2 * k]!, values[2 * k + 1]!));
+    this.#add(sum, 0, this.#f.v(f32x4.add, pairs[0]!, pairs[1]!), lanes);
+  }
+
+  #add(sum: number, vector: number, value: Local, lanes: number): void {
+    const f = this.#f;
+    const { join, vectors } = this.#sums[sum]!;
+    const { op, isWide } = join;
+    const targets = vectors[vector]!;
+    const isPartial = this.#joinsLanes && lanes === 1;
+    if (!isWide) {
+      const mask = f.lanes([-1, 0, 0, 0]);
+      const part = isPartial ? this.#math.select(mask, value, this.#identity(join)) : value;
+      if (join.losesNaN) {
+        f.assign(targets[1]!, f.v(v128.or, targets[1]!, f.v(f32x4.ne, part, part)));
+      }
+      return f.assign(targets[0]!, f.v(op, targets[0]!, part));
+    }
+    let low = f.v(f64x2.promote, value);
+    if (isPartial) {
+      low = this.#math.select(f.lanes([-1, -1, 0, 0]), low, this.#identity(join));
+      return f.assign(targets[0]!, f.v(op, targets[0]!, low));
+    }
+    f.assign(targets[0]!, f.v(op, targets[0]!, low));
+    const high = f.v(f64x2.promote, f.shuffle(value, value, HIGH_HALF));
+    f.assign(targets[1]!, f.v(op, targets[1]!, high));
+  }
+
+  /** The result of a vector's lanes, or of all lanes of all vectors. */
+  result(sum: number, vector: number): Local {
+    const f = this.#f;
+    const { join: { op, isWide, losesNaN }, dtype, vectors } = this.#sums[sum]!;
+    if (isWide) {
+      return this.#joinsLanes ? this.#joined(vectors.flat(), op) : this.#wide(vectors[vector]!);
+    }
+    const parts = this.#joinsLanes ? vectors : [vectors[vector]!];
+    const values = parts.map(([value]) => value!);
+    let value = this.#joinsLanes ? this.#across(values, op) : values[0]!;
+    if (losesNaN) {
+      const masks = parts.map(([, mask]) => mask!);
+      const found = this.#joinsLanes ? this.#across(masks, v128.or) : masks[0]!;
+      value = this.#math.select(found, f.float(NaN), value);
+    }
+    return dtype === "uint8" ? f.v(v128.and, value, f.splat(255)) : value;
+  }
+
+  /** Two vectors of doubles as one of floats. */
+  #wide([low, high]: readonly Local[]): Local {
+    const f = this.#f;
+    return f.shuffle32(f.v(f32x4.demote, low!), f.v(f32x4.demote, high!), [0, 1, 4, 5]);
+  }
+
+  /** All doubles joined, in all lanes as a float. */
+  #joined(vectors: readonly Local[], op: number): Local {
+    const f = this.#f;
+    const all = vectors.reduce((a, b) => f.v(op, a, b));
+    const single = f.v(f32x4.demote, f.v(op, all, f.shuffle(all, all, HIGH_HALF)));
+    return f.shuffle32(single, single, [0, 0, 0, 0]);
+  }
+
+  /** All lanes joined, in all lanes. */
+  #across(vectors: readonly Local[], op: number): Local {
+    const f = this.#f;
+    const all = vectors.reduce((a, b) => f.v(op, a, b));
+    const halves = f.v(op, all, f.shuffle(all, all, HIGH_HALF));
+    const joined = f.v(op, halves, f.shuffle32(halves, halves, [1, 1, 1, 1]));
+    return f.shuffle32(joined, joined, [0, 0, 0, 0]);
+  }
+}

@@ -1,0 +1,384 @@
+/**
+ * WebAssembly for loop kernels. One loop index runs over the four lanes of a vector: one along which
+ * most of what is read and written lies side by side. Where it is a reduction's own index, each lane
+ * sums a part and the parts are joined; where it is not, each lane is a result of its own.
+ */
+import { coefficient } from "../../../kernel/affine.ts";
+import { Emitter, type Parameter } from "../../../codegen/emit.ts";
+import { followsReduction, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
+import { accumulatorType, usesInner } from "../../../codegen/rows.ts";
+import { scriptDialect } from "../../script/dialect.ts";
+import { Accumulators } from "./accumulators.ts";
+import { ArgAccumulator } from "./arg_accumulator.ts";
+import { FunctionBuilder, type Local } from "../assembler.ts";
+import { kindOf, Unsupported } from "../lanes.ts";
+import { guardsKey, LoopIndices } from "./loop_indices.ts";
+import {
+  check,
+  chooseCut,
+  chooseLanes,
+  choosePark,
+  costOfExpr,
+  costOfKernel,
+  isInnerOutput,
+  type Parked,
+  reach,
+  variesWith,
+} from "./loop_plan.ts";
+import { type Access, LANES, type Pointer, ROW, Scope, type Strip } from "./loop_scope.ts";
+import { LoopValues } from "./loop_values.ts";
+import { VectorMath } from "../math.ts";
+import { i32 } from "../opcodes.ts";
+
+/** A kernel in WebAssembly. Its arguments are 32-bit words: the buffers' addresses, then these. */
+export interface GeneratedLoop {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly parameters: readonly Parameter[];
+  /** The size of the range that a run may be cut into, and the multiples to cut it at. */
+  readonly range: number;
+  readonly grain: number;
+  /** About how many nanoseconds it takes on one core. */
+  readonly cost: number;
+  /** An output holds values in between: it must not be an input as well. */
+  readonly parks: boolean;
+}
+
+/**
+ * Writes a loop kernel; null where it needs what there are no vectors for. `mayPark`: its outputs are
+ * none of its inputs, so they may hold values in between.
+ */
+export function generateLoop(
+  kernel: LoopKernel,
+  relaxed: boolean,
+  mayPark: boolean,
+): GeneratedLoop | null {
+  try {
+    return new LoopWriter(kernel, relaxed, mayPark).write();
+  } catch (error) {
+    if (error instanceof Unsupported) return null;
+    throw error;
+  }
+}
+
+class LoopWriter {
+  readonly #kernel: LoopKernel;
+  readonly #emitter: Emitter;
+  readonly #f = new FunctionBuilder();
+  readonly #math: VectorMath;
+  readonly #indices: LoopIndices;
+  readonly #values: LoopValues;
+  /** The index that runs over lanes; -1: none does, each row is computed by itself. */
+  readonly #along: number;
+  readonly #alongInner: boolean;
+  readonly #varies: readonly boolean[];
+  /** The index whose range is cut for several threads. */
+  readonly #cut: number;
+  readonly #parked: Parked | null;
+
+  constructor(kernel: LoopKernel, relaxed: boolean, mayPark: boolean) {
+    check(kernel);
+    this.#kernel = kernel;
+    this.#emitter = new Emitter(kernel, scriptDialect((r) => accumulatorType(kernel, r)));
+    this.#math = new VectorMath(this.#f, relaxed);
+    this.#along = chooseLanes(kernel);
+    this.#alongInner = kernel.inner.includes(this.#along);
+    this.#varies = variesWith(kernel, this.#along);
+    this.#cut = chooseCut(kernel, this.#along);
+    this.#indices = new LoopIndices(this.#f, kernel, this.#along, this.#varies);
+    this.#values = new LoopValues(
+      this.#f,
+      this.#math,
+      kernel,
+      this.#indices,
+      this.#along,
+      this.#varies,
+    );
+    this.#parked = mayPark && this.#alongInner
+      ? choosePark(kernel, this.#emitter, this.#varies)
+      : null;
+  }
+
+  write(): GeneratedLoop {
+    const { outer, sizes } = this.#kernel;
+    const rows = outer.filter((s) => s !== this.#along);
+    this.#loops(rows, () => this.#row());
+    const isLanes = this.#cut === this.#along;
+    return {
+      bytes: this.#f.finish(),
+      parameters: this.#indices.parameters,
+      range: this.#cut < 0 ? 1 : sizes[this.#cut]!,
+      grain: isLanes ? 64 : 1,
+      cost: costOfKernel(this.#kernel, this.#emitter),
+      parks: this.#parked !== null,
+    };
+  }
+
+  #range(symbol: number): { start: Local; end: Local } {
+    const { begin, end } = FunctionBuilder.parameters;
+    const { chunk } = this.#kernel;
+    if (symbol === this.#cut) return { start: begin, end };
+    if (chunk?.symbol !== symbol) {
+      return { start: this.#f.integer(0), end: this.#indices.size(symbol) };
+    }
+    const length = this.#indices.number(chunk.length);
+    const start = this.#f.i(i32.mul, this.#indices.index(chunk.part), length);
+    const last = this.#f.i(i32.add, start, length);
+    return { start, end: this.#f.smaller(last, this.#indices.size(symbol)) };
+  }
+
+  /** Opens a loop, `step` at a time while that many are left; the index stays where it ended. */
+  #while(index: Local, end: Local, step: number, body: () => void): void {
+    const f = this.#f;
+    const last = step === 1 ? end : f.iWith(i32.sub, end, step - 1);
+    f.whileLess(index, last, () => {
+      body();
+      f.step(index, step);
+    });
+  }
+
+  #loops(symbols: readonly number[], body: () => void): void {
+    const [symbol, ...rest] = symbols;
+    if (symbol === undefined) return body();
+    const { start, end } = this.#range(symbol);
+    const index = this.#indices.newIndex(symbol, start);
+    this.#while(index, end, 1, () => this.#loops(rest, body));
+  }
+
+  /** The loop over lanes: many vectors at a time, then one, then element by element. */
+  #laneLoop(
+    scope: Scope,
+    ids: readonly number[],
+    accesses: readonly Access[],
+    unroll: number,
+    body: Body,
+  ): void {
+    const { start, end } = this.#range(this.#along);
+    const index = this.#indices.newIndex(this.#along, start);
+    const pointers = this.#pointersFor(accesses, this.#along);
+    for (const guards of this.#indices.guardsOf(ids)) {
+      const interval = this.#indices.intervalOf(guards);
+      if (interval) scope.intervals.set(guardsKey(guards), interval);
+    }
+    const strips: Strip[] = [{ vectors: 1, lanes: LANES }, { vectors: 1, lanes: 1 }];
+    if (unroll > 1) strips.unshift({ vectors: unroll, lanes: LANES });
+    for (const strip of strips) {
+      const step = strip.vectors * strip.lanes;
+      this.#while(index, end, step, () => {
+        const inside = new Scope(scope, strip);
+        for (const [key, pointer] of pointers) inside.pointers.set(key, pointer);
+        body(inside);
+        this.#advance(pointers, this.#along, step);
+      });
+    }
+  }
+
+  #pointersFor(accesses: readonly Access[], symbol: number): Map<string, Pointer> {
+    const pointers = new Map<string, Pointer>();
+    for (const { key, base, form, bytes } of accesses) {
+      const copy = this.#f.number();
+      this.#f.assign(copy, this.#indices.address(base, form, bytes));
+      pointers.set(`${key} ${symbol}`, { local: copy, form, bytes });
+    }
+    return pointers;
+  }
+
+  #advance(pointers: ReadonlyMap<string, Pointer>, symbol: number, step: number): void {
+    const f = this.#f;
+    for (const { local, form, bytes } of pointers.values()) {
+      const c = coefficient(form, symbol);
+      if (c === 0) continue;
+      if (c === 1) f.step(local, step * bytes);
+      else {
+        const moved = f.iWith(i32.mul, this.#indices.number(c), step * bytes);
+        f.assign(local, f.i(i32.add, local, moved));
+      }
+    }
+  }
+
+  /** Everything inside the loops over rows. */
+  #row(): void {
+    const scope = new Scope(null, ROW);
+    if (this.#along < 0 || this.#alongInner) return this.#stages(scope);
+    const { outputs } = this.#kernel;
+    const all = this.#emitter.needs([
+      ...outputs.map((o) => o.expr),
+      ...this.#kernel.reductions.map((r) => r.expr),
+    ]);
+    const rowIds = all.row.filter((id) => this.#isComputed(id));
+    const follows = followsReduction(this.#kernel);
+    this.#values.declare(rowIds.filter((id) => !this.#varies[id] && !follows[id]), scope);
+    const hasReductions = this.#kernel.reductions.length > 0;
+    const accesses = [
+      ...this.#loadsOf(rowIds.filter((id) => this.#varies[id])),
+      ...outputs.flatMap((_, o) =>
+        usesInner(this.#kernel, o) ? [] : [this.#values.outputAccess(o)]
+      ),
+    ];
+    const unroll = hasReductions ? Math.min(4, this.#unrollOf(all.inner)) : this.#unrollOf(all.row);
+    this.#laneLoop(scope, rowIds, accesses, unroll, (inside) => this.#stages(inside));
+  }
+
+  #isComputed(id: number): boolean {
+    return this.#kernel.exprs[id]!.op !== "reduced";
+  }
+
+  #unrollOf(ids: readonly number[]): number {
+    const cost = ids.reduce((sum, id) => sum + costOfExpr(this.#kernel, id), 0);
+    return cost <= 24 ? 4 : cost <= 48 ? 2 : 1;
+  }
+
+  #loadsOf(ids: readonly number[]): Access[] {
+    const found = new Map<number, Access>();
+    for (const id of ids) {
+      const e = this.#kernel.exprs[id]!;
+      if (e.op !== "load") continue;
+      found.set(e.load, this.#values.access(this.#kernel.loads[e.load]!, e.load));
+    }
+    return [...found.values()];
+  }
+
+  /** Reductions stage by stage, then what is stored. */
+  #stages(scope: Scope): void {
+    const stages = this.#emitter.stages();
+    stages.forEach((stage, k) => this.#stage(scope, stage, k === stages.length - 1));
+    const { outputs } = this.#kernel;
+    const rowOutputs = [...outputs.keys()].filter((o) =>
+      !isInnerOutput(this.#kernel, this.#emitter, o)
+    );
+    this.#values.declare(this.#emitter.needs(rowOutputs.map((o) => outputs[o]!.expr)).row, scope);
+    for (const o of rowOutputs) this.#values.store(o, outputs[o]!.expr, scope);
+    const innerOutputs = [...outputs.keys()].filter((o) =>
+      isInnerOutput(this.#kernel, this.#emitter, o)
+    );
+    if (innerOutputs.length === 0) return;
+    const { row, inner } = this.#emitter.needs(innerOutputs.map((o) => outputs[o]!.expr));
+    this.#values.declare(row, scope);
+    const parked = this.#parked;
+    const ids = parked === null ? inner : this.#without(innerOutputs, parked.expr, inner);
+    this.#inner(scope, ids, innerOutputs, (inside) => {
+      for (const o of innerOutputs) this.#values.store(o, outputs[o]!.expr, inside);
+    }, parked);
+  }
+
+  #stage(scope: Scope, stage: readonly number[], isLast: boolean): void {
+    const { reductions } = this.#kernel;
+    const { row, inner } = this.#emitter.needs(stage.map((r) => reductions[r]!.expr));
+    this.#values.declare(row, scope);
+    const count = this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors;
+    const plain = stage.filter((r) => !Emitter.isArg(reductions[r]!));
+    const sums = new Accumulators(
+      this.#f,
+      this.#math,
+      plain.map((r) => ({ fn: reductions[r]!.fn, dtype: reductions[r]!.dtype })),
+      this.#alongInner,
+      count,
+    );
+    const places = new Map(
+      stage.filter((r) => !plain.includes(r)).map((r) => [r, this.#argAccumulator(r, count)]),
+    );
+    const parked = isLast ? this.#parked : null;
+    this.#inner(scope, inner, parked ? [parked.output] : [], (inside) => {
+      if (parked) this.#values.store(parked.output, parked.expr, inside);
+      const { lanes } = inside.strip;
+      const vectors = Array.from({ length: inside.strip.vectors }, (_, vector) => vector);
+      const valuesOf = (r: number): Local[] =>
+        vectors.map((v) => this.#values.operand(reductions[r]!.expr, inside, v));
+      plain.forEach((r, k) => sums.add(k, valuesOf(r), lanes));
+      for (const [r, found] of places) {
+        valuesOf(r).forEach((value, vector) => {
+          found.add(vector, value, this.#indices.formVector(reductions[r]!.index, vector), lanes);
+        });
+      }
+    });
+    this.#keepResults(
+      scope,
+      stage,
+      (r, vector) => places.get(r)?.result(vector) ?? sums.result(plain.indexOf(r), vector),
+    );
+  }
+
+  /** Makes the results of reductions known to what is made of them. */
+  #keepResults(
+    scope: Scope,
+    stage: readonly number[],
+    resultOf: (reduction: number, vector: number) => Local,
+  ): void {
+    const count = this.#alongInner ? 1 : scope.strip.vectors;
+    for (const r of stage) {
+      for (let vector = 0; vector < count; vector++) {
+        const result = resultOf(r, vector);
+        this.#kernel.exprs.forEach((e, id) => {
+          if (e.op !== "reduced" || e.reduction !== r) return;
+          scope.setValue(this.#values.name(id, vector), result);
+        });
+      }
+    }
+  }
+
+  #argAccumulator(r: number, count: number): ArgAccumulator {
+    const { fn, expr } = this.#kernel.reductions[r]!;
+    const isFloat = kindOf(this.#kernel.exprs[expr]!.dtype) === "float";
+    const which = fn === "argmax" ? fn : "argmin";
+    return new ArgAccumulator(this.#f, this.#math, which, isFloat, this.#alongInner, count);
+  }
+
+  /** What the outputs need of `ids` when one expression is there already. */
+  #without(outputs: readonly number[], known: number, ids: readonly number[]): number[] {
+    const needed = reach(this.#kernel, outputs.map((o) => this.#kernel.outputs[o]!.expr), known);
+    return ids.filter((id) => id !== known && needed.has(id));
+  }
+
+  /** Reads an expression back from where it was parked. */
+  #fetch({ expr, output }: Parked, scope: Scope): void {
+    const { dtype, form } = this.#kernel.outputs[output]!;
+    const access = this.#values.outputAccess(output);
+    const load: Load = { input: -1, dtype, form, guards: [] };
+    const place = this.#values.place(access, scope);
+    for (let vector = 0; vector < scope.strip.vectors; vector++) {
+      const value = this.#values.loadStrip(load, access, place, scope.strip, vector);
+      scope.setValue(this.#values.name(expr, vector), value);
+    }
+  }
+
+  /** The inner loops around `body`, with the given expressions computed where they first can be. */
+  #inner(
+    scope: Scope,
+    ids: readonly number[],
+    stored: readonly number[],
+    body: Body,
+    parked: Parked | null = null,
+  ): void {
+    const { inner } = this.#kernel;
+    const accesses = [...this.#loadsOf(ids), ...stored.map((o) => this.#values.outputAccess(o))];
+    if (this.#alongInner) {
+      const others = inner.filter((s) => s !== this.#along);
+      this.#loops(others, () => {
+        const outside = new Scope(scope, ROW);
+        this.#values.declare(ids.filter((id) => !this.#varies[id]), outside);
+        const moving = accesses.filter(({ form }) => coefficient(form, this.#along) !== 0);
+        this.#laneLoop(outside, ids, moving, this.#unrollOf(ids), (inside) => {
+          if (parked) this.#fetch(parked, inside);
+          this.#values.declare(ids.filter((id) => this.#varies[id]), inside);
+          body(inside);
+        });
+      });
+      return;
+    }
+    const last = inner.at(-1);
+    if (last === undefined) return body(scope);
+    this.#loops(inner.slice(0, -1), () => {
+      const { start, end } = this.#range(last);
+      const index = this.#indices.newIndex(last, start);
+      const pointers = this.#pointersFor(accesses, last);
+      this.#while(index, end, 1, () => {
+        const inside = new Scope(scope, scope.strip);
+        for (const [key, pointer] of pointers) inside.pointers.set(key, pointer);
+        this.#values.declare(ids, inside);
+        body(inside);
+        this.#advance(pointers, last, 1);
+      });
+    });
+  }
+}
+
+type Body = (inside: Scope) => void;

@@ -1,0 +1,208 @@
+/**
+ * The numbers of a loop kernel: its arguments, loop indices, affine forms of them, and addresses. Of
+ * an index that runs over lanes it is the first lane's; the others are `coefficient` further each.
+ */
+import { coefficient, type Form, formKey } from "../../../kernel/affine.ts";
+import type { Parameter } from "../../../codegen/emit.ts";
+import type { Guard, LoopKernel } from "../../../kernel/kernel.ts";
+import { FunctionBuilder, type Local } from "../assembler.ts";
+import { type ElementBytes, Unsupported } from "../lanes.ts";
+import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
+import { i32, i32x4, v128 } from "../opcodes.ts";
+
+/** Writes indices and addresses. */
+export class LoopIndices {
+  /** The kernel's arguments behind its buffers. */
+  readonly parameters: Parameter[] = [];
+  readonly #f: FunctionBuilder;
+  readonly #kernel: LoopKernel;
+  readonly #along: number;
+  readonly #varies: readonly boolean[];
+  readonly #parameterIds = new Map<string, number>();
+  readonly #locals = new Map<number, Local>();
+
+  /** `along`: the index that runs over lanes; `varies`: the expressions that change with it. */
+  constructor(
+    f: FunctionBuilder,
+    kernel: LoopKernel,
+    along: number,
+    varies: readonly boolean[],
+  ) {
+    this.#f = f;
+    this.#kernel = kernel;
+    this.#along = along;
+    this.#varies = varies;
+  }
+
+  /** Where an argument lies behind the first, in bytes. */
+  word(key: string, parameter: Parameter): number {
+    let id = this.#parameterIds.get(key);
+    if (id === undefined) {
+      id = this.parameters.push(parameter) - 1;
+      this.#parameterIds.set(key, id);
+    }
+    const { inputs, outputs } = this.#kernel;
+    return 4 * (inputs.length + outputs.length + id);
+  }
+
+  /** A whole number that is given at launch. */
+  number(value: number): Local {
+    const offset = this.word(`index ${value}`, { kind: "index", value });
+    return this.#f.once(`word ${offset}`, () => this.argument(offset));
+  }
+
+  /** A size is a parameter of its own, so that kernels of other sizes have the same code. */
+  size(symbol: number): Local {
+    const value = this.#kernel.sizes[symbol]!;
+    const offset = this.word(`size ${symbol}`, { kind: "index", value });
+    return this.#f.once(`word ${offset}`, () => this.argument(offset));
+  }
+
+  /** The argument at that place. */
+  argument(offset: number): Local {
+    return this.#f.loadNumber(i32.load, FunctionBuilder.parameters.args, offset);
+  }
+
+  /** Where an input, or else an output, begins. */
+  base(input: number | null, output = 0): Local {
+    const place = input ?? this.#kernel.inputs.length + output;
+    return this.#f.once(`base ${place}`, () => this.argument(4 * place));
+  }
+
+  /** The loop index of a symbol, as it is now. */
+  index(symbol: number): Local {
+    const local = this.#locals.get(symbol);
+    if (local === undefined) throw new Unsupported("an index outside its loop");
+    return local;
+  }
+
+  /** Sets a loop index to where it starts. */
+  newIndex(symbol: number, start: Local): Local {
+    let index = this.#locals.get(symbol);
+    if (index === undefined) this.#locals.set(symbol, index = this.#f.number());
+    this.#f.assign(index, start);
+    return index;
+  }
+
+  /** The value of a form where the loops are now. */
+  form(form: Form): Local {
+    const f = this.#f;
+    let sum: Local | null = form.offset === 0 ? null : this.number(form.offset);
+    for (const [symbol, c] of form.terms) {
+      const index = this.index(symbol);
+      const term = c === 1 ? index : f.i(i32.mul, index, this.number(c));
+      sum = sum === null ? term : f.i(i32.add, sum, term);
+    }
+    return sum ?? f.integer(0);
+  }
+
+  /** The address of a form's element. */
+  address(base: Local, form: Form, bytes: ElementBytes): Local {
+    const f = this.#f;
+    const index = this.form(form);
+    const scaled = bytes === 1 ? index : f.iWith(i32.shl, index, bytes === 4 ? 2 : 1);
+    return f.i(i32.add, base, scaled);
+  }
+
+  /** The address of each lane of a vector. */
+  places(place: Local, access: Access, strip: Strip, vector: number): Local[] {
+    const f = this.#f;
+    const c = coefficient(access.form, this.#along);
+    const at = (lane: number): Local => {
+      const element = vector * LANES + lane;
+      if (element === 0 || c === 0) return place;
+      const step = c === 1
+        ? f.integer(element * access.bytes)
+        : f.iWith(i32.mul, this.number(c), element * access.bytes);
+      return f.i(i32.add, place, step);
+    };
+    return Array.from({ length: strip.lanes }, (_, lane) => at(lane));
+  }
+
+  /** A form's value in each lane. */
+  formVector(form: Form, vector: number): Local {
+    const f = this.#f;
+    const value = f.v(i32x4.splat, this.form(form));
+    const c = coefficient(form, this.#along);
+    if (c === 0) return value;
+    const steps = f.lanes([0, 1, 2, 3].map((lane) => vector * LANES + lane));
+    const scaled = c === 1 ? steps : f.v(i32x4.mul, steps, f.v(i32x4.splat, this.number(c)));
+    return f.v(i32x4.add, value, scaled);
+  }
+
+  /** The guards of expressions that some lanes may be inside of and others not. */
+  guardsOf(ids: readonly number[]): (readonly Guard[])[] {
+    return ids.flatMap((id) => {
+      const e = this.#kernel.exprs[id]!;
+      if (!this.#varies[id]) return [];
+      if (e.op === "inside") return [e.guards];
+      return e.op === "load" ? [this.#kernel.loads[e.load]!.guards] : [];
+    }).filter((guards) => guards.some((g) => coefficient(g.form, this.#along) !== 0));
+  }
+
+  /** Computed once before the loop over lanes; null where a guard does not step with it. */
+  intervalOf(guards: readonly Guard[]): Interval | null {
+    const f = this.#f;
+    const moving = guards.filter((g) => coefficient(g.form, this.#along) !== 0);
+    if (moving.some((g) => coefficient(g.form, this.#along) !== 1)) return null;
+    const bounds = moving.map(({ form, size }) => {
+      const terms = form.terms.filter(([s]) => s !== this.#along);
+      const first = f.i(i32.sub, f.integer(0), this.form({ ...form, terms }));
+      return { first, end: f.i(i32.add, first, this.number(size)) };
+    });
+    const first = bounds.map((b) => b.first).reduce((a, b) => f.larger(a, b));
+    const end = bounds.map((b) => b.end).reduce((a, b) => f.smaller(a, b));
+    const count = f.larger(f.i(i32.sub, end, first), f.integer(0));
+    const fixed = guards.filter((g) => !moving.includes(g));
+    const inside = fixed.length === 0 ? null : this.inside(fixed, 0, null);
+    const found = inside === null ? count : f.choose(inside, count, f.integer(0));
+    const longer = f.iWith(i32.add, found, LANES - 1);
+    return { first, count: found, reach: f.choose(found, longer, found) };
+  }
+
+  /** 1 where one lane is inside all guards. */
+  inside(guards: readonly Guard[], element: number, scope: Scope | null): Local {
+    const f = this.#f;
+    const interval = scope?.interval(guardsKey(guards));
+    if (interval) {
+      const place = f.iWith(i32.add, this.index(this.#along), element);
+      return f.i(i32.ltU, f.i(i32.sub, place, interval.first), interval.count);
+    }
+    const tests = guards.map(({ form, size }) => {
+      let value = this.form(form);
+      const c = coefficient(form, this.#along);
+      if (c !== 0 && element !== 0) {
+        value = f.i(i32.add, value, f.iWith(i32.mul, this.number(c), element));
+      }
+      // Below zero is large without a sign.
+      return f.i(i32.ltU, value, this.number(size));
+    });
+    return tests.reduce((all, test) => f.i(i32.and, all, test));
+  }
+
+  /** The mask of the lanes that are inside all guards. */
+  insideMask(guards: readonly Guard[], vector: number, scope: Scope): Local {
+    const f = this.#f;
+    const interval = scope.interval(guardsKey(guards));
+    if (interval) {
+      const first = f.i(i32.sub, this.index(this.#along), interval.first);
+      const steps = f.lanes([0, 1, 2, 3].map((lane) => vector * LANES + lane));
+      const places = f.v(i32x4.add, f.v(i32x4.splat, first), steps);
+      return f.v(i32x4.ltU, places, f.v(i32x4.splat, interval.count));
+    }
+    const masks = guards.map((guard) => {
+      if (coefficient(guard.form, this.#along) === 0) {
+        const inside = this.inside([guard], 0, null);
+        return f.v(i32x4.splat, f.i(i32.sub, f.integer(0), inside));
+      }
+      const value = this.formVector(guard.form, vector);
+      return f.v(i32x4.ltU, value, f.v(i32x4.splat, this.number(guard.size)));
+    });
+    return masks.reduce((all, mask) => f.v(v128.and, all, mask));
+  }
+}
+
+/** A text that is the same for equal guards. */
+export function guardsKey(guards: readonly Guard[]): string {
+  return guards.map(({ form, size }) => `${formKey(form)}<${size}`).join();
+}

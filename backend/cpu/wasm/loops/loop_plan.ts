@@ -1,0 +1,187 @@
+/** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
+import { coefficient, type Form, rangeOf } from "../../../kernel/affine.ts";
+import { Emitter } from "../../../codegen/emit.ts";
+import { needsWideIndices } from "../../../kernel/index_range.ts";
+import type { Guard, LoopKernel } from "../../../kernel/kernel.ts";
+import { usesInner } from "../../../codegen/rows.ts";
+import { kindOf, Unsupported } from "../lanes.ts";
+import { LANES } from "./loop_scope.ts";
+import { costOf } from "./primitives.ts";
+
+/** An expression that an output holds from the last reduction until the output itself is stored. */
+export interface Parked {
+  readonly expr: number;
+  readonly output: number;
+}
+
+/** Cheaper expressions than this are computed twice. */
+const PARKING_COST = 8;
+
+/** The expressions that some are made of, not looking behind `stop`. */
+export function reach(kernel: LoopKernel, ids: readonly number[], stop: number): Set<number> {
+  const seen = new Set<number>();
+  const stack = [...ids];
+  for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+    if (seen.has(id)) continue;
+    seen.add(id);
+    const e = kernel.exprs[id]!;
+    if (id !== stop && "args" in e) stack.push(...e.args);
+  }
+  return seen;
+}
+
+/** Addresses are 32-bit numbers of bytes. */
+const MOST_ELEMENTS = 2 ** 30;
+
+/**
+ * Makes sure that there are vectors for everything in a kernel.
+ *
+ * @throws {Unsupported} Where there are none.
+ */
+export function check(kernel: LoopKernel): void {
+  if (kernel.contraction || kernel.dynamic.length > 0) throw new Unsupported("not a plain loop");
+  if (needsWideIndices(kernel)) throw new Unsupported("indices of 64 bits");
+  for (const { dtype } of [...kernel.exprs, ...kernel.outputs]) kindOf(dtype);
+  for (const dtype of kernel.inputs) kindOf(dtype);
+  for (const r of kernel.reductions) {
+    kindOf(r.dtype);
+    if (Emitter.isArg(r) && kindOf(kernel.exprs[r.expr]!.dtype) === "mask") {
+      throw new Unsupported(r.fn);
+    }
+  }
+  for (const { form } of [...kernel.loads, ...kernel.outputs]) {
+    const [low, high] = rangeOf(form, kernel.sizes);
+    if (low < -MOST_ELEMENTS || high >= MOST_ELEMENTS) throw new Unsupported("its size");
+  }
+}
+
+/** For each expression, whether it changes with a loop index. */
+export function variesWith(kernel: LoopKernel, symbol: number): boolean[] {
+  const isOuter = kernel.outer.includes(symbol);
+  const varies: boolean[] = [];
+  const moves = (form: Form): boolean => coefficient(form, symbol) !== 0;
+  const guarded = (guards: readonly Guard[]): boolean => guards.some((g) => moves(g.form));
+  for (const e of kernel.exprs) {
+    switch (e.op) {
+      case "load": {
+        const load = kernel.loads[e.load]!;
+        varies.push(moves(load.form) || guarded(load.guards));
+        break;
+      }
+      case "index":
+      case "random":
+        varies.push(moves(e.form));
+        break;
+      case "inside":
+        varies.push(guarded(e.guards));
+        break;
+      case "primitive":
+      case "cast":
+        varies.push(e.args.some((a) => varies[a]!));
+        break;
+      case "reduced":
+        varies.push(isOuter);
+        break;
+      default:
+        varies.push(false);
+    }
+  }
+  return varies;
+}
+
+/** Rows shorter than this are better computed side by side than one by one. */
+const SHORT_ROW = 16;
+
+/** The loop index for the lanes: the one that most of the elements lie side by side along. */
+export function chooseLanes(kernel: LoopKernel): number {
+  let best = -1, least = Infinity;
+  // Places are counted in the order of the loops: that of the last one may run over lanes.
+  const isOrdered = kernel.reductions.some((r) => Emitter.isArg(r));
+  const inner = isOrdered ? kernel.inner.slice(-1) : kernel.inner.toReversed();
+  const candidates = [...inner, ...kernel.outer.toReversed()];
+  for (const symbol of candidates) {
+    const size = kernel.sizes[symbol]!;
+    if (kernel.chunk?.part === symbol) continue;
+    const isInner = kernel.inner.includes(symbol);
+    const forms = [
+      ...kernel.loads.map((l) => l.form),
+      ...kernel.outputs.flatMap((o, k) => usesInner(kernel, k) || !isInner ? [o.form] : []),
+    ];
+    let cost = size < LANES ? 4 * forms.length : 0;
+    if (isInner && size < SHORT_ROW) cost += 2;
+    for (const form of forms) {
+      const c = coefficient(form, symbol);
+      cost += c === 1 ? 1 : c === 0 ? 0.9 : 6;
+    }
+    if (cost < least) [best, least] = [symbol, cost];
+  }
+  return best;
+}
+
+/** The outer index to cut for threads: the longest, preferably not the one over lanes. */
+export function chooseCut(kernel: LoopKernel, along: number): number {
+  let best = -1, most = 0;
+  for (const symbol of kernel.outer) {
+    const parts = symbol === along ? kernel.sizes[symbol]! / 64 : kernel.sizes[symbol]!;
+    if (parts > most) [best, most] = [symbol, parts];
+  }
+  return best;
+}
+
+/** About how many instructions an expression takes. */
+export function costOfExpr(kernel: LoopKernel, id: number): number {
+  const e = kernel.exprs[id]!;
+  switch (e.op) {
+    case "primitive":
+      return costOf(e.fn);
+    case "load":
+      return kernel.loads[e.load]!.guards.length > 0 ? 12 : 1;
+    case "constant":
+      return 0;
+    default:
+      return 2;
+  }
+}
+
+/** About how long a kernel takes on one core, in nanoseconds. */
+export function costOfKernel(kernel: LoopKernel, emitter: Emitter): number {
+  let rows = 1, inner = 1;
+  for (const s of kernel.outer) rows *= kernel.sizes[s]!;
+  for (const s of kernel.inner) inner *= kernel.sizes[s]!;
+  let cost = 0;
+  kernel.exprs.forEach((_, id) => {
+    cost += costOfExpr(kernel, id) * rows * (emitter.isInner(id) ? inner : 1);
+  });
+  // Four lanes, about three instructions a nanosecond... and no less than the bytes take.
+  return cost / 10;
+}
+
+/** Whether an output is stored per element of the inner loops. */
+export function isInnerOutput(kernel: LoopKernel, emitter: Emitter, o: number): boolean {
+  return emitter.isInner(kernel.outputs[o]!.expr) || usesInner(kernel, o);
+}
+
+/** The most expensive floats that the last reduction and an output are both made of. */
+export function choosePark(
+  kernel: LoopKernel,
+  emitter: Emitter,
+  varies: readonly boolean[],
+): Parked | null {
+  const { reductions, outputs } = kernel;
+  const stage = emitter.stages().at(-1) ?? [];
+  const output = outputs.findIndex((o, k) =>
+    o.dtype === "float32" && isInnerOutput(kernel, emitter, k)
+  );
+  if (stage.length === 0 || output < 0) return null;
+  const used = new Set(emitter.needs(stage.map((r) => reductions[r]!.expr)).inner);
+  const common = emitter.needs([outputs[output]!.expr]).inner.filter((id) =>
+    used.has(id) && varies[id] && kindOf(kernel.exprs[id]!.dtype) === "float"
+  );
+  let best: Parked | null = null, most = PARKING_COST;
+  for (const expr of common) {
+    const needed = [...reach(kernel, [expr], -1)].filter((id) => emitter.isInner(id));
+    const cost = needed.reduce((sum, id) => sum + costOfExpr(kernel, id), 0);
+    if (cost > most) [best, most] = [{ expr, output }, cost];
+  }
+  return best;
+}

@@ -1,0 +1,69 @@
+/** Runs loop kernels in WebAssembly. */
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { Runner } from "../../script/runner.ts";
+import { type GeneratedLoop, generateLoop } from "./loop.ts";
+import type { WasmRuntime } from "../runtime.ts";
+
+/**
+ * The runner of a kernel, or null where it has no vectors. `otherwise` makes one for blocks that lie
+ * outside the memory that WebAssembly sees.
+ */
+export function loopRunner(
+  kernel: LoopKernel,
+  runtime: WasmRuntime,
+  otherwise: () => Runner,
+): Runner | null {
+  return makeRunner(kernel, runtime, otherwise, true);
+}
+
+function makeRunner(
+  kernel: LoopKernel,
+  runtime: WasmRuntime,
+  otherwise: () => Runner,
+  mayPark: boolean,
+): Runner | null {
+  const loop = generateLoop(kernel, runtime.relaxed, mayPark);
+  if (loop === null) return null;
+  const compiled = runtime.compile(loop.bytes);
+  const constants = wordsOf(loop);
+  const { range, grain, cost, parks } = loop;
+  let elsewhere: Runner | null = null, inPlace: Runner | null = null;
+  return {
+    source: `// WebAssembly, ${loop.bytes.length} bytes`,
+    run(inputs, outputs) {
+      const { words, memory } = runtime;
+      const count = inputs.length + outputs.length;
+      for (let k = 0; k < count; k++) {
+        const address = memory.addressOf(
+          k < inputs.length ? inputs[k]! : outputs[k - inputs.length]!,
+        );
+        if (address === null) return (elsewhere ??= otherwise()).run(inputs, outputs);
+        words[k] = address;
+      }
+      if (parks && overlap(words, inputs.length, count)) {
+        inPlace ??= makeRunner(kernel, runtime, otherwise, false)!;
+        return inPlace.run(inputs, outputs);
+      }
+      for (let k = 0; k < constants.length; k++) words[count + k] = constants[k]!;
+      runtime.run(compiled, range, grain, cost);
+    },
+  };
+}
+
+/** Whether an output is an input as well. */
+function overlap(addresses: Int32Array, inputs: number, count: number): boolean {
+  for (let k = inputs; k < count; k++) {
+    for (let i = 0; i < inputs; i++) if (addresses[i] === addresses[k]) return true;
+  }
+  return false;
+}
+
+function wordsOf({ parameters }: GeneratedLoop): Int32Array {
+  const floats = new Float32Array(parameters.length);
+  const words = new Int32Array(floats.buffer);
+  parameters.forEach((p, k) => {
+    if (p.kind === "constant") floats[k] = p.value;
+    else words[k] = p.kind === "index" ? p.value : p.stream.value;
+  });
+  return words;
+}

@@ -1,0 +1,68 @@
+/** What a loop's code knows where it is written: values, places, intervals. */
+import type { Form } from "../../../kernel/affine.ts";
+import type { Local } from "../assembler.ts";
+import type { ElementBytes } from "../lanes.ts";
+
+/** Lanes of a vector. */
+export const LANES = 4;
+
+/** How many elements a pass over the vector loop's body computes, and whether they fill vectors. */
+export interface Strip {
+  /** Vectors side by side. */
+  readonly vectors: number;
+  /** 4, or 1 at the end of the loop. */
+  readonly lanes: number;
+}
+
+/** One vector: what is computed outside the loop over lanes. */
+export const ROW: Strip = { vectors: 1, lanes: LANES };
+
+/** A place in memory that moves with a loop. */
+export interface Pointer {
+  readonly local: Local;
+  readonly form: Form;
+  readonly bytes: ElementBytes;
+}
+
+/** The places along the lanes that are inside all guards: `first`, and how many from there on. */
+export interface Interval {
+  readonly first: Local;
+  readonly count: Local;
+  /** The places where a vector may end that has some of them. */
+  readonly reach: Local;
+}
+
+/** What is known inside a loop. */
+export class Scope {
+  readonly #values = new Map<string, Local>();
+  /** By the text of their guards. */
+  readonly intervals = new Map<string, Interval>();
+  /** By what they are for; they move with this loop alone. */
+  readonly pointers = new Map<string, Pointer>();
+
+  /** `strip`: what a pass over the loop's body computes. */
+  constructor(readonly parent: Scope | null, readonly strip: Strip) {}
+
+  /** A value that was computed here or around here. */
+  value(key: string): Local | undefined {
+    return this.#values.get(key) ?? this.parent?.value(key);
+  }
+
+  /** An interval that was computed here or around here. */
+  interval(key: string): Interval | undefined {
+    return this.intervals.get(key) ?? this.parent?.interval(key);
+  }
+
+  /** Makes a value known in this loop and those in it. */
+  setValue(key: string, local: Local): void {
+    this.#values.set(key, local);
+  }
+}
+
+/** Something that is read or written at a form. */
+export interface Access {
+  readonly key: string;
+  readonly base: Local;
+  readonly form: Form;
+  readonly bytes: ElementBytes;
+}

@@ -1,0 +1,233 @@
+/** The values of a loop kernel: loads, constants, expressions, stores, a vector at a time. */
+import { coefficient } from "../../../kernel/affine.ts";
+import type { DType } from "../../../graph/dtype.ts";
+import type { Expr, Load, LoopKernel } from "../../../kernel/kernel.ts";
+import { FunctionBuilder, type Local } from "../assembler.ts";
+import { elementBytes, kindOf, LaneAccess, Unsupported } from "../lanes.ts";
+import { guardsKey, type LoopIndices } from "./loop_indices.ts";
+import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
+import type { VectorMath } from "../math.ts";
+import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
+import { writeCast, writePrimitive } from "./primitives.ts";
+
+/** Writes what is computed. */
+export class LoopValues {
+  readonly #f: FunctionBuilder;
+  readonly #math: VectorMath;
+  readonly #lanes: LaneAccess;
+  readonly #kernel: LoopKernel;
+  readonly #indices: LoopIndices;
+  readonly #along: number;
+  readonly #varies: readonly boolean[];
+
+  /** `along`: the index that runs over lanes; `varies`: the expressions that change with it. */
+  constructor(
+    f: FunctionBuilder,
+    math: VectorMath,
+    kernel: LoopKernel,
+    indices: LoopIndices,
+    along: number,
+    varies: readonly boolean[],
+  ) {
+    this.#f = f;
+    this.#math = math;
+    this.#lanes = new LaneAccess(f, math);
+    this.#kernel = kernel;
+    this.#indices = indices;
+    this.#along = along;
+    this.#varies = varies;
+  }
+
+  /** Where and how a load reads. */
+  access(load: Load, id: number): Access {
+    const bytes = elementBytes(load.dtype);
+    return { key: `load ${id}`, base: this.#indices.base(load.input), form: load.form, bytes };
+  }
+
+  /** Where and how an output is written. */
+  outputAccess(output: number): Access {
+    const { dtype, form } = this.#kernel.outputs[output]!;
+    const bytes = elementBytes(dtype);
+    return { key: `store ${output}`, base: this.#indices.base(null, output), form, bytes };
+  }
+
+  /** The place of an access: where a pointer is, or computed here. */
+  place(access: Access, scope: Scope): Local {
+    for (const [key, pointer] of scope.pointers) {
+      if (key.startsWith(`${access.key} `)) return pointer.local;
+    }
+    return this.#indices.address(access.base, access.form, access.bytes);
+  }
+
+  #load(id: number, scope: Scope, vector: number): Local {
+    const load = this.#kernel.loads[id]!;
+    const { dtype, guards } = load;
+    const access = this.access(load, id);
+    const { strip } = scope;
+    const place = this.place(access, scope);
+    const c = coefficient(load.form, this.#along);
+    const varying = guards.some((g) => coefficient(g.form, this.#along) !== 0);
+    if (!varying) {
+      const inside = guards.length === 0 ? null : this.#indices.inside(guards, 0, scope);
+      if (c === 0) {
+        return this.#lanes.loadAll(dtype, access.bytes, this.#safe(place, access, inside));
+      }
+      // Nothing may be read around a place that does not exist.
+      if (inside === null) return this.loadStrip(load, access, place, strip, vector);
+      return this.#either(
+        inside,
+        () => this.loadStrip(load, access, place, strip, vector),
+        () => this.#f.splat(0),
+      );
+    }
+    const interval = scope.interval(guardsKey(guards));
+    if (interval && c === 1 && strip.lanes === LANES) {
+      return this.#loadWithin(load, access, place, scope, vector, interval);
+    }
+    const places = this.#indices.places(place, access, strip, vector).map((p, lane) =>
+      this.#safe(p, access, this.#indices.inside(guards, vector * LANES + lane, scope))
+    );
+    return this.#lanes.loadEach(dtype, access.bytes, places);
+  }
+
+  /** A vector of which some elements may not exist: those are 0. Memory goes on around buffers. */
+  #loadWithin(
+    load: Load,
+    access: Access,
+    place: Local,
+    scope: Scope,
+    vector: number,
+    { first, reach }: Interval,
+  ): Local {
+    const f = this.#f;
+    const last = f.iWith(i32.add, this.#indices.index(this.#along), vector * LANES + LANES - 1);
+    return this.#either(f.i(i32.ltU, f.i(i32.sub, last, first), reach), () => {
+      const found = this.loadStrip(load, access, place, scope.strip, vector);
+      return f.v(v128.and, found, this.#indices.insideMask(load.guards, vector, scope));
+    }, () => f.splat(0));
+  }
+
+  #either(condition: Local, then: () => Local, otherwise: () => Local): Local {
+    const f = this.#f;
+    const result = f.vector();
+    f.branch(condition, () => f.assign(result, then()), () => f.assign(result, otherwise()));
+    return result;
+  }
+
+  /** The place, or the buffer's beginning where it is outside. */
+  #safe(place: Local, { base }: Access, inside: Local | null): Local {
+    return inside === null ? place : this.#f.choose(inside, place, base);
+  }
+
+  /** The elements of a vector, all of which exist. */
+  loadStrip({ dtype }: Load, access: Access, place: Local, strip: Strip, vector: number): Local {
+    const isSide = coefficient(access.form, this.#along) === 1;
+    if (isSide && strip.lanes === LANES) {
+      return this.#lanes.loadFour(dtype, access.bytes, place, vector * LANES * access.bytes);
+    }
+    if (strip.lanes === 1) return this.#lanes.loadAll(dtype, access.bytes, place);
+    return this.#lanes.loadEach(
+      dtype,
+      access.bytes,
+      this.#indices.places(place, access, strip, vector),
+    );
+  }
+
+  /** What a value is known by: those that change with the lanes are there once a vector. */
+  name(id: number, vector: number): string {
+    return this.#varies[id] ? `${id} ${vector}` : `${id}`;
+  }
+
+  /** The value of an expression that was declared. */
+  operand(id: number, scope: Scope, vector: number): Local {
+    const e = this.#kernel.exprs[id]!;
+    if (e.op === "constant") return this.#constant(e.value, e.dtype);
+    const local = scope.value(this.name(id, vector));
+    if (local === undefined) throw new Error(`Expression ${id} is used before it is computed`);
+    return local;
+  }
+
+  /** Common constants are written out, others are arguments, so that kernels are shared. */
+  #constant(value: number, dtype: DType): Local {
+    const f = this.#f;
+    const kind = kindOf(dtype);
+    if (kind === "mask") return f.splat(value === 0 ? 0 : -1);
+    const isCommon = !Number.isFinite(value) || [0, 1, -1, 2, 0.5].includes(value);
+    if (kind === "int") {
+      return isCommon ? f.splat(value | 0) : f.once(
+        `int ${value}`,
+        () =>
+          f.v(
+            i32x4.splat,
+            this.#indices.argument(this.#indices.word(`index ${value}`, { kind: "index", value })),
+          ),
+      );
+    }
+    if (isCommon) return f.float(value);
+    const offset = this.#indices.word(`float ${value}`, {
+      kind: "constant",
+      value,
+      dtype: "float32",
+    });
+    return f.once(
+      `float ${offset}`,
+      () => f.load(v128.loadSplat, FunctionBuilder.parameters.args, offset),
+    );
+  }
+
+  #compute(id: number, scope: Scope, vector: number): Local {
+    const e: Expr = this.#kernel.exprs[id]!;
+    switch (e.op) {
+      case "load":
+        return this.#load(e.load, scope, vector);
+      case "constant":
+        return this.#constant(e.value, e.dtype);
+      case "index": {
+        const value = this.#indices.formVector(e.form, vector);
+        return kindOf(e.dtype) === "float" ? this.#f.v(f32x4.convert, value) : value;
+      }
+      case "inside":
+        return this.#indices.insideMask(e.guards, vector, scope);
+      case "primitive": {
+        const dtype = this.#kernel.exprs[e.args.at(-1)!]!.dtype;
+        const args = e.args.map((a) => this.operand(a, scope, vector));
+        return writePrimitive(this.#f, this.#math, e.fn, args, dtype, e.dtype);
+      }
+      case "cast": {
+        const from = this.#kernel.exprs[e.args[0]!]!.dtype;
+        const value = this.operand(e.args[0]!, scope, vector);
+        return writeCast(this.#f, this.#math, value, from, e.dtype);
+      }
+      default:
+        throw new Unsupported(e.op);
+    }
+  }
+
+  /** Computes expressions, in order, those that are not known yet. */
+  declare(ids: readonly number[], scope: Scope): void {
+    for (let vector = 0; vector < scope.strip.vectors; vector++) {
+      for (const id of ids) {
+        const name = this.name(id, vector);
+        if (scope.value(name) === undefined) scope.setValue(name, this.#compute(id, scope, vector));
+      }
+    }
+  }
+
+  /** Writes an expression to the place of an output. */
+  store(output: number, expr: number, scope: Scope): void {
+    const { dtype, form } = this.#kernel.outputs[output]!;
+    const access = this.outputAccess(output);
+    const { strip } = scope;
+    const place = this.place(access, scope);
+    const c = coefficient(form, this.#along);
+    for (let vector = 0; vector < strip.vectors; vector++) {
+      const value = this.operand(expr, scope, vector);
+      if (c === 1 && strip.lanes === LANES) {
+        this.#lanes.storeFour(dtype, access.bytes, place, vector * LANES * access.bytes, value);
+      } else {
+        const places = c === 0 ? [place] : this.#indices.places(place, access, strip, vector);
+        this.#lanes.storeEach(dtype, access.bytes, places, value);
+      }
+    }
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * Contractions in WebAssembly. Whatever the loops are, an element of an operand lies at the sum of
+ * one offset for its rows and one for its summed indices, and tables hold those: matrices, their
+ * transposes, batches of them and windows of images are all multiplied without being copied. Only
+ * an operand whose columns do not lie side by side is, in the order that tiles read it.
+ */
+import { coefficient, type Form } from "../../../kernel/affine.ts";
+import { isFloat } from "../../../graph/dtype.ts";
+import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
+import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
+import type { GemmHost } from "../../blas/gemm_runner.ts";
+import type { HostBlock, Runner } from "../../script/runner.ts";
+import { describe, isFar, type Plan, planSides } from "./contraction_plan.ts";
+import { ProductRunner } from "./product_runner.ts";
+import type { WasmRuntime } from "../runtime.ts";
+
+/** Fewer multiplications than this are quicker in JavaScript. */
+const LEAST = 1024;
+
+/** A runner for a contraction of floats, or null where there is nothing to gain. */
+export function contractionRunner(
+  kernel: LoopKernel,
+  runtime: WasmRuntime,
+  host: GemmHost,
+  otherwise: () => Runner,
+): Runner | null {
+  const given = kernel.contraction;
+  if (!given || !isFloat(given.dtype) || given.dtype === "float64") return null;
+  if (given.a.guards.length + given.b.guards.length > 0) return null;
+  if (extent(kernel, kernel.outer) * extent(kernel, kernel.inner) < LEAST) return null;
+  const output = kernel.outputs.findIndex((o) => o.dtype === "float32");
+  const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.form;
+  const copies: [boolean, boolean] = [given.a.dtype !== "float32", given.b.dtype !== "float32"];
+  const { plan: first } = choose(kernel, given, target, copies, host);
+  if (isFar(first)) copies[first.isSwapped ? 1 : 0] = true;
+  const { plan, prepared } = choose(kernel, given, target, copies, host);
+  const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
+  const after = epilogue && host.compile(epilogue);
+  const product = new ProductRunner(plan, runtime, host);
+  let plain: Runner | null = null;
+  return {
+    source: [
+      ...prepared.flatMap(({ copy }) => copy ? [copy.source] : []),
+      describe(plan),
+      ...after ? [after.source] : [],
+    ].join("\n"),
+    run(inputs, outputs) {
+      const isDone = withOperand(
+        host,
+        prepared[0],
+        inputs,
+        (x) =>
+          withOperand(host, prepared[1], inputs, (y) => {
+            const finish = (c: HostBlock): boolean => {
+              const isThere = plan.isSwapped ? product.run(y, x, c) : product.run(x, y, c);
+              if (isThere) after?.run([...inputs, c], outputs);
+              return isThere;
+            };
+            if (output >= 0) return finish(outputs[output]!);
+            return host.withScratch("float32", extent(kernel, kernel.outer), finish);
+          }),
+      );
+      if (!isDone) (plain ??= otherwise()).run(inputs, outputs);
+    },
+  };
+}
+
+/** An operand as floats: where it lies, or a copy of half floats. */
+interface Operand {
+  readonly load: Load;
+  readonly copy: Runner | null;
+  readonly size: number;
+}
+
+/** The cheaper of the two ways round, with some operands copied first. */
+function choose(
+  kernel: LoopKernel,
+  c: Contraction,
+  target: Form,
+  copies: readonly [boolean, boolean],
+  host: GemmHost,
+): { plan: Plan; prepared: readonly [Operand, Operand] } {
+  const prepare = (load: Load, which: 0 | 1): Operand =>
+    copies[which] ? copied(kernel, c, load, which, host) : { load, copy: null, size: 0 };
+  const prepared = [prepare(c.a, 0), prepare(c.b, 1)] as const;
+  const loads = { ...c, a: prepared[0].load, b: prepared[1].load };
+  const straight = planSides(kernel, loads, target, false);
+  const swapped = planSides(kernel, loads, target, true);
+  return { plan: swapped.cost < straight.cost ? swapped : straight, prepared };
+}
+
+/** A row-major copy of an operand, as floats. */
+function copied(
+  kernel: LoopKernel,
+  c: Contraction,
+  load: Load,
+  which: 0 | 1,
+  host: GemmHost,
+): Operand {
+  const moving = c.batch.filter((s) => coefficient(load.form, s) !== 0);
+  const symbols = [...moving, ...which === 0 ? [...c.m, ...c.k] : [...c.n, ...c.k]];
+  const packed = pack(kernel, load, symbols, "float32");
+  return { load: packed.load, copy: host.compile(packed.kernel), size: packed.size };
+}
+
+function withOperand<T>(
+  host: GemmHost,
+  { load, copy, size }: Operand,
+  inputs: readonly HostBlock[],
+  use: (block: HostBlock) => T,
+): T {
+  const input = inputs[load.input]!;
+  if (copy === null) return use(input);
+  return host.withScratch("float32", size, (block) => {
+    copy.run([input], [block]);
+    return use(block);
+  });
+}

@@ -1,0 +1,164 @@
+/** How a contraction is computed: which operand lies in vectors, what is copied, how it is cut. */
+import { coefficient, type Form } from "../../../kernel/affine.ts";
+import type { Contraction, LoopKernel } from "../../../kernel/kernel.ts";
+import { type Adjoining, TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
+
+/** Rows, panels and summed indices of a block: its operands stay in a core's caches. */
+const BLOCK_ROWS = 96, BLOCK_PANELS = 32, BLOCK_SUMS = 512;
+/** Multiplications of a block of good size: about 20 microseconds. */
+const BLOCK_WORK = 500_000;
+/** Less than this is not worth a block of its own. */
+const LEAST_BLOCK_WORK = 40_000;
+/** Multiplications that a core does in a nanosecond, and elements that it copies. */
+const SPEED = 24;
+export const COPY_SPEED = 2;
+/** An operand larger than this in bytes is not read row by row: that takes too many pages. */
+const MOST_STRIDED = 2 ** 19;
+/** Bytes between two elements that are far from each other, and how often they must be read. */
+const FAR = 1024, LEAST_READS = 64;
+
+/** An operand or the result as offsets in bytes. */
+export interface Side {
+  readonly rows: Int32Array;
+  readonly columns: Int32Array;
+  readonly batch: Int32Array;
+}
+
+/** Offsets in bytes over symbols in row-major order. */
+function offsetsOf(kernel: LoopKernel, form: Form, symbols: readonly number[]): Int32Array {
+  let offsets = Int32Array.of(0);
+  for (const s of symbols) {
+    const size = kernel.sizes[s]!, step = 4 * coefficient(form, s);
+    const next = new Int32Array(offsets.length * size);
+    for (let k = 0, at = 0; k < offsets.length; k++) {
+      for (let i = 0; i < size; i++) next[at++] = offsets[k]! + i * step;
+    }
+    offsets = next;
+  }
+  return offsets;
+}
+
+/** Whether elements lie side by side. */
+export function adjoin(offsets: Int32Array): boolean {
+  return offsets.every((offset, k) => offset === offsets[0]! + 4 * k);
+}
+
+/** Nanoseconds to store an element of a tile. */
+const storeCosts = { columns: 0.1, rows: 0.3, nothing: 2 } as const;
+
+/** What lies side by side in a result. */
+export function adjoining({ rows, columns }: Side): Adjoining {
+  if (adjoin(columns)) return "columns";
+  const areRows = rows.every((offset, i) =>
+    offset === rows[i - i % TILE_ROWS]! + 4 * (i % TILE_ROWS)
+  );
+  return areRows ? "rows" : "nothing";
+}
+
+/** The step between offsets, or null where it changes. */
+function stepOf(offsets: Int32Array): number | null {
+  const step = offsets.length > 1 ? offsets[1]! - offsets[0]! : 0;
+  return offsets.every((offset, k) => offset === offsets[0]! + k * step) ? step : null;
+}
+
+/** One way to compute a contraction: which operand's elements are spread, which lies in vectors. */
+export interface Plan {
+  /** The second operand is on the left. */
+  readonly isSwapped: boolean;
+  readonly a: Side;
+  readonly b: Side;
+  readonly c: Side;
+  readonly batches: number;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** From one summed index of b to the next; null: b is copied into panels first. */
+  readonly step: number | null;
+  readonly cost: number;
+}
+
+/** The plan of one way round. */
+export function planSides(
+  kernel: LoopKernel,
+  c: Contraction,
+  target: Form,
+  isSwapped: boolean,
+): Plan {
+  const [left, right] = isSwapped ? [c.b, c.a] : [c.a, c.b];
+  const [rows, columns] = isSwapped ? [c.n, c.m] : [c.m, c.n];
+  const side = (form: Form, down: readonly number[], along: readonly number[]): Side => ({
+    rows: offsetsOf(kernel, form, down),
+    columns: offsetsOf(kernel, form, along),
+    batch: offsetsOf(kernel, form, c.batch).map((offset) => offset + 4 * form.offset),
+  });
+  const a = side(left.form, rows, c.k);
+  const b = side(right.form, c.k, columns);
+  const out = side(target, rows, columns);
+  const m = a.rows.length, n = b.columns.length, k = a.columns.length;
+  const batches = out.batch.length;
+  const step = stepOf(b.rows);
+  const isNear = step !== null && (Math.abs(step) * k < MOST_STRIDED || m <= 4 * TILE_ROWS);
+  const isDirect = isNear && n % TILE_COLUMNS === 0 && adjoin(b.columns);
+  const work = m * Math.ceil(n / TILE_COLUMNS) * TILE_COLUMNS * k / SPEED;
+  const copying = isDirect ? 0 : n * k / COPY_SPEED;
+  const storing = m * n * storeCosts[adjoining(out)];
+  const strided = adjoin(a.columns) ? 1 : 1.1;
+  const cost = batches * (work * strided + copying + storing);
+  return {
+    isSwapped,
+    a,
+    b,
+    c: out,
+    batches,
+    m,
+    n,
+    k,
+    step: isDirect ? step : null,
+    cost,
+  };
+}
+
+/** Whether the left operand's summed indices are pages apart, and it is read often. */
+export function isFar({ a, n, k }: Plan): boolean {
+  const step = Math.abs(stepOf(a.columns) ?? 0);
+  return step >= FAR && step * k > MOST_STRIDED && n >= LEAST_READS;
+}
+
+/** A line for people. */
+export function describe({ batches, m, n, k, step }: Plan): string {
+  const times = batches > 1 ? `${batches} times ` : "";
+  const how = step === null ? ", the right one in panels" : "";
+  return `// WebAssembly SIMD: ${times}${m} x ${k} by ${k} x ${n}, float32${how}`;
+}
+
+/** How the tasks of a product are cut: what the names of its arguments say. */
+export interface Blocks {
+  readonly blockRows: number;
+  readonly blockPanels: number;
+  readonly blockSums: number;
+  readonly rowBlocks: number;
+  readonly panelBlocks: number;
+}
+
+/** Blocks small enough that all threads have some, large enough that each is worth taking. */
+export function chooseBlocks({ m, n, k, batches }: Plan, threads: number): Blocks {
+  const panels = Math.ceil(n / TILE_COLUMNS);
+  let blockRows = Math.min(BLOCK_ROWS, Math.ceil(m / TILE_ROWS) * TILE_ROWS);
+  let blockPanels = Math.min(BLOCK_PANELS, panels);
+  const work = (): number => blockRows * blockPanels * TILE_COLUMNS * k;
+  const count = (): number => batches * Math.ceil(m / blockRows) * Math.ceil(panels / blockPanels);
+  const isCoarse = (): boolean =>
+    work() > BLOCK_WORK && count() < 8 * threads ||
+    work() > LEAST_BLOCK_WORK && count() < 2 * threads;
+  while (isCoarse() && blockPanels > 4) blockPanels = Math.ceil(blockPanels / 2);
+  while (isCoarse() && blockRows > 2 * TILE_ROWS) {
+    blockRows = Math.ceil(blockRows / 2 / TILE_ROWS) * TILE_ROWS;
+  }
+  return {
+    blockRows,
+    blockPanels,
+    blockSums: BLOCK_SUMS,
+    rowBlocks: Math.ceil(m / blockRows),
+    panelBlocks: Math.ceil(panels / blockPanels),
+  };
+}

@@ -1,0 +1,112 @@
+/** The WebAssembly that copies an operand into panels: eight columns side by side. */
+import { FunctionBuilder, type Local } from "../assembler.ts";
+import { i32, v128 } from "../opcodes.ts";
+import { TILE_COLUMNS } from "./tile_store.ts";
+
+/** The arguments of a packing. */
+export const packArguments = [
+  "from",
+  "to",
+  /** Tables: an offset for each column and each summed index, and for each matrix of a batch. */
+  "columns",
+  "sums",
+  "batch",
+  "n",
+  "k",
+  "panels",
+] as const;
+
+type Argument = typeof packArguments[number];
+
+/** The module that copies panels `begin` to `end`, of all matrices of a batch, side by side. */
+export function makePacking(columnsAdjoin: boolean): Uint8Array<ArrayBuffer> {
+  return new PackingWriter(columnsAdjoin).write();
+}
+
+class PackingWriter {
+  readonly #f = new FunctionBuilder();
+  readonly #columnsAdjoin: boolean;
+
+  constructor(columnsAdjoin: boolean) {
+    this.#columnsAdjoin = columnsAdjoin;
+  }
+
+  #arg(name: Argument): Local {
+    const { args } = FunctionBuilder.parameters;
+    const offset = 4 * packArguments.indexOf(name);
+    return this.#f.once(name, () => this.#f.loadNumber(i32.load, args, offset));
+  }
+
+  #entry(table: Argument, index: Local): Local {
+    return this.#f.loadNumber(i32.load, this.#f.wordAt(this.#arg(table), index));
+  }
+
+  write(): Uint8Array<ArrayBuffer> {
+    const f = this.#f;
+    const { begin, end } = FunctionBuilder.parameters;
+    const task = f.number();
+    f.assign(task, begin);
+    f.whileLess(task, end, () => {
+      this.#panel(task);
+      f.step(task, 1);
+    });
+    return f.finish();
+  }
+
+  #panel(task: Local): void {
+    const f = this.#f;
+    const column = f.iWith(i32.shl, f.i(i32.remU, task, this.#arg("panels")), 3);
+    const places = this.#places(task, column);
+    const gather = (): void => this.#copy(task, (offset) => this.#gathered(places, offset));
+    if (!this.#columnsAdjoin) return gather();
+    const last = f.iWith(i32.add, column, TILE_COLUMNS - 1);
+    const isWhole = f.i(i32.ltS, last, this.#arg("n"));
+    f.branch(isWhole, () => this.#copy(task, (offset) => this.#loaded(places[0]!, offset)), gather);
+  }
+
+  /** Where each column of a panel begins; behind the last one that is taken again. */
+  #places(task: Local, column: Local): Local[] {
+    const f = this.#f;
+    const matrix = this.#entry("batch", f.i(i32.divU, task, this.#arg("panels")));
+    const from = f.i(i32.add, this.#arg("from"), matrix);
+    const last = f.iWith(i32.sub, this.#arg("n"), 1);
+    return Array.from({ length: TILE_COLUMNS }, (_, k) => {
+      const at = f.smaller(f.iWith(i32.add, column, k), last);
+      return f.i(i32.add, from, this.#entry("columns", at));
+    });
+  }
+
+  /** Copies a panel; `vectors` are its columns at a summed index. */
+  #copy(task: Local, vectors: (offset: Local) => readonly [Local, Local]): void {
+    const f = this.#f;
+    const panelBytes = f.iWith(i32.shl, this.#arg("k"), 5);
+    const to = f.number(), at = f.number();
+    f.assign(to, f.i(i32.add, this.#arg("to"), f.i(i32.mul, task, panelBytes)));
+    f.assign(at, this.#arg("sums"));
+    f.whileLess(at, f.wordAt(at, this.#arg("k")), () => {
+      const [low, high] = vectors(f.loadNumber(i32.load, at));
+      f.store(v128.store, to, low);
+      f.store(v128.store, to, high, 16);
+      f.step(to, 4 * TILE_COLUMNS);
+      f.step(at, 4);
+    }, i32.ltU);
+  }
+
+  #loaded(place: Local, offset: Local): [Local, Local] {
+    const f = this.#f;
+    const at = f.i(i32.add, place, offset);
+    return [f.load(v128.load, at), f.load(v128.load, at, 16)];
+  }
+
+  #gathered(places: readonly Local[], offset: Local): [Local, Local] {
+    const f = this.#f;
+    const [low, high] = [places.slice(0, 4), places.slice(4)].map((four) => {
+      const [first, ...rest] = four.map((place) => f.i(i32.add, place, offset));
+      return rest.reduce(
+        (vector, at, k) => f.loadLane(v128.load32Lane, at, vector, k + 1),
+        f.load(v128.load32Zero, first!),
+      );
+    });
+    return [low!, high!];
+  }
+}

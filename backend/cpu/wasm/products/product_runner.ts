@@ -1,0 +1,170 @@
+/** Multiplies as a plan says: tables of offsets, panels, tiles. */
+import type { GemmHost } from "../../blas/gemm_runner.ts";
+import type { HostBlock } from "../../script/runner.ts";
+import { adjoin, adjoining, chooseBlocks, COPY_SPEED, type Plan } from "./contraction_plan.ts";
+import { makePacking } from "./packing.ts";
+import type { WasmKernel, WasmRuntime } from "../runtime.ts";
+import { makeProduct, productArguments } from "./tile.ts";
+import { TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
+
+/** Where something lies in the memory that WebAssembly sees; null: elsewhere. */
+type Address = number | null;
+
+/** Tables of offsets, one behind the other. */
+class Tables {
+  readonly words: number;
+  readonly bytes: Uint8Array;
+  readonly #begins = new Map<string, number>();
+
+  constructor(tables: Readonly<Record<string, Int32Array>>) {
+    const all = Object.values(tables);
+    this.words = all.reduce((sum, { length }) => sum + length, 0);
+    const words = new Int32Array(this.words);
+    this.bytes = new Uint8Array(words.buffer);
+    let begin = 0;
+    for (const [name, table] of Object.entries(tables)) {
+      words.set(table, begin);
+      this.#begins.set(name, 4 * begin);
+      begin += table.length;
+    }
+  }
+
+  /** Where one begins, in bytes; undefined where there is none of that name. */
+  begin(name: string): number | undefined {
+    return this.#begins.get(name);
+  }
+}
+
+/** How the right operand is read: where it lies, or copied into panels. */
+interface Right {
+  /** Panels of a matrix. */
+  readonly panels: number;
+  /** Different matrices: broadcast ones are copied once. */
+  readonly matrices: number;
+  readonly tables: Readonly<Record<string, Int32Array>>;
+}
+
+function rightOf({ b, n, k, step }: Plan): Right {
+  const panels = Math.ceil(n / TILE_COLUMNS);
+  const places = Array.from({ length: panels }, (_, p) => p);
+  if (step !== null) {
+    const bPanels = Int32Array.from(places, (p) => b.columns[p * TILE_COLUMNS]!);
+    return { panels, matrices: 0, tables: { bPanels, bBatch: b.batch } };
+  }
+  const batch = Int32Array.from(new Set(b.batch));
+  const panelBytes = 4 * TILE_COLUMNS * k;
+  const begins = new Map([...batch].map((offset, i) => [offset, i * panels * panelBytes]));
+  return {
+    panels,
+    matrices: batch.length,
+    tables: {
+      bPanels: Int32Array.from(places, (p) => p * panelBytes),
+      bBatch: b.batch.map((offset) => begins.get(offset)!),
+      columns: b.columns,
+      sums: b.rows,
+      batch,
+    },
+  };
+}
+
+/** Runs one product. */
+export class ProductRunner {
+  readonly #plan: Plan;
+  readonly #runtime: WasmRuntime;
+  readonly #host: GemmHost;
+  readonly #product: WasmKernel;
+  /** Copies the right operand into panels; null: it is read where it lies. */
+  readonly #packing: WasmKernel | null;
+  readonly #right: Right;
+  readonly #tables: Tables;
+  /** The product's arguments, tables by where they begin behind the first. */
+  readonly #arguments: readonly { readonly value: number; readonly isTable: boolean }[];
+  readonly #tasks: number;
+
+  constructor(plan: Plan, runtime: WasmRuntime, host: GemmHost) {
+    this.#plan = plan;
+    this.#runtime = runtime;
+    this.#host = host;
+    const { a, b, c, m, n, k, batches, step } = plan;
+    this.#product = runtime.compile(makeProduct({
+      sumsAdjoin: adjoin(a.columns),
+      adjoining: adjoining(c),
+      rest: m % TILE_ROWS,
+      relaxed: runtime.relaxed,
+    }));
+    this.#packing = step === null ? runtime.compile(makePacking(adjoin(b.columns))) : null;
+    this.#right = rightOf(plan);
+    this.#tables = new Tables({
+      aRows: a.rows,
+      aSums: a.columns,
+      cRows: c.rows,
+      cColumns: c.columns,
+      aBatch: a.batch,
+      cBatch: c.batch,
+      ...this.#right.tables,
+    });
+    const blocks = chooseBlocks(plan, runtime.team.size);
+    this.#tasks = batches * blocks.rowBlocks * blocks.panelBlocks;
+    const bStep = step ?? 4 * TILE_COLUMNS;
+    const numbers: Readonly<Record<string, number>> = { ...blocks, m, n, k, bStep };
+    this.#arguments = productArguments.map((name) => {
+      const begin = this.#tables.begin(name);
+      return { value: begin ?? numbers[name] ?? 0, isTable: begin !== undefined };
+    });
+  }
+
+  /** False, and nothing is done, where a matrix or the room for a copy is in other memory. */
+  run(a: HostBlock, b: HostBlock, c: HostBlock): boolean {
+    const { memory } = this.#runtime;
+    const place = (block: HostBlock): Address => memory.addressOf(block);
+    const left = place(a), right = place(b), result = place(c);
+    if (left === null || right === null || result === null) return false;
+    return this.#withTables((tables) => {
+      if (this.#packing === null) return this.#multiply(left, right, result, tables);
+      return this.#withPanels((panels) => {
+        this.#pack(this.#packing!, right, panels, tables);
+        return this.#multiply(left, panels, result, tables);
+      });
+    });
+  }
+
+  #withTables(use: (address: number) => boolean): boolean {
+    const { memory } = this.#runtime;
+    const { words, bytes } = this.#tables;
+    return this.#host.withScratch("float32", words, (block) => {
+      const address = memory.addressOf(block);
+      if (address === null) return false;
+      memory.bytes(address, bytes.length).set(bytes);
+      return use(address);
+    });
+  }
+
+  #withPanels(use: (address: number) => boolean): boolean {
+    const { matrices, panels } = this.#right;
+    const size = matrices * panels * TILE_COLUMNS * this.#plan.k;
+    return this.#host.withScratch("float32", size, (block) => {
+      const address = this.#runtime.memory.addressOf(block);
+      return address !== null && use(address);
+    });
+  }
+
+  #pack(packing: WasmKernel, from: number, to: number, tables: number): void {
+    const { n, k } = this.#plan;
+    const { matrices, panels } = this.#right;
+    const [columns, sums, batch] = ["columns", "sums", "batch"]
+      .map((name) => tables + this.#tables.begin(name)!);
+    this.#runtime.words.set([from, to, columns!, sums!, batch!, n, k, panels]);
+    const count = matrices * panels;
+    this.#runtime.run(packing, count, 1, count * TILE_COLUMNS * k / COPY_SPEED);
+  }
+
+  #multiply(a: number, b: number, c: number, tables: number): true {
+    const { words } = this.#runtime;
+    this.#arguments.forEach(({ value, isTable }, place) => {
+      words[place] = isTable ? tables + value : value;
+    });
+    words.set([a, b, c]); // the first three are the matrices
+    this.#runtime.run(this.#product, this.#tasks, 1, this.#plan.cost);
+    return true;
+  }
+}

@@ -1,0 +1,175 @@
+/** The WebAssembly that writes tiles of sums to where the result lies. */
+import type { FunctionBuilder, Local } from "../assembler.ts";
+import { f32x4, i32, v128 } from "../opcodes.ts";
+
+/** Rows of a tile; with two vectors a row this fills the registers that there are. */
+export const TILE_ROWS = 6;
+/** Columns of a tile: two vectors. */
+export const TILE_COLUMNS = 8;
+
+/** What lies side by side in the result: the columns, the rows of each tile, or neither. */
+export type Adjoining = "columns" | "rows" | "nothing";
+
+/** Where a tile goes: the result, the tile's first row, its panel of columns. */
+export interface Tile {
+  readonly c: Local;
+  readonly row: Local;
+  readonly panel: Local;
+  /** The first summed index of its sums: from the second block of those on they are added. */
+  readonly sum: Local;
+}
+
+interface Target {
+  readonly c: Local;
+  readonly row: Local;
+  readonly column: Local;
+}
+
+/** Writes tiles. */
+export class TileStore {
+  readonly #f: FunctionBuilder;
+  readonly #arg: (name: "cRows" | "cColumns" | "n") => Local;
+  readonly #adjoining: Adjoining;
+
+  /** `arg` gives tables of offsets and the number of columns. */
+  constructor(
+    f: FunctionBuilder,
+    arg: (name: "cRows" | "cColumns" | "n") => Local,
+    adjoining: Adjoining,
+  ) {
+    this.#f = f;
+    this.#arg = arg;
+    this.#adjoining = adjoining;
+  }
+
+  /** Writes the part of a tile that there is; from the second summed block on it adds. */
+  write({ c, row, panel, sum }: Tile, sums: Local[][]): void {
+    const f = this.#f;
+    const column = f.iWith(i32.shl, panel, 3);
+    const left = f.i(i32.sub, this.#arg("n"), column);
+    const isWhole = f.i(i32.ltS, f.integer(TILE_COLUMNS - 1), left);
+    // Most tiles are whole, and written once: no other test is made for those.
+    const isPlain = f.i(i32.and, isWhole, f.i(i32.eqz, sum));
+    const target = { c, row, column };
+    f.branch(
+      isPlain,
+      () => this.#storeTile(target, sums, null, null),
+      () => this.#storeTile(target, sums, sum, left),
+    );
+  }
+
+  /** `left`: columns that there are, null where that is all; `sum`: null where nothing is added. */
+  #storeTile(target: Target, sums: Local[][], sum: Local | null, left: Local | null): void {
+    const f = this.#f;
+    const rows = f.wordAt(this.#arg("cRows"), target.row);
+    const table = f.wordAt(this.#arg("cColumns"), target.column);
+    const place = (r: number): Local => f.i(i32.add, target.c, f.loadNumber(i32.load, rows, 4 * r));
+    if (this.#adjoining === "rows") {
+      return this.#storeColumns(place(0), table, left, sum, sums);
+    }
+    sums.forEach((row, r) => {
+      const at = place(r);
+      if (this.#adjoining === "nothing" || left !== null) {
+        return this.#storeEach(at, table, left, sum, row);
+      }
+      const first = f.i(i32.add, at, f.loadNumber(i32.load, table));
+      row.forEach((value, h) => this.#put(4, first, 16 * h, sum, value, 0));
+    });
+  }
+
+  #whereColumn(k: number, left: Local | null, body: () => void): void {
+    if (left === null) body();
+    else this.#f.branch(this.#f.i(i32.ltS, this.#f.integer(k), left), body);
+  }
+
+  /** The tile's columns, one after the other: its rows turned by shuffles. */
+  #storeColumns(
+    place: Local,
+    table: Local,
+    left: Local | null,
+    sum: Local | null,
+    sums: Local[][],
+  ): void {
+    const f = this.#f;
+    const columns: ((at: Local) => void)[][] = Array.from({ length: TILE_COLUMNS }, () => []);
+    for (let r = 0; r < sums.length;) {
+      const count = sums.length - r >= 4 ? 4 : sums.length - r >= 2 ? 2 : 1;
+      for (const h of [0, 1]) {
+        const rows = sums.slice(r, r + count).map((row) => row[h]!);
+        const offset = 4 * r;
+        this.#turned(rows).forEach(({ vector, lane }, k) => {
+          columns[4 * h + k]!.push((at) => this.#put(count, at, offset, sum, vector, lane));
+        });
+      }
+      r += count;
+    }
+    columns.forEach((parts, k) => {
+      this.#whereColumn(k, left, () => {
+        const at = f.i(i32.add, place, f.loadNumber(i32.load, table, 4 * k));
+        for (const part of parts) part(at);
+      });
+    });
+  }
+
+  /** The four columns of one, two or four rows: where each begins in which vector. */
+  #turned(rows: readonly Local[]): { vector: Local; lane: number }[] {
+    const f = this.#f;
+    const [a, b, c, d] = rows as [Local, Local, Local, Local];
+    if (rows.length === 1) return [0, 1, 2, 3].map((lane) => ({ vector: a, lane }));
+    const low = f.shuffle32(a, b, [0, 4, 1, 5]), high = f.shuffle32(a, b, [2, 6, 3, 7]);
+    if (rows.length === 2) {
+      return [low, high].flatMap((vector) => [0, 1].map((lane) => ({ vector, lane })));
+    }
+    const low2 = f.shuffle32(c, d, [0, 4, 1, 5]), high2 = f.shuffle32(c, d, [2, 6, 3, 7]);
+    return [[low, low2], [high, high2]].flatMap(([x, y]) =>
+      [[0, 1, 4, 5], [2, 3, 6, 7]].map((lanes) => ({
+        vector: f.shuffle32(x!, y!, lanes),
+        lane: 0,
+      }))
+    );
+  }
+
+  /** Stores one, two or four floats, or adds them to what is there. */
+  #put(
+    count: 1 | 2 | 4,
+    at: Local,
+    offset: number,
+    sum: Local | null,
+    value: Local,
+    lane: number,
+  ): void {
+    const f = this.#f;
+    const [load, store] = count === 4
+      ? [v128.load, v128.store]
+      : count === 2
+      ? [v128.load64Splat, v128.store64Lane]
+      : [v128.loadSplat, v128.store32Lane];
+    const write = (vector: Local): void =>
+      f.store(store, at, vector, offset, count === 4 ? undefined : lane);
+    if (sum === null) return write(value);
+    f.branch(
+      sum,
+      () => write(f.v(f32x4.add, value, f.load(load, at, offset))),
+      () => write(value),
+    );
+  }
+
+  #storeEach(
+    place: Local,
+    table: Local,
+    left: Local | null,
+    sum: Local | null,
+    row: readonly Local[],
+  ): void {
+    const f = this.#f;
+    row.forEach((value, h) => {
+      for (let lane = 0; lane < 4; lane++) {
+        const k = 4 * h + lane;
+        this.#whereColumn(k, left, () => {
+          const at = f.i(i32.add, place, f.loadNumber(i32.load, table, 4 * k));
+          this.#put(1, at, 0, sum, value, lane);
+        });
+      }
+    });
+  }
+}

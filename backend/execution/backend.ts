@@ -1,0 +1,92 @@
+/**
+ * What a backend must do. It is small on purpose: everything above it (graph, scheduler, tensors,
+ * autograd) is written once and runs on either. Both backends pass one conformance suite.
+ */
+import type { BufferHandle, DeviceMemory } from "../../memory/mod.ts";
+import type { DeviceHandle } from "../devices/device_handle.ts";
+import type { DType } from "../graph/dtype.ts";
+import type { Batching } from "../schedule/batch.ts";
+import type { FusionRules } from "../schedule/lower.ts";
+import type { Launchable } from "../kernel/kernel.ts";
+
+/** A block of a backend's memory: a cl_mem or a typed array, as its backend knows. */
+// deno-lint-ignore no-explicit-any -- the buffer's type is the backend's own business
+export type Block = BufferHandle<any>;
+
+/** What a device can do. */
+export interface Capabilities {
+  /** The element types that arithmetic and storage work for. */
+  readonly dtypes: ReadonlySet<DType>;
+  /** Half-precision arithmetic in kernels (else halves are computed in float). */
+  readonly fp16: boolean;
+  /** Host and device share their memory. */
+  readonly unifiedMemory: boolean;
+}
+
+/** A kernel that is built and has its sizes: only the buffers are missing. */
+export interface Launch {
+  /** Enqueues it. Order on a backend is program order. */
+  run(inputs: readonly Block[], outputs: readonly Block[]): void;
+  /** Its name in traces. */
+  readonly name: string;
+  /** What runs, in the language of the backend. */
+  readonly source: string;
+  /** Bytes that it must move at least. */
+  readonly bytes: number;
+}
+
+/** How the content of a new block gets to a device. */
+export interface UploadOptions {
+  /** Whether it is made in pinned memory as a whole, which the device copies from by itself. */
+  readonly pinMemory?: boolean;
+  /** Whether the block is to come from the device's persistent pool: weights, which live long. */
+  readonly persistent?: boolean;
+}
+
+/** A place where kernels run. */
+export interface Backend {
+  /** "cl" for OpenCL, "cpu" for the built-in one. */
+  readonly name: "cl" | "cpu";
+  /** The device it runs on. */
+  readonly device: DeviceHandle;
+  /** What the device can do. */
+  readonly capabilities: Capabilities;
+  /** Where its buffers come from. */
+  // deno-lint-ignore no-explicit-any -- as above
+  readonly memory: DeviceMemory<any>;
+  /**
+   * Makes a block with the given content, beside the kernels that are enqueued where the device can
+   * do that; `data` may be changed as soon as this returns.
+   *
+   * @returns The block, the caller's to release.
+   * @throws {OutOfMemoryError} When there is no memory for it.
+   */
+  upload(data: Uint8Array, options?: UploadOptions): Block;
+  /** Copies bytes to a block; `data` may be changed as soon as this returns. */
+  write(block: Block, data: Uint8Array, offset?: number): void;
+  /**
+   * Copies bytes from a block once all earlier work is done.
+   *
+   * @throws {RangeError} When earlier work used an index out of range.
+   * @throws {InterruptedError} When Ctrl+C arrives while it waits.
+   */
+  read(block: Block, into: Uint8Array, offset?: number): Promise<void>;
+  /** The same, blocking the event loop. */
+  readSync(block: Block, into: Uint8Array, offset?: number): void;
+  /** The bytes of a block as they are now, where all earlier work is done and they are host memory. */
+  peek?(block: Block): Uint8Array<ArrayBuffer>;
+  /** Copies `nbytes` from one block to another. */
+  copy(source: Block, destination: Block, nbytes: number): void;
+  /** Which kernels may share a launch; null where launches cost nothing. */
+  readonly batching: Batching | null;
+  /** What the device says about fusion. */
+  readonly rules: FusionRules;
+  /** Builds kernels that are not built yet, all in one go. */
+  prepare(kernels: readonly Launchable[]): Launch[];
+  /** Waits for all work without blocking the event loop. */
+  finish(): Promise<void>;
+  /** Waits for all work. */
+  finishSync(): void;
+  /** Gives everything back. */
+  dispose(): void;
+}

@@ -1,0 +1,22 @@
+/** Batches where they cannot be one launch. */
+import type { Launch } from "./backend.ts";
+import type { BatchKernel } from "../kernel/kernel.ts";
+
+/** Runs the members of a batch one after another. */
+export function inSequence({ members, label }: BatchKernel, launches: readonly Launch[]): Launch {
+  return {
+    name: label,
+    source: launches.map(({ source }) => source).join("\n\n"),
+    bytes: launches.reduce((sum, { bytes }) => sum + bytes, 0),
+    run: (inputs, outputs) => {
+      let read = 0, written = 0;
+      launches.forEach((launch, k) => {
+        const member = members[k]!;
+        launch.run(
+          inputs.slice(read, read += member.inputs.length),
+          outputs.slice(written, written += member.outputs.length),
+        );
+      });
+    },
+  };
+}

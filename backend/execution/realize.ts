@@ -1,0 +1,214 @@
+/** Runs what a schedule says: buffers for results, launches in order, buffers back after the last reader. */
+import { Storage } from "../../memory/mod.ts";
+import type { Backend, Block, Launch } from "./backend.ts";
+import { dtypes } from "../graph/dtype.ts";
+import { Node, type Saved, type Storage as AnyStorage } from "../graph/node.ts";
+import { releaseBrief } from "../graph/owned.ts";
+import { PlanCache } from "../schedule/plan_cache.ts";
+import { type Companion, type Plan, type Schedule, schedule } from "../schedule/schedule.ts";
+import { activeRecording, unrecorded } from "./recording.ts";
+import { SavedInMemory, SavedValues } from "./saved_values.ts";
+import { busyWith, relieve, spillWhereShort } from "./spilling.ts";
+import { readSwitch } from "../../ffi/host/switches.ts";
+
+/** Data of so few bytes stays on the host until a kernel reads it: it costs no device memory. */
+export const MOST_ON_HOST = 4096;
+
+let eager: boolean | undefined;
+
+/** True when every operation runs at once, by itself (NETCL_EAGER=1): for finding what fusion hides. */
+export function isEager(): boolean {
+  return eager ??= readSwitch("NETCL_EAGER") ?? false;
+}
+
+/** What a backend ran before, and what of it is kept for later. */
+interface Remembered {
+  readonly plans: PlanCache;
+  readonly launches: WeakMap<Plan, readonly Launch[]>;
+  readonly saved: SavedInMemory;
+}
+
+const remembered = new WeakMap<Backend, Remembered>();
+
+function rememberedBy(backend: Backend): Remembered {
+  let known = remembered.get(backend);
+  if (known) return known;
+  const saved = new SavedInMemory(backend.memory);
+  spillWhereShort(backend);
+  remembered.set(backend, known = { plans: new PlanCache(), launches: new WeakMap(), saved });
+  return known;
+}
+
+/** What is computed beside what is asked for, and what is kept. */
+export interface RealizeOptions {
+  /** What is computed as well, if its partners are. */
+  readonly companions?: readonly Companion[];
+  /** What will be asked for: values on the way that it needs are saved. */
+  readonly later?: readonly Node[];
+  /** Tensors have other values since: what only activations of former steps need may go. */
+  readonly endsFormer?: boolean;
+}
+
+/** The schedule of nodes; a recording needs kernels of its own, since it changes their parameters. */
+function scheduleFor(
+  backend: Backend,
+  nodes: readonly Node[],
+  { companions = [], later = [] }: RealizeOptions = {},
+): Schedule {
+  const cache = activeRecording() ? null : rememberedBy(backend).plans;
+  const { batching, rules } = backend;
+  return schedule(nodes, { cache, batching, rules, companions, later });
+}
+
+function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {
+  const prepare = (): Launch[] => backend.prepare(plan.kernels.map((k) => k.kernel));
+  if (plan.remembered === null) return prepare();
+  const { launches } = rememberedBy(backend);
+  let known = launches.get(plan.remembered);
+  if (!known) launches.set(plan.remembered, known = prepare());
+  return known;
+}
+
+/**
+ * Computes the nodes, and companions that belong to them, and stores their values.
+ *
+ * @returns What was saved for later, if anything.
+ */
+export function realize(
+  backend: Backend,
+  nodes: readonly Node[],
+  options: RealizeOptions = {},
+): SavedValues | null {
+  const earlier = activeRecording()?.pendingBefore(nodes) ?? [];
+  if (earlier.length > 0) unrecorded(() => realize(backend, earlier));
+  for (const node of nodes) node.require();
+  if (options.endsFormer) releaseBrief(backend.memory);
+  const plan = scheduleFor(backend, nodes, options);
+  const blocks = run(backend, plan);
+  const saved = plan.saved.length === 0 ? null : new SavedValues(rememberedBy(backend).saved);
+  for (const at of plan.saved) {
+    const node = plan.order[at]!;
+    if (node.isNeeded) saved!.take(node, new Storage(backend.memory, blocks[at]!));
+    else blocks[at]!.release();
+    blocks[at] = undefined;
+  }
+  finish(backend, plan, blocks);
+  relieve(backend);
+  return saved;
+}
+
+/** The block of each node, by position, while a schedule runs. */
+type Blocks = (Block | undefined)[];
+
+/** Stores the results whose blocks are there, and settles what was computed. */
+function finish(backend: Backend, { order, kept, results }: Schedule, blocks: Blocks): void {
+  const storages: (AnyStorage | undefined)[] = [];
+  const views: Node[] = [];
+  for (const { node } of results) addViews(node, views);
+  for (const { node, at } of results) {
+    if (node.storage || node.holders === 0) continue;
+    const known = order[at]!.storage ?? storages[at];
+    const block = blocks[at];
+    if (known) node.store(known.retain());
+    else if (block) {
+      blocks[at] = undefined;
+      node.store(storages[at] = new Storage(backend.memory, block));
+    }
+  }
+  // Everybody who could have asked for the rest is gone.
+  for (const at of kept) blocks[at]?.release();
+  Node.settle(order);
+  Node.settle(views.reverse());
+}
+
+/** Notes a result that is a view, and the views that it is of: they are not in the order. */
+function addViews(result: Node, views: Node[]): void {
+  for (let node = result; node.storage === null && node.op.kind === "reshape";) {
+    views.push(node);
+    node = node.inputs[0]!;
+  }
+}
+
+/** Enqueues a schedule; the returned blocks are those of the kept nodes. */
+function run(backend: Backend, plan: Schedule): Blocks {
+  const launches = launchesOf(backend, plan);
+  const blocks: Blocks = [];
+  // Where memory is short, values that other computations have saved may go, but not those read here.
+  const pinned: Saved[] = [];
+  for (const { saved } of plan.order) if (saved) pinned.push(saved);
+  for (const saved of pinned) saved.pin();
+  try {
+    busyWith(plan.order, () => enqueue(backend, plan, launches, blocks));
+  } catch (error) {
+    for (const block of blocks) block?.release();
+    throw error;
+  } finally {
+    for (const saved of pinned) saved.unpin();
+  }
+  return blocks;
+}
+
+function enqueue(
+  backend: Backend,
+  plan: Schedule,
+  launches: readonly Launch[],
+  blocks: Blocks,
+): void {
+  const { order, kernels } = plan;
+  const recording = activeRecording();
+  // A recording reads host data once: it needs a place that stays.
+  if (recording) {
+    keepData(backend, plan);
+    for (const { at } of plan.results) {
+      const { storage } = order[at]!;
+      if (storage) recording.addExternal(storage.handle, order[at]!);
+    }
+  }
+  let label = "data";
+  const blockAt = (at: number): Block => {
+    const node = order[at]!;
+    const known = blocks[at] ?? node.storage?.handle;
+    if (known) return known;
+    const block = allocate(backend, node, label);
+    blocks[at] = block;
+    if (node.op.kind !== "data") return block;
+    backend.write(block, node.op.bytes);
+    // What is so large was moved to the host where memory was short: it comes back to stay.
+    if (node.op.bytes.length > MOST_ON_HOST) {
+      blocks[at] = undefined;
+      node.store(new Storage(backend.memory, block));
+    }
+    return block;
+  };
+  for (const at of plan.kept) {
+    const { size, op } = order[at]!;
+    if (size === 0 || op.kind === "data") blockAt(at);
+  }
+  for (let k = 0; k < kernels.length; k++) {
+    const { kernel, inputs, outputs, dying } = kernels[k]!;
+    label = kernel.label;
+    const reads = inputs.map(blockAt), writes = outputs.map(blockAt);
+    launches[k]!.run(reads, writes);
+    recording?.add(launches[k]!, inputs.map((at) => order[at]!), reads, writes);
+    for (const at of dying) {
+      blocks[at]?.release();
+      blocks[at] = undefined;
+    }
+  }
+}
+
+function keepData(backend: Backend, { order, kernels }: Schedule): void {
+  for (const { inputs } of kernels) {
+    for (const at of inputs) {
+      const node = order[at]!;
+      if (node.op.kind !== "data") continue;
+      const block = allocate(backend, node, "data");
+      backend.write(block, node.op.bytes);
+      node.store(new Storage(backend.memory, block));
+    }
+  }
+}
+
+function allocate(backend: Backend, node: Node, label: string): Block {
+  return backend.memory.allocate(node.size * dtypes[node.dtype].bytes, { label });
+}

@@ -1,0 +1,99 @@
+/**
+ * Recordings: the launches of some schedules with the blocks that they read and write, so that they
+ * can be launched again with other blocks and without any graph.
+ */
+import type { Block, Launch } from "./backend.ts";
+import { nextNodeId, type Node, type Token } from "../graph/node.ts";
+
+/** One launch of a recording. */
+export interface RecordedLaunch {
+  readonly launch: Launch;
+  readonly inputs: readonly Block[];
+  readonly outputs: readonly Block[];
+}
+
+/** What was launched while it was open. */
+export class Recording {
+  readonly launches: RecordedLaunch[] = [];
+  readonly #start = nextNodeId();
+  /** The nodes whose stored values were read, by their block, with the tensor that held them then. */
+  readonly external = new Map<Block, { readonly node: Node; readonly token: Token | null }>();
+  readonly #produced = new Set<Block>();
+
+  /** Notes one launch; `inputs` are the nodes behind `reads`. */
+  add(
+    launch: Launch,
+    inputs: readonly Node[],
+    reads: readonly Block[],
+    writes: readonly Block[],
+  ): void {
+    reads.forEach((block, k) => this.addExternal(block, inputs[k]!));
+    for (const block of writes) this.#produced.add(block);
+    this.launches.push({ launch, inputs: reads, outputs: writes });
+  }
+
+  /** Notes that a value which was there before is used: read, or given to another tensor. */
+  addExternal(block: Block, node: Node): void {
+    if (this.#produced.has(block) || this.external.has(block)) return;
+    this.external.set(block, { node, token: node.owner });
+  }
+
+  /**
+   * The values that `roots` are computed from and that were made before the recording, but not computed
+   * yet: a replay must find them as they are, not compute them again from what was assigned since.
+   */
+  pendingBefore(roots: readonly Node[]): Node[] {
+    const found: Node[] = [], seen = new Set(roots);
+    for (const node of seen) {
+      if (node.storage !== null || node.inputs.length === 0) continue;
+      if (node.id < this.#start) found.push(node);
+      else for (const input of node.inputs) seen.add(input);
+    }
+    return found;
+  }
+
+  /** True when one of the recorded launches writes the block. */
+  produces(block: Block): boolean {
+    return this.#produced.has(block);
+  }
+}
+
+let open: Recording | null = null;
+
+/** The recording that is open, if one is. */
+export function activeRecording(): Recording | null {
+  return open;
+}
+
+/** True while a recording is open. */
+export function isRecording(): boolean {
+  return open !== null;
+}
+
+/** Runs `fn` without recording what it launches. */
+export function unrecorded<T>(fn: () => T): T {
+  const recording = open;
+  open = null;
+  try {
+    return fn();
+  } finally {
+    open = recording;
+  }
+}
+
+/**
+ * Runs `fn` and records what it launches.
+ *
+ * @throws {Error} When another recording is open.
+ */
+export function record<T>(fn: () => T): { result: T; recording: Recording } {
+  if (open) {
+    throw new Error("Cannot compile inside a compiled function: compile the outer one only");
+  }
+  open = new Recording();
+  try {
+    return { result: fn(), recording: open };
+  } finally {
+    open = null;
+  }
+}

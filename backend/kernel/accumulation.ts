@@ -1,0 +1,123 @@
+/**
+ * How long sums of floats are added up, for every writer of kernels. A running sum loses up to half a
+ * unit in the last place with each addition, so its error grows with its length. Here a block of few
+ * terms is added up by itself, and blocks are added to the total together with what each addition
+ * rounds off (Knuth's TwoSum): the error of any sum is that of one block.
+ */
+import { type DType, isFloat } from "../graph/dtype.ts";
+import type { Emitter } from "../codegen/emit.ts";
+import type { LoopKernel, Reduction } from "./kernel.ts";
+
+/** Terms that one accumulator adds up in a row. */
+const BLOCK_TERMS = 64;
+/** The same for sums of products, whose accumulators are many: as many as a BLAS adds up in a row. */
+export const BLOCK_PRODUCTS = 512;
+
+/** The loop that is cut into blocks, and how many of its iterations are one. */
+export interface Blocks {
+  readonly symbol: number;
+  readonly length: number;
+}
+
+/** True for reductions whose rounding errors grow with their length. */
+export function isBlocked({ fn, dtype }: Reduction): boolean {
+  return fn === "sum" && isFloat(dtype);
+}
+
+/**
+ * Where the inner loops of a kernel are cut into blocks; null where all of them are one block.
+ *
+ * @param terms How often an accumulator is added to in one run of a loop.
+ * @param most Terms of a block.
+ */
+export function blocksOf(
+  { inner, sizes, chunk }: LoopKernel,
+  terms: (symbol: number, size: number) => number = (_, size) => size,
+  most = BLOCK_TERMS,
+): Blocks | null {
+  let within = 1;
+  for (const symbol of inner.toReversed()) {
+    const size = chunk?.symbol === symbol ? chunk.length : sizes[symbol]!;
+    const count = terms(symbol, size);
+    if (within * count > most) return { symbol, length: evenly(count, within * count, most) };
+    within *= count;
+  }
+  return null;
+}
+
+/** Blocks of one loop of `count` iterations over all symbols. */
+export function flatBlocks(count: number): Blocks | null {
+  return count > BLOCK_TERMS ? { symbol: -1, length: evenly(count, count, BLOCK_TERMS) } : null;
+}
+
+function evenly(count: number, terms: number, most: number): number {
+  return Math.ceil(count / Math.ceil(terms / most));
+}
+
+/** How a language declares the values that a total is made with. */
+export interface TotalText {
+  constant(name: string, text: string): string;
+  variable(name: string, text: string): string;
+  readonly zero: string;
+  /** The value, or 0 where it is NaN. */
+  numberOrZero(name: string): string;
+}
+
+/** The total of blocks: a variable of its name, and another for what its additions round off. */
+export class Total {
+  readonly #emitter: Emitter;
+  readonly #text: TotalText;
+  readonly #name: string;
+
+  constructor(emitter: Emitter, text: TotalText, name: string) {
+    this.#emitter = emitter;
+    this.#text = text;
+    this.#name = name;
+  }
+
+  get #lost(): string {
+    return `${this.#name}_lost`;
+  }
+
+  declare(): void {
+    const { variable, zero } = this.#text;
+    this.#emitter.line(variable(this.#name, zero));
+    this.#emitter.line(variable(this.#lost, zero));
+  }
+
+  /** Adds the sum of a block. */
+  add(block: string): void {
+    const total = this.#name, { constant } = this.#text;
+    this.#emitter.open("{");
+    this.#emitter.line(constant("next", `${total} + ${block}`));
+    this.#emitter.line(constant("added", `next - ${total}`));
+    this.#emitter.line(
+      `${this.#lost} += (${total} - (next - added)) + (${block} - added);`,
+    );
+    this.#emitter.line(`${total} = next;`);
+    this.#emitter.close();
+  }
+
+  /** After the last block. What is lost of a total that is infinite or NaN is NaN. */
+  finish(): void {
+    this.#emitter.line(`${this.#name} += ${this.#text.numberOrZero(this.#lost)};`);
+  }
+}
+
+/** Totals of scalars in the language of a dialect. */
+export function scalarTotal(
+  dialect: {
+    declare(dtype: DType, name: string, text: string): string;
+    declareMutable(dtype: DType, name: string, text: string): string;
+    constant(value: number, dtype: DType): string;
+  },
+  dtype: DType,
+): TotalText {
+  const zero = dialect.constant(0, dtype);
+  return {
+    constant: (name, text) => dialect.declare(dtype, name, text),
+    variable: (name, text) => dialect.declareMutable(dtype, name, text),
+    zero,
+    numberOrZero: (name) => `(${name} == ${name} ? ${name} : ${zero})`,
+  };
+}

@@ -1,0 +1,85 @@
+/**
+ * How far the indices of a kernel reach. A kernel counts in 32 bits where they suffice, which is
+ * faster, and in 64 bits elsewhere.
+ */
+import { type Form, rangeOf } from "./affine.ts";
+import { extent, type Guard, type LoopKernel, type SpecialKernel } from "./kernel.ts";
+import { sizeOf } from "../graph/shape.ts";
+
+/**
+ * The first number that 32 bits are not trusted with. Loops run beyond the last element by a vector,
+ * a tile, a work-group or the rows of a work-item, which are all shorter than 2^20.
+ */
+export const NARROW_END: number = 2 ** 31 - 2 ** 20;
+
+/** True where an index, a size or a number of iterations may reach `end`. */
+export function needsWideIndices(
+  kernel: LoopKernel | SpecialKernel,
+  end: number = NARROW_END,
+): boolean {
+  return (kernel.kind === "special" ? specialReach(kernel) : loopReach(kernel)) >= end;
+}
+
+/** The largest number that a kernel counts or adds up to. */
+function loopReach(kernel: LoopKernel): number {
+  const { outer, inner, sizes, chunk } = kernel;
+  const reaches = [
+    ...sizes,
+    extent(kernel, outer),
+    extent(kernel, inner),
+    ...formsOf(kernel).map((form) => reachOf(form, sizes)),
+  ];
+  if (chunk) {
+    // The last part is counted as if it were as long as the others.
+    const others = extent(kernel, inner) / sizes[chunk.symbol]!;
+    reaches.push(sizes[chunk.part]! * chunk.length * others);
+  }
+  return largest(reaches);
+}
+
+/** The largest number on the way to a form's values: its terms are added up one by one. */
+function reachOf(form: Form, sizes: readonly number[]): number {
+  const [low, high] = rangeOf({ ...form, offset: 0 }, sizes);
+  return largest([high - low + Math.abs(form.offset), ...form.terms.map(([, c]) => Math.abs(c))]);
+}
+
+function largest(numbers: readonly number[]): number {
+  return numbers.reduce((a, b) => Math.max(a, b), 0);
+}
+
+function formsOf(kernel: LoopKernel): Form[] {
+  const { contraction: c } = kernel;
+  const ofGuards = (guards: readonly Guard[]): Form[] => guards.map(({ form }) => form);
+  const loads = c ? [...kernel.loads, c.a, c.b] : kernel.loads;
+  return [
+    ...loads.flatMap(({ form, guards }) => [form, ...ofGuards(guards)]),
+    ...kernel.outputs.map(({ form }) => form),
+    ...kernel.reductions.map(({ index }) => index),
+    ...kernel.exprs.flatMap((e) => {
+      if (e.op === "inside") return ofGuards(e.guards);
+      return e.op === "index" || e.op === "random" ? [e.form] : [];
+    }),
+  ];
+}
+
+function specialReach(kernel: SpecialKernel): number {
+  const { size } = kernel.output;
+  switch (kernel.op) {
+    case "scan":
+    case "argsort":
+      return kernel.rows * kernel.length;
+    case "fold":
+      return largest([
+        size,
+        kernel.batch * sizeOf(kernel.positions) * sizeOf(kernel.kernel),
+        // A position of the result is compared with those of windows that begin before it.
+        ...kernel.kernel.map((n, k) => n * kernel.dilation[k]! + kernel.shape[k]!),
+      ]);
+    case "scatter": {
+      const { shape, sourceShape, indexStrides } = kernel;
+      // How far indices are read, over the coordinates of result and source.
+      const indices = indexStrides.map((c, k) => c * Math.max(shape[k]!, sourceShape[k]!));
+      return largest([size, sizeOf(sourceShape), indices.reduce((a, b) => a + b, 0)]);
+    }
+  }
+}

@@ -1,0 +1,367 @@
+/**
+ * What one kernel does, in terms that know neither OpenCL C nor JavaScript: loops, loads, scalar
+ * expressions, reductions, stores. The scheduler makes them from nodes, the code generators of the
+ * backends write them out.
+ */
+import type { DType } from "../graph/dtype.ts";
+import { type Form, formKey } from "./affine.ts";
+import type { CustomCall } from "../graph/custom.ts";
+import type { Float32Precision, RandomStream, ReduceFn, ScanFn } from "../graph/node.ts";
+
+/** A condition under which a padded element exists: `0 <= form < size`. */
+export interface Guard {
+  readonly form: Form;
+  readonly size: number;
+}
+
+/** A loop index that is read from memory: the value of an integer expression, checked at run time. */
+export interface DynamicIndex {
+  /** Its symbol in forms. */
+  readonly symbol: number;
+  /** The expression that gives it. */
+  readonly expr: number;
+  /** Valid values are 0 to `size - 1`. */
+  readonly size: number;
+  /** The operation that a user called, for the error message. */
+  readonly opName: string;
+}
+
+/** One value read from a buffer. */
+export interface Load {
+  /** Which of the kernel's inputs. */
+  readonly input: number;
+  readonly dtype: DType;
+  /** Which element. */
+  readonly form: Form;
+  /** Outside these the buffer must not be touched. */
+  readonly guards: readonly Guard[];
+}
+
+/** A scalar expression; operands are earlier entries of the kernel's list. */
+export type Expr =
+  & { readonly dtype: DType }
+  & (
+    | { readonly op: "load"; readonly load: number }
+    | { readonly op: "constant"; readonly value: number }
+    /** The value of a form, as a number. */
+    | { readonly op: "index"; readonly form: Form }
+    | {
+      readonly op: "random";
+      readonly form: Form;
+      readonly seed: number;
+      readonly stream: RandomStream;
+    }
+    | { readonly op: "primitive"; readonly fn: string; readonly args: readonly number[] }
+    | { readonly op: "cast"; readonly args: readonly number[] }
+    /** True inside all guards. */
+    | { readonly op: "inside"; readonly guards: readonly Guard[] }
+    /** The result of one of the kernel's reductions. */
+    | { readonly op: "reduced"; readonly reduction: number }
+    /** The result of the kernel's contraction. */
+    | { readonly op: "contracted" }
+  );
+
+/** A reduction over the kernel's inner loops. */
+export interface Reduction {
+  readonly fn: ReduceFn;
+  /** What is reduced. */
+  readonly expr: number;
+  readonly dtype: DType;
+  /** The position of the element, for argmax and argmin. */
+  readonly index: Form;
+}
+
+/** One value written by the kernel. */
+export interface Output {
+  readonly expr: number;
+  readonly dtype: DType;
+  readonly form: Form;
+  /** Elements of the output. */
+  readonly size: number;
+}
+
+/** The loops of a contraction: symbols by role, and its two operands. */
+export interface Contraction {
+  readonly batch: readonly number[];
+  readonly m: readonly number[];
+  readonly n: readonly number[];
+  readonly k: readonly number[];
+  readonly a: Load;
+  readonly b: Load;
+  readonly dtype: DType;
+  /** How products of float32 may be computed; "highest" where nothing is said. */
+  readonly precision?: Float32Precision;
+}
+
+/** Loops over `outer` and, per element of it, over `inner`. */
+export interface LoopKernel {
+  readonly kind: "loop";
+  /** The size of each symbol. */
+  readonly sizes: readonly number[];
+  readonly outer: readonly number[];
+  readonly inner: readonly number[];
+  readonly inputs: readonly DType[];
+  readonly loads: readonly Load[];
+  readonly dynamic: readonly DynamicIndex[];
+  readonly exprs: readonly Expr[];
+  readonly reductions: readonly Reduction[];
+  readonly contraction: Contraction | null;
+  readonly outputs: readonly Output[];
+  /** Row `part` walks only `length` elements of one inner loop: the first half of a split reduction. */
+  readonly chunk?: { readonly symbol: number; readonly part: number; readonly length: number };
+  /** The operations in it, for names and traces. */
+  readonly label: string;
+}
+
+/** Operations whose loops carry state or scatter: written by hand in each backend. */
+export type SpecialKernel = {
+  readonly kind: "special";
+  readonly inputs: readonly DType[];
+  readonly output: { readonly dtype: DType; readonly size: number };
+  readonly label: string;
+} & SpecialOp;
+
+/** What a special kernel does; shapes are those of the nodes. */
+export type SpecialOp =
+  | {
+    readonly op: "scatter";
+    readonly mode: "add" | "set";
+    /** Shape of base and result, shape of the source, steps in the indices (0: broadcast). */
+    readonly shape: readonly number[];
+    readonly sourceShape: readonly number[];
+    readonly indexStrides: readonly number[];
+    readonly axis: number;
+    readonly opName: string;
+  }
+  /** `rows` running sums (products, ...) of `length` elements. */
+  | { readonly op: "scan"; readonly fn: ScanFn; readonly rows: number; readonly length: number }
+  | {
+    readonly op: "argsort";
+    readonly rows: number;
+    readonly length: number;
+    readonly descending: boolean;
+  }
+  | {
+    readonly op: "fold";
+    /** Leading elements that are independent of each other. */
+    readonly batch: number;
+    /** Spatial shape of the result. */
+    readonly shape: readonly number[];
+    readonly positions: readonly number[];
+    readonly kernel: readonly number[];
+    readonly stride: readonly number[];
+    readonly dilation: readonly number[];
+  };
+
+/** One call of a kernel that a user wrote. */
+export interface CustomKernelCall {
+  readonly kind: "custom";
+  readonly inputs: readonly DType[];
+  /** Which of the call's outputs are stored, in the order of the launch's; nobody reads the others. */
+  readonly stored: readonly number[];
+  readonly call: CustomCall;
+  readonly label: string;
+}
+
+/** One piece of work. */
+export type Kernel = LoopKernel | SpecialKernel | CustomKernelCall;
+
+/** Loops that do the same with other buffers and sizes, and do not depend on each other. */
+export interface BatchKernel {
+  readonly kind: "batch";
+  /** Their inputs are the batch's inputs, one after the other; so are their outputs. */
+  readonly members: readonly LoopKernel[];
+  readonly label: string;
+}
+
+/** What is launched. */
+export type Launchable = Kernel | BatchKernel;
+
+/** The number of iterations over the given symbols. */
+export function extent(kernel: LoopKernel, symbols: readonly number[]): number {
+  let n = 1;
+  for (const s of symbols) n *= kernel.sizes[s]!;
+  return n;
+}
+
+/** For each expression, whether it changes with the kernel's inner loops. */
+export function innerLevels(kernel: LoopKernel): boolean[] {
+  const levels: boolean[] = [];
+  const inner = new Set(kernel.inner);
+  const dynamic = new Map(kernel.dynamic.map((d) => [d.symbol, d.expr]));
+  const depends = (form: Form): boolean =>
+    form.terms.some(([s]) => inner.has(s) || levels[dynamic.get(s) ?? -1] === true);
+  for (const e of kernel.exprs) levels.push(dependsOnForms(kernel, e, depends, levels));
+  return levels;
+}
+
+/** For each expression, whether it is made of constants alone. */
+export function fixedExprs({ exprs }: LoopKernel): boolean[] {
+  const fixed: boolean[] = [];
+  for (const e of exprs) {
+    if ("args" in e) fixed.push(e.args.every((a) => fixed[a]!));
+    else if (e.op === "index") fixed.push(e.form.terms.length === 0);
+    else fixed.push(e.op === "constant");
+  }
+  return fixed;
+}
+
+/** For each expression, whether the result of a reduction is in it. */
+export function followsReduction(kernel: LoopKernel): boolean[] {
+  const follows: boolean[] = [];
+  for (const e of kernel.exprs) {
+    follows.push(e.op === "reduced" || "args" in e && e.args.some((a) => follows[a]!));
+  }
+  return follows;
+}
+
+function dependsOnForms(
+  kernel: LoopKernel,
+  e: Expr,
+  depends: (form: Form) => boolean,
+  levels: readonly boolean[],
+): boolean {
+  switch (e.op) {
+    case "load": {
+      const load = kernel.loads[e.load]!;
+      return depends(load.form) || load.guards.some((g) => depends(g.form));
+    }
+    case "index":
+    case "random":
+      return depends(e.form);
+    case "inside":
+      return e.guards.some((g) => depends(g.form));
+    case "primitive":
+    case "cast":
+      return e.args.some((a) => levels[a]!);
+    default:
+      return false;
+  }
+}
+
+/**
+ * Merges loops that every index walks as one, and drops loops of one iteration, so that most
+ * kernels end with a single contiguous loop.
+ */
+export function collapse(kernel: LoopKernel): LoopKernel {
+  const forms = allForms(kernel);
+  const drop = new Set([...kernel.outer, ...kernel.inner].filter((s) => kernel.sizes[s] === 1));
+  const sizes = kernel.sizes.slice();
+  const groups = kernel.contraction
+    ? [kernel.contraction.batch, kernel.contraction.m, kernel.contraction.n, kernel.contraction.k]
+    : [kernel.outer, kernel.inner];
+  const result = groups.map((group) => {
+    const kept: number[] = [];
+    for (const s of group) {
+      if (sizes[s] === 1) continue;
+      const previous = kept[kept.length - 1];
+      if (previous !== undefined && canMerge(forms, previous, s, sizes)) {
+        kept.pop();
+        drop.add(previous);
+        sizes[s] = sizes[s]! * sizes[previous]!;
+      }
+      kept.push(s);
+    }
+    return kept;
+  });
+  if (drop.size === 0) return kernel;
+  const strip = (form: Form): Form =>
+    form.terms.some(([s]) => drop.has(s))
+      ? { offset: form.offset, terms: form.terms.filter(([s]) => !drop.has(s)) }
+      : form;
+  const rewritten = mapForms({ ...kernel, sizes }, strip);
+  if (kernel.contraction) {
+    const [batch, m, n, k] = result as [number[], number[], number[], number[]];
+    return {
+      ...rewritten,
+      outer: [...batch, ...m, ...n],
+      inner: k,
+      contraction: { ...rewritten.contraction!, batch, m, n, k },
+    };
+  }
+  return { ...rewritten, outer: result[0]!, inner: result[1]! };
+}
+
+/**
+ * Numbers the symbols that are left after one another: loops over a matrix that became one loop are
+ * those over a vector, and need no kernel of their own.
+ */
+export function compact(kernel: LoopKernel): LoopKernel {
+  const used = new Set([
+    ...kernel.outer,
+    ...kernel.inner,
+    ...kernel.dynamic.map((d) => d.symbol),
+  ]);
+  if (used.size === kernel.sizes.length) return kernel;
+  const places = new Map([...used].sort((a, b) => a - b).map((s, place) => [s, place]));
+  const at = (s: number): number => places.get(s)!;
+  const { contraction, ...rest } = mapForms(kernel, ({ offset, terms }) => ({
+    offset,
+    terms: terms.map(([s, c]) => [at(s), c]),
+  }));
+  return {
+    ...rest,
+    sizes: [...places.keys()].map((s) => kernel.sizes[s]!),
+    outer: kernel.outer.map(at),
+    inner: kernel.inner.map(at),
+    dynamic: kernel.dynamic.map((d) => ({ ...d, symbol: at(d.symbol) })),
+    contraction: contraction && {
+      ...contraction,
+      batch: contraction.batch.map(at),
+      m: contraction.m.map(at),
+      n: contraction.n.map(at),
+      k: contraction.k.map(at),
+    },
+  };
+}
+
+/** Symbols (a outside b) walk as one when every form steps a by `size(b)` times its step of b. */
+function canMerge(forms: readonly Form[], a: number, b: number, sizes: readonly number[]): boolean {
+  for (const form of forms) {
+    let ca = 0, cb = 0;
+    for (const [s, c] of form.terms) {
+      if (s === a) ca = c;
+      else if (s === b) cb = c;
+    }
+    if (ca !== cb * sizes[b]!) return false;
+  }
+  return true;
+}
+
+function allForms(kernel: LoopKernel): Form[] {
+  const forms: Form[] = [];
+  mapForms(kernel, (form) => (forms.push(form), form));
+  return forms;
+}
+
+/** The kernel with every form replaced. */
+function mapForms(kernel: LoopKernel, map: (form: Form) => Form): LoopKernel {
+  const guard = (g: Guard): Guard => ({ form: map(g.form), size: g.size });
+  const load = (l: Load): Load => ({ ...l, form: map(l.form), guards: l.guards.map(guard) });
+  return {
+    ...kernel,
+    loads: kernel.loads.map(load),
+    exprs: kernel.exprs.map((e): Expr => {
+      switch (e.op) {
+        case "index":
+        case "random":
+          return { ...e, form: map(e.form) };
+        case "inside":
+          return { ...e, guards: e.guards.map(guard) };
+        default:
+          return e;
+      }
+    }),
+    reductions: kernel.reductions.map((r) => ({ ...r, index: map(r.index) })),
+    contraction: kernel.contraction &&
+      { ...kernel.contraction, a: load(kernel.contraction.a), b: load(kernel.contraction.b) },
+    outputs: kernel.outputs.map((o) => ({ ...o, form: map(o.form) })),
+  };
+}
+
+/** A text that is equal for loads of the same element of the same input. */
+export function loadKey(load: Load): string {
+  let key = `${load.input}:${formKey(load.form)}`;
+  for (const g of load.guards) key += `|${formKey(g.form)}<${g.size}`;
+  return key;
+}

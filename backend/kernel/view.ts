@@ -1,0 +1,109 @@
+/** How a view turns the coordinates of its result into those of its input. */
+import { add, delinearize, type Form, linearize, scale, type Split, zero } from "./affine.ts";
+import type { Guard } from "./kernel.ts";
+import type { ViewOp } from "../graph/node.ts";
+import { type Shape, stridesOf } from "../graph/shape.ts";
+
+/** Where a kernel reads a node: one form per axis, valid only inside the guards. */
+export interface Access {
+  readonly coords: readonly Form[];
+  readonly guards: readonly Guard[];
+}
+
+const viewKinds = new Set(["reshape", "permute", "expand", "slice", "pad", "window"]);
+
+/** True for the operations that only rearrange elements. */
+export function isView(op: { readonly kind: string }): op is ViewOp {
+  return viewKinds.has(op.kind);
+}
+
+/** The access to an input of `shape` that broadcasts to the accessed shape. */
+export function broadcastAccess(access: Access, shape: Shape): Access {
+  const lead = access.coords.length - shape.length;
+  if (lead === 0 && shape.every((n) => n !== 1)) return access;
+  return {
+    coords: shape.map((n, k) => n === 1 ? zero : access.coords[k + lead]!),
+    guards: access.guards,
+  };
+}
+
+/**
+ * The access to a view's input. A reshape may need a loop index split first, or may not be
+ * expressible at all (null). A pad adds guards; its value outside them is the caller's to supply.
+ */
+export function viewAccess(
+  op: ViewOp,
+  shape: Shape,
+  inputShape: Shape,
+  access: Access,
+  sizes: readonly number[],
+): Access | Split | null {
+  const { coords, guards } = access;
+  switch (op.kind) {
+    case "reshape": {
+      const mapped = reshapeCoords(shape, inputShape, coords, sizes);
+      return Array.isArray(mapped) ? { coords: mapped, guards } : mapped;
+    }
+    case "permute": {
+      const mapped = new Array<Form>(coords.length);
+      op.axes.forEach((axis, k) => mapped[axis] = coords[k]!);
+      return { coords: mapped, guards };
+    }
+    case "expand":
+      return broadcastAccess(access, inputShape);
+    case "slice":
+      return { coords: coords.map((c, k) => scale(c, op.steps[k]!, op.starts[k]!)), guards };
+    case "pad": {
+      const added: Guard[] = [];
+      const mapped = coords.map((c, k) => {
+        const before = op.before[k]!, n = inputShape[k]!;
+        if (shape[k] === n) return c;
+        const form = scale(c, 1, -before);
+        added.push({ form, size: n });
+        return form;
+      });
+      return { coords: mapped, guards: [...guards, ...added] };
+    }
+    case "window": {
+      const w = op.kernel.length, lead = inputShape.length - w;
+      const mapped = coords.slice(0, lead);
+      for (let k = 0; k < w; k++) {
+        const position = scale(coords[lead + k]!, op.stride[k]!);
+        mapped.push(add(position, scale(coords[lead + w + k]!, op.dilation[k]!)));
+      }
+      return { coords: mapped, guards };
+    }
+  }
+}
+
+/** Reshape works on the smallest groups of axes with equal products, so unrelated axes stay free. */
+function reshapeCoords(
+  shape: Shape,
+  inputShape: Shape,
+  coords: readonly Form[],
+  sizes: readonly number[],
+): Form[] | Split | null {
+  const mapped: Form[] = new Array<Form>(inputShape.length).fill(zero);
+  // Nothing is ever read of an empty tensor, and products of 0 would form no groups.
+  if (inputShape.includes(0)) return mapped;
+  let i = 0, o = 0;
+  while (i < inputShape.length || o < shape.length) {
+    const i0 = i, o0 = o;
+    let a = inputShape[i++] ?? 1, b = shape[o++] ?? 1;
+    while (a !== b) {
+      if (a < b) a *= inputShape[i++]!;
+      else b *= shape[o++]!;
+    }
+    if (i0 >= inputShape.length) continue; // only axes of size 1 are left
+    if (i - i0 === 1 && o - o0 === 1) {
+      mapped[i0] = coords[o0] ?? zero;
+      continue;
+    }
+    const form = linearize(coords.slice(o0, o), stridesOf(shape.slice(o0, o)));
+    const group = inputShape.slice(i0, i);
+    const divided = delinearize(form, group, sizes);
+    if (!Array.isArray(divided)) return divided;
+    divided.forEach((c, k) => mapped[i0 + k] = c);
+  }
+  return mapped;
+}

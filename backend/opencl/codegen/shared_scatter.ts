@@ -1,0 +1,160 @@
+/**
+ * Scatters on GPUs whose indices are the same for all lines (an embedding's gradient, `indexAdd`): a
+ * work-group for every source row. The first row of an index (or the last one, where values are set) owns
+ * the target row, and sums all rows of that index in order, so the result is the same every time. The
+ * other groups find an earlier row of their index, and end.
+ *
+ * The search is quadratic in the rows, so many rows are taken in pieces, one launch after the other.
+ * Against one work-item a line, on an H100: 16,384 rows into 65 of 384 elements 3.5 ms before, 8,192 rows
+ * into 200,000 of 128 elements 73 ms before.
+ */
+import { dtypes } from "../../graph/dtype.ts";
+import type { Parameter } from "../../codegen/emit.ts";
+import { needsWideIndices } from "../../kernel/index_range.ts";
+import type { SpecialKernel } from "../../kernel/kernel.ts";
+import { opCode } from "../../graph/op_names.ts";
+import { stridesOf } from "../../graph/shape.ts";
+import { type Generated, kernelText } from "../templates/codegen.ts";
+import { loadText, storeText } from "./dialect.ts";
+
+type Scatter = SpecialKernel & { readonly op: "scatter" };
+
+/** Work-items of a group; rows that it looks at in a turn; rows of one launch. */
+const GROUP = 128, TURN = 1024, PIECE = 16384;
+/** Work-items of a group that copies the base, and elements of each of them. */
+const COPY = 256, COPIED = 4;
+
+/** True where all lines are scattered by the same indices. */
+export function hasSharedIndices({ indexStrides, shape, axis }: Scatter): boolean {
+  return shape.length > 1 && indexStrides.every((stride, k) => k === axis || stride === 0);
+}
+
+/** The kernels in the order in which they run, all of the same buffers. */
+export function sharedScatter(kernel: Scatter, narrowEnd: number): Generated[] {
+  const count = kernel.sourceShape[kernel.axis]!;
+  const isWide = needsWideIndices(kernel, narrowEnd);
+  const pieces = Array.from({ length: Math.ceil(count / PIECE) }, (_, k) => k * PIECE);
+  return [
+    copyBase(kernel, isWide),
+    ...pieces.map((first) => scatterPiece(kernel, isWide, first, Math.min(first + PIECE, count))),
+  ];
+}
+
+/** Collects scalar parameters. */
+class Parameters {
+  readonly list: Parameter[] = [];
+
+  index(value: number): string {
+    return `p${this.list.push({ kind: "index", value }) - 1}`;
+  }
+}
+
+function generated(
+  kernel: Scatter,
+  isWide: boolean,
+  { list }: Parameters,
+  body: string,
+  groups: number,
+  local: number,
+): Generated {
+  const outputs = [kernel.output.dtype];
+  const scalars = { parameters: list, checksIndices: true, isWide };
+  return {
+    source: kernelText(kernel.inputs, outputs, scalars, body),
+    buffers: [...kernel.inputs, ...outputs],
+    global: [groups * local],
+    local: [local],
+    ...scalars,
+  };
+}
+
+function copyBase(kernel: Scatter, isWide: boolean): Generated {
+  const p = new Parameters();
+  const { dtype, size } = kernel.output;
+  const share = COPY * COPIED;
+  const body = `  const Index end = min(((Index)get_group_id(0) + 1) * ${share}, ${p.index(size)});
+  for (Index i = (Index)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
+    ${storeText("o0", dtype, "i", loadText("a0", dtype, "i"))}
+  }`;
+  return generated(kernel, isWide, p, body, Math.ceil(size / share), COPY);
+}
+
+/** Adds (or sets) the source rows from `first` to before `end`. */
+function scatterPiece(
+  kernel: Scatter,
+  isWide: boolean,
+  first: number,
+  end: number,
+): Generated {
+  const p = new Parameters();
+  const { shape, sourceShape, axis, indexStrides, mode, opName } = kernel;
+  const { dtype } = kernel.output;
+  const others = shape.map((_, k) => k).filter((k) => k !== axis);
+  const strides = stridesOf(shape), sourceStrides = stridesOf(sourceShape);
+  const lines = others.reduce((n, k) => n * sourceShape[k]!, 1);
+  const columns = Math.ceil(lines / GROUP);
+  const [from, behind, across] = [p.index(first), p.index(end), p.index(columns)];
+  const step = p.index(indexStrides[axis]!), count = p.index(shape[axis]!);
+  const sourceStep = p.index(sourceStrides[axis]!);
+  const isAdd = mode === "add";
+  const place = others.toReversed().map((k) =>
+    `  { const Index i = rest % ${p.index(sourceShape[k]!)}; rest /= ${
+      p.index(sourceShape[k]!)
+    }; base += i * ${p.index(strides[k]!)}; at += i * ${p.index(sourceStrides[k]!)}; }`
+  ).join("\n");
+  const body = `  local int found; local uint mask[${TURN / 32}];
+  const int lid = get_local_id(0);
+  const Index mine = ${from} + (Index)get_group_id(0) / ${across};
+  const Index line = (Index)get_group_id(0) % ${across} * ${GROUP} + lid;
+  const Index index = checked_index((long)a1[mine * ${step}], ${count}, (int)${
+    p.index(opCode(opName))
+  }, errors);
+  if (lid == 0) found = 0;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  // Another row owns the target where it comes before this one, or after it where values are set.
+  const Index low = ${isAdd ? from : "mine + 1"}, high = ${isAdd ? "mine" : behind};
+  for (Index t0 = low; t0 < high; t0 += ${TURN}) {
+    int same = 0;
+    for (Index t = t0 + lid; t < min(t0 + ${TURN}, high); t += ${GROUP}) same |= a1[t * ${step}] == index;
+    if (same) found = 1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int some = found;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (some) return;
+  }
+  Index rest = line, base = 0, at = 0;
+${place}
+  const int has = line < ${p.index(lines)};
+  const Index target = base + index * ${p.index(strides[axis]!)};
+`;
+  const set = `  if (has) { ${
+    storeText("o0", dtype, "target", loadText("a2", dtype, `at + mine * ${sourceStep}`))
+  } }`;
+  const add = `  ${dtypes[dtype].clCompute} sum = has ? ${loadText("o0", dtype, "target")} : 0;
+  if (lid < ${TURN / 32}) mask[lid] = 0;
+  if (lid == 0) found = 0;
+  for (Index t0 = mine; t0 < ${behind}; t0 += ${TURN}) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int u = lid; u < ${TURN}; u += ${GROUP}) {
+      if (t0 + u < ${behind} && a1[(t0 + u) * ${step}] == index) {
+        atomic_or(&mask[u >> 5], 1u << (u & 31));
+        found = 1;
+      }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int some = found;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (!some) continue;
+    for (int w = 0; w < ${TURN / 32}; ++w) {
+      for (uint bits = mask[w]; bits != 0; bits &= bits - 1) {
+        const Index t = t0 + w * 32 + 31 - (int)clz(bits & -bits);
+        if (has) sum += ${loadText("a2", dtype, `at + t * ${sourceStep}`)};
+      }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lid < ${TURN / 32}) mask[lid] = 0;
+    if (lid == 0) found = 0;
+  }
+  if (has) { ${storeText("o0", dtype, "target", "sum")} }`;
+  return generated(kernel, isWide, p, body + (isAdd ? add : set), (end - first) * columns, GROUP);
+}

@@ -1,0 +1,400 @@
+/**
+ * Expressions in explicit vectors of 16 lanes for CPU devices. Compilers keep the order of floating
+ * point sums, so they do not vectorize reductions; they call exp and its like lane by lane; and for
+ * simple arithmetic over work-items they use half the width of an AVX-512 register (PoCL 3.1).
+ *
+ * What is left over at the end of a loop is computed by the same vectors, of which a part is loaded
+ * and stored: a value does not depend on where its element stands.
+ */
+import { coefficient, type Form } from "../../kernel/affine.ts";
+import { type DType, dtypes } from "../../graph/dtype.ts";
+import { Emitter } from "../../codegen/emit.ts";
+import type { Expr, LoopKernel, Reduction } from "../../kernel/kernel.ts";
+import { primitive } from "../../kernel/primitives.ts";
+
+/** Elements of a vector. */
+export const LANES = 16;
+
+/** Vector text of primitives by what they are applied to; truth values are masks of 0 and -1. */
+const floatText: Readonly<Record<string, string>> = {
+  add: "($0 + $1)",
+  sub: "($0 - $1)",
+  mul: "($0 * $1)",
+  div: "($0 / $1)",
+  neg: "(-$0)",
+  abs: "fabs($0)",
+  sign: "(convert_float16($0 < 0.0f) - convert_float16($0 > 0.0f))",
+  exp: "exp_16($0)",
+  exp2: "exp2($0)",
+  expm1: "expm1_16($0)",
+  log: "log_16($0)",
+  log2: "log2_16($0)",
+  log1p: "log1p_16($0)",
+  sqrt: "sqrt($0)",
+  rsqrt: "(1.0f / sqrt($0))",
+  reciprocal: "(1.0f / $0)",
+  // Small elements beside very large ones come out wrong from PoCL 3.1's vectors: a series has them.
+  sin: "select(sin($0), $0 - $0 * $0 * $0 * 0.16666667f, fabs($0) < 0.0078125f)",
+  cos: "select(cos($0), 1.0f - $0 * $0 * 0.5f, fabs($0) < 0.0078125f)",
+  tanh: "tanh_16($0)",
+  erf: "erf_16($0)",
+  sigmoid: "sigmoid_16($0)",
+  floor: "floor($0)",
+  ceil: "ceil($0)",
+  trunc: "trunc($0)",
+  round: "rint($0)",
+  roundFloat16: "round_float16_16($0)",
+  roundBfloat16: "as_float16(convert_uint16(to_bfloat16_16($0)) << 16)",
+  isnan: "($0 != $0)",
+  isinf: "(fabs($0) == INFINITY)",
+  maximum: "select($1, $0, ($0 > $1) | ($0 != $0))",
+  minimum: "select($1, $0, ($0 < $1) | ($0 != $0))",
+  eq: "($0 == $1)",
+  ne: "($0 != $1)",
+  lt: "($0 < $1)",
+  le: "($0 <= $1)",
+  gt: "($0 > $1)",
+  ge: "($0 >= $1)",
+  and: "(($0 != 0.0f) & ($1 != 0.0f))",
+  or: "(($0 != 0.0f) | ($1 != 0.0f))",
+  not: "($0 == 0.0f)",
+  where: "select($2, $1, $0)",
+};
+
+const intText: Readonly<Record<string, string>> = {
+  bitAnd: "($0 & $1)",
+  bitOr: "($0 | $1)",
+  bitXor: "($0 ^ $1)",
+  add: "($0 + $1)",
+  sub: "($0 - $1)",
+  mul: "($0 * $1)",
+  neg: "(-$0)",
+  maximum: "max($0, $1)",
+  minimum: "min($0, $1)",
+  eq: "($0 == $1)",
+  ne: "($0 != $1)",
+  lt: "($0 < $1)",
+  le: "($0 <= $1)",
+  gt: "($0 > $1)",
+  ge: "($0 >= $1)",
+  and: "(($0 != 0) & ($1 != 0))",
+  or: "(($0 != 0) | ($1 != 0))",
+  not: "($0 == 0)",
+  where: "select($2, $1, $0)",
+};
+
+const boolText: Readonly<Record<string, string>> = {
+  eq: "($0 == $1)",
+  ne: "($0 != $1)",
+  and: "($0 & $1)",
+  or: "($0 | $1)",
+  xor: "($0 ^ $1)",
+  not: "(~$0)",
+  where: "select($2, $1, $0)",
+};
+
+/** How the elements of a type become lanes and back; `$p` is a pointer, `$v` a vector. */
+interface VectorType {
+  readonly type: "float16" | "int16";
+  readonly primitives: Readonly<Record<string, string>>;
+  /** From a vector of what lies in memory, `$v`, where that is something else. */
+  readonly unpack?: string;
+  readonly pack?: string;
+  readonly load?: string;
+  readonly store?: string;
+}
+
+const vectorTypes: Partial<Record<DType, VectorType>> = {
+  float32: { type: "float16", primitives: floatText, store: "store_16($v, $p)" },
+  float16: {
+    type: "float16",
+    primitives: floatText,
+    load: "vload_half16(0, $p)",
+    store: "vstore_half16($v, 0, $p)",
+  },
+  bfloat16: {
+    type: "float16",
+    primitives: floatText,
+    unpack: "as_float16(convert_uint16($v) << 16)",
+    pack: "to_bfloat16_16($v)",
+  },
+  int32: { type: "int16", primitives: intText },
+  // Wraps at 8 bits, which lanes of 32 do not: it is read and converted only.
+  uint8: { type: "int16", primitives: {}, unpack: "convert_int16($v)" },
+  bool: {
+    type: "int16",
+    primitives: boolText,
+    unpack: "(convert_int16($v) != 0)",
+    pack: "convert_uchar16($v & 1)",
+  },
+};
+
+/** The lanes of `dtype` at a pointer: all of them, or as many as `left` says. */
+function loadLanes(dtype: DType, pointer: string, left: string): string {
+  const { load = "vload16(0, $p)", unpack = "$v" } = vectorTypes[dtype]!;
+  const storage = dtypes[dtype].clStorage;
+  const text = left === ""
+    ? load.replace("$p", pointer)
+    : `load_part_${storage}(${pointer}, ${left})`;
+  return unpack.replace("$v", text);
+}
+
+function storeLanes(dtype: DType, pointer: string, value: string, left: string): string {
+  const { store = "vstore16($v, 0, $p)", pack = "$v" } = vectorTypes[dtype]!;
+  const packed = pack.replace("$v", value);
+  return left === ""
+    ? `${store.replace("$v", packed).replace("$p", pointer)};`
+    : `store_part_${dtypes[dtype].clStorage}(${packed}, ${pointer}, ${left});`;
+}
+
+/** True where a value changes with the vectorized loop. */
+function dependence(kernel: LoopKernel, symbol: number): boolean[] {
+  const on = (form: Form): boolean => coefficient(form, symbol) !== 0;
+  const isInner = kernel.inner.includes(symbol);
+  const result: boolean[] = [];
+  for (const e of kernel.exprs) {
+    switch (e.op) {
+      case "load":
+        result.push(
+          on(kernel.loads[e.load]!.form) || kernel.loads[e.load]!.guards.some((g) => on(g.form)),
+        );
+        break;
+      case "index":
+      case "random":
+        result.push(on(e.form));
+        break;
+      case "inside":
+        result.push(e.guards.some((g) => on(g.form)));
+        break;
+      case "primitive":
+      case "cast":
+        result.push(e.args.some((a) => result[a]!));
+        break;
+      case "contracted":
+        result.push(true);
+        break;
+      case "reduced":
+        result.push(!isInner && result[kernel.reductions[e.reduction]!.expr]!);
+        break;
+      default:
+        result.push(false);
+    }
+  }
+  return result;
+}
+
+/** True when an expression that changes with the loop can be written with vectors. */
+function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
+  switch (e.op) {
+    case "load": {
+      const load = kernel.loads[e.load]!;
+      return load.dtype in vectorTypes && load.guards.length === 0 &&
+        coefficient(load.form, symbol) === 1;
+    }
+    case "index":
+      return e.dtype === "int32";
+    case "primitive": {
+      const operand = kernel.exprs[e.args[e.args.length - 1]!]!.dtype;
+      return e.dtype in vectorTypes && e.fn in (vectorTypes[operand]?.primitives ?? {}) &&
+        (e.fn !== "where" || kernel.exprs[e.args[0]!]!.dtype === "bool");
+    }
+    case "cast":
+      return e.dtype in vectorTypes && e.dtype !== "uint8" &&
+        kernel.exprs[e.args[0]!]!.dtype in vectorTypes;
+    case "contracted":
+      return e.dtype === "float32";
+    case "reduced":
+      return e.dtype in vectorTypes;
+    default:
+      return false;
+  }
+}
+
+/** True when the loop over `symbol` can be vectorized for the given results. */
+export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
+  const depends = dependence(kernel, symbol);
+  if (kernel.dynamic.some((d) => depends[d.expr])) return false;
+  if (!kernel.exprs.every((e, id) => !depends[id] || fits(kernel, e, symbol))) return false;
+  const reductions = kernel.reductions.every((r) =>
+    (vectorTypes[r.dtype]?.type === "float16" || r.dtype === "int32") && depends[r.expr] &&
+    !Emitter.isArg(r)
+  );
+  return reductions && kernel.outputs.every((o) => {
+    const c = coefficient(o.form, symbol);
+    return c === 0 && !depends[o.expr] || c === 1 && o.dtype in vectorTypes && o.dtype !== "uint8";
+  });
+}
+
+/** True when values are costly enough for vectors that are not full. */
+export function isCostly(exprs: readonly Expr[]): boolean {
+  return exprs.some((e) => e.op === "primitive" && primitive(e.fn).cost >= 8);
+}
+
+/** The type of the lanes that a reduction is accumulated in. */
+export function laneType(reduction: Reduction): "float16" | "int16" {
+  return vectorTypes[reduction.dtype]!.type;
+}
+
+const joins: Readonly<Record<string, string>> = {
+  sum: "add",
+  prod: "mul",
+  max: "maximum",
+  min: "minimum",
+};
+
+/** Two vectors of partial results, lane by lane. */
+export function joinLanes(reduction: Reduction, a: string, b: string): string {
+  const text = vectorTypes[reduction.dtype]!.primitives[joins[reduction.fn]!]!;
+  return text.replaceAll("$0", a).replaceAll("$1", b);
+}
+
+/** One vector of an iteration. */
+export interface Lanes {
+  /** Keeps the names of copies apart. */
+  readonly tag?: string;
+  /** Elements behind the loop's index. */
+  readonly shift?: number;
+  /** How many lanes count, as text; by default all. */
+  readonly left?: string;
+  /** The variable that holds the result of the kernel's contraction. */
+  readonly contracted?: string;
+}
+
+/** Writes expressions of one iteration of 16 elements. */
+export class VectorBody {
+  readonly #emitter: Emitter;
+  readonly #symbol: number;
+  readonly #depends: readonly boolean[];
+
+  constructor(emitter: Emitter, symbol: number) {
+    this.#emitter = emitter;
+    this.#symbol = symbol;
+    this.#depends = dependence(emitter.kernel, symbol);
+  }
+
+  /** A value as a vector; what does not change with the loop is spread. */
+  name(id: number, tag = ""): string {
+    const { dtype, op } = this.#emitter.kernel.exprs[id]!;
+    if (this.#depends[id]) {
+      return op === "reduced" ? `${this.#emitter.name(id)}${tag}` : `w${id}${tag}`;
+    }
+    const name = this.#emitter.name(id);
+    return dtype === "bool"
+      ? `(int16)(${name} ? -1 : 0)`
+      : `(${vectorTypes[dtype]!.type})(${name})`;
+  }
+
+  /** Declares the values that do not change with the loop. */
+  declareScalars(ids: readonly number[]): void {
+    this.#emitter.declare(ids.filter((id) => !this.#depends[id]));
+  }
+
+  /** Declares the values of one iteration, as vectors. */
+  declareVectors(ids: readonly number[], lanes: Lanes = {}): void {
+    const { exprs } = this.#emitter.kernel;
+    for (const id of ids) {
+      const e = exprs[id]!;
+      if (!this.#depends[id]) continue;
+      if (e.op === "reduced") this.#emitter.alias(id, `z${e.reduction}`);
+      else {
+        const type = vectorTypes[e.dtype]!.type;
+        this.#emitter.line(`const ${type} ${this.name(id, lanes.tag)} = ${this.#text(e, lanes)};`);
+      }
+    }
+  }
+
+  /** Declares the values of one iteration that begins `shift` elements on. */
+  declare(ids: readonly number[], tag = "", shift = 0, contracted = ""): void {
+    if (shift === 0) this.declareScalars(ids);
+    this.declareVectors(ids, { tag, shift, contracted });
+  }
+
+  #pointer(buffer: string, form: Form, shift: number): string {
+    return `${buffer} + ${this.#emitter.form(form)}${shift === 0 ? "" : ` + ${shift}`}`;
+  }
+
+  #text(e: Expr, { tag = "", shift = 0, left = "", contracted = "" }: Lanes): string {
+    const { kernel } = this.#emitter;
+    switch (e.op) {
+      case "load": {
+        const load = kernel.loads[e.load]!;
+        return loadLanes(load.dtype, this.#pointer(`a${load.input}`, load.form, shift), left);
+      }
+      case "index": {
+        const step = coefficient(e.form, this.#symbol);
+        const lane = shift === 0 ? "lanes16()" : `(lanes16() + ${shift})`;
+        const scaled = step === 1 ? lane : `${lane} * (int)${this.#emitter.index(step)}`;
+        return `(int16)((int)(${this.#emitter.form(e.form)})) + ${scaled}`;
+      }
+      case "primitive": {
+        const { dtype } = kernel.exprs[e.args[e.args.length - 1]!]!;
+        return vectorTypes[dtype]!.primitives[e.fn]!.replace(
+          /\$(\d)/g,
+          (_, k: string) => this.name(e.args[Number(k)]!, tag),
+        );
+      }
+      case "cast":
+        return castLanes(
+          this.name(e.args[0]!, tag),
+          kernel.exprs[e.args[0]!]!.dtype,
+          e.dtype,
+        );
+      case "contracted":
+        return contracted;
+      default:
+        throw new Error(`Cannot vectorize ${e.op}`);
+    }
+  }
+
+  /** Asks early for what is loaded `ahead` elements on. */
+  prefetch(ids: readonly number[], shift: number, ahead: number): void {
+    const { exprs, loads } = this.#emitter.kernel;
+    for (const id of ids) {
+      const e = exprs[id]!;
+      if (e.op !== "load" || e.dtype !== "float32" || !this.#depends[id]) continue;
+      const { input, form } = loads[e.load]!;
+      this.#emitter.line(`prefetch_16(${this.#pointer(`a${input}`, form, shift + ahead)});`);
+    }
+  }
+
+  /** Stores an output's lanes. */
+  store(output: number, tag = "", shift = 0, left = ""): void {
+    const o = this.#emitter.kernel.outputs[output]!;
+    const pointer = this.#pointer(`o${output}`, o.form, shift);
+    this.#emitter.line(storeLanes(o.dtype, pointer, this.name(o.expr, tag), left));
+  }
+
+  /** Stores an output past the caches, where nobody would find it before it is gone from them. */
+  stream(output: number): void {
+    const o = this.#emitter.kernel.outputs[output]!;
+    const pointer = this.#pointer(`o${output}`, o.form, 0);
+    this.#emitter.line(`stream_16(${this.name(o.expr)}, ${pointer});`);
+  }
+
+  /** Declares a value as what an output holds there. */
+  reload(id: number, output: number, left = ""): void {
+    const o = this.#emitter.kernel.outputs[output]!;
+    const text = loadLanes(o.dtype, this.#pointer(`o${output}`, o.form, 0), left);
+    const { type } = vectorTypes[o.dtype]!;
+    this.#emitter.line(`const ${type} ${this.name(id)} = ${text};`);
+  }
+
+  /** Keeps a value in an output's place until the output is known. */
+  keep(id: number, output: number, { tag = "", shift = 0, left = "" }: Lanes): void {
+    const o = this.#emitter.kernel.outputs[output]!;
+    const pointer = this.#pointer(`o${output}`, o.form, shift);
+    this.#emitter.line(storeLanes(o.dtype, pointer, this.name(id, tag), left));
+  }
+}
+
+function castLanes(text: string, from: DType, to: DType): string {
+  const [source, target] = [vectorTypes[from]!.type, vectorTypes[to]!.type];
+  if (to === "bool") {
+    return from === "bool" ? text : `(${text} != ${source === "float16" ? "0.0f" : "0"})`;
+  }
+  if (from === "bool") {
+    return target === "int16" ? `(-${text})` : `select((float16)(0.0f), (float16)(1.0f), ${text})`;
+  }
+  if (source === target) return text;
+  return target === "int16" ? `int_of_float_16(${text})` : `convert_${target}(${text})`;
+}

@@ -1,0 +1,50 @@
+/**
+ * What some drivers do in their own way. Kernels are written in OpenCL C 1.2 that every compiler takes; a
+ * form for one driver stands behind a field of this, and is chosen by a macro in the kernel's text.
+ */
+import type { Device } from "../../../ffi/mod.ts";
+
+/** The particulars of one device's driver. */
+export interface Driver {
+  /**
+   * Its compiler is clang as far as machine code, so that clang's builtins become instructions. Where
+   * clang only makes SPIR-V, its translator ends the process at what has no place there: Mesa's rusticl
+   * 22.3 at `__builtin_prefetch` and `__builtin_reduce_or`.
+   */
+  readonly clangBuiltins: boolean;
+  /**
+   * A CPU whose work-items are lanes of a vector, as on a GPU: Mesa's llvmpipe. Kernels that are written
+   * in vectors leave all lanes but one idle there (a product of 256 by 256: 3 s).
+   */
+  readonly itemsAreLanes: boolean;
+  /** Mesa's llvmpipe takes an int that became a long for never less than a constant. */
+  readonly widensByHalves: boolean;
+  /**
+   * PoCL compiles every kernel once more to give a binary: 0.14 to 0.8 s each, where the binary saves a
+   * start 0.02 s a program, since PoCL keeps what it compiled on disk by itself (POCL_CACHE_DIR). It is
+   * asked for a few at the end of each start. Other drivers have binaries at hand after a build.
+   */
+  readonly compilesForBinary: boolean;
+}
+
+/** What is known of the driver of a device. */
+export function driverOf(device: Device): Driver {
+  const isPoCL = device.platform.name === "Portable Computing Language";
+  // PoCL's drivers of GPUs go by way of PTX and SPIR-V.
+  return {
+    clangBuiltins: isPoCL && device.type === "cpu",
+    itemsAreLanes: device.platform.name === "rusticl",
+    widensByHalves: device.platform.name === "rusticl",
+    compilesForBinary: isPoCL,
+  };
+}
+
+/** The version of OpenCL C that kernels are written in. */
+export const STANDARD = "-cl-std=CL1.2";
+
+/** The options that programs are built with. */
+export function buildOptions({ clangBuiltins, widensByHalves }: Driver): string {
+  const common = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
+  const forms = [clangBuiltins && "CLANG_BUILTINS", widensByHalves && "WIDENS_BY_HALVES"];
+  return [common, ...forms.flatMap((form) => form ? [`-D${form}`] : [])].join(" ");
+}

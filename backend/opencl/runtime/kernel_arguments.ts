@@ -1,0 +1,77 @@
+/** The arguments of a compiled kernel, which outlive its launches: only what changes is set again. */
+import type { Buffer, Kernel } from "../../../ffi/mod.ts";
+import type { DType } from "../../graph/dtype.ts";
+import type { Parameter } from "../../codegen/emit.ts";
+
+const scratch = new ArrayBuffer(8);
+const asInt = new Int32Array(scratch, 0, 1);
+const asFloat = new Float32Array(scratch, 0, 1);
+const asDouble = new Float64Array(scratch);
+const asLong = new BigInt64Array(scratch);
+const asByte = new Uint8Array(scratch, 0, 1);
+
+/** The bytes of a constant in the compute type of `dtype`. */
+function encode(value: number, dtype: DType): ArrayBufferView {
+  switch (dtype) {
+    case "float64":
+      asDouble[0] = value;
+      return asDouble;
+    case "int64":
+      asLong[0] = BigInt(Math.trunc(value));
+      return asLong;
+    case "int32":
+      asInt[0] = value;
+      return asInt;
+    case "uint8":
+    case "bool":
+      asByte[0] = value;
+      return asByte;
+    default:
+      asFloat[0] = value;
+      return asFloat;
+  }
+}
+
+/** A kernel and what its arguments are; several launches of other sizes may share it. */
+export class KernelArguments {
+  readonly kernel: Kernel;
+  /** The last to set all scalar parameters: for it those that never change are set. */
+  owner: object | null = null;
+  readonly #present: (Buffer | number | undefined)[] = [];
+
+  constructor(kernel: Kernel) {
+    this.kernel = kernel;
+  }
+
+  /** Sets an argument to a buffer, unless it is that already. */
+  setBuffer(at: number, buffer: Buffer): void {
+    if (this.#present[at] === buffer && !buffer.released) return;
+    this.kernel.setBuffer(at, buffer);
+    this.#present[at] = buffer;
+  }
+
+  /** Sets an argument to an int, or in a wide kernel to a long, unless it is that already. */
+  setIndex(at: number, value: number, isWide = false): void {
+    if (this.#present[at] === value) return;
+    if (isWide) asLong[0] = BigInt(value);
+    else asInt[0] = value;
+    this.kernel.setBytes(at, isWide ? asLong : asInt);
+    this.#present[at] = value;
+  }
+
+  /** Sets the scalar parameters from `at` on. */
+  setParameters(at: number, parameters: readonly Parameter[], isWide: boolean): void {
+    for (const p of parameters) {
+      if (p.kind === "index") this.setIndex(at, p.value, isWide);
+      else if (p.kind === "stream") this.setIndex(at, p.stream.value);
+      else this.#setConstant(at, p.value, p.dtype);
+      at++;
+    }
+  }
+
+  #setConstant(at: number, value: number, dtype: DType): void {
+    if (Object.is(this.#present[at], value)) return;
+    this.kernel.setBytes(at, encode(value, dtype));
+    this.#present[at] = value;
+  }
+}

@@ -1,0 +1,159 @@
+/** A compiled kernel with its sizes: sets the arguments and enqueues it. */
+import type { Buffer, CommandQueue } from "../../../ffi/mod.ts";
+import type { DeviceMemory, PendingUploads } from "../../../memory/mod.ts";
+import type { Block, Launch } from "../../execution/backend.ts";
+import { countLaunch } from "../../profiling/counters.ts";
+import { type DType, dtypes } from "../../graph/dtype.ts";
+import { activeTrace, type Trace } from "../../profiling/trace.ts";
+import type { Generated } from "../templates/codegen.ts";
+import type { KernelArguments } from "./kernel_arguments.ts";
+import { traceCommand } from "./traced_command.ts";
+
+/** What a launch needs from its backend. */
+export interface LaunchContext {
+  readonly queue: CommandQueue;
+  /** Blocks that are still being filled beside the kernels. */
+  readonly uploads: PendingUploads;
+  /** The buffer that receives the first index out of range. */
+  readonly errors: () => Buffer;
+  /** Called after every enqueue, to hold the host back. */
+  readonly afterLaunch: (isTiny: boolean) => void;
+  /** The driver runs kernels on threads of this machine, which sleep while there is nothing to do. */
+  readonly wakesThreads: boolean;
+  /** Tiny launches in a row. */
+  tinyInRow: number;
+}
+
+/** What a launch does, in numbers. */
+export interface Work {
+  /** Bytes that it must move at least. */
+  readonly bytes: number;
+  /** Operations on single elements, at most. */
+  readonly operations: number;
+}
+
+/** A launch of fewer operations takes a thread less time than it takes to wake one. */
+const TINY = 1 << 18;
+/** So many tiny launches in a row are enough to expect more. */
+const STREAK = 4;
+
+/** One kernel, ready to be enqueued with any buffers. */
+export class KernelLaunch implements Launch {
+  readonly name: string;
+  readonly source: string;
+  readonly bytes: number;
+  readonly #context: LaunchContext;
+  readonly #arguments: KernelArguments;
+  readonly #generated: Generated;
+  readonly #elementBytes: readonly number[];
+  readonly #global: BigUint64Array<ArrayBuffer>;
+  readonly #local: BigUint64Array<ArrayBuffer>;
+  readonly #isTiny: boolean;
+  readonly #hasStreams: boolean;
+
+  constructor(context: LaunchContext, args: KernelArguments, generated: Generated, work: Work) {
+    this.#context = context;
+    this.#arguments = args;
+    this.#generated = generated;
+    this.#elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
+    this.bytes = work.bytes;
+    this.name = args.kernel.name;
+    this.source = `kernel void ${this.name}${generated.source}`;
+    this.#global = BigUint64Array.from(generated.global, BigInt);
+    this.#local = BigUint64Array.from(generated.local, BigInt);
+    this.#isTiny = context.wakesThreads && work.operations <= TINY;
+    this.#hasStreams = generated.parameters.some((p) => p.kind === "stream");
+  }
+
+  run(inputs: readonly Block[], outputs: readonly Block[]): void {
+    const { uploads } = this.#context;
+    if (!uploads.isEmpty) { for (const block of [...inputs, ...outputs]) uploads.await(block); }
+    this.#setArguments(inputs, outputs);
+    const trace = activeTrace();
+    if (trace) this.#enqueueTraced(trace);
+    else this.#enqueue();
+    countLaunch(this.bytes);
+    this.#context.afterLaunch(this.#isTiny);
+  }
+
+  #setArguments(inputs: readonly Block[], outputs: readonly Block[]): void {
+    const args = this.#arguments, bytes = this.#elementBytes;
+    let at = 0;
+    for (const block of inputs) args.setBuffer(at++, isFar(block) ? block.buffer : block.base);
+    for (const block of outputs) args.setBuffer(at++, isFar(block) ? block.buffer : block.base);
+    if (this.#generated.checksIndices) args.setBuffer(at++, this.#context.errors());
+    let k = 0;
+    for (const block of inputs) args.setIndex(at++, startOf(block, bytes[k++]!));
+    for (const block of outputs) args.setIndex(at++, startOf(block, bytes[k++]!));
+    if (args.owner === this && !this.#hasStreams) return;
+    args.owner = null;
+    args.setParameters(at, this.#generated.parameters, this.#generated.isWide);
+    args.owner = this;
+  }
+
+  /** One of many tiny launches does not wake the driver's threads by itself. */
+  #enqueue(): void {
+    const context = this.#context, { kernel } = this.#arguments;
+    const dims = this.#global.length;
+    context.tinyInRow = this.#isTiny ? context.tinyInRow + 1 : 0;
+    if (context.tinyInRow <= STREAK) {
+      context.queue.enqueueKernel(kernel, dims, this.#global, this.#local);
+    } else context.queue.enqueueKernelHeld(kernel, dims, this.#global, this.#local);
+  }
+
+  #enqueueTraced(trace: Trace): void {
+    const { queue } = this.#context, { kernel } = this.#arguments;
+    const enqueuedAt = performance.now();
+    const event = queue.enqueueKernelEvent(kernel, this.#global.length, this.#global, this.#local);
+    trace.host(`enqueue ${this.name}`, enqueuedAt);
+    traceCommand(trace, event, queue, { name: this.name, bytes: this.bytes, enqueuedAt });
+  }
+}
+
+/** Launches of the same buffers, one after the other. */
+export function inSequence(launches: readonly Launch[]): Launch {
+  return {
+    name: launches[0]!.name,
+    source: launches.map(({ source }) => source).join("\n\n"),
+    bytes: launches.reduce((sum, { bytes }) => sum + bytes, 0),
+    run: (inputs, outputs) => {
+      for (const launch of launches) launch.run(inputs, outputs);
+    },
+  };
+}
+
+/** True for a block that begins where the int of a kernel's argument does not reach. */
+function isFar(block: Block): boolean {
+  return block.offset >= 2 ** 31;
+}
+
+/** Where a block begins in its memory object, in elements. */
+function startOf(block: Block, elementBytes: number): number {
+  return isFar(block) ? 0 : block.offset / elementBytes;
+}
+
+/** Two launches as one: the first writes blocks that live from it to the second, which reads them. */
+export function inTwoSteps(
+  first: Launch,
+  second: Launch,
+  between: readonly { readonly dtype: DType; readonly size: number }[],
+  memory: DeviceMemory,
+): Launch {
+  return {
+    name: second.name,
+    source: `${first.source}\n\n${second.source}`,
+    bytes: first.bytes,
+    run: (inputs, outputs) => {
+      const blocks: Block[] = [];
+      try {
+        for (const { dtype, size } of between) {
+          blocks.push(memory.allocate(size * dtypes[dtype].bytes));
+        }
+        first.run(inputs, blocks);
+        second.run([...inputs, ...blocks], outputs);
+      } finally {
+        for (const block of blocks) block.release();
+      }
+    },
+  };
+}

@@ -1,0 +1,198 @@
+/** Compiled kernels of one device, by their text; what is missing is built in one program. */
+import { type Context, type Device, OpenCLError, Program } from "../../../ffi/mod.ts";
+import { runAll } from "../../../ffi/host/run_all.ts";
+import { countBuild, countCacheHit } from "../../profiling/counters.ts";
+import { hashText } from "../../graph/hash.ts";
+import type { CustomKernel } from "../../graph/custom.ts";
+import { buildOptions, driverOf, STANDARD } from "./driver.ts";
+import { withoutDeadline } from "../../lifecycle/native_handlers.ts";
+import { KernelArguments } from "./kernel_arguments.ts";
+import { preludeFor } from "../codegen/prelude.ts";
+import type { BinaryCache } from "./binary_cache.ts";
+
+/** A kernel to be compiled: its parameter list and body, and what to call it. */
+export interface KernelText {
+  readonly source: string;
+  readonly label: string;
+}
+
+/** When a driver is asked for the binaries of what it built. */
+export type KeepBinaries = "at once" | "at the end";
+
+/** How long the end of a program may take for binaries, in milliseconds. */
+const END_MS = 400;
+/** What a driver that compiles for a binary is taken to need for a kernel, before it was timed. */
+const KERNEL_MS = 100;
+
+/** The kernels of one context and device. */
+export class Programs {
+  readonly #context: Context;
+  readonly #device: Device;
+  readonly #cache: BinaryCache | null;
+  readonly #keepBinaries: KeepBinaries;
+  readonly #options: string;
+  readonly #programs: Program[] = [];
+  /** What is to be kept at the end, in the order of its first use, with its number of kernels. */
+  readonly #unsaved = new Map<
+    string,
+    { text: string; options: string; program: Program; kernels: number }
+  >();
+  readonly #kernels = new Map<string, KernelArguments>();
+
+  constructor(
+    context: Context,
+    device: Device,
+    cache: BinaryCache | null,
+    keepBinaries: KeepBinaries = "at once",
+  ) {
+    this.#keepBinaries = keepBinaries;
+    this.#context = context;
+    this.#device = device;
+    this.#cache = cache;
+    this.#options = buildOptions(driverOf(device));
+  }
+
+  /** The compiled kernel of a text that was built before. */
+  kernel(source: string): KernelArguments {
+    const kernel = this.#kernels.get(source);
+    if (!kernel) throw new Error("The kernel was not built");
+    return kernel;
+  }
+
+  /** Builds what is missing, as one program: a compiler's start-up costs more than a kernel. */
+  build(texts: readonly KernelText[]): void {
+    const missing = new Map<string, string>();
+    for (const { source, label } of texts) {
+      if (this.#kernels.has(source) || missing.has(source)) continue;
+      missing.set(source, kernelName(label, source));
+    }
+    if (missing.size === 0) return;
+    const program = this.#compile(programText(missing), missing.size, this.#options);
+    for (const [source, name] of missing) {
+      this.#kernels.set(source, new KernelArguments(program.kernel(name)));
+    }
+  }
+
+  /**
+   * A kernel that a user wrote, in a program of its own.
+   *
+   * @throws {KernelBuildError} With the kernel's name, the compiler's log and the lines that it names.
+   */
+  custom({ name, source, buildOptions }: CustomKernel): KernelArguments {
+    const key = `${name}\n${buildOptions}\n${source}`;
+    let kernel = this.#kernels.get(key);
+    if (kernel) return kernel;
+    const standard = buildOptions.includes("-cl-std") ? "" : STANDARD;
+    const options = `${standard} ${buildOptions}`.trim();
+    const compiled = named(name, () => this.#compile(source, 1, options).kernel(name));
+    this.#kernels.set(key, kernel = new KernelArguments(compiled));
+    return kernel;
+  }
+
+  /** A built program, which lives as long as this. */
+  #compile(text: string, kernels: number, options: string): Program {
+    const program = this.#cached(text, options) ?? this.#built(text, kernels, options);
+    this.#programs.push(program);
+    return program;
+  }
+
+  #cached(text: string, options: string): Program | null {
+    const cached = this.#cache?.read(text, options);
+    if (!cached) return null;
+    const program = this.#fromBinary(cached, options);
+    if (program) countCacheHit();
+    else this.#cache!.remove(text, options);
+    return program;
+  }
+
+  #built(text: string, kernels: number, options: string): Program {
+    const program = new Program(this.#context, text);
+    try {
+      withoutDeadline(() => program.build(options));
+    } catch (error) {
+      program.release();
+      throw error;
+    }
+    countBuild();
+    if (this.#cache === null) return program;
+    if (this.#keepBinaries === "at once") this.#keep(text, program, options);
+    else {
+      if (this.#unsaved.size === 0) addEventListener("unload", this.#keepSome);
+      this.#unsaved.set(`${options}\n${text}`, { text, options, program, kernels });
+    }
+    return program;
+  }
+
+  /** That a driver gives no binary is no error: the next start compiles, no more. */
+  #keep(text: string, program: Program, options: string): void {
+    try {
+      this.#cache?.write(text, options, program.binary(this.#device));
+    } catch (error) {
+      if (!(error instanceof OpenCLError)) throw error;
+    }
+  }
+
+  /**
+   * Keeps what fits into a moment at the end, what was used first before the rest: it is what the
+   * next start waits for. The others have their turn at the end of a later one.
+   */
+  readonly #keepSome = (): void => {
+    removeEventListener("unload", this.#keepSome);
+    const start = performance.now();
+    let done = 0;
+    for (const { text, options, program, kernels } of this.#unsaved.values()) {
+      const spent = performance.now() - start;
+      const kernelMs = done > 0 ? spent / done : KERNEL_MS;
+      if (spent + kernels * kernelMs > END_MS) continue;
+      this.#keep(text, program, options);
+      done += kernels;
+    }
+    this.#unsaved.clear();
+  };
+
+  /** A damaged or foreign binary is not an error: the source is at hand. */
+  #fromBinary(binary: Uint8Array, options: string): Program | null {
+    let program: Program | undefined;
+    try {
+      program = Program.fromBinary(this.#context, this.#device, binary);
+      return program.build(options);
+    } catch (error) {
+      program?.release();
+      if (error instanceof OpenCLError) return null;
+      throw error;
+    }
+  }
+
+  dispose(): void {
+    runAll([
+      this.#keepSome,
+      ...[...this.#kernels.values()].map(({ kernel }) => () => kernel.release()),
+      ...this.#programs.map((program) => () => program.release()),
+    ]);
+    this.#kernels.clear();
+    this.#programs.length = 0;
+  }
+}
+
+/** Has the error of a build say which of the user's kernels it is. */
+function named<T>(name: string, build: () => T): T {
+  try {
+    return build();
+  } catch (error) {
+    if (error instanceof OpenCLError) {
+      error.message = `Cannot build the kernel ${name}: ${error.message}`;
+    }
+    throw error;
+  }
+}
+
+/** A name that a person can read in a trace, and that no other text has. */
+function kernelName(label: string, source: string): string {
+  return `${label.replace(/\W+/g, "_").slice(0, 48)}_${hashText(source).slice(0, 8)}`;
+}
+
+function programText(kernels: ReadonlyMap<string, string>): string {
+  const bodies = [...kernels].map(([source, name]) => `kernel void ${name}${source}`).join("\n\n");
+  const prelude = preludeFor(bodies);
+  return prelude ? `${prelude}\n\n${bodies}` : bodies;
+}

@@ -1,0 +1,95 @@
+/** What the kernels of contractions share: indices, tiles' beginnings, epilogues. */
+import { coefficient, type Form } from "../../kernel/affine.ts";
+import type { Emitter } from "../../codegen/emit.ts";
+
+/** Elements of a vector. */
+export { LANES } from "../codegen/vector.ts";
+
+/** The largest of `sizes` that does not exceed `n`; the last one fits always. */
+export function largest(n: number, sizes: readonly number[]): number {
+  return sizes.find((size) => size <= n) ?? sizes[sizes.length - 1]!;
+}
+
+export function last(symbols: readonly number[]): number {
+  return symbols[symbols.length - 1]!;
+}
+
+/** A form with some symbols left out, as text. */
+export function without(emitter: Emitter, form: Form, symbols: readonly number[]): string {
+  return emitter.form({
+    offset: form.offset,
+    terms: form.terms.filter(([s]) => !symbols.includes(s)),
+  });
+}
+
+/** The part of a form that changes with some symbols, as text. */
+export function only(emitter: Emitter, form: Form, symbols: readonly number[]): string {
+  return emitter.form({ offset: 0, terms: form.terms.filter(([s]) => symbols.includes(s)) });
+}
+
+/** How far a form moves with a symbol, as text. */
+export function step(emitter: Emitter, form: Form, symbol: number): string {
+  const c = coefficient(form, symbol);
+  return c === 1 || c === 0 ? `${c}` : emitter.index(c);
+}
+
+/**
+ * Where a tile begins: the last one is moved back so that it is full, and stores only what the one
+ * before it did not.
+ */
+export function declareStart(
+  emitter: Emitter,
+  name: string,
+  from: string,
+  tile: number,
+  end: string,
+): void {
+  emitter.line(`const Index ${name}t = ${from};`);
+  emitter.line(`const Index ${name} = min(${name}t, ${end} - ${tile});`);
+}
+
+/** The epilogue over a tile in private memory, element by element. */
+export function storeTile(
+  emitter: Emitter,
+  row: readonly number[],
+  column: readonly number[],
+  tm: number,
+  tn: number,
+): void {
+  emitter.open(`for (int r = rowt - row; r < ${tm}; ++r) {`);
+  decomposeInto(emitter, row, "(row + r)", "i");
+  emitter.open(`for (int c = columnt - column; c < ${tn}; ++c) {`);
+  decomposeInto(emitter, column, "(column + c)", "i");
+  emitter.line(`const float acc = tile[r * ${tn} + c];`);
+  emitEpilogue(emitter);
+  emitter.close();
+  emitter.close();
+}
+
+export function emitEpilogue(emitter: Emitter): void {
+  const { outputs } = emitter.kernel;
+  emitter.declare(emitter.needs(outputs.map((o) => o.expr)).row);
+  outputs.forEach((_, o) => emitter.store(o));
+}
+
+/**
+ * Declares the indices of several loops from one number; `prefix` tells copies apart. Sizes of a
+ * convolution are numbers: dividing by one that is known costs a multiplication.
+ */
+export function decomposeInto(
+  emitter: Emitter,
+  symbols: readonly number[],
+  text: string,
+  prefix: string,
+): void {
+  const isConvolution = (emitter.kernel.contraction?.k.length ?? 0) > 1;
+  let rest = text;
+  for (let at = symbols.length - 1; at > 0; at--) {
+    const s = symbols[at]!;
+    const size = isConvolution ? emitter.kernel.sizes[s]! : emitter.size(s);
+    emitter.line(`const Index ${prefix}${s} = (${rest}) % ${size};`);
+    emitter.line(`const Index ${prefix}q${s} = (${rest}) / ${size};`);
+    rest = `${prefix}q${s}`;
+  }
+  if (symbols.length > 0) emitter.line(`const Index ${prefix}${symbols[0]} = ${rest};`);
+}

@@ -1,0 +1,167 @@
+/**
+ * What a tile reads of an operand whose padding is not in memory (the images of a convolution): its
+ * elements are packed into local memory, with zeros where there is nothing, and read from there as
+ * often as tiles and taps overlap.
+ */
+import { coefficient, type Form, type Term } from "../../kernel/affine.ts";
+import type { Emitter } from "../../codegen/emit.ts";
+import type { Guard, Load } from "../../kernel/kernel.ts";
+import { step, without } from "./contraction_text.ts";
+
+/** Loops whose steps differ by at most this factor walk one axis: a stride, a dilation. */
+export const MAX_STEP = 4;
+
+/** One axis of the packed elements. */
+interface Axis {
+  /** The loops within the tile that walk it, and by how many elements. */
+  readonly walks: readonly Term[];
+  readonly extent: number;
+  /** From one element to the next: in memory, and where they are packed. */
+  readonly step: number;
+  readonly stride: number;
+  readonly guard: Guard | null;
+  /**
+   * The contiguous axis may be stored in so many parts, element `q` as `q / phases` of part
+   * `q % phases`: then a loop that walks it in steps of `phases` finds neighbours side by side.
+   */
+  readonly phases: number;
+}
+
+/** The elements of an operand that the iterations of some loops read. */
+export interface Window {
+  readonly load: Load;
+  /** The one along the column is the last. */
+  readonly axes: readonly Axis[];
+  /** How many elements they are. */
+  readonly size: number;
+}
+
+/**
+ * The window of a tile; null where the elements do not form one.
+ *
+ * @param load The operand.
+ * @param counts How many iterations of each loop belong to a tile.
+ * @param column The loop along which vectors are read, in steps of any size.
+ * @param inVectors Whether neighbouring columns must lie side by side.
+ */
+export function windowOf(
+  load: Load,
+  counts: ReadonlyMap<number, number>,
+  column: number,
+  inVectors: boolean,
+): Window | null {
+  const axes: Omit<Axis, "stride" | "phases">[] = [];
+  const placed = new Set<number>();
+  const place = (walks: readonly Term[], guard: Guard | null): boolean => {
+    const [first] = walks;
+    const unit = first ? coefficient(load.form, first[0]) / first[1] : 0;
+    if (!Number.isInteger(unit) || unit < 0) return false;
+    for (const [s, d] of walks) {
+      if (d < 0 || placed.has(s) || coefficient(load.form, s) !== unit * d) return false;
+      placed.add(s);
+    }
+    const extent = walks.reduce((n, [s, d]) => n + d * (counts.get(s)! - 1), 1);
+    axes.push({ walks, extent, step: unit, guard });
+    return true;
+  };
+  for (const guard of load.guards) {
+    if (!place(guard.form.terms.filter(([s]) => counts.has(s)), guard)) return null;
+  }
+  const terms = load.form.terms.filter(([s]) => counts.has(s)).toSorted((a, b) => a[1] - b[1]);
+  for (const [s, c] of terms) {
+    if (placed.has(s)) continue;
+    if (c < 0) return null;
+    const near = terms.filter(([t, d]) => !placed.has(t) && d % c === 0 && d <= c * MAX_STEP);
+    if (!place(near.map(([t, d]) => [t, d / c]), null)) return null;
+  }
+  const at = axes.findIndex(({ walks }) => walks.some(([s]) => s === column));
+  if (at < 0) return null;
+  const [last] = axes.splice(at, 1);
+  axes.sort((a, b) => b.step - a.step).push(last!);
+  const phases = inVectors ? last!.walks.find(([s]) => s === column)![1] : 1;
+  let size = 1;
+  const strided = axes.toReversed().map((axis, k) => {
+    const stride = size, parts = k === 0 ? phases : 1;
+    size *= Math.ceil(axis.extent / parts) * parts;
+    return { ...axis, stride, phases: parts };
+  });
+  return { load, axes: strided.reverse(), size };
+}
+
+/** Where an iteration finds its element among those packed; `at` gives the loops' indices as text. */
+export function packedIndex(window: Window, at: (symbol: number) => string | null): string {
+  const terms = window.axes.flatMap(({ walks, stride, extent, phases }) => {
+    const moves = walks.flatMap(([s, d]) => {
+      const text = at(s);
+      const factor = phases === 1 ? d * stride : d;
+      return text === null ? [] : [factor === 1 ? text : `${text} * ${factor}`];
+    });
+    if (phases === 1 || moves.length === 0) return moves;
+    const place = `(${moves.join(" + ")})`;
+    return [`${place} % ${phases} * ${Math.ceil(extent / phases)}`, `${place} / ${phases}`];
+  });
+  return terms.join(" + ") || "0";
+}
+
+/** How far an iteration of a loop moves among the packed elements. */
+export function packedStep({ axes }: Window, symbol: number): number {
+  for (const { walks, stride } of axes) {
+    for (const [s, d] of walks) if (s === symbol) return d * stride;
+  }
+  return 0;
+}
+
+/** Packs a window into the local array `into`; `starts` names where a tile's loops begin, if not at 0. */
+export function packWindow(
+  emitter: Emitter,
+  { load, axes }: Window,
+  starts: ReadonlyMap<number, string>,
+  into: string,
+): void {
+  const inside = axes.flatMap(({ walks }) => walks.map(([s]) => s));
+  const base = (form: Form): string => {
+    const moved = form.terms.filter(([s]) => inside.includes(s) && starts.has(s));
+    // A convolution has a kernel of its own anyway: what is known of its edges is written out.
+    if (moved.length === 0 && form.terms.every(([s]) => inside.includes(s))) {
+      return `${form.offset}`;
+    }
+    return [
+      without(emitter, form, inside),
+      ...moved.map(([s]) => `${starts.get(s)} * ${step(emitter, form, s)}`),
+    ].join(" + ");
+  };
+  emitter.open("{");
+  emitter.line(`const Index from = ${base(load.form)};`);
+  axes.forEach(({ guard }, k) => {
+    if (guard) emitter.line(`const int g${k} = ${base(guard.form)};`);
+  });
+  const rows = axes.slice(0, -1), row = axes.at(-1)!;
+  rows.forEach(({ extent }, k) =>
+    emitter.open(`for (int t${k} = 0; t${k} < ${extent}; ++t${k}) {`)
+  );
+  const tests = rows.flatMap(({ guard }, k) =>
+    guard ? [`g${k} + t${k} >= 0 && g${k} + t${k} < ${emitter.index(guard.size)}`] : []
+  );
+  const at = [into, ...rows.map(({ stride }, k) => `t${k} * ${stride}`)].join(" + ");
+  const moves = rows.map((axis, k) => `t${k} * ${emitter.index(axis.step)}`);
+  const source = [`a${load.input} + from`, ...moves].join(" + ");
+  const last = axes.length - 1;
+  const low = row.guard ? `-g${last}` : "0";
+  const high = row.guard ? `${row.guard.size} - g${last}` : `${row.extent}`;
+  const { extent, phases, step: apart } = row;
+  const pack = (low: string, high: string): void =>
+    emitter.line(
+      phases === 1 && apart === 1
+        ? `pack_row(${at}, ${source}, ${extent}, ${low}, ${high});`
+        : `pack_apart(${at}, ${source}, ${Math.ceil(extent / phases)}, ${phases}, ${apart}, ` +
+          `${low}, ${high});`,
+    );
+  if (tests.length > 0) emitter.line(`if (${tests.join(" && ")})`);
+  pack(low, high);
+  if (tests.length > 0) {
+    emitter.line("else");
+    pack(`${row.extent}`, `${row.extent}`);
+  }
+  rows.forEach(() => emitter.close());
+  emitter.close();
+}

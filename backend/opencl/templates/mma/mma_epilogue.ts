@@ -1,0 +1,91 @@
+/** How the sums of matrix units leave: through local memory, with what follows the product. */
+import { coefficient, type Form } from "../../../kernel/affine.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
+import { type Contraction, extent, type Load } from "../../../kernel/kernel.ts";
+import { decomposeInto, emitEpilogue, last } from "../contraction_text.ts";
+import { loadText } from "../../codegen/dialect.ts";
+import { COLUMNS, type Plan, ROWS } from "./mma_plan.ts";
+import type { MmaTile } from "../tile_choices.ts";
+
+/** Floats of a row of sums on its way out, more than it needs: rows begin in different banks. */
+const SLAB_PADDING = 4;
+
+/**
+ * The epilogue: the sums go to local memory, as many columns of each warp at a time as fit, and the group
+ * stores them so that neighbours walk along the axis on which results lie side by side.
+ */
+export function storeSums(emitter: Emitter, plan: Plan, sizeM: string, sizeN: string): void {
+  const { c, tile, threads } = plan;
+  const { kernel } = emitter;
+  const { bm, bn, wm, wn } = tile;
+  const pieces = slabPieces(tile, tile.stages * plan.stageBytes)!;
+  const [width, share] = [bn / pieces, wn / pieces];
+  const pitch = width + SLAB_PADDING, perPiece = share / COLUMNS;
+  const isTransposed = kernel.outputs.length > 0 &&
+    kernel.outputs.every(({ form }) => isAlong(form, last(c.m)) && !isAlong(form, last(c.n)));
+  const whole = extent(kernel, c.m) % bm === 0 && extent(kernel, c.n) % bn === 0;
+  emitter.line("MMA_WAIT(0);");
+  emitter.line("local float* slab = (local float*)sm;");
+  emitter.open(`for (int piece = 0; piece < ${pieces}; ++piece) {`);
+  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
+  emitter.line("#pragma unroll");
+  emitter.open(`for (int j = 0; j < ${wn / COLUMNS}; ++j) {`);
+  emitter.line(`if (j / ${perPiece} != piece) continue;`);
+  emitter.line("#pragma unroll");
+  emitter.open(`for (int i = 0; i < ${wm / ROWS}; ++i) {`);
+  emitter.line(
+    `local float* to = slab + (wm + i * 16 + (lane >> 2)) * ${pitch} + ` +
+      `wn / ${pieces} + j % ${perPiece} * 8 + (lane & 3) * 2;`,
+  );
+  emitter.line("to[0] = sums[i][j][0]; to[1] = sums[i][j][1];");
+  emitter.line(`to[${8 * pitch}] = sums[i][j][2]; to[${8 * pitch + 1}] = sums[i][j][3];`);
+  emitter.close();
+  emitter.close();
+  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
+  emitter.line("#pragma unroll 4");
+  emitter.open(`for (int e = lid; e < ${bm * width}; e += ${threads}) {`);
+  const [r, q] = isTransposed ? [`e % ${bm}`, `e / ${bm}`] : [`e / ${width}`, `e % ${width}`];
+  emitter.line(`const int r = ${r}, q = ${q}, row = row0 + r;`);
+  emitter.line(
+    `const int column = column0 + q / ${share} * ${wn} + piece * ${share} + q % ${share};`,
+  );
+  if (!whole) emitter.open(`if (row < ${sizeM} && column < ${sizeN}) {`);
+  decomposeInto(emitter, c.m, "row", "i");
+  decomposeInto(emitter, c.n, "column", "i");
+  emitter.line(`float acc = slab[r * ${pitch} + q];`);
+  if (plan.unit === "3xtf32") recompute(emitter, c);
+  emitEpilogue(emitter);
+  if (!whole) emitter.close();
+  emitter.close();
+  emitter.close();
+}
+
+/** In how many pieces a tile's sums leave through so many bytes of local memory; null: not at all. */
+export function slabPieces({ bm, bn, wn }: MmaTile, bytes: number): number | null {
+  for (let pieces = 1; pieces <= wn / COLUMNS; pieces *= 2) {
+    if (bm * (bn / pieces + SLAB_PADDING) * 4 <= bytes) return pieces;
+  }
+  return null;
+}
+
+/**
+ * Three products of infinities give NaN, and numbers near the largest one round to infinity: such
+ * results are computed again, by themselves.
+ */
+function recompute(emitter: Emitter, c: Contraction): void {
+  emitter.open("if (!(fabs(acc) <= FLT_MAX)) {");
+  emitter.line("acc = 0;");
+  emitter.open(`for (int k = 0; k < ${emitter.index(extent(emitter.kernel, c.k))}; ++k) {`);
+  decomposeInto(emitter, c.k, "k", "i");
+  const operand = ({ input, dtype, form, guards }: Load): string => {
+    const text = loadText(`a${input}`, dtype, emitter.form(form));
+    return guards.length === 0 ? text : `(${emitter.guardText(guards)} ? ${text} : 0.0f)`;
+  };
+  emitter.line(`acc = fma(${operand(c.a)}, ${operand(c.b)}, acc);`);
+  emitter.close();
+  emitter.close();
+}
+
+function isAlong(form: Form, symbol: number): boolean {
+  return coefficient(form, symbol) === 1;
+}

@@ -1,0 +1,149 @@
+/** What the kernels of contractions on matrix units are written from: the tile, and how each operand lies. */
+import { coefficient, type Form } from "../../../kernel/affine.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
+import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
+import { last } from "../contraction_text.ts";
+import type { MmaTile } from "../tile_choices.ts";
+
+/** Bytes that one asynchronous copy moves at most. */
+export const CHUNK_BYTES = 16;
+/** Rows and columns of a matrix instruction, and the work-items that make it together. */
+export const ROWS = 16, COLUMNS = 8, WARP = 32;
+
+/** How elements are multiplied. */
+export type Unit = "f16" | "bf16" | "tf32" | "3xtf32";
+
+/** One operand, as it is copied to local memory. */
+export interface Side {
+  readonly load: Load;
+  /** The loops of its rows (m) or columns (n). */
+  readonly symbols: readonly number[];
+  readonly name: "a" | "b";
+  /** Where the tile begins along `symbols`, and how long that axis is. */
+  readonly origin: string;
+  readonly size: string;
+  /** True where neighbours along the summed axis lie side by side. */
+  readonly alongK: boolean;
+  /** Rows of the tile in local memory, and elements of each. */
+  readonly rows: number;
+  readonly columns: number;
+  /** Elements that are copied at once; 0: one by one, through registers. */
+  readonly vector: number;
+}
+
+/** What the text of one kernel is written from. */
+export interface Plan {
+  readonly c: Contraction;
+  readonly tile: MmaTile;
+  readonly unit: Unit;
+  /** Bytes of an element in local memory, and elements of a piece of 16 bytes. */
+  readonly bytes: number;
+  readonly chunk: number;
+  readonly threads: number;
+  readonly stageBytes: number;
+  readonly a: Side;
+  readonly b: Side;
+}
+
+/** The matrix unit that multiplies elements of a contraction; null where there is none. */
+export function unitOf(c: Contraction): Unit | null {
+  const { dtype, a, b } = c;
+  if (a.dtype !== b.dtype || a.dtype !== dtype) return null;
+  if (dtype === "float16") return "f16";
+  if (dtype === "bfloat16") return "bf16";
+  if (dtype !== "float32") return null;
+  return (c.precision ?? "highest") === "highest" ? "3xtf32" : "tf32";
+}
+
+/** Bytes of local memory that one stage of both operands takes. */
+export function stageBytesOf({ bm, bn, bk }: MmaTile, elementBytes: number): number {
+  return (bm + bn) * bk * elementBytes;
+}
+
+export function planOf(emitter: Emitter, c: Contraction, tile: MmaTile): Plan {
+  const { kernel } = emitter;
+  const unit = unitOf(c)!;
+  const bytes = unit === "f16" || unit === "bf16" ? 2 : 4;
+  const chunk = CHUNK_BYTES / bytes;
+  const side = (name: "a" | "b", load: Load, symbols: readonly number[], length: number): Side => {
+    const alongK = isAlongK(c, load, symbols);
+    return {
+      load,
+      symbols,
+      name,
+      origin: name === "a" ? "row0" : "column0",
+      size: emitter.index(extent(kernel, symbols)),
+      alongK,
+      rows: alongK ? length : tile.bk,
+      columns: alongK ? tile.bk : length,
+      vector: vectorOf(kernel, load, alongK ? c.k : symbols, bytes),
+    };
+  };
+  return {
+    c,
+    tile,
+    unit,
+    bytes,
+    chunk,
+    threads: WARP * (tile.bm / tile.wm) * (tile.bn / tile.wn),
+    stageBytes: stageBytesOf(tile, bytes),
+    a: side("a", c.a, c.m, tile.bm),
+    b: side("b", c.b, c.n, tile.bn),
+  };
+}
+
+/** Tiles lie along the axis whose neighbours are contiguous in memory; along the sum where none is. */
+function isAlongK(c: Contraction, { form }: Load, symbols: readonly number[]): boolean {
+  return coefficient(form, last(c.k)) === 1 || coefficient(form, last(symbols)) !== 1;
+}
+
+/**
+ * How many neighbours along `symbols` may be copied at once: as many as 16 or 4 bytes hold where all
+ * of them begin at multiples of that and none crosses the end of the innermost loop.
+ */
+function vectorOf(
+  kernel: LoopKernel,
+  { form, guards }: Load,
+  symbols: readonly number[],
+  bytes: number,
+): number {
+  const inner = last(symbols);
+  const isPlain = guards.length === 0 && coefficient(form, inner) === 1;
+  const isWhole = isFlat(kernel, form, symbols);
+  const divides = (by: number): boolean =>
+    form.offset % by === 0 &&
+    (isWhole || kernel.sizes[inner]! % by === 0) &&
+    form.terms.every(([s, step]) =>
+      (isWhole ? symbols.includes(s) : s === inner) || step % by === 0
+    );
+  const whole = CHUNK_BYTES / bytes, word = 4 / bytes;
+  if (isPlain && divides(whole)) return whole;
+  // A float fills four bytes by itself: guards only say how many of them are read.
+  if (word === 1) return 1;
+  return isPlain && divides(word) ? word : 0;
+}
+
+/** True where loops walk an operand as one loop would: none of their indices is needed. */
+export function isFlat({ sizes }: LoopKernel, form: Form, symbols: readonly number[]): boolean {
+  let step = coefficient(form, last(symbols));
+  for (const s of symbols.toReversed()) {
+    if (coefficient(form, s) !== step) return false;
+    step *= sizes[s]!;
+  }
+  return true;
+}
+
+/** Pieces of 16 bytes of a side that a work-item copies in each stage. */
+export function turnsOf({ chunk, threads }: Plan, { rows, columns }: Side): number {
+  return Math.ceil(rows * columns / chunk / threads);
+}
+
+/** Where in its row a piece lies: no two rows that are read together meet in a bank. */
+export function swizzled(plan: Plan, side: Side, row: string, chunk: string): string {
+  const perRow = side.columns / plan.chunk;
+  // Floats that lie along m or n are read four bytes at a time, four rows together.
+  if (plan.bytes === 4 && !side.alongK) return `${chunk} ^ ((${row} & 3) << 1)`;
+  if (perRow >= 8) return `${chunk} ^ (${row} & 7)`;
+  if (perRow === 4) return `${chunk} ^ ((${row} >> 1) & 3)`;
+  return `${chunk} ^ ((${row} >> 2) & 1)`;
+}

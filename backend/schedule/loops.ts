@@ -1,0 +1,182 @@
+/** The loops of a kernel that is being made, and whether a node can be computed in them. */
+import {
+  type Form,
+  isBijection,
+  linearize,
+  type Split,
+  symbol as symbolForm,
+  zero,
+} from "../kernel/affine.ts";
+import type { Node } from "../graph/node.ts";
+import { sizeOf, stridesOf } from "../graph/shape.ts";
+import { type Access, viewAccess } from "../kernel/view.ts";
+
+/** A row of so many elements is work for more than one work-item or group. */
+const LONG_ROW = 8192;
+
+/** Thrown while a kernel is made: start again with one loop index split in two. */
+export class SplitNeeded extends Error {
+  constructor(readonly loop: string, readonly factor: number) {
+    super("A loop index must be split");
+  }
+}
+
+/** Symbols with their sizes: loops over `outer` and, per element of it, over `inner`. */
+export class Loops {
+  /** The size of each symbol. */
+  readonly sizes: number[] = [];
+  /** The loops whose iterations are rows. */
+  outer: readonly number[] = [];
+  /** The loops within a row; null while there are only rows. */
+  inner: readonly number[] | null = null;
+  readonly #splits: ReadonlyMap<string, number>;
+  /**
+   * The loop of each symbol: counted in order of creation, with a letter for each half of a split;
+   * empty for indices that are read from memory.
+   */
+  readonly #names: string[] = [];
+  #next = 0;
+  readonly #minRows: number;
+
+  /**
+   * @param splits Loops that are made of two symbols, with the size of the inner one.
+   * @param minRows Fewer long rows leave most of the device idle.
+   */
+  constructor(splits: ReadonlyMap<string, number>, minRows: number) {
+    this.#splits = splits;
+    this.#minRows = minRows;
+  }
+
+  /** A loop over an axis of `n` elements: one symbol, or two where a split is due. */
+  axis(n: number, into: number[], loop = `${this.#next++}`): Form {
+    const factor = this.#splits.get(loop);
+    if (factor !== undefined) {
+      const high = this.axis(n / factor, into, `${loop}h`);
+      const low = this.axis(factor, into, `${loop}l`);
+      return linearize([high, low], [factor, 1]);
+    }
+    const id = this.#symbol(n, loop);
+    into.push(id);
+    return symbolForm(id);
+  }
+
+  /** The symbol of an index that is read from memory. */
+  index(size: number): number {
+    return this.#symbol(size, "");
+  }
+
+  #symbol(size: number, name: string): number {
+    this.#names.push(name);
+    return this.sizes.push(size) - 1;
+  }
+
+  /** True for symbols that are walked; an index from memory is not. */
+  isLoop(symbol: number): boolean {
+    return this.#names[symbol] !== "";
+  }
+
+  /** What to throw where a symbol must be split. */
+  splitOf(split: Split): SplitNeeded {
+    return new SplitNeeded(this.#names[split.symbol]!, split.factor);
+  }
+
+  /** How often the innermost loop runs in all. */
+  get iterations(): number {
+    return this.#extent([...this.outer, ...this.inner ?? []]);
+  }
+
+  #extent(symbols: readonly number[]): number {
+    return symbols.reduce((n, s) => n * this.sizes[s]!, 1);
+  }
+
+  /** True when the loops, or the rows, visit each of `size` elements once by this index. */
+  visitOnce(form: Form, size: number): boolean {
+    const full = [...this.outer, ...this.inner ?? []];
+    const row = this.inner !== null && isBijection(form, this.outer, this.sizes, size);
+    return row || isBijection(form, full, this.sizes, size);
+  }
+
+  /**
+   * Where a reduction reads its input, if its loops are (or can become) these loops.
+   *
+   * @throws {SplitNeeded} Where they could if one of them were two.
+   */
+  reduceAccess(node: Node, access: Access): Access | null {
+    if (node.op.kind !== "reduce") return null;
+    const shape = node.inputs[0]!.shape;
+    const reducedSizes = node.op.axes.map((axis) => shape[axis]!);
+    const form = linearize(access.coords, stridesOf(node.shape));
+    const used = this.outer.filter((s) => form.terms.some(([t]) => t === s));
+    if (!isBijection(form, used, this.sizes, node.size)) return null;
+    const rest = this.outer.filter((s) => !used.includes(s) && this.sizes[s]! > 1);
+    if (this.inner === null) {
+      if (rest.length === 0) return this.#openInner(node, access, reducedSizes);
+      if (node.size < this.#minRows && this.#extent(rest) > LONG_ROW) return null;
+    } else if (rest.length > 0) return null;
+    // A row that is walked twice cannot be reduced in parts.
+    else if (node.size < this.#minRows && this.#extent(this.inner) > LONG_ROW) return null;
+    const coords = this.#innerCoords(this.inner ?? rest, reducedSizes);
+    if (!coords) return null;
+    if (this.inner === null) {
+      this.inner = rest;
+      this.outer = this.outer.filter((s) => !rest.includes(s));
+    }
+    return mergeAxes(node, access, coords);
+  }
+
+  /** The kernel had only rows so far: the reduced axes become its inner loops. */
+  #openInner(node: Node, access: Access, sizes: readonly number[]): Access {
+    const inner: number[] = [];
+    this.inner = inner;
+    return mergeAxes(node, access, sizes.map((n) => this.axis(n, inner)));
+  }
+
+  /** The reduced coordinates in terms of loops that are there already, or null if they differ. */
+  #innerCoords(loops: readonly number[], sizes: readonly number[]): readonly Form[] | null {
+    const loopSizes = loops.map((s) => this.sizes[s]!);
+    if (sizeOf(loopSizes) !== sizeOf(sizes)) return null;
+    const form = linearize(loops.map(symbolForm), stridesOf(loopSizes));
+    const mapped = viewAccess(
+      { kind: "reshape" },
+      [sizeOf(sizes)],
+      sizes,
+      { coords: [form], guards: [] },
+      this.sizes,
+    );
+    if (mapped === null) return null;
+    if ("factor" in mapped) throw this.splitOf(mapped);
+    return mapped.coords;
+  }
+
+  /** A contraction's coordinates by role (batch, m, n), if each loop has one role. */
+  contractGroups(node: Node, access: Access): [Form[], Form[], Form[]] | null {
+    if (node.op.kind !== "contract" || this.inner !== null) return null;
+    const { batch, m } = node.op;
+    const form = linearize(access.coords, stridesOf(node.shape));
+    if (!isBijection(form, this.outer, this.sizes, node.size)) return null;
+    const groups: [Form[], Form[], Form[]] = [
+      access.coords.slice(0, batch),
+      access.coords.slice(batch, batch + m),
+      access.coords.slice(batch + m),
+    ];
+    const used = groups.flatMap((group) => this.symbolsOf(group));
+    return new Set(used).size === used.length ? groups : null;
+  }
+
+  /** The outer loops that coordinates depend on. */
+  symbolsOf(coords: readonly Form[]): number[] {
+    const found = new Set(coords.flatMap((c) => c.terms.map(([s]) => s)));
+    return this.outer.filter((s) => found.has(s));
+  }
+}
+
+/** A reduction's input coordinates: kept axes from the access, reduced axes from the inner loops. */
+function mergeAxes(node: Node, access: Access, reduced: readonly Form[]): Access {
+  const axes = node.op.kind === "reduce" ? node.op.axes : [];
+  let kept = 0;
+  const coords = node.inputs[0]!.shape.map((_: number, axis: number) => {
+    const at = axes.indexOf(axis);
+    return at >= 0 ? reduced[at]! : access.coords[kept++] ?? zero;
+  });
+  return { coords, guards: [] };
+}

@@ -1,0 +1,119 @@
+/** Plans of graphs that were run before: a training step is planned once. */
+import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
+import type { Node, RandomStream } from "../graph/node.ts";
+import type { ScheduledKernel } from "./planner.ts";
+import type { Graph, Plan } from "./schedule.ts";
+import { Signature } from "../graph/signature.ts";
+
+/** Where the kernels of a plan find the place of a random node in its sequence. */
+export interface StreamPlace {
+  /** The node's position. */
+  readonly at: number;
+  readonly stream: { value: number };
+}
+
+interface Entry {
+  readonly hash: number;
+  readonly words: Int32Array;
+  readonly plan: Plan;
+  readonly streams: readonly StreamPlace[];
+  /** The next plan with the same hash. */
+  next: Entry | null;
+  /** When it was used last. */
+  used: number;
+}
+
+/** The plans that were used last, by what their graphs look like. */
+export class PlanCache {
+  /** The most plans that are kept. */
+  static readonly MOST = 512;
+  readonly #entries = new Map<number, Entry>();
+  readonly #signature = new Signature();
+  #size = 0;
+  #clock = 0;
+
+  /** The plan of a graph like this one; its random places are those of this graph. */
+  find({ order, wanted, later }: Graph): Plan | null {
+    this.#signature.describe(order, wanted, later);
+    let entry = this.#entries.get(this.#signature.hash) ?? null;
+    while (entry !== null && !this.#signature.equals(entry.words)) entry = entry.next;
+    if (entry === null) return null;
+    entry.used = ++this.#clock;
+    for (const { at, stream } of entry.streams) {
+      const { op } = order[at]!;
+      if (op.kind === "random") stream.value = op.stream.value;
+    }
+    return entry.plan;
+  }
+
+  /** Keeps a plan; returns it. */
+  add({ order, wanted, later }: Graph, plan: Plan, streams: readonly StreamPlace[]): Plan {
+    if (this.#size === PlanCache.MOST) this.#forgetOldest();
+    this.#signature.describe(order, wanted, later);
+    const { hash } = this.#signature;
+    const next = this.#entries.get(hash) ?? null;
+    const words = this.#signature.take();
+    this.#entries.set(hash, { hash, words, plan, streams, next, used: ++this.#clock });
+    this.#size++;
+    return plan;
+  }
+
+  #forgetOldest(): void {
+    let oldest: Entry | null = null;
+    for (const first of this.#entries.values()) {
+      for (let entry: Entry | null = first; entry !== null; entry = entry.next) {
+        if (oldest === null || entry.used < oldest.used) oldest = entry;
+      }
+    }
+    const { hash, next } = oldest!;
+    let before = this.#entries.get(hash)!;
+    if (before === oldest) {
+      if (next === null) this.#entries.delete(hash);
+      else this.#entries.set(hash, next);
+    } else {
+      while (before.next !== oldest) before = before.next!;
+      before.next = next;
+    }
+    this.#size--;
+  }
+}
+
+/** The kernels with random places of their own: the graph that they were made for lives on. */
+export function withOwnStreams(
+  kernels: readonly ScheduledKernel[],
+  order: readonly Node[],
+): { kernels: readonly ScheduledKernel[]; streams: StreamPlace[] } {
+  const own = new Map<RandomStream, { value: number }>();
+  const streams: StreamPlace[] = [];
+  for (const { op, position } of order) {
+    if (op.kind !== "random") continue;
+    const stream = own.get(op.stream) ?? { value: op.stream.value };
+    own.set(op.stream, stream);
+    streams.push({ at: position, stream });
+  }
+  if (own.size === 0) return { kernels, streams };
+  const replaced = kernels.map((scheduled) => ({
+    ...scheduled,
+    kernel: replace(scheduled.kernel, own),
+  }));
+  return { kernels: replaced, streams };
+}
+
+function replace(
+  kernel: Launchable,
+  own: ReadonlyMap<RandomStream, RandomStream>,
+): Launchable {
+  if (kernel.kind === "loop") return replaceInLoop(kernel, own);
+  if (kernel.kind === "special" || kernel.kind === "custom") return kernel;
+  return { ...kernel, members: kernel.members.map((member) => replaceInLoop(member, own)) };
+}
+
+function replaceInLoop(
+  kernel: LoopKernel,
+  own: ReadonlyMap<RandomStream, RandomStream>,
+): LoopKernel {
+  const exprs = kernel.exprs.map((e) =>
+    e.op === "random" ? { ...e, stream: own.get(e.stream)! } : e
+  );
+  return { ...kernel, exprs };
+}

@@ -1,0 +1,89 @@
+/**
+ * Splits a contraction with few tiles and a long sum in two kernels: the first computes parts of the
+ * sum, so that the whole device has work, the second adds them up and does what followed.
+ */
+import { coefficient, type Form, linearize, symbol, zero } from "../kernel/affine.ts";
+import type { Expr, Load, LoopKernel } from "../kernel/kernel.ts";
+import { sizeOf, stridesOf } from "../graph/shape.ts";
+import type { SplitReduction } from "./split.ts";
+
+/** The loop of the sum that is divided, and in how many parts: a divisor, so that all are alike. */
+interface Cut {
+  readonly symbol: number;
+  readonly parts: number;
+}
+
+/**
+ * The smallest divisor of a loop that gives so many parts, or else the largest; an outer loop rather
+ * than one further in, where neighbours may read the same elements.
+ */
+function cutOf({ sizes, inner }: LoopKernel, parts: number): Cut {
+  let best: Cut = { symbol: inner[0]!, parts: 1 };
+  for (const s of inner) {
+    if (best.parts >= parts) break;
+    for (let d = 2; d <= Math.min(sizes[s]!, 2 * parts); d++) {
+      if (sizes[s]! % d !== 0) continue;
+      const isBetter = best.parts < parts ? d > best.parts : d >= parts && d < best.parts;
+      if (isBetter) best = { symbol: s, parts: d };
+    }
+  }
+  return best;
+}
+
+/** The two kernels for about `parts` parts; null where the sum cannot be divided. */
+export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction | null {
+  const c = kernel.contraction;
+  if (!c || kernel.reductions.length > 0 || kernel.dynamic.length > 0) return null;
+  const cut = cutOf(kernel, parts);
+  if (cut.parts === 1) return null;
+  const part = kernel.sizes.length, length = kernel.sizes[cut.symbol]! / cut.parts;
+  const sizes = [...kernel.sizes, cut.parts];
+  const shape = [part, ...kernel.outer].map((s) => sizes[s]!);
+  const slot = linearize([part, ...kernel.outer].map(symbol), stridesOf(shape));
+  const size = sizeOf(shape);
+  const ofPart = (load: Load): Load => ({
+    ...load,
+    form: along(load.form, cut.symbol, part, length),
+    guards: load.guards.map((g) => ({ ...g, form: along(g.form, cut.symbol, part, length) })),
+  });
+  const batch = [part, ...c.batch];
+  // Halves are added up in single precision.
+  const dtype = c.dtype === "float16" || c.dtype === "bfloat16" ? "float32" : c.dtype;
+  const partial: LoopKernel = {
+    ...kernel,
+    sizes: sizes.map((n, s) => s === cut.symbol ? length : n),
+    outer: [...batch, ...c.m, ...c.n],
+    loads: [],
+    exprs: [{ op: "contracted", dtype: c.dtype }],
+    contraction: { ...c, batch, a: ofPart(c.a), b: ofPart(c.b) },
+    outputs: [{ expr: 0, dtype, form: slot, size }],
+    label: `${kernel.label}_part`,
+  };
+  const load: Load = { input: kernel.inputs.length, dtype, form: slot, guards: [] };
+  const final: LoopKernel = {
+    ...kernel,
+    sizes,
+    inner: [part],
+    inputs: [...kernel.inputs, dtype],
+    loads: [...kernel.loads, load],
+    exprs: [
+      { op: "load", load: kernel.loads.length, dtype },
+      ...kernel.exprs.map((e): Expr => {
+        if (e.op === "contracted") return { op: "reduced", reduction: 0, dtype: e.dtype };
+        if (e.op !== "primitive" && e.op !== "cast") return e;
+        return { ...e, args: e.args.map((a) => a + 1) };
+      }),
+    ],
+    reductions: [{ fn: "sum", expr: 0, dtype, index: zero }],
+    contraction: null,
+    outputs: kernel.outputs.map((o) => ({ ...o, expr: o.expr + 1 })),
+    label: `${kernel.label}_join`,
+  };
+  return { partial, final, between: [{ dtype, size }] };
+}
+
+/** A form in which a loop runs over `length` iterations of each part. */
+function along(form: Form, from: number, part: number, length: number): Form {
+  const step = coefficient(form, from);
+  return step === 0 ? form : { ...form, terms: [...form.terms, [part, step * length]] };
+}

@@ -1,0 +1,169 @@
+/**
+ * Finds libOpenCL and opens it at the first call. It is never closed: drivers run threads of their
+ * own, and a call after closing is a crash.
+ *
+ * @module
+ */
+import { readEnvironment, setDefaultVariable } from "../host/environment.ts";
+import { OpenCLUnavailableError } from "./errors.ts";
+import { openLibc } from "../host/libc.ts";
+import { withProcessLock } from "../host/process_lock.ts";
+import { primeSignals } from "./signals.ts";
+import { type FunctionName, functions, type OpenCLSymbols } from "./symbols.ts";
+import type { FunctionType } from "../symbols/types.ts";
+
+const sonames: Partial<Record<typeof Deno.build.os, readonly string[]>> = {
+  darwin: ["/System/Library/Frameworks/OpenCL.framework/OpenCL"],
+  windows: ["OpenCL.dll"],
+};
+const unixSonames = ["libOpenCL.so.1", "libOpenCL.so"];
+
+/**
+ * Folders to try where `--allow-ffi` names files: a flag with a bare soname means a file in the
+ * working folder.
+ */
+const unixFolders = [
+  `/usr/lib/${Deno.build.arch}-linux-gnu`,
+  `/lib/${Deno.build.arch}-linux-gnu`,
+  "/usr/lib64",
+  "/usr/lib",
+  "/usr/local/lib",
+];
+
+const names = Object.keys(functions) as FunctionName[];
+
+/**
+ * The functions of the library. Before the first use it is a table of getters that open the
+ * library; a live binding, so that afterwards a call costs no more than a property.
+ */
+export let cl: OpenCLSymbols = unopened();
+
+/** Name or path of the library that is open, or null. */
+export let libraryPath: string | null = null;
+
+function unopened(): OpenCLSymbols {
+  const table = {};
+  for (const name of names) {
+    Object.defineProperty(table, name, { get: () => openLibrary()[name], enumerable: true });
+  }
+  return table as OpenCLSymbols;
+}
+
+/**
+ * Opens the library, if it is not open yet.
+ *
+ * @returns The raw C functions. Pass them handles of live objects only: nothing is checked.
+ * @throws {OpenCLUnavailableError} If no library can be opened, with what was tried and what to do.
+ */
+export function openLibrary(): OpenCLSymbols {
+  if (libraryPath !== null) return cl;
+  const candidates = permittedCandidates();
+  const failures: string[] = [];
+  for (const path of candidates) {
+    const symbols = tryOpen(path, failures);
+    if (symbols === null) continue;
+    // Workers that are not pinned may share a core, at half the speed.
+    withProcessLock(() => setDefaultVariable("POCL_AFFINITY", "1"));
+    primeSignals();
+    keepLoaded(path);
+    libraryPath = path;
+    return cl = symbols;
+  }
+  throw notFound(failures);
+}
+
+/**
+ * Puts other functions in the place of the library's, for tests: see `withFaults`.
+ *
+ * @returns The functions that were there before.
+ */
+export function replaceSymbols(symbols: OpenCLSymbols): OpenCLSymbols {
+  const former = openLibrary();
+  cl = symbols;
+  return former;
+}
+
+function permittedCandidates(): readonly string[] {
+  const chosen = readEnvironment("NETCL_OPENCL_LIBRARY");
+  const candidates = chosen ? [chosen] : sonames[Deno.build.os] ?? unixSonames;
+  if (Deno.permissions.querySync({ name: "ffi" }).state === "granted") return candidates;
+  const granted = files(candidates).filter((path) =>
+    Deno.permissions.querySync({ name: "ffi", path }).state === "granted"
+  );
+  if (granted.length > 0) return granted;
+  // Not left to dlopen: the answer to its own prompt holds for a file in the working folder only.
+  if (Deno.permissions.requestSync({ name: "ffi" }).state === "granted") return candidates;
+  throw new OpenCLUnavailableError(
+    "Cannot open the OpenCL library without permission: run with --allow-ffi",
+  );
+}
+
+function files(candidates: readonly string[]): string[] {
+  return candidates.flatMap((name) =>
+    /[\\/]/.test(name) ? [name] : unixFolders.map((folder) => `${folder}/${name}`)
+  );
+}
+
+function tryOpen(path: string, failures: string[]): OpenCLSymbols | null {
+  try {
+    return complete(Deno.dlopen(path, definitions()).symbols, path);
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    failures.push(`${path}: ${error.message}`);
+    return null;
+  }
+}
+
+/**
+ * Keeps the library in the process for good. Deno closes it at the end of every worker that opened
+ * it: threads of a terminated worker that still wait inside would return into memory that is gone.
+ */
+function keepLoaded(path: string): void {
+  const libc = openLibc(loaderFunctions);
+  if (libc === null) return;
+  const RTLD_NOW = 2, RTLD_NODELETE = Deno.build.os === "darwin" ? 0x80 : 0x1000;
+  libc.symbols.dlopen?.(new TextEncoder().encode(`${path}\0`), RTLD_NOW | RTLD_NODELETE);
+  libc.close();
+}
+
+const loaderFunctions = {
+  // In glibc since 2.34; before that in libdl.
+  dlopen: { parameters: ["buffer", "i32"], result: "u64", optional: true },
+} as const;
+
+function definitions(): Deno.ForeignLibraryInterface {
+  return Object.fromEntries(
+    Object.entries<FunctionType>(functions).map(([name, { since, ...definition }]) => [
+      name,
+      { ...definition, optional: since !== undefined },
+    ]),
+  );
+}
+
+/** What the library lacks becomes a function that says so. */
+function complete(found: Record<string, unknown>, path: string): OpenCLSymbols {
+  const entries = names.map((name) => [name, found[name] ?? missing(name, path)]);
+  return Object.fromEntries(entries) as OpenCLSymbols;
+}
+
+function missing(name: FunctionName, path: string): () => never {
+  const { since = "1.0" }: FunctionType = functions[name];
+  return () => {
+    throw new OpenCLUnavailableError(
+      `Cannot call ${name}: ${path} lacks it, it came with OpenCL ${since}`,
+    );
+  };
+}
+
+function notFound(failures: readonly string[]): OpenCLUnavailableError {
+  const install: Partial<Record<typeof Deno.build.os, string>> = {
+    darwin: "macOS brings OpenCL with it: check the path above",
+    windows: "install the driver of your GPU, or PoCL for the CPU",
+    linux: "install an OpenCL loader and a driver, such as ocl-icd-libopencl1 and pocl-opencl-icd",
+  };
+  return new OpenCLUnavailableError(
+    `Cannot find an OpenCL library. Tried:\n${failures.map((line) => `  ${line}\n`).join("")}` +
+      `What to do: ${install[Deno.build.os] ?? install.linux}; ` +
+      "or set NETCL_OPENCL_LIBRARY to its path",
+  );
+}

@@ -1,0 +1,66 @@
+/**
+ * What must be done about signals before the first OpenCL call.
+ *
+ * PoCL (through LLVM) replaces the handlers of SIGINT, SIGTERM and SIGHUP in clGetDeviceIDs. A
+ * listener added after that never runs: the first Ctrl+C kills the process. Deno installs its own
+ * handlers for the three at the first listener of any kind, and LLVM chains to those that it found.
+ * So one listener added and removed beforehand keeps every later one working. The same step would
+ * end `nohup`, which ignores a signal by disposition: such a signal gets a listener that does
+ * nothing.
+ *
+ * @module
+ */
+import { openLibc } from "../host/libc.ts";
+
+/** A signal that {@linkcode primeSignals} guards. */
+export type GuardedSignal = "SIGHUP" | "SIGINT" | "SIGTERM";
+
+/** The signals whose handlers drivers are known to replace, with their numbers on Unix. */
+const guarded: { readonly [signal in GuardedSignal]: number } = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGTERM: 15,
+};
+
+let ignored: readonly GuardedSignal[] | null = null;
+
+/** The signals that were ignored when handlers were primed, and so stay ignored; null before that. */
+export function ignoredSignals(): readonly GuardedSignal[] | null {
+  return ignored;
+}
+
+/** Primes the handlers once. Called before the first OpenCL call, and before listening to signals. */
+export function primeSignals(): void {
+  if (ignored !== null) return;
+  ignored = Deno.build.os === "windows" ? [] : readIgnoredSignals();
+  const idle = (): void => {};
+  Deno.addSignalListener("SIGINT", idle);
+  Deno.removeSignalListener("SIGINT", idle);
+  for (const signal of ignored) Deno.addSignalListener(signal, idle);
+}
+
+/**
+ * Asks libc for the dispositions. Where that is not allowed, a program without a terminal counts as
+ * one under `nohup`: there is nothing whose hanging up could concern it.
+ */
+function readIgnoredSignals(): GuardedSignal[] {
+  const libc = openLibc(libcFunctions);
+  if (libc === null) return hasTerminal() ? [] : ["SIGHUP"];
+  // struct sigaction begins with the handler on Linux and macOS, and SIG_IGN is 1.
+  const action = new BigUint64Array(64);
+  const names = Object.keys(guarded) as GuardedSignal[];
+  const result = names.filter((name) => {
+    libc.symbols.sigaction(guarded[name], null, action);
+    return action[0] === 1n;
+  });
+  libc.close();
+  return result;
+}
+
+function hasTerminal(): boolean {
+  return [Deno.stdin, Deno.stdout, Deno.stderr].some((stream) => stream.isTerminal());
+}
+
+const libcFunctions = {
+  sigaction: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
+} as const;

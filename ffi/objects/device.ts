@@ -1,0 +1,255 @@
+/**
+ * Devices and what they say about themselves.
+ *
+ * @module
+ */
+import {
+  AffinityDomain,
+  DeviceInfo,
+  DevicePartition,
+  DeviceType,
+  Status,
+} from "../library/constants.ts";
+import { deviceProperties, type DevicePropertyName } from "./device_info.ts";
+import { check } from "../library/errors.ts";
+import { type InfoCall, type PropertyTypes, readers } from "../library/info.ts";
+import { cl } from "../library/library.ts";
+import { OpenCLObject, ownAll, releasers } from "./object.ts";
+import { Platform } from "./platform.ts";
+import type { Handle } from "../symbols/types.ts";
+
+/** How {@linkcode Device.partition} divides a device. */
+export type DevicePartitioning =
+  | { /** Compute units of each part. */ readonly equally: number }
+  | { /** Compute units, part by part. */ readonly counts: readonly number[] }
+  | { /** What the units of a part share. */ readonly affinity: AffinityName };
+
+/** What compute units may share. */
+export type AffinityName =
+  | "numa"
+  | "l4-cache"
+  | "l3-cache"
+  | "l2-cache"
+  | "l1-cache"
+  | "next-partitionable";
+
+const affinities: { readonly [name in AffinityName]: bigint } = {
+  "numa": AffinityDomain.NUMA,
+  "l4-cache": AffinityDomain.L4_CACHE,
+  "l3-cache": AffinityDomain.L3_CACHE,
+  "l2-cache": AffinityDomain.L2_CACHE,
+  "l1-cache": AffinityDomain.L1_CACHE,
+  "next-partitionable": AffinityDomain.NEXT_PARTITIONABLE,
+};
+
+/**
+ * A device of a platform. There is one object a device: they can be compared with `===`. Every
+ * getter asks the driver; {@linkcode Device.query} reaches every property of cl.h by name.
+ */
+export class Device {
+  static readonly #known = new Map<bigint, Device>();
+  readonly #handle: Handle<"Device">;
+  readonly #ask: InfoCall;
+
+  /** Devices come from platforms. */
+  protected constructor(handle: Handle<"Device">) {
+    this.#handle = handle;
+    this.#ask = (parameter, size, value, sizeOut) =>
+      cl.clGetDeviceInfo(this.unsafeHandle, parameter, size, value, sizeOut);
+  }
+
+  /** The raw handle, for calls that this library does not wrap. */
+  get unsafeHandle(): Handle<"Device"> {
+    return this.#handle;
+  }
+
+  /** The device of a raw handle. */
+  static of(handle: Handle<"Device">): Device {
+    let device = Device.#known.get(handle);
+    if (device === undefined) Device.#known.set(handle, device = new Device(handle));
+    return device;
+  }
+
+  /**
+   * Asks for a property by its name in cl.h, less `CL_DEVICE_`.
+   *
+   * @throws {OpenCLError} If the driver does not know the property.
+   *
+   * @example
+   * ```ts
+   * import { platforms } from "@netcl/netcl/ffi";
+   *
+   * console.log(platforms()[0]!.devices()[0]!.query("MAX_WORK_ITEM_SIZES"));
+   * ```
+   */
+  query<K extends DevicePropertyName>(property: K): PropertyTypes[(typeof deviceProperties)[K]] {
+    const read = readers[deviceProperties[property]];
+    return read(this.#ask, DeviceInfo[property], "clGetDeviceInfo");
+  }
+
+  /** Its name. */
+  get name(): string {
+    return this.query("NAME");
+  }
+
+  /** Who made it. */
+  get vendor(): string {
+    return this.query("VENDOR");
+  }
+
+  /** The OpenCL version that it offers, as in `"OpenCL 3.0 ..."`. */
+  get version(): string {
+    return this.query("VERSION");
+  }
+
+  /** The OpenCL version as numbers, as in `[3, 0]`. */
+  get versionNumbers(): readonly [major: number, minor: number] {
+    const [, major = "1", minor = "0"] = /(\d+)\.(\d+)/.exec(this.version) ?? [];
+    return [Number(major), Number(minor)];
+  }
+
+  /** The version of its driver. */
+  get driverVersion(): string {
+    return this.query("DRIVER_VERSION");
+  }
+
+  /** What kind of device it is. */
+  get type(): "gpu" | "cpu" | "accel" | "other" {
+    const type = this.query("TYPE");
+    if (type & DeviceType.GPU) return "gpu";
+    if (type & DeviceType.CPU) return "cpu";
+    return type & DeviceType.ACCELERATOR ? "accel" : "other";
+  }
+
+  /** The names of its extensions. */
+  get extensions(): string[] {
+    return this.query("EXTENSIONS");
+  }
+
+  /** Its cores, multiprocessors or the like. */
+  get maxComputeUnits(): number {
+    return this.query("MAX_COMPUTE_UNITS");
+  }
+
+  /** Bytes of its memory. */
+  get globalMemSize(): number {
+    return this.query("GLOBAL_MEM_SIZE");
+  }
+
+  /** The largest buffer in bytes. */
+  get maxMemAllocSize(): number {
+    return this.query("MAX_MEM_ALLOC_SIZE");
+  }
+
+  /** Bytes of local memory that a work-group can use. */
+  get localMemSize(): number {
+    return this.query("LOCAL_MEM_SIZE");
+  }
+
+  /** The most work-items of a work-group. */
+  get maxWorkGroupSize(): number {
+    return this.query("MAX_WORK_GROUP_SIZE");
+  }
+
+  /** The most work-items of a work-group in each dimension. */
+  get maxWorkItemSizes(): number[] {
+    return this.query("MAX_WORK_ITEM_SIZES");
+  }
+
+  /** Alignment of sub-buffers, in bits, as OpenCL counts it. */
+  get memBaseAddrAlign(): number {
+    return this.query("MEM_BASE_ADDR_ALIGN");
+  }
+
+  /** Whether it shares the host's memory. */
+  get hostUnifiedMemory(): boolean {
+    return this.query("HOST_UNIFIED_MEMORY");
+  }
+
+  /** The platform that it belongs to. */
+  get platform(): Platform {
+    return Platform.of(this.query("PLATFORM") as Handle<"Platform">);
+  }
+
+  /**
+   * Divides the device into sub-devices, each of which can have a context of its own.
+   *
+   * @throws {OpenCLError} If the device cannot be divided so.
+   */
+  partition(how: DevicePartitioning): SubDevice[] {
+    const properties = partitionProperties(how);
+    const count = new Uint32Array(1), call = "clCreateSubDevices";
+    const { unsafeHandle } = this;
+    // Mesa's rusticl 22.3 divides nothing, and has no such function: the call would end the process.
+    if (!this.query("PARTITION_PROPERTIES").includes(properties[0]!)) {
+      check(Status.CL_INVALID_VALUE, call, `the device ${this.name}, which cannot be divided so`);
+    }
+    check(cl.clCreateSubDevices(unsafeHandle, properties, 0, null, count), call);
+    const handles = new BigUint64Array(count[0]!);
+    check(cl.clCreateSubDevices(unsafeHandle, properties, count[0]!, handles, null), call);
+    return ownAll(
+      handles,
+      releasers.device,
+      (handle) => new SubDevice(handle as Handle<"Device">),
+    );
+  }
+}
+
+function partitionProperties(how: DevicePartitioning): BigInt64Array {
+  if ("equally" in how) {
+    return new BigInt64Array([DevicePartition.EQUALLY, BigInt(how.equally), 0n]);
+  }
+  if ("affinity" in how) {
+    return new BigInt64Array([
+      DevicePartition.BY_AFFINITY_DOMAIN,
+      affinities[how.affinity],
+      0n,
+    ]);
+  }
+  const { BY_COUNTS, BY_COUNTS_LIST_END } = DevicePartition;
+  return new BigInt64Array([BY_COUNTS, ...how.counts.map(BigInt), BY_COUNTS_LIST_END, 0n]);
+}
+
+class SubDeviceOwner extends OpenCLObject<"Device"> {
+  constructor(handle: Handle<"Device">) {
+    super("SubDevice", handle, releasers.device);
+  }
+}
+
+/**
+ * A part of a device. Unlike a device it has to be released; contexts and programs that were made
+ * with it stay, but it can be asked for nothing then.
+ */
+export class SubDevice extends Device implements Disposable {
+  readonly #owner: SubDeviceOwner;
+
+  /** Takes over one reference to a sub-device. */
+  constructor(handle: Handle<"Device">) {
+    super(handle);
+    this.#owner = new SubDeviceOwner(handle);
+  }
+
+  /**
+   * The raw handle, for calls that this library does not wrap. Valid until `release()`.
+   *
+   * @throws {DisposedError} If it was released.
+   */
+  override get unsafeHandle(): Handle<"Device"> {
+    return this.#owner.unsafeHandle;
+  }
+
+  /** Whether `release()` was called. */
+  get released(): boolean {
+    return this.#owner.released;
+  }
+
+  /** Gives it back to the driver. Further calls do nothing. */
+  release(): void {
+    this.#owner.release();
+  }
+
+  /** The same as `release()`, for `using`. */
+  [Symbol.dispose](): void {
+    this.release();
+  }
+}

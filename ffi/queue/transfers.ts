@@ -1,0 +1,297 @@
+/**
+ * Memory of JavaScript that the driver reads or writes after the call that enqueued it.
+ *
+ * A synchronous foreign call keeps nothing alive once it returns: an array that is collected, or
+ * transferred to a worker, while the driver copies it, is wrong data or a crash. So a transfer
+ * that does not block goes through a copy that nobody else knows, unless the caller lends the
+ * array; and either is held here until the transfer's event is complete.
+ *
+ * @module
+ */
+import { settleDeferred } from "../objects/context_work.ts";
+import { check } from "../library/errors.ts";
+import type { Event } from "../objects/event.ts";
+import { cl } from "../library/library.ts";
+import {
+  allocateNative,
+  freeNative,
+  isTerminable,
+  needsShelter,
+} from "../library/native_memory.ts";
+import { memoryOwner } from "../library/memory_view.ts";
+import { runAll } from "../host/run_all.ts";
+import type { Handle } from "../symbols/types.ts";
+import { executionStatus, hasWaitPolicy } from "../objects/waiting.ts";
+
+/** How bytes move between the device and an array. */
+export interface CopyOptions {
+  /** Whether to return only when it is done. */
+  readonly blocking?: boolean;
+  /**
+   * Lends the array to the driver, which saves a copy: leave it alone, and do not transfer it to
+   * anyone, until the event is complete.
+   */
+  readonly borrow?: boolean;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+interface Transfer {
+  /** A reference of its own: the caller may release the event. */
+  readonly event: Handle<"Event">;
+  /** Whose wait throws what goes wrong at the end. */
+  readonly owner: Event;
+  /** What the driver reads or writes: only held. */
+  readonly memory: ArrayBufferView;
+  /** What is left to do when it is complete. */
+  readonly finish: (() => void) | null;
+}
+
+/** What went wrong at the end of the transfers of events that somebody still holds. */
+const failures = new WeakMap<Event, { readonly error: unknown }>();
+
+/** Transfers that the driver did not answer for when it was asked last: not known to be done. */
+const silent = new WeakMap<Event, unknown>();
+
+/** Memory whose command can neither be waited for nor asked: it is never let go of. */
+const lost = new Set<unknown>();
+
+/** The transfers of one queue, oldest first. */
+export class TransferList {
+  readonly #inOrder: boolean;
+  #transfers: Transfer[] = [];
+  /** What went wrong where the event was released: whoever did that waits for the queue. */
+  readonly #failures: unknown[] = [];
+  /** Why the driver did not answer when it was asked last. */
+  #silence: unknown = null;
+
+  constructor(inOrder: boolean) {
+    this.#inOrder = inOrder;
+  }
+
+  /** Holds `memory` until `event` is complete, then runs `finish`. */
+  add(event: Event, memory: ArrayBufferView, finish: (() => void) | null): void {
+    const handle = event.unsafeHandle;
+    const status = cl.clRetainEvent(handle); // given back in settle()
+    if (status < 0) {
+      lost.add(memory);
+      event.waitSync(); // it cannot be held, so it must be done before this returns
+      lost.delete(memory);
+      check(status, "clRetainEvent");
+    }
+    this.settle();
+    this.#transfers.push({ event: handle, owner: event, memory, finish });
+    unsettled.add(this);
+  }
+
+  /**
+   * Lets go of what is complete. Never throws: what goes wrong with a transfer is told by its
+   * event, or by the wait for the queue where the event was released.
+   */
+  settle(): void {
+    this.#silence = null;
+    if (this.#transfers.length === 0) return;
+    const done = this.#inOrder ? this.#takeFirst() : this.#takeAny();
+    if (this.#transfers.length === 0) unsettled.delete(this);
+    for (const transfer of done) this.#end(transfer);
+  }
+
+  /** Transfers under way from or to memory of `owner`. */
+  with(owner: object): Handle<"Event">[] {
+    const own = this.#transfers.filter(({ memory }) => memoryOwner(memory.buffer) === owner);
+    return own.map(({ event }) => event);
+  }
+
+  #takeFirst(): Transfer[] {
+    const busy = this.#transfers.findIndex((transfer) => this.#isBusy(transfer));
+    return this.#transfers.splice(0, busy < 0 ? this.#transfers.length : busy);
+  }
+
+  #takeAny(): Transfer[] {
+    const done: Transfer[] = [], busy: Transfer[] = [];
+    for (const transfer of this.#transfers) (this.#isBusy(transfer) ? busy : done).push(transfer);
+    this.#transfers = busy;
+    return done;
+  }
+
+  /** Of what the driver does not answer for, the memory is kept. */
+  #isBusy({ event, owner }: Transfer): boolean {
+    try {
+      const isBusy = executionStatus(event) > 0;
+      if (isBusy) silent.delete(owner);
+      return isBusy;
+    } catch (error) {
+      this.#silence = error;
+      silent.set(owner, error);
+      return true;
+    }
+  }
+
+  #end({ event, owner, memory, finish }: Transfer): void {
+    silent.delete(owner);
+    try {
+      runAll([
+        () => {
+          if (finish !== null && executionStatus(event) === 0) finish();
+        },
+        () => freeNative(memory),
+        () => check(cl.clReleaseEvent(event), "clReleaseEvent"),
+      ]);
+    } catch (error) {
+      this.#fail(owner, error);
+    }
+  }
+
+  #fail(owner: Event, error: unknown): void {
+    if (owner.released) this.#failures.push(error);
+    else failures.set(owner, { error });
+  }
+
+  /**
+   * Throws what went wrong with a transfer whose event was released, each error once; or why it is
+   * not known whether all transfers are done.
+   */
+  throwFailure(): void {
+    if (this.#failures.length > 0) throw this.#failures.shift();
+    if (this.#silence !== null) throw this.#silence;
+  }
+}
+
+/** Throws what went wrong at the end of the event's transfer; each error once. */
+export function throwFailureOf(event: Event): void {
+  const failure = failures.get(event);
+  if (failure === undefined) return;
+  failures.delete(event);
+  throw failure.error;
+}
+
+/** Throws why the driver did not say, just now, whether the event's transfer is done. */
+export function throwSilenceOf(event: Event): void {
+  if (silent.has(event)) throw silent.get(event);
+}
+
+// Reached from the module, not from the queues: a queue may be collected before its transfers end.
+const unsettled = new Set<TransferList>();
+
+/** Lets go of every transfer that is complete. Called after each wait. */
+export function settleTransfers(): void {
+  for (const list of unsettled) list.settle();
+  settleDeferred();
+}
+
+/** Events of the transfers under way from or to memory of `owner`, on all queues. */
+export function unsettledWith(owner: object): Handle<"Event">[] {
+  return [...unsettled].flatMap((list) => list.with(owner));
+}
+
+/** What holds memory until an event is complete: a queue. */
+export interface Holder {
+  /** Holds `memory` until `event` is complete, then runs `finish`. */
+  hold(event: Event, memory: ArrayBufferView, finish?: (() => void) | null): void;
+}
+
+/**
+ * Enqueues a copy to the device.
+ *
+ * @param enqueue Passes the bytes and the blocking flag to C.
+ */
+export function upload(
+  queue: Holder,
+  data: ArrayBufferView,
+  { blocking = false, borrow = blocking }: CopyOptions,
+  enqueue: (bytes: Uint8Array, blocking: number) => Event,
+): Event {
+  const bytes = transferable(data, "write from");
+  const lent = mayLend(bytes, blocking, borrow) ? bytes : copyOf(bytes);
+  return transfer(queue, lent, data, blocking, null, enqueue);
+}
+
+/**
+ * Enqueues a copy from the device.
+ *
+ * @param enqueue Passes the bytes and the blocking flag to C.
+ */
+export function download(
+  queue: Holder,
+  into: ArrayBufferView,
+  { blocking = false, borrow = blocking }: CopyOptions,
+  enqueue: (bytes: Uint8Array, blocking: number) => Event,
+): Event {
+  const bytes = transferable(into, "read into");
+  if (mayLend(bytes, blocking, borrow)) {
+    return transfer(queue, bytes, into, blocking, null, enqueue);
+  }
+  const copy = driverMemory(bytes.byteLength);
+  const finish = (): void => transferable(into, "finish a read into").set(copy);
+  return transfer(queue, copy, copy, blocking, finish, enqueue);
+}
+
+/**
+ * Whether the driver may be given the bytes themselves: they are lent, and stay until it is done.
+ */
+export function mayLend(bytes: Uint8Array, blocking: boolean, borrow: boolean): boolean {
+  return borrow && (!needsShelter(bytes) || blocksInDriver(blocking, null));
+}
+
+/** Memory for the driver to copy to or from, which stays until it is done. */
+export function driverMemory(nbytes: number): Uint8Array<ArrayBuffer> {
+  return (isTerminable ? allocateNative(nbytes) : null) ?? new Uint8Array(nbytes);
+}
+
+function copyOf(bytes: Uint8Array): Uint8Array {
+  if (!isTerminable) return bytes.slice();
+  const copy = driverMemory(bytes.byteLength);
+  copy.set(bytes);
+  return copy;
+}
+
+/** Whether the call itself waits: nothing, not even the end of the worker, comes between. */
+function blocksInDriver(blocking: boolean, finish: (() => void) | null): boolean {
+  return blocking && finish === null && !hasWaitPolicy();
+}
+
+/**
+ * Enqueues a copy to or from bytes that stay where they are.
+ *
+ * @param array The caller's array, which is held with the bytes where it lends them.
+ * @param finish Runs when it is complete.
+ * @param enqueue Passes the bytes and the blocking flag to C.
+ */
+export function transfer(
+  queue: Holder,
+  bytes: Uint8Array,
+  array: ArrayBufferView,
+  blocking: boolean,
+  finish: (() => void) | null,
+  enqueue: (bytes: Uint8Array, blocking: number) => Event,
+): Event {
+  const direct = blocksInDriver(blocking, finish);
+  const event = enqueue(bytes, direct ? 1 : 0);
+  if (direct) return event;
+  try {
+    queue.hold(event, bytes.buffer === array.buffer ? array : bytes, finish);
+    if (blocking) event.waitSync();
+    return event;
+  } catch (error) {
+    event.release();
+    throw error;
+  }
+}
+
+/**
+ * The bytes of an array that takes part in a transfer.
+ *
+ * @throws {TypeError} If its memory could move or is gone.
+ */
+export function transferable(view: ArrayBufferView, action: string): Uint8Array {
+  const { buffer } = view;
+  if (buffer instanceof ArrayBuffer && buffer.detached) {
+    throw new TypeError(`Cannot ${action} a transferred array: its memory belongs to someone else`);
+  }
+  if (buffer instanceof ArrayBuffer ? buffer.resizable : buffer.growable) {
+    throw new TypeError(
+      `Cannot ${action} an array over a resizable buffer, as it may move: copy it with slice()`,
+    );
+  }
+  return new Uint8Array(buffer, view.byteOffset, view.byteLength);
+}

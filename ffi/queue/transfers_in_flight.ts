@@ -1,0 +1,23 @@
+/**
+ * Which transfers the driver still makes: whoever frees or refills memory has to wait for them.
+ *
+ * @module
+ */
+import { check } from "../library/errors.ts";
+import { Event } from "../objects/event.ts";
+import { cl } from "../library/library.ts";
+import { settleTransfers, unsettledWith } from "./transfers.ts";
+
+/**
+ * The transfers under way from or to mapped memory, also those of queues that were released since.
+ *
+ * @param owner Whose memory: a mapped region.
+ * @returns Their events, which are the caller's to release.
+ */
+export function transfersWith(owner: object): Event[] {
+  settleTransfers();
+  return unsettledWith(owner).map((handle) => {
+    check(cl.clRetainEvent(handle), "clRetainEvent");
+    return new Event(handle);
+  });
+}

@@ -1,0 +1,172 @@
+import { CommandFailedError, OpenCLError } from "../../ffi/mod.ts";
+
+/** What a pool needs of an event; `Event` of ffi/ is one. */
+export interface FenceEvent {
+  /** How far the command is; throws where the command failed. */
+  readonly status: "queued" | "submitted" | "running" | "complete";
+  /** Blocks until the command is done. */
+  waitSync(): void;
+  /** Lets the event go. */
+  release(): void;
+}
+
+/** What a pool needs of a queue; `CommandQueue` of ffi/ is one. */
+export interface FenceQueue {
+  /** Whether it was released; nothing can be waited for on it then. */
+  readonly released: boolean;
+  /** Whether its commands may overtake each other; pools refuse such a queue. */
+  readonly outOfOrder: boolean;
+  /** An event that is complete when all that was enqueued so far is. */
+  marker(): FenceEvent;
+  /** Lets what is enqueued later wait for `events`. */
+  // deno-lint-ignore no-explicit-any -- each kind of queue takes its own kind of event
+  barrier(events: any[]): FenceEvent;
+  /** Hands what was enqueued to the device; other queues wait for ever for what was not. */
+  flush(): void;
+}
+
+const numbers = new WeakMap<FenceQueue, number>();
+let nextNumber = 0;
+
+/** A queue's number in recordings: counted from 0, in the order in which they were first noted. */
+export function queueNumber(queue: FenceQueue): number {
+  let known = numbers.get(queue);
+  if (known === undefined) numbers.set(queue, known = nextNumber++);
+  return known;
+}
+
+let markers = 0;
+
+/**
+ * A marker on a queue. Where the driver cannot make one just now, it is made when somebody asks: it
+ * covers more work then, which is as safe.
+ */
+export class Marker implements FenceEvent {
+  /** Of two markers of one in-order queue the larger stands for both. */
+  readonly serial: number = ++markers;
+  readonly #queue: FenceQueue;
+  #event: FenceEvent | null = null;
+
+  /** Marks what `queue` was given so far. */
+  constructor(queue: FenceQueue) {
+    this.#queue = queue;
+    this.#tryMark();
+  }
+
+  /** The queue's own event, as its barriers take it. */
+  get event(): FenceEvent {
+    return this.#event ??= mark(this.#queue);
+  }
+
+  #tryMark(): FenceEvent | null {
+    try {
+      return this.event;
+    } catch (error) {
+      if (error instanceof OpenCLError) return null;
+      throw error;
+    }
+  }
+
+  /** How far the queue is. */
+  get status(): FenceEvent["status"] {
+    return this.#tryMark()?.status ?? "queued";
+  }
+
+  /** Blocks until the queue is so far. */
+  waitSync(): void {
+    this.event.waitSync();
+  }
+
+  /** Lets the marker go. */
+  release(): void {
+    this.#event?.release();
+  }
+}
+
+function mark(queue: FenceQueue): FenceEvent {
+  const event = queue.marker();
+  try {
+    queue.flush();
+    return event;
+  } catch (error) {
+    event.release();
+    throw error;
+  }
+}
+
+/** Marks what `queue` was given so far, so that others can wait for it. */
+export function markerOf(queue: FenceQueue): Marker {
+  return new Marker(queue);
+}
+
+/**
+ * Whether a command is through with its memory. One that failed is, too: whose command it was is
+ * told by its own event. Where the driver does not answer, it is not.
+ */
+export function hasEnded(event: FenceEvent): boolean {
+  try {
+    return event.status === "complete";
+  } catch (error) {
+    return !(error instanceof OpenCLError) || error instanceof CommandFailedError;
+  }
+}
+
+/**
+ * Blocks until a command is through with its memory, whether it failed or not.
+ *
+ * @throws {Error} What ended the wait before that.
+ */
+export function awaitEnd(event: FenceEvent): void {
+  try {
+    event.waitSync();
+  } catch (error) {
+    if (!hasEnded(event)) throw error;
+  }
+}
+
+/**
+ * Lets `taker` wait, on the device, for `events`; without a taker, the host waits.
+ *
+ * @returns Whether there was anything to wait for.
+ */
+export function waitFor(taker: FenceQueue | undefined, events: readonly FenceEvent[]): boolean {
+  // A barrier on a command that failed would fail as well, and what comes after it.
+  const busy = events.filter((event) => !hasEnded(event));
+  if (busy.length === 0) return false;
+  if (taker === undefined) busy.forEach(awaitEnd);
+  else taker.barrier(busy.map((e) => e instanceof Marker ? e.event : e)).release();
+  return true;
+}
+
+/**
+ * Like {@linkcode waitFor}, also for the work of a queue whose blocks carry no fence.
+ *
+ * @param unmarked That queue.
+ */
+export function orderAfter(
+  taker: FenceQueue | undefined,
+  events: readonly FenceEvent[],
+  unmarked: FenceQueue | undefined,
+): boolean {
+  if (unmarked === undefined) return waitFor(taker, events);
+  const marker = markerOf(unmarked);
+  try {
+    return waitFor(taker, [...events, marker]);
+  } finally {
+    marker.release();
+  }
+}
+
+/**
+ * Refuses a queue on which order says nothing about what is done.
+ *
+ * @throws {TypeError} When it is out of order.
+ */
+export function checkInOrder(queue: FenceQueue | undefined): void {
+  if (queue?.outOfOrder) {
+    throw new TypeError(
+      "Cannot lend memory to an out-of-order queue: a later command may run before the block's " +
+        "former user. Make the queue without outOfOrder",
+    );
+  }
+}

@@ -1,0 +1,47 @@
+import type { CommandQueue, Context } from "../../ffi/mod.ts";
+import { PersistentBufferPool } from "../pools/persistent_pool.ts";
+import { PinnedBufferPool } from "../pools/pinned_pool.ts";
+
+interface ContextPools {
+  pinned?: PinnedBufferPool;
+  persistent?: PersistentBufferPool;
+}
+
+const pools = new WeakMap<Context, ContextPools>();
+
+function poolsOf(context: Context): ContextPools {
+  let known = pools.get(context);
+  if (known === undefined) pools.set(context, known = {});
+  return known;
+}
+
+/** The pinned pool of a context, if it was made already. */
+export function pinnedPoolOf(context: Context): PinnedBufferPool | null {
+  return pools.get(context)?.pinned ?? null;
+}
+
+/** The pinned pool of the queue's context; made at the first call. */
+export function getPinnedPool(queue: CommandQueue): PinnedBufferPool {
+  return poolsOf(queue.context).pinned ??= new PinnedBufferPool(queue);
+}
+
+/** The persistent pool of the queue's context; made at the first call. */
+export function getPersistentPool(queue: CommandQueue): PersistentBufferPool {
+  return poolsOf(queue.context).persistent ??= new PersistentBufferPool(queue);
+}
+
+/**
+ * Ends the pools that {@linkcode getPinnedPool} and {@linkcode getPersistentPool} made for a
+ * context.
+ */
+export function destroyContextPools(context: Context): void {
+  const { pinned, persistent } = poolsOf(context);
+  pools.delete(context);
+  pinned?.destroy();
+  persistent?.destroy();
+}
+
+/** Whether the queue's device is a GPU that shares the host's memory. */
+export function isIntegratedGpu(queue: CommandQueue): boolean {
+  return queue.device.type === "gpu" && queue.device.hostUnifiedMemory;
+}

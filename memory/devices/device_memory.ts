@@ -1,0 +1,374 @@
+import { readEnvironment } from "../../ffi/host/environment.ts";
+import type { Buffer, CommandQueue } from "../../ffi/mod.ts";
+import { formatBytes, parseBytes } from "../core/bytes.ts";
+import { pinnedPoolOf } from "./context_pools.ts";
+import { driverFreeBytes } from "../sources/driver_free_bytes.ts";
+import { runCollector } from "../core/garbage.ts";
+import { fragmentation, OutOfMemoryError } from "../core/errors.ts";
+import { PendingUploads } from "./pending_uploads.ts";
+import type { PersistentBufferPool, PersistentPoolStats } from "../pools/persistent_pool.ts";
+import type { AllocateOptions, BufferHandle, Pool } from "../pools/pool.ts";
+import { RetryLadder } from "../core/retry_ladder.ts";
+import { StatisticsScope } from "../wrappers/statistics_scope.ts";
+import { addStats, copyStats, type PoolStats } from "../core/stats.ts";
+import { checkOptions, type Rules } from "../../ffi/host/options.ts";
+import * as takes from "../../ffi/host/option_rules.ts";
+
+/** The statistics of one device, with the names that PyTorch gives them. */
+export interface DeviceMemoryStats extends PoolStats {
+  /** Bytes that are live, rounded up to blocks: `allocated.current`. See also `requestedBytes`. */
+  readonly currentAllocated: number;
+  /** Peak of `currentAllocated`. */
+  readonly peakAllocated: number;
+  /** Cached bytes that a request of the size of the largest free block cannot use: 0 is none. */
+  readonly fragmentation: number;
+  /** The most bytes that may be held from the driver. */
+  readonly limitBytes: number;
+  /** The device's memory as the driver reports it; a hint, `Infinity` where it says nothing. */
+  readonly totalBytes: number;
+  /**
+   * What the driver says is free, for all programs together; a hint, `null` where it says nothing.
+   */
+  readonly driverFreeBytes: number | null;
+  /**
+   * The part of the persistent pool, which the sums above contain; `null` before its first block.
+   * Peaks of the sums are the sums of the pools' peaks.
+   */
+  readonly persistent: PersistentPoolStats | null;
+  /**
+   * Page-locked memory of the host for copies to and from the device, which the sums above do not
+   * contain; `null` before its first block.
+   */
+  readonly pinned: PoolStats | null;
+}
+
+/** How a block of a device should be made. */
+export interface DeviceAllocateOptions extends AllocateOptions {
+  /** Whether it comes from the device's persistent pool: for weights, which outlive many steps. */
+  readonly persistent?: boolean;
+}
+
+/** What a device's memory belongs to. */
+export interface DeviceMemoryOptions {
+  /** The device, as errors and reports name it. */
+  readonly name: string;
+  /** Bytes that the device has; nine tenths of it are the default limit. */
+  readonly totalBytes?: number;
+  /** The queue that works on it; absent for the host. */
+  readonly queue?: CommandQueue;
+}
+
+/** Where a device's memory comes from. */
+export interface DevicePools<B> extends DeviceMemoryOptions {
+  /** Makes, or finds, the pool of persistent blocks. Default: they come from the pool of all others. */
+  readonly persistentPool?: () => PersistentBufferPool<B>;
+}
+
+const rules: Rules<DevicePools<Buffer>> = {
+  name: takes.text,
+  totalBytes: takes.byteLimit,
+  queue: takes.object("the queue that works on the device"),
+  persistentPool: takes.callback,
+};
+
+/** Asked to free memory before an allocation is given up; returns whether trying again may help. */
+export type PressureCallback = (info: {
+  /** Bytes that are lacking a place. */
+  readonly requestedBytes: number;
+  /** The device that they are lacking on. */
+  readonly deviceName: string;
+}) => boolean;
+
+/**
+ * Something that holds memory which it can do without, such as values that can be computed again.
+ */
+export interface Reclaimer {
+  /** The rung's name in errors and statistics. */
+  readonly name: string;
+  /** Gives back what it can; `nbytes` are lacking a place. */
+  reclaim(nbytes: number): void;
+}
+
+// A driver needs some of a device's memory for itself: kernels, command queues, the display.
+const DEFAULT_SHARE = 0.9;
+
+/** The user's callbacks for all devices; `memory.onPressure` adds to them. */
+export const pressureCallbacks: Set<PressureCallback> = new Set();
+
+/**
+ * The memory of one device: its pool, its limit and the ladder that is climbed when memory is
+ * short.
+ *
+ * The ladder: own free blocks, blocks of other queues (behind a fence), the oldest work, cached
+ * segments, reclaimers (values that can be computed again), the user's callbacks, and in
+ * {@linkcode allocateAsync} the garbage collector. Every rung is counted in `stats.rungs`.
+ *
+ * @example
+ * ```ts
+ * import { DeviceMemory, HostPool } from "@netcl/netcl/memory";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const memory = new DeviceMemory(new HostPool(), { name: "cpu" });
+ * const handle = memory.allocate(4096);
+ * assertEquals(memory.stats.currentAllocated, 4096);
+ * handle.release();
+ * assertEquals(memory.stats.currentAllocated, 0);
+ * ```
+ */
+export class DeviceMemory<B = Buffer> {
+  /** The device, as errors and reports name it. */
+  readonly name: string;
+  /** Where the blocks come from. */
+  readonly pool: Pool<B>;
+  /** The queue that works on the memory, `null` for the host. */
+  readonly queue: CommandQueue | null;
+  /** Bytes that the device has, `Infinity` where nobody says. */
+  readonly totalBytes: number;
+  readonly #defaultLimit: number;
+  readonly #openPersistent: (() => PersistentBufferPool<B>) | null;
+  #persistent: PersistentBufferPool<B> | null = null;
+  #limitBytes = Infinity;
+  /** Blocks that are still being filled beside the kernels. */
+  readonly uploads: PendingUploads;
+  readonly #reclaimers = new Set<Reclaimer>();
+
+  /**
+   * Sets the default limit: NETCL_MEMORY_LIMIT, else nine tenths of the device.
+   *
+   * @param pool The pool to lend from.
+   * @param options What the memory belongs to.
+   */
+  constructor(pool: Pool<B>, options: DevicePools<B>) {
+    checkOptions("make a DeviceMemory", options, rules, ["name"]);
+    this.name = options.name;
+    this.pool = pool;
+    this.queue = options.queue ?? null;
+    this.#openPersistent = options.persistentPool ?? null;
+    this.uploads = new PendingUploads(this.queue);
+    this.totalBytes = options.totalBytes ?? Infinity;
+    this.#defaultLimit = environmentLimit(this.totalBytes) ??
+      Math.min(pool.limitBytes, Math.floor(this.totalBytes * DEFAULT_SHARE));
+    this.setLimit(null);
+  }
+
+  /**
+   * Lends a block, climbing the ladder where memory is short.
+   *
+   * @param nbytes A whole number; 0 is legal.
+   * @throws {OutOfMemoryError} When no rung helped. What lives is intact.
+   */
+  allocate(nbytes: number, options?: DeviceAllocateOptions): BufferHandle<B> {
+    const ladder = new RetryLadder();
+    return this.#settle(ladder, nbytes, options, this.#attempt(nbytes, options, ladder));
+  }
+
+  /**
+   * Like {@linkcode allocate}, with one more rung: the garbage collector runs and its finalizers
+   * get a turn of the event loop, which synchronous code cannot give them.
+   *
+   * @throws {OutOfMemoryError} When no rung helped.
+   */
+  async allocateAsync(
+    nbytes: number,
+    options?: DeviceAllocateOptions,
+  ): Promise<BufferHandle<B>> {
+    const ladder = new RetryLadder();
+    const result = this.#attempt(nbytes, options, ladder);
+    if (!(result instanceof OutOfMemoryError)) {
+      return this.#settle(ladder, nbytes, options, result);
+    }
+    const before = this.pool.stats.bytesAllocated;
+    await collectGarbage();
+    const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
+    ladder.note("garbage collection", freedBytes, true);
+    return this.#settle(ladder, nbytes, options, this.#lend(nbytes, options, ladder));
+  }
+
+  /** The pool of a request; the limit is one for both, so each may have what the other leaves. */
+  #poolFor(options: DeviceAllocateOptions | undefined): Pool<B> {
+    if (options?.persistent && this.#openPersistent !== null) {
+      this.#persistent ??= this.#openPersistent();
+    }
+    const persistent = this.#persistent;
+    if (persistent === null) return this.pool;
+    this.pool.limitBytes = this.#limitBytes - persistent.stats.reservedBytes;
+    persistent.limitBytes = this.#limitBytes - this.pool.stats.reservedBytes;
+    return options?.persistent ? persistent : this.pool;
+  }
+
+  /** Counts the allocation, once for all that was tried. */
+  #settle(
+    ladder: RetryLadder,
+    nbytes: number,
+    options: DeviceAllocateOptions | undefined,
+    result: BufferHandle<B> | OutOfMemoryError,
+  ): BufferHandle<B> {
+    const isFound = !(result instanceof OutOfMemoryError);
+    if (!isFound || !ladder.isEmpty) this.#poolFor(options).settle(ladder, nbytes, isFound);
+    if (isFound) return result;
+    // The pool's error with this device's name and all the rungs.
+    throw new OutOfMemoryError({
+      ...result.details,
+      deviceName: this.name,
+      rungs: ladder.rungs,
+    });
+  }
+
+  /** Lends a block, climbing the pool's rungs and those above them. */
+  #attempt(
+    nbytes: number,
+    options: DeviceAllocateOptions | undefined,
+    ladder: RetryLadder,
+  ): BufferHandle<B> | OutOfMemoryError {
+    let result = this.#lend(nbytes, options, ladder);
+    if (!(result instanceof OutOfMemoryError)) return result;
+    for (const [name, climb] of this.#rungs(nbytes)) {
+      const before = this.pool.stats.bytesAllocated;
+      const mayHelp = climb();
+      const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
+      const helped = mayHelp || freedBytes > 0;
+      ladder.note(name, freedBytes, helped);
+      if (helped) result = this.#lend(nbytes, options, ladder);
+      if (!(result instanceof OutOfMemoryError)) return result;
+    }
+    return result;
+  }
+
+  #lend(
+    nbytes: number,
+    options: DeviceAllocateOptions | undefined,
+    ladder: RetryLadder,
+  ): BufferHandle<B> | OutOfMemoryError {
+    try {
+      return this.#poolFor(options).allocate(nbytes, forPool(options), ladder);
+    } catch (error) {
+      if (error instanceof OutOfMemoryError) return error;
+      throw error;
+    }
+  }
+
+  /** The rungs above the pool's own; each says whether trying again may help. */
+  #rungs(nbytes: number): [string, () => boolean][] {
+    const rungs: [string, () => boolean][] = [];
+    const persistent = this.#persistent;
+    if (persistent !== null) {
+      rungs.push(["cached memory of both pools", () => this.pool.trim() + persistent.trim() > 0]);
+    }
+    for (const reclaimer of this.#reclaimers) {
+      rungs.push([reclaimer.name, () => {
+        reclaimer.reclaim(nbytes);
+        return false;
+      }]);
+    }
+    for (const callback of pressureCallbacks) {
+      rungs.push([
+        "onPressure callback",
+        () => callback({ requestedBytes: nbytes, deviceName: this.name }),
+      ]);
+    }
+    return rungs;
+  }
+
+  /** Counts what happens from now on, apart from all other counters; scopes may be nested. */
+  scope(): StatisticsScope {
+    return new StatisticsScope(this.pool);
+  }
+
+  /** Registers something that can give memory back when it is short. */
+  addReclaimer(reclaimer: Reclaimer): Disposable {
+    this.#reclaimers.add(reclaimer);
+    return { [Symbol.dispose]: () => void this.#reclaimers.delete(reclaimer) };
+  }
+
+  /**
+   * Takes back a block that its holder forgot; for finalizers. Counted in `stats.leaksReclaimed`.
+   */
+  reclaim(handle: BufferHandle<B>): void {
+    (handle.pool ?? this.pool).reclaim(handle);
+  }
+
+  /** The statistics now; the object no longer changes. */
+  get stats(): DeviceMemoryStats {
+    const persistent = this.#persistent?.getStats() ?? null;
+    const own = copyStats(this.pool.stats);
+    const stats = persistent === null ? own : addStats(own, persistent);
+    const pinned = this.queue === null ? null : pinnedPoolOf(this.queue.context);
+    return {
+      ...stats,
+      currentAllocated: stats.allocated.current,
+      peakAllocated: stats.allocated.peak,
+      fragmentation: fragmentation(stats.bytesCached, this.pool.largestFreeBytes),
+      limitBytes: this.#limitBytes,
+      persistent,
+      pinned: pinned && copyStats(pinned.stats),
+      totalBytes: this.totalBytes,
+      driverFreeBytes: this.queue === null ? null : driverFreeBytes(this.queue.device),
+    };
+  }
+
+  /**
+   * Sets the most bytes that may be held from the driver. What is held already stays.
+   *
+   * @param bytes A whole number, or `null` for the default.
+   * @throws {RangeError} When it is neither.
+   */
+  setLimit(bytes: number | null): void {
+    if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
+      throw new RangeError(`Cannot set a limit of ${bytes} bytes: a whole number from 0, or null`);
+    }
+    this.#limitBytes = bytes ?? this.#defaultLimit;
+    this.pool.limitBytes = this.#limitBytes - (this.#persistent?.stats.reservedBytes ?? 0);
+  }
+
+  /** Gives all cached memory back to the driver, pinned memory too; returns the device's bytes. */
+  emptyCache(): number {
+    const before = this.stats.reservedBytes;
+    this.pool.clear();
+    this.#persistent?.clear();
+    if (this.queue !== null) pinnedPoolOf(this.queue.context)?.clear();
+    return before - this.stats.reservedBytes;
+  }
+
+  /** Lets the peaks start again from the present values. */
+  resetPeakStats(): void {
+    this.pool.resetPeakStats();
+    this.#persistent?.resetPeakStats();
+  }
+
+  /** Sets everything that only grows back to zero. */
+  resetAccumulatedStats(): void {
+    this.pool.resetAccumulatedStats();
+    this.#persistent?.resetAccumulatedStats();
+  }
+
+  /** Ends the device's memory: cached and live blocks go back to the driver. */
+  destroy(): void {
+    this.uploads.clear();
+    this.pool.destroy();
+    this.#persistent?.destroy();
+  }
+
+  /** "cpu: 1.5 MiB of 2 GiB". */
+  toString(): string {
+    const { reservedBytes } = this.stats;
+    return `${this.name}: ${formatBytes(reservedBytes)} of ${formatBytes(this.#limitBytes)}`;
+  }
+}
+
+/** What a pool is told: which pool it is, it knows itself. */
+function forPool(options: DeviceAllocateOptions | undefined): AllocateOptions | undefined {
+  if (options?.persistent === undefined) return options;
+  const { persistent: _, ...rest } = options;
+  return rest;
+}
+
+function environmentLimit(totalBytes: number): number | undefined {
+  const text = readEnvironment("NETCL_MEMORY_LIMIT");
+  return text === undefined ? undefined : parseBytes("NETCL_MEMORY_LIMIT", text, totalBytes);
+}
+
+/** Runs the garbage collector and gives its finalizers a turn. */
+async function collectGarbage(): Promise<void> {
+  runCollector();
+  await new Promise((resolve) => setTimeout(resolve));
+}

@@ -1,0 +1,110 @@
+import type { Buffer, CommandQueue, Event } from "../../ffi/mod.ts";
+import { MiB } from "../core/bytes.ts";
+import { getPinnedPool } from "./context_pools.ts";
+import type { HostBuffer } from "../sources/source.ts";
+import type { Storage } from "./storage.ts";
+
+/**
+ * How bytes went from one device to another: `host` to or from the host's own memory, `device` by
+ * the driver within a context, `mapped` straight out of or into memory that a device shares with
+ * the host, `staged` through two slots of pinned host memory, one filling while the other drains.
+ */
+export type TransferPath = "host" | "device" | "mapped" | "staged";
+
+// Large enough to hide a command's cost (5 us at 50 GB/s is 256 KiB), small enough to start early.
+const CHUNK_BYTES = 4 * MiB;
+
+/**
+ * Copies a storage's bytes into another one by the best path there is. Work that is enqueued on
+ * either device afterwards comes after the copy.
+ *
+ * @returns The path that it took.
+ */
+export function transfer(source: Storage<unknown>, target: Storage<unknown>): TransferPath {
+  const from = source.memory.queue, to = target.memory.queue;
+  if (source.nbytes !== target.nbytes) {
+    throw new RangeError(`Cannot copy ${source.nbytes} bytes into ${target.nbytes}`);
+  }
+  if (from === null && to === null) hostBytes(target).set(hostBytes(source));
+  else if (from === null) to!.write(bufferOf(target), hostBytes(source)).release();
+  else if (to === null) {
+    from.read(bufferOf(source), hostBytes(target), { blocking: true }).release();
+  } else return betweenDevices(from, bufferOf(source), to, bufferOf(target), source.nbytes);
+  return "host";
+}
+
+function hostBytes(storage: Storage<unknown>): Uint8Array {
+  return (storage.handle.buffer as HostBuffer).bytes.subarray(0, storage.nbytes);
+}
+
+function bufferOf(storage: Storage<unknown>): Buffer {
+  storage.memory.uploads.await(storage.handle);
+  return storage.handle.buffer as Buffer;
+}
+
+function betweenDevices(
+  from: CommandQueue,
+  source: Buffer,
+  to: CommandQueue,
+  target: Buffer,
+  nbytes: number,
+): TransferPath {
+  if (from.context === to.context) {
+    copyWithinContext(from, source, to, target, nbytes);
+    return "device";
+  }
+  if (from.device.hostUnifiedMemory) {
+    using region = from.map(source, { write: false, nbytes });
+    to.write(target, region.bytes, { blocking: true }).release();
+    return "mapped";
+  }
+  if (to.device.hostUnifiedMemory) {
+    using region = to.map(target, { discard: true, nbytes });
+    from.read(source, region.bytes, { blocking: true }).release();
+    return "mapped";
+  }
+  copyStaged(from, source, to, target, nbytes);
+  return "staged";
+}
+
+/** The driver copies; each queue waits for the other on the device, the host for neither. */
+function copyWithinContext(
+  from: CommandQueue,
+  source: Buffer,
+  to: CommandQueue,
+  target: Buffer,
+  nbytes: number,
+): void {
+  using ready = from.marker();
+  from.flush();
+  using copied = to.copy(source, target, { nbytes, wait: [ready] });
+  to.flush();
+  // What the source's queue does to it later must not overtake the copy.
+  if (from !== to) from.barrier([copied]).release();
+}
+
+/** While one slot is written to the target, the other is filled from the source. */
+export function copyStaged(
+  from: CommandQueue,
+  source: Buffer,
+  to: CommandQueue,
+  target: Buffer,
+  nbytes: number,
+): void {
+  const pool = getPinnedPool(to);
+  const slots = [0, 1].map(() => pool.allocate(Math.min(CHUNK_BYTES, nbytes), { queue: to }));
+  const written: (Event | null)[] = [null, null];
+  try {
+    for (let offset = 0, turn = 0; offset < nbytes; offset += CHUNK_BYTES, turn ^= 1) {
+      written[turn]?.waitSync();
+      written[turn]?.release();
+      const chunk = slots[turn]!.view.subarray(0, Math.min(CHUNK_BYTES, nbytes - offset));
+      from.read(source, chunk, { offset, blocking: true }).release();
+      written[turn] = to.write(target, chunk, { offset, borrow: true });
+      to.flush();
+    }
+  } finally {
+    for (const event of written) event?.release();
+    for (const slot of slots) slot.release();
+  }
+}

@@ -1,0 +1,106 @@
+import { awaitEnd, type FenceEvent, type FenceQueue, hasEnded, markerOf } from "../core/fences.ts";
+import type { Block } from "./handle.ts";
+
+/** A released block that the work of more queues than its own uses. */
+export interface Parked<B> {
+  readonly block: Block<B>;
+  /** Its own queue. */
+  readonly queue: FenceQueue | undefined;
+  /** What others than that queue have to wait for. */
+  readonly fence: FenceEvent | null;
+  /** Markers of the other queues. */
+  readonly events: readonly FenceEvent[];
+}
+
+interface Entry<B> extends Parked<B> {
+  /** Markers that were not seen complete. */
+  pending: number;
+}
+
+/** A marker of one queue, and what waits for it. */
+interface Waiting<B> {
+  readonly event: FenceEvent;
+  readonly entry: Entry<B>;
+}
+
+/**
+ * Released blocks that nobody may have before other queues are done with them. A queue's markers
+ * complete in order, so that of each queue only the first that is left is asked: what an allocation
+ * costs does not grow with what is parked.
+ */
+export class ParkedBlocks<B> {
+  /** Oldest first. */
+  readonly #entries = new Set<Entry<B>>();
+  readonly #lines = new Map<FenceQueue, Waiting<B>[]>();
+
+  get count(): number {
+    return this.#entries.size;
+  }
+
+  /** Parks a block until `users` are done with what they were given so far. */
+  add(
+    block: Block<B>,
+    queue: FenceQueue | undefined,
+    fence: FenceEvent | null,
+    users: readonly FenceQueue[],
+  ): void {
+    const events = users.map(markerOf);
+    const entry = { block, queue, fence, events, pending: events.length };
+    this.#entries.add(entry);
+    users.forEach((user, i) => {
+      const line = this.#lines.get(user), waiting = { event: events[i]!, entry };
+      if (line === undefined) this.#lines.set(user, [waiting]);
+      else line.push(waiting);
+    });
+  }
+
+  /** Takes out those whose other users are done; asks, but does not wait. */
+  takeDone(): Parked<B>[] {
+    const done: Entry<B>[] = [];
+    for (const [user, line] of this.#lines) {
+      let passed = 0;
+      while (passed < line.length && this.#isPast(line[passed]!)) {
+        const { entry } = line[passed++]!;
+        if (--entry.pending === 0) done.push(entry);
+      }
+      if (passed === line.length) this.#lines.delete(user);
+      else if (passed > 0) line.splice(0, passed);
+    }
+    return this.#take(done.filter((entry) => this.#entries.has(entry)));
+  }
+
+  #isPast({ entry, event }: Waiting<B>): boolean {
+    return !this.#entries.has(entry) || hasEnded(event);
+  }
+
+  /**
+   * Waits, on the host, for the users of the oldest one and takes it out; none where there is none.
+   * Where the wait is given up, it stays.
+   */
+  awaitOldest(): Parked<B>[] {
+    for (const oldest of this.#entries) {
+      oldest.events.forEach(awaitEnd);
+      return this.#take([oldest]);
+    }
+    return [];
+  }
+
+  /** All of them, which stay. */
+  all(): readonly Parked<B>[] {
+    return [...this.#entries];
+  }
+
+  /** Takes out all of them; the caller sees to it that nobody comes before their users. */
+  takeAll(): Parked<B>[] {
+    this.#lines.clear();
+    return this.#take([...this.#entries]);
+  }
+
+  #take(entries: Entry<B>[]): Parked<B>[] {
+    for (const entry of entries) {
+      this.#entries.delete(entry);
+      for (const event of entry.events) event.release();
+    }
+    return entries;
+  }
+}

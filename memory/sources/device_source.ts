@@ -1,0 +1,123 @@
+import {
+  Buffer,
+  type CommandQueue,
+  type Context,
+  MemFlags,
+  OpenCLError,
+  Status,
+} from "../../ffi/mod.ts";
+import { formatBytes } from "../core/bytes.ts";
+import { type MemorySource, NoMemoryError } from "./source.ts";
+import { checkOptions, type Rules } from "../../ffi/host/options.ts";
+import * as takes from "../../ffi/host/option_rules.ts";
+
+/** How device memory is made. */
+export interface DeviceSourceOptions {
+  /** `cl_mem_flags` of requests that name none. Default: READ_WRITE. */
+  readonly flags?: bigint;
+  /** The queue that uses the memory where nobody names one. */
+  readonly home?: CommandQueue;
+  /**
+   * Whether to fault new memory in on that queue. OpenCL promises memory lazily: clCreateBuffer
+   * succeeds and the first command that uses the buffer fails. Faulted in, it fails here, where
+   * something can be done about it. Default: false.
+   */
+  readonly faultIn?: boolean;
+}
+
+const rules: Rules<DeviceSourceOptions> = {
+  flags: takes.flags,
+  home: takes.object("the queue that uses the memory"),
+  faultIn: takes.bool,
+};
+
+/** Memory objects of an OpenCL context. */
+export class DeviceSource implements MemorySource<Buffer> {
+  /** The devices' names. */
+  readonly name: string;
+  /** Where sub-buffers may begin, in bytes. */
+  readonly alignment: number;
+  /** Not on GPUs: NVIDIA's driver crashes over it, and of the others nobody knows. */
+  readonly slicesMayOverlap: boolean;
+  /** The most bytes that one buffer may have. */
+  readonly maxAllocationBytes: number;
+  /** OpenCL has no buffer of zero bytes. */
+  readonly empty = null;
+  readonly #context: Context;
+  readonly #flags: bigint;
+  /** The queue that uses the memory where nobody names one. */
+  declare readonly home?: CommandQueue;
+  readonly #faultIn: CommandQueue | null;
+
+  /**
+   * Asks the context's devices what they allow.
+   *
+   * @param context The context that the memory belongs to.
+   * @param options Flags, and whether to fault memory in.
+   */
+  constructor(context: Context, options: DeviceSourceOptions = {}) {
+    checkOptions("make a DeviceSource", options, rules);
+    const { devices } = context;
+    this.#context = context;
+    this.#flags = options.flags ?? MemFlags.READ_WRITE;
+    if (options.home !== undefined) this.home = options.home;
+    this.#faultIn = options.faultIn ? options.home ?? null : null;
+    this.name = devices.map((device) => device.name).join(" and ");
+    // In bits. A sub-buffer must suit every device of the context.
+    this.alignment = Math.max(...devices.map((device) => device.memBaseAddrAlign / 8));
+    this.slicesMayOverlap = devices.every((device) => device.type === "cpu");
+    this.maxAllocationBytes = Math.min(...devices.map((device) => device.maxMemAllocSize));
+  }
+
+  /** Makes a buffer, and faults it in where that was asked for. */
+  create(nbytes: number, flags: bigint | undefined): Buffer {
+    let buffer: Buffer | undefined;
+    try {
+      buffer = new Buffer(this.#context, nbytes, { flags: flags ?? this.#flags });
+      this.#faultIn?.migrate([buffer], { contentUndefined: true }).release();
+      return buffer;
+    } catch (error) {
+      buffer?.release();
+      throw asMemoryError(error, this.name, nbytes);
+    }
+  }
+
+  /** Makes a sub-buffer. */
+  slice(parent: Buffer, offset: number, nbytes: number): Buffer {
+    return parent.subBuffer(offset, nbytes);
+  }
+
+  /** Releases the buffer; the driver keeps its memory until the commands that use it are done. */
+  destroy(buffer: Buffer): void {
+    buffer.release();
+  }
+}
+
+/** The error that a source throws: what says that memory is short becomes a `NoMemoryError`. */
+export function asMemoryError(error: unknown, name: string, nbytes: number): unknown {
+  // The codes differ by driver and moment; the last says: more than I give out in one piece today.
+  const isShortage = error instanceof OpenCLError &&
+    (error.outOfMemory || error.code === Status.CL_INVALID_BUFFER_SIZE);
+  if (!isShortage) return error;
+  return new NoMemoryError(`${name} has no ${formatBytes(nbytes)}`, { cause: error });
+}
+
+/** The source that a pool means: itself, or device memory for a queue or a context. */
+export function sourceOf<B>(from: CommandQueue | Context | MemorySource<B>): MemorySource<B> {
+  if ("create" in from) return from;
+  const source = "device" in from ? queueSource(from) : new DeviceSource(from);
+  // A pool that is made from a queue or a context is one of buffers: B is Buffer there.
+  return source as MemorySource<unknown> as MemorySource<B>;
+}
+
+/** The memory that suits a queue's device best. */
+function queueSource(queue: CommandQueue): DeviceSource {
+  const sharesHostMemory = queue.device.hostUnifiedMemory;
+  return new DeviceSource(queue.context, {
+    // The host's memory is mapped without a copy.
+    flags: MemFlags.READ_WRITE | (sharesHostMemory ? MemFlags.ALLOC_HOST_PTR : 0n),
+    home: queue,
+    // Where memory is the host's, a shortage shows in swapping and not here.
+    faultIn: !sharesHostMemory,
+  });
+}

@@ -1,0 +1,158 @@
+/** Checkpoints: parts of a model whose inner values are computed again in `backward`, not kept. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { formatShape, manager, withDevice } from "../../backend/engine.ts";
+import { edgeOf } from "../core/apply.ts";
+import { settled } from "../core/calls.ts";
+import { type GradientFn, gradientsBelow, neededInputs, releaseEdge } from "./autograd.ts";
+import { nextOrder } from "../core/base.ts";
+import { enableGrad, isGradEnabled } from "../core/grad_mode.ts";
+import { tensorsIn } from "../core/nested.ts";
+import { type Draw, noteDraws, repeatDraws } from "../core/random_state.ts";
+import type { Tensor } from "../tensor.ts";
+import { requireValue, takes } from "../core/options.ts";
+
+let recomputing = false;
+
+/** True while `backward` runs a checkpointed function again: what counts calls has counted this one. */
+export function isRecomputing(): boolean {
+  return recomputing;
+}
+
+/**
+ * Runs `fn(...args)` without keeping for `backward` what it computes on the way: backward runs it
+ * again. That trades time (one more forward pass through `fn`) for memory: of a deep model with a
+ * checkpoint around each block, only the blocks' inputs and one block's inner values are held at a
+ * time.
+ *
+ * The second run draws the same random numbers as the first, on the same active device and with the
+ * same autocast, and running statistics of batch normalization count the batch once. Gradients reach the
+ * arguments and every tensor that `fn` uses otherwise, such as parameters. Second derivatives work;
+ * for them what is computed again is kept. Under `noGrad` it just calls `fn`. With NETCL_EAGER=1 it
+ * saves no memory: there every operation keeps its result.
+ *
+ * @param fn A function of tensors without side effects that matter: it is called again by `backward`,
+ * with the same arguments, and must do the same.
+ * @param args Its arguments.
+ * @returns What `fn` returns: a tensor, or tensors within arrays and plain objects.
+ * @throws {TypeError} When `fn` is asynchronous.
+ * @throws {Error} From `backward`, when `fn` does not do the same again, or an argument was assigned
+ * another value since.
+ *
+ * @example
+ * ```ts
+ * import { checkpoint, nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const blocks = Array.from({ length: 8 }, () => {
+ *   return new nn.Sequential(new nn.Linear(16, 16), new nn.GELU(), new nn.Dropout(0.1));
+ * });
+ * let x = Tensor.randn([4, 16]);
+ * for (const block of blocks) x = checkpoint((x: Tensor) => block.forward(x), x);
+ * x.square().mean().backward();
+ * assertEquals(blocks[0]!.parameters()[0]!.grad!.shape, [16, 16]);
+ * ```
+ */
+export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...args: A): R {
+  requireValue("checkpoint", "fn", fn, takes.callback);
+  if (!isGradEnabled()) return fn(...args);
+  const start = nextOrder();
+  const { value: given, draws } = noteDraws(() => fn(...args));
+  const value = settled(given);
+  if (value instanceof Promise) {
+    throw new TypeError(
+      "Cannot checkpoint an asynchronous function: backward calls it again and cannot wait; read " +
+        "values outside of it",
+    );
+  }
+  const outputs = recordedIn(value, start);
+  if (outputs.length === 0) return value;
+  const outer = outerInputs(outputs, start);
+  const inputs = [...new Set([...tensorsIn(args), ...outer])];
+  const again = repetition(fn, args, draws, outputs);
+  const gradient: GradientFn = (_g, _y, gradients) => {
+    const repeated = again();
+    const used = repeated.map((_, k) => k).filter((k) => gradients[k]);
+    return gradientsBelow(used.map((k) => repeated[k]!), used.map((k) => gradients[k]!), inputs);
+  };
+  const edge = {
+    ...edgeOf("checkpoint", inputs, gradient),
+    outputs: outputs.map((output) => output.order),
+  };
+  for (const inner of innerTensors(outputs, start)) releaseEdge(inner.edge!);
+  for (const output of outputs) output.edge = edge;
+  return value;
+}
+
+/** The tensors in a function's result that it recorded, each once. */
+function recordedIn(value: unknown, start: number): Tensor[] {
+  return [...new Set(tensorsIn(value))].filter((t) => t.edge && t.order >= start);
+}
+
+/** What the function recorded, on the way to its outputs. */
+function innerTensors(outputs: readonly Tensor[], start: number): ReadonlySet<Tensor> {
+  const inner = new Set(outputs);
+  for (const tensor of inner) {
+    for (const input of tensor.edge!.inputs) {
+      if (input.edge && input.order >= start) inner.add(input);
+    }
+  }
+  return inner;
+}
+
+/** What the function used from outside, and backward goes on to. */
+function outerInputs(outputs: readonly Tensor[], start: number): ReadonlySet<Tensor> {
+  const outer = new Set<Tensor>();
+  for (const tensor of innerTensors(outputs, start)) {
+    for (const input of neededInputs(tensor.edge!)) {
+      if (input.order < start) outer.add(input);
+      else if (!input.edge) {
+        throw new Error(
+          `Cannot checkpoint a function that makes a tensor that requires a gradient ` +
+            `(${formatShape(input.shape)}): it would be another one in backward; make it outside`,
+        );
+      }
+    }
+  }
+  return outer;
+}
+
+/** Runs the function again where and as it ran, and gives the outputs of the first run again. */
+function repetition<A extends unknown[]>(
+  fn: (...args: A) => unknown,
+  args: A,
+  draws: readonly Draw[],
+  outputs: readonly Tensor[],
+): () => Tensor[] {
+  const inContext = AsyncLocalStorage.snapshot();
+  const device = manager.active;
+  const expected = outputs.map((t) => `${t}`);
+  return () => {
+    const start = nextOrder();
+    const value = inContext(() =>
+      withDevice(
+        device,
+        () => enableGrad(() => repeatDraws(draws, () => marked(() => fn(...args)))),
+      )
+    );
+    const repeated = recordedIn(value, start);
+    if (repeated.length === expected.length && repeated.every((t, k) => `${t}` === expected[k])) {
+      return repeated;
+    }
+    throw new Error(
+      `Cannot go backward through checkpoint: the function gave ${expected.join(", ")} and gives ` +
+        `${
+          repeated.join(", ") || "nothing that requires a gradient"
+        } now; it must do the same again`,
+    );
+  };
+}
+
+function marked<T>(fn: () => T): T {
+  const former = recomputing;
+  recomputing = true;
+  try {
+    return fn();
+  } finally {
+    recomputing = former;
+  }
+}

@@ -1,0 +1,35 @@
+/** What users have done to gradients on their way: see `Tensor.registerHook`. */
+import { formatShape, sameShape } from "../../backend/engine.ts";
+import { ShapeError } from "../core/errors.ts";
+import type { Tensor } from "../tensor.ts";
+
+/** Looks at the gradient of a tensor, or gives another one for it. */
+export type GradientHook = (gradient: Tensor) => Tensor | void;
+
+const hooks = new WeakMap<object, Set<{ readonly run: GradientHook }>>();
+
+/** Adds a hook; disposing of what it returns takes it away. */
+export function addGradientHook(tensor: object, run: GradientHook): Disposable {
+  const entry = { run };
+  const entries = hooks.get(tensor) ?? new Set();
+  hooks.set(tensor, entries.add(entry));
+  return { [Symbol.dispose]: () => void entries.delete(entry) };
+}
+
+/** The gradient that goes on, after all hooks of a tensor. */
+export function hookedGradient(tensor: Tensor, gradient: Tensor): Tensor {
+  const entries = hooks.get(tensor);
+  if (!entries) return gradient;
+  return [...entries].reduce((current, { run }) => {
+    // The user may keep what he gets.
+    const given = current.detach().expose();
+    const next = run(given) ?? null;
+    if (next === null) return current;
+    if (sameShape(next.shape, tensor.shape)) return next.cast(tensor.dtype);
+    throw new ShapeError(
+      `Cannot go backward with a gradient of shape ${
+        formatShape(next.shape)
+      } from a hook of a tensor of shape ${formatShape(tensor.shape)}: return one of its shape`,
+    );
+  }, gradient);
+}

@@ -1,0 +1,197 @@
+/** Compiled functions: the launches of one call, replayed for later ones. */
+import { finalizer } from "../../backend/engine.ts";
+import { isAnomalyEnabled } from "../autograd/anomaly.ts";
+import { isObserved } from "../core/calls.ts";
+import { type Program, programOf, releaseProgram } from "./program.ts";
+import { isReplayable, replay } from "./replay.ts";
+import { isComputed } from "./roles.ts";
+import type { Root, Step } from "./steps.ts";
+import { Trace } from "./trace.ts";
+import { isGradEnabled } from "../core/grad_mode.ts";
+import { tensorsIn } from "../core/nested.ts";
+import { realizeAll, realizeAwaited } from "../execution/realization.ts";
+import type { Tensor } from "../tensor.ts";
+
+/** The most recorded calls that a compiled function keeps. */
+const MAX_PROGRAMS = 64;
+/** After so many recordings in a row that no call could use, calls run as they are written ... */
+const MAX_USELESS = 6;
+/** ... so often, before recording is tried again. */
+const PLAIN_CALLS = 100;
+
+/** What is known of calls with arguments of one kind. */
+interface Kind extends Root {
+  readonly children: Step[];
+  /** Recordings since the last replay. */
+  useless: number;
+  /** Calls that run as they are written before the next recording; Infinity where none helps. */
+  plain: number;
+}
+
+/**
+ * Makes a function that records what a call launches and replays it in later calls: no graph is built,
+ * nothing is scheduled, and memory on the way is planned once.
+ *
+ * The function itself runs with every call, but its operations on tensors do nothing as long as they are
+ * those of a recorded call: the same ones, with the same numbers, on tensors of the same shapes, types
+ * and devices, in the same modes. Then the launches are replayed with the memory of the tensors that it
+ * used now: arguments (also within arrays and plain objects), parameters, optimizer state, whatever its
+ * variables hold. New random numbers are drawn. Where an operation is another one, because a module no
+ * longer trains, a parameter is frozen, a number has changed, the call is computed as it is written and
+ * recorded anew; so a call means what the function means, whatever has changed. A number that changes
+ * with every call is better kept in a tensor, or passed as one.
+ *
+ * Gradients are left as the function leaves them, but for those of parameters that it clears and steps
+ * itself: these are part of the step, and null after it. What the function returns has no graph:
+ * `backward` belongs inside. Tensors that it makes and does not return have no values after the call. It
+ * runs as it is written, always, where it uses several devices, or goes backward to what was computed
+ * outside of it.
+ *
+ * @param fn A function of tensors that reads no value; typically a training step.
+ * @returns The compiled function.
+ * @throws {TypeError} When `fn` is no function; from the call, when it is asynchronous.
+ * @throws {Error} From the call, when `fn` reads a value (`item`, `toHost`).
+ *
+ * @example
+ * ```ts
+ * import { compile, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const step = compile((x: Tensor) => x.mul(2).add(1).sum());
+ * using x = Tensor.ones([100]);
+ * for (let i = 0; i < 5; i++) {
+ *   using y = step(x);
+ *   assertEquals(await y.item(), 300);
+ * }
+ * ```
+ */
+export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
+  if (typeof fn !== "function") {
+    throw new TypeError(`Cannot compile ${typeof fn} "${fn}": pass a function of tensors`);
+  }
+  const calls = new CompiledCalls();
+  const compiled = function (this: unknown, ...args: A): R {
+    // A replay has no operations to name; and within another compiled function it is part of that.
+    if (isAnomalyEnabled() || isObserved()) return fn.apply(this, args);
+    return calls.run(args, () => called(() => fn.apply(this, args), fn));
+  };
+  scratchOf.register(compiled, calls.programs);
+  return compiled;
+}
+
+/** Gives back the memory of compiled functions that nobody can call any more. */
+const scratchOf = finalizer<Set<Program>>("a forgotten compiled function", (programs) => {
+  for (const program of programs) releaseProgram(program);
+});
+
+/** Calls a function that must be done when it returns. */
+function called<R>(call: () => R, fn: object): R {
+  const isAsync = Object.prototype.toString.call(fn) === "[object AsyncFunction]";
+  const value = isAsync ? null : call();
+  if (!isAsync && !(value instanceof Promise)) return value as R;
+  // Whatever becomes of the promise: this is the error.
+  (value as Promise<unknown> | null)?.catch(() => {});
+  throw new TypeError(
+    "Cannot compile an asynchronous function: what it does after an await is not part of the call; " +
+      "await its inputs before, and read its results after the call",
+  );
+}
+
+/** The calls of one compiled function. */
+class CompiledCalls {
+  /** The last one was used last. */
+  readonly programs = new Set<Program>();
+  readonly #kinds = new Map<string, Kind>();
+
+  run<R>(args: readonly unknown[], fn: () => R): R {
+    const given = tensorsIn(args);
+    // Gradients flow through it.
+    if (isGradEnabled() && given.some(isComputed)) return fn();
+    realizeAll(given);
+    // What was assigned before is no part of the call.
+    realizeAwaited();
+    const kind = this.#kindOf(given);
+    if (kind.plain > 0) {
+      kind.plain--;
+      return fn();
+    }
+    const trace = new Trace(kind, given);
+    const { outcome, recording } = trace.run(fn, (program) => isReplayable(program, trace));
+    const { value } = outcome;
+    if (outcome.kind === "followed") {
+      kind.useless = 0;
+      this.programs.delete(outcome.program);
+      this.programs.add(outcome.program);
+      return replay(outcome.program, trace, value);
+    }
+    if (outcome.kind === "plain") {
+      kind.plain = Infinity;
+      return value;
+    }
+    const { results, assigned } = outcome.recorded;
+    const device = (results[0] ?? given[0] ?? assigned[0])?.device;
+    if (!device) {
+      throw new Error(
+        "Cannot compile a function without tensors: it takes, returns and assigns none",
+      );
+    }
+    this.#keep(kind, trace, programOf(trace.roles, recording, outcome.recorded, device));
+    return value;
+  }
+
+  #kindOf(given: readonly Tensor[]): Kind {
+    const key = keyOf(given);
+    let kind = this.#kinds.get(key);
+    if (kind) return kind;
+    const roles = given.map((_, index) => ({ kind: "argument" as const, index }));
+    kind = { arguments: roles, children: [], useless: 0, plain: 0 };
+    this.#kinds.set(key, kind);
+    return kind;
+  }
+
+  #keep(kind: Kind, trace: Trace, program: Program): void {
+    program.end = trace.addTo(program);
+    this.programs.add(program);
+    if (++kind.useless >= MAX_USELESS) {
+      kind.useless = 0;
+      kind.plain = PLAIN_CALLS;
+      // Each has memory of its own.
+      this.#forget([...this.programs].slice(-MAX_USELESS));
+    } else if (this.programs.size > MAX_PROGRAMS) {
+      this.#forget([...this.programs].slice(0, 1));
+    }
+  }
+
+  #forget(programs: readonly Program[]): void {
+    for (const program of programs) {
+      this.programs.delete(program);
+      program.end!.program = null;
+      releaseProgram(program);
+    }
+    for (const [key, { children, plain }] of this.#kinds) {
+      prune(children);
+      if (children.length === 0 && plain === 0) this.#kinds.delete(key);
+    }
+  }
+}
+
+/** Takes steps away that lead to no program. */
+function prune(steps: Step[]): void {
+  for (const step of [...steps]) {
+    prune(step.children);
+    if (step.program !== null || step.children.length > 0) continue;
+    steps.splice(steps.indexOf(step), 1);
+  }
+}
+
+/** Tells calls apart: also those in which tensors share memory, which a recording cannot tell apart. */
+function keyOf(given: readonly Tensor[]): string {
+  const blocks = given.map(({ node }) => node.storage?.handle ?? node);
+  const isShared = new Set(blocks).size < blocks.length;
+  const sharing = isShared ? blocks.map((block) => blocks.indexOf(block)).join() : "";
+  return `${sharing}(${given.map(keyOfTensor).join("|")})`;
+}
+
+function keyOfTensor({ dtype, shape, device, requiresGrad }: Tensor): string {
+  return `${dtype}[${shape}]@${device.selector}${requiresGrad ? "g" : ""}`;
+}

@@ -1,0 +1,119 @@
+/** What an operation took and gave in a recorded call, to be found again in a later one. */
+import { type DeviceHandle, Node, sameShape } from "../../backend/engine.ts";
+import { isPlain } from "../core/nested.ts";
+import { Tensor } from "../tensor.ts";
+
+/** A tensor among the arguments of the call. */
+export interface Argument {
+  readonly kind: "argument";
+  readonly index: number;
+}
+
+/** A tensor that the function has from elsewhere: from a variable, a module, an optimizer. */
+export interface Captured {
+  readonly kind: "captured";
+  readonly like: Node;
+  readonly device: DeviceHandle;
+  /** The only tensor that it may be, where it is learned or assigned; else another will do. */
+  only: Tensor | null;
+}
+
+/** A tensor that an operation gave. */
+export interface Output {
+  readonly kind: "output";
+  readonly like: Node;
+  readonly device: DeviceHandle;
+  readonly requiresGrad: boolean;
+}
+
+/** Which tensor one is, in any call. */
+export type Ref = Argument | Captured | Output;
+
+/** A value in which tensors are known by their role. */
+export type Pattern =
+  | { readonly kind: "tensor"; readonly ref: Ref; readonly requiresGrad: boolean }
+  | { readonly kind: "array"; readonly items: readonly Pattern[] }
+  | {
+    readonly kind: "object";
+    readonly keys: readonly string[];
+    readonly items: readonly Pattern[];
+  }
+  | { readonly kind: "value"; readonly value: unknown };
+
+/** The pattern of a value; `refOf` says which tensor is which. */
+export function patternOf(value: unknown, refOf: (tensor: Tensor) => Ref): Pattern {
+  if (value instanceof Tensor) {
+    return { kind: "tensor", ref: refOf(value), requiresGrad: value.requiresGrad };
+  }
+  if (Array.isArray(value)) {
+    return { kind: "array", items: value.map((item) => patternOf(item, refOf)) };
+  }
+  if (!isPlain(value)) return { kind: "value", value };
+  const keys = Object.keys(value);
+  return { kind: "object", keys, items: keys.map((key) => patternOf(value[key], refOf)) };
+}
+
+/** True where a value has the pattern; `isRef` says whether a tensor may have a role. */
+export function fits(
+  pattern: Pattern,
+  value: unknown,
+  isRef: (ref: Ref, tensor: Tensor) => boolean,
+): boolean {
+  switch (pattern.kind) {
+    case "tensor":
+      return value instanceof Tensor && value.requiresGrad === pattern.requiresGrad &&
+        isRef(pattern.ref, value);
+    case "array":
+      return Array.isArray(value) && areFit(pattern.items, value, isRef);
+    case "object": {
+      if (!isPlain(value)) return false;
+      const keys = Object.keys(value);
+      return keys.length === pattern.keys.length &&
+        pattern.keys.every((key, k) =>
+          key === keys[k] && fits(pattern.items[k]!, value[key], isRef)
+        );
+    }
+    case "value":
+      return Object.is(value, pattern.value) && !ArrayBuffer.isView(value);
+  }
+}
+
+/** True where values have the patterns. */
+export function areFit(
+  patterns: readonly Pattern[],
+  values: readonly unknown[],
+  isRef: (ref: Ref, tensor: Tensor) => boolean,
+): boolean {
+  if (patterns.length !== values.length) return false;
+  for (let k = 0; k < values.length; k++) {
+    if (!fits(patterns[k]!, values[k], isRef)) return false;
+  }
+  return true;
+}
+
+/** The value that a pattern stands for; `tensorOf` gives the tensors. */
+export function valueOf(pattern: Pattern, tensorOf: (ref: Ref) => Tensor): unknown {
+  switch (pattern.kind) {
+    case "tensor":
+      return tensorOf(pattern.ref);
+    case "array":
+      return pattern.items.map((item) => valueOf(item, tensorOf));
+    case "object":
+      return Object.fromEntries(
+        pattern.keys.map((key, k) => [key, valueOf(pattern.items[k]!, tensorOf)]),
+      );
+    case "value":
+      return pattern.value;
+  }
+}
+
+/** What is known of a tensor without its value. */
+export function likeness(tensor: Tensor): Node {
+  return new Node({ kind: "buffer" }, [], tensor.shape, tensor.dtype);
+}
+
+/** True where a tensor has the shape, type and device of another one. */
+export function isLike(tensor: Tensor, { like, device }: Captured | Output): boolean {
+  return tensor.dtype === like.dtype && tensor.device === device &&
+    sameShape(tensor.shape, like.shape);
+}

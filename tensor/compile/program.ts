@@ -1,0 +1,189 @@
+/** What is replayed for a compiled function: launches with the memory that each reads and writes. */
+import {
+  backendOf,
+  type Block,
+  type DeviceHandle,
+  Node,
+  type RecordedLaunch,
+  type Recording,
+  type Token,
+} from "../../backend/engine.ts";
+import type { Storage } from "../../memory/mod.ts";
+import { presentSeed } from "../core/random_state.ts";
+import type { Tensor } from "../tensor.ts";
+import type { Ref } from "./patterns.ts";
+import type { Roles } from "./roles.ts";
+import type { Step } from "./steps.ts";
+import type { Recorded } from "./trace.ts";
+
+/** Where a replay finds, or puts, the block that the recording used. */
+export type Slot =
+  /** What tensors of these roles hold in this call: all the same. */
+  | { readonly kind: "role"; readonly refs: readonly Ref[] }
+  /** What a tensor holds that only an optimizer knows: its state, its learning rate. */
+  | { readonly kind: "state"; readonly token: Token }
+  /** A value that never changes. */
+  | { readonly kind: "constant"; readonly storage: Storage }
+  /** Memory of the compiled function itself, for results on the way. */
+  | { readonly kind: "scratch"; readonly block: Block }
+  /** A new block with every call: a result, or a tensor's next value. */
+  | { readonly kind: "fresh"; readonly nbytes: number };
+
+/** One launch, its blocks by their slots. */
+export interface ReplayLaunch {
+  readonly recorded: RecordedLaunch;
+  readonly inputs: readonly number[];
+  readonly outputs: readonly number[];
+}
+
+/** What becomes of a block. */
+export interface Target {
+  readonly slot: number;
+  readonly like: Node;
+}
+
+/** A recorded call. */
+export interface Program {
+  readonly device: DeviceHandle;
+  readonly slots: Slot[];
+  readonly launches: readonly ReplayLaunch[];
+  /** Tensors from outside, by their roles where they have one, with their next values. */
+  readonly assigned: readonly (Target & { readonly to: Ref | Tensor })[];
+  /** One for each tensor that it returns; null for those that were there before. */
+  readonly results: readonly (Target | null)[];
+  /** One for each gradient that it leaves. */
+  readonly gradients: readonly Target[];
+  readonly streams: readonly { value: number }[];
+  /** What its random numbers are made from. */
+  readonly seed: number;
+  /** Its end among the calls that are known. */
+  end: Step | null;
+}
+
+/** The program of a call that was recorded. */
+export function programOf(
+  roles: Roles,
+  recording: Recording,
+  recorded: Recorded,
+  device: DeviceHandle,
+): Program {
+  return new ProgramBuilder(roles, recording, device).build(recorded);
+}
+
+/** Gives the memory of a program back. */
+export function releaseProgram({ slots }: Program): void {
+  for (const slot of slots.splice(0)) {
+    if (slot.kind === "scratch") slot.block.release();
+    if (slot.kind === "constant") slot.storage.release();
+  }
+}
+
+class ProgramBuilder {
+  readonly #roles: Roles;
+  readonly #recording: Recording;
+  readonly #device: DeviceHandle;
+  readonly #slots: Slot[] = [];
+  readonly #slotOf = new Map<Block, number>();
+
+  constructor(roles: Roles, recording: Recording, device: DeviceHandle) {
+    this.#roles = roles;
+    this.#recording = recording;
+    this.#device = device;
+  }
+
+  build({ assigned, results, gradients, streams }: Recorded): Program {
+    const left = gradients.map(([, gradient]) => gradient);
+    this.#planScratch(this.#freshBlocks([...results, ...assigned, ...left]));
+    const launches = this.#recording.launches.map((recorded): ReplayLaunch => ({
+      recorded,
+      inputs: recorded.inputs.map((block) => this.#slot(block)),
+      outputs: recorded.outputs.map((block) => this.#slot(block)),
+    }));
+    return {
+      device: this.#device,
+      slots: this.#slots,
+      launches,
+      assigned: assigned.map((tensor) => ({
+        ...this.#target(tensor),
+        to: this.#roles.refOf(tensor) ?? tensor,
+      })),
+      results: results.map((tensor) => this.#roles.isMade(tensor) ? this.#target(tensor) : null),
+      gradients: left.map((tensor) => this.#target(tensor)),
+      streams,
+      seed: presentSeed(),
+      end: null,
+    };
+  }
+
+  #freshBlocks(tensors: readonly Tensor[]): Map<Block, number> {
+    const fresh = new Map<Block, number>();
+    for (const { node } of tensors) {
+      const { handle } = node.storage!;
+      if (this.#recording.produces(handle)) fresh.set(handle, handle.nbytes);
+    }
+    return fresh;
+  }
+
+  #target(tensor: Tensor): Target {
+    return {
+      slot: this.#slot(tensor.node.storage!.handle, tensor.node),
+      like: new Node({ kind: "buffer" }, [], tensor.shape, tensor.dtype),
+    };
+  }
+
+  #slot(block: Block, node?: Node): number {
+    let slot = this.#slotOf.get(block);
+    if (slot === undefined) {
+      const found = this.#recording.external.get(block) ?? { node: node!, token: node!.owner };
+      slot = this.#slots.push(this.#external(block, found.node, found.token)) - 1;
+      this.#slotOf.set(block, slot);
+    }
+    return slot;
+  }
+
+  #external(block: Block, node: Node, token: Token | null): Slot {
+    const refs = this.#roles.blocks.get(block);
+    if (refs) return { kind: "role", refs };
+    if (token) return { kind: "state", token };
+    return { kind: "constant", storage: node.storage!.retain() };
+  }
+
+  /**
+   * The static memory plan: results on the way get memory that the compiled function keeps, shared by
+   * those that are not needed at the same time.
+   */
+  #planScratch(fresh: ReadonlyMap<Block, number>): void {
+    const last = new Map<Block, number>();
+    this.#recording.launches.forEach(({ inputs, outputs }, k) => {
+      for (const block of [...outputs, ...inputs]) {
+        if (this.#recording.produces(block) && !fresh.has(block)) last.set(block, k);
+      }
+    });
+    const free: { slot: number; nbytes: number }[] = [];
+    const memory = backendOf(this.#device).memory;
+    this.#recording.launches.forEach(({ outputs }, k) => {
+      for (const block of outputs) {
+        if (this.#slotOf.has(block)) continue;
+        if (fresh.has(block)) {
+          this.#slotOf.set(block, this.#slots.push({ kind: "fresh", nbytes: block.nbytes }) - 1);
+          continue;
+        }
+        const fit = free.filter((f) =>
+          f.nbytes >= block.nbytes
+        ).sort((a, b) => a.nbytes - b.nbytes)[0];
+        if (fit) {
+          free.splice(free.indexOf(fit), 1);
+          this.#slotOf.set(block, fit.slot);
+          continue;
+        }
+        const own = memory.allocate(block.nbytes, { label: "compiled" });
+        this.#slotOf.set(block, this.#slots.push({ kind: "scratch", block: own }) - 1);
+      }
+      for (const [block, at] of last) {
+        if (at !== k) continue;
+        const slot = this.#slotOf.get(block)!;
+        free.push({ slot, nbytes: (this.#slots[slot] as { block: Block }).block.nbytes });
+      }
+    });
+  }
+}

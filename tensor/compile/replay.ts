@@ -1,0 +1,142 @@
+/** Launches what was recorded with the memory of another call, and gives its tensors their values. */
+import {
+  backendOf,
+  type Block,
+  busyWith,
+  Node,
+  realize,
+  releaseBrief,
+} from "../../backend/engine.ts";
+import { Storage } from "../../memory/mod.ts";
+import type { Edge } from "../autograd/autograd.ts";
+import { tensorsIn, withTensors } from "../core/nested.ts";
+import { drawStream, presentSeed } from "../core/random_state.ts";
+import { Tensor } from "../tensor.ts";
+import type { Program, Slot, Target } from "./program.ts";
+import { StandIn } from "./stand_in.ts";
+import type { Trace } from "./trace.ts";
+
+/** What a tensor that a replay returned was computed from is not known. */
+const replayed: Edge = {
+  name: "compiled",
+  isSpent: true,
+  inputs: [],
+  gradient: () => {
+    throw new Error(
+      "Cannot go backward through what a compiled function returned: call backward() inside the " +
+        "function, or do not compile it",
+    );
+  },
+};
+
+/**
+ * True where a program can be replayed for a call that was followed to its end: its random numbers have
+ * the seed that they were recorded with (kernels have it in them), tensors that shared memory share it
+ * still, and what an optimizer remembers is there.
+ */
+export function isReplayable(program: Program, trace: Trace): boolean {
+  if (program.streams.length > 0 && program.seed !== presentSeed()) return false;
+  return program.slots.every((slot) => {
+    if (slot.kind === "state") return slot.token.node !== null;
+    if (slot.kind !== "role" || slot.refs.length === 1) return true;
+    const [first, ...others] = slot.refs.map((ref) =>
+      presentBlock(trace.roles.tensorOf(ref)!.node, program)
+    );
+    return others.every((block) => block === first);
+  });
+}
+
+/** Replays a program for a call; returns what the function returned, with its values. */
+export function replay<R>(program: Program, trace: Trace, value: R): R {
+  for (const stream of program.streams) stream.value = drawStream();
+  if (program.assigned.length > 0) releaseBrief(backendOf(program.device).memory);
+  const blocks: Block[] = [];
+  try {
+    // Where memory is short, no value may go that has its place already.
+    busyWith([], () => {
+      for (const slot of program.slots) blocks.push(blockOf(slot, program, trace));
+    }, blocks);
+    for (const { recorded, inputs, outputs } of program.launches) {
+      recorded.launch.run(
+        inputs.map((slot) => blocks[slot]!),
+        outputs.map((slot) => blocks[slot]!),
+      );
+    }
+  } catch (error) {
+    blocks.forEach((block, k) => program.slots[k]!.kind === "fresh" && block.release());
+    trace.gradients.restore();
+    throw error;
+  }
+  const result = deliver(program, blocks, trace, value);
+  trace.settle();
+  return result;
+}
+
+function blockOf(slot: Slot, program: Program, trace: Trace): Block {
+  switch (slot.kind) {
+    case "role":
+      return presentBlock(trace.roles.tensorOf(slot.refs[0]!)!.node, program);
+    case "state":
+      return presentBlock(slot.token.node!, program);
+    case "constant":
+      return slot.storage.handle as Block;
+    case "fresh":
+      return backendOf(program.device).memory.allocate(slot.nbytes);
+    case "scratch":
+      return slot.block;
+  }
+}
+
+function presentBlock(node: Node, { device }: Program): Block {
+  if (!node.storage) realize(backendOf(device), [node]);
+  return node.storage!.handle;
+}
+
+/** Who has the value of a slot already, where it is no new one. */
+function holderOf(slot: Slot, trace: Trace): Storage<unknown> | null {
+  if (slot.kind === "role") return trace.roles.tensorOf(slot.refs[0]!)!.node.storage;
+  if (slot.kind === "state") return slot.token.node!.storage;
+  return slot.kind === "constant" ? slot.storage : null;
+}
+
+/** Gives assigned tensors their next values and makes the tensors that the function returns. */
+function deliver<R>(program: Program, blocks: readonly Block[], trace: Trace, value: R): R {
+  const { device, slots } = program, { memory } = backendOf(device);
+  const storages = new Map<number, Storage<unknown>>();
+  const take = ({ slot, like }: Target): Node => {
+    const known = storages.get(slot) ?? holderOf(slots[slot]!, trace);
+    const storage = known?.retain() ?? new Storage(memory, blocks[slot]!);
+    storages.set(slot, storage);
+    return Node.stored(storage, like.shape, like.dtype);
+  };
+  // All are taken before one is replaced: a tensor may get the value that another had.
+  const next = program.assigned.map(take), results = program.results.map((r) => r && take(r));
+  const gradients = program.gradients.map(take);
+  const real = new Map<Tensor, Tensor>();
+  const tensors = tensorsIn(value);
+  results.forEach((node, k) => {
+    const standIn = tensors[k]!;
+    if (node === null) return;
+    if (real.has(standIn)) return node.drop();
+    real.set(standIn, made(node, standIn));
+  });
+  program.assigned.forEach(({ to }, k) => {
+    (to instanceof Tensor ? to : trace.roles.tensorOf(to)!).replaceNode(next[k]!);
+  });
+  trace.gradients.left().forEach(([leaf, standIn], k) => {
+    const node = gradients[k]!, known = real.get(standIn);
+    if (known) node.drop();
+    leaf.grad = known ?? made(node, standIn);
+  });
+  const returned = tensors.values();
+  return withTensors(value, () => {
+    const tensor = returned.next().value!;
+    return real.get(tensor) ?? tensor;
+  }) as R;
+}
+
+function made(node: Node, standIn: Tensor): Tensor {
+  const tensor = new Tensor(node, standIn.device);
+  if (standIn instanceof StandIn && standIn.of.requiresGrad) tensor.edge = replayed;
+  return tensor;
+}

@@ -1,0 +1,173 @@
+import { type Block, type DeviceHandle, unrecorded } from "../../backend/engine.ts";
+import { nextOrder } from "../core/base.ts";
+import { observeCalls } from "../core/calls.ts";
+import { isGradEnabled } from "../core/grad_mode.ts";
+import { realizeAll } from "../execution/realization.ts";
+import type { Tensor } from "../tensor.ts";
+import {
+  type Argument,
+  type Captured,
+  isLike,
+  likeness,
+  type Output,
+  type Ref,
+} from "./patterns.ts";
+import { StandIn } from "./stand_in.ts";
+
+/** Which tensor has which role in one call of a compiled function. */
+export class Roles {
+  /** The `order` of the first tensor that the call makes. */
+  readonly start: number = nextOrder();
+  /** The memory that tensors from outside had at first, with their roles. */
+  readonly blocks: Map<Block, Ref[]> = new Map();
+  readonly #device: DeviceHandle | null;
+  readonly #values = new Map<Ref, Tensor>();
+  readonly #refs = new Map<Tensor, Ref>();
+  /** The roles of tensors that were made of host data. */
+  readonly #leaves = new Set<Ref>();
+  /** Roles that the step in question gave to tensors. */
+  readonly #tried: Captured[] = [];
+  readonly #giveUp: (reason: string) => void;
+
+  /** Roles of the tensors among the arguments; `giveUp` is told of what cannot be replayed. */
+  constructor(
+    roles: readonly Argument[],
+    given: readonly Tensor[],
+    giveUp: (reason: string) => void,
+  ) {
+    this.#giveUp = giveUp;
+    this.#device = given[0]?.device ?? null;
+    given.forEach((tensor, k) => this.bind(roles[k]!, tensor));
+  }
+
+  /** The tensor that has a role. */
+  tensorOf(ref: Ref): Tensor | undefined {
+    return this.#values.get(ref);
+  }
+
+  /** The role of a tensor. */
+  refOf(tensor: Tensor): Ref | undefined {
+    return this.#refs.get(tensor);
+  }
+
+  /** True for the role of a tensor of host data. */
+  isLeaf(ref: Ref | undefined): boolean {
+    return ref !== undefined && this.#leaves.has(ref);
+  }
+
+  /** True for a tensor that an operation of this call computed. */
+  isMade(tensor: Tensor): boolean {
+    const ref = this.#refs.get(tensor);
+    return ref !== undefined && ref.kind === "output" && !this.#leaves.has(ref);
+  }
+
+  /** Gives a tensor a role. */
+  bind(ref: Ref, tensor: Tensor): void {
+    this.#values.set(ref, tensor);
+    if (!this.#refs.has(tensor)) this.#refs.set(tensor, ref);
+  }
+
+  /** Gives a role to a stand-in, which knows it itself. */
+  bindStandIn(ref: Output): void {
+    this.#values.set(ref, new StandIn(ref));
+  }
+
+  /** Gives a tensor of host data a role. */
+  bindLeaf(ref: Ref, tensor: Tensor): void {
+    this.#leaves.add(ref);
+    this.bind(ref, tensor);
+  }
+
+  // ---- in a call that is followed
+
+  /** True where a tensor has a role, or may have it. */
+  readonly has = (ref: Ref, tensor: Tensor): boolean => {
+    const known = this.#values.get(ref);
+    if (known !== undefined) return known === tensor;
+    if (ref.kind !== "captured" || this.#refs.has(tensor) || tensor instanceof StandIn) {
+      return false;
+    }
+    if (ref.only !== null && ref.only !== tensor || tensor.disposed) return false;
+    if (!isLike(tensor, ref) || isGradEnabled() && isComputed(tensor)) return false;
+    this.bind(ref, tensor);
+    this.#tried.push(ref);
+    return true;
+  };
+
+  /** From here on roles are given on trial. */
+  try(): void {
+    this.#tried.length = 0;
+  }
+
+  /** Takes the roles back that were given since `try`. */
+  takeBack(): void {
+    for (const ref of this.#tried) {
+      this.#refs.delete(this.#values.get(ref)!);
+      this.#values.delete(ref);
+    }
+  }
+
+  // ---- in a call that is recorded
+
+  /** The role of a tensor that is used. */
+  readonly roleOf = (tensor: Tensor): Ref => {
+    const known = this.#refs.get(tensor);
+    if (known) return known;
+    if (tensor.order >= this.start) {
+      this.#giveUp("it uses a tensor that was made in a way that compile() does not know");
+    }
+    if (isGradEnabled() && isComputed(tensor)) {
+      this.#giveUp("gradients flow through it to what was computed outside");
+    }
+    const { device } = tensor;
+    this.#requireDevice(device);
+    const ref: Captured = { kind: "captured", like: likeness(tensor), device, only: null };
+    this.bind(ref, tensor);
+    this.noteBlock(ref, tensor);
+    if (tensor.requiresGrad && tensor.edge === null) ref.only = tensor;
+    return ref;
+  };
+
+  /** The role of a tensor that an operation gave which began at the order `from`. */
+  resultOf(tensor: Tensor, from: number, outputs: Output[]): Ref {
+    const known = this.#refs.get(tensor);
+    if (known) return known;
+    if (tensor.order < from) return this.roleOf(tensor);
+    const { device, requiresGrad } = tensor;
+    this.#requireDevice(device);
+    const ref: Output = { kind: "output", like: likeness(tensor), device, requiresGrad };
+    outputs.push(ref);
+    this.bind(ref, tensor);
+    return ref;
+  }
+
+  /** From now on the role of a tensor is its alone: it is learned or assigned. */
+  fix(tensor: Tensor): void {
+    const ref = this.#refs.get(tensor);
+    if (ref?.kind === "captured") ref.only = tensor;
+  }
+
+  /** Notes where a tensor from outside is in memory; computing it is no part of the call. */
+  noteBlock(ref: Ref, tensor: Tensor): void {
+    observeCalls(null, () => unrecorded(() => realizeAll([tensor])));
+    const block = tensor.node.storage!.handle, known = this.blocks.get(block);
+    if (known) known.push(ref);
+    else this.blocks.set(block, [ref]);
+  }
+
+  /** Notes it for all that were given a role while the call was followed. */
+  noteBlocks(): void {
+    for (const [ref, tensor] of this.#values) {
+      if (ref.kind !== "output" || this.#leaves.has(ref)) this.noteBlock(ref, tensor);
+    }
+  }
+
+  #requireDevice(device: DeviceHandle): void {
+    if (this.#device !== null && this.#device !== device) this.#giveUp("it uses several devices");
+  }
+}
+
+/** True for a tensor that `backward` would go on from. */
+export function isComputed({ edge }: Tensor): boolean {
+  return edge !== null && !edge.isSpent;
+}

@@ -1,0 +1,98 @@
+/** The operations that a compiled function called, as a tree: one path for each recorded call. */
+import { type DeviceHandle, manager } from "../../backend/engine.ts";
+import { autocast, type HalfType, presentHalfType } from "../core/autocast.ts";
+import type { Operation, OperationKind } from "../core/calls.ts";
+import { enableGrad, isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { tensorsIn } from "../core/nested.ts";
+import type { Tensor } from "../tensor.ts";
+import { type Argument, type Output, type Pattern, type Ref, valueOf } from "./patterns.ts";
+import type { Program } from "./program.ts";
+import { StandIn } from "./stand_in.ts";
+
+/** What an operation did to a gradient; the same before and after where it only used it. */
+export interface Touch {
+  readonly leaf: Ref;
+  readonly before: Ref | null;
+  readonly after: Ref | null;
+}
+
+/** An operation that was called, and what was called after it. */
+export interface Step {
+  /** Null for the end of the function. */
+  readonly fn: Operation | null;
+  readonly kind: OperationKind;
+  readonly self: Pattern;
+  readonly args: readonly Pattern[];
+  /** The modes that it was called in; the active device matters where no tensor has one. */
+  readonly grad: boolean;
+  readonly half: HalfType | null;
+  readonly device: DeviceHandle | null;
+  readonly result: Pattern;
+  readonly outputs: readonly Output[];
+  readonly touches: readonly Touch[];
+  /** The tensors that it assigned, from outside. */
+  readonly assigned: readonly (Ref | Tensor)[];
+  readonly children: Step[];
+  /** At the end: what is replayed. */
+  program: Program | null;
+}
+
+/** Where calls with arguments of one kind begin. */
+export interface Root {
+  readonly arguments: readonly Argument[];
+  readonly children: Step[];
+}
+
+const nothing: Pattern = { kind: "value", value: undefined };
+
+/** A step in the present modes; what is not named has nothing in it. */
+export function stepOf(step: Partial<Step> & Pick<Step, "fn" | "kind" | "self">): Step {
+  return {
+    args: [],
+    grad: isGradEnabled(),
+    half: presentHalfType(),
+    device: null,
+    result: nothing,
+    outputs: [],
+    touches: [],
+    assigned: [],
+    children: [],
+    program: null,
+    ...step,
+  };
+}
+
+/** Stands for a change of a number in memory. */
+export const written: Operation = () => {};
+
+/** True where the modes are those that a step was recorded in. */
+export function isInMode({ grad, half, device }: Step): boolean {
+  return grad === isGradEnabled() && half === presentHalfType() &&
+    (device === null || device === manager.active);
+}
+
+/** Runs `fn` in the modes of a step. */
+export function inMode<T>({ grad, half }: Step, fn: () => T): T {
+  const mode = grad ? enableGrad : noGrad;
+  return mode(() => autocast(half ?? "float32", fn));
+}
+
+/** The tensor, where it is a stand-in that has one. */
+export function realOf(tensor: Tensor): Tensor {
+  return tensor instanceof StandIn && tensor.real !== null ? tensor.real : tensor;
+}
+
+/** Calls `visit` for each tensor of a value with its role in a pattern. */
+export function pairs(
+  pattern: Pattern,
+  value: unknown,
+  visit: (ref: Ref, tensor: Tensor) => void,
+): void {
+  const tensors = tensorsIn(value);
+  let at = 0;
+  valueOf(pattern, (ref) => {
+    const tensor = tensors[at++]!;
+    visit(ref, tensor);
+    return tensor;
+  });
+}

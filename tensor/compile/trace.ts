@@ -1,0 +1,384 @@
+/**
+ * One call of a compiled function. It is followed along the calls that were recorded: as long as the
+ * function calls the same operations with the same numbers, on tensors of the same roles, each gives
+ * stand-ins and nothing is computed. At the end the recorded launches are replayed. Where it calls
+ * something else, the operations so far are called after all, in their order, and the call is recorded
+ * from there on. So whatever a call depends on (modes, numbers, which tensors its variables hold) is
+ * noticed where it matters, and nothing that the function does itself is left out or done twice.
+ */
+import { manager, record, type Recording, unrecorded } from "../../backend/engine.ts";
+import { nextOrder, observeAssignments, observeGradients } from "../core/base.ts";
+import {
+  type CallObserver,
+  callOperation,
+  observeCalls,
+  type Operation,
+  type OperationKind,
+} from "../core/calls.ts";
+import { tensorsIn, withTensors } from "../core/nested.ts";
+import { observeStreams } from "../core/random_state.ts";
+import { realizeAll } from "../execution/realization.ts";
+import { Tensor } from "../tensor.ts";
+import { GradientWatch } from "./gradient_watch.ts";
+import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
+import type { Program } from "./program.ts";
+import { Roles } from "./roles.ts";
+import { StandIn } from "./stand_in.ts";
+import {
+  inMode,
+  isInMode,
+  pairs,
+  realOf,
+  type Root,
+  type Step,
+  stepOf,
+  type Touch,
+  written,
+} from "./steps.ts";
+
+/** What a recorded call did, for its program. */
+export interface Recorded {
+  readonly results: readonly Tensor[];
+  /** Tensors from outside that were assigned. */
+  readonly assigned: readonly Tensor[];
+  /** Leaves with the gradients that the call left them. */
+  readonly gradients: readonly (readonly [leaf: Tensor, gradient: Tensor])[];
+  readonly streams: readonly { value: number }[];
+}
+
+/** How a call went: along a program, or recorded anew, or in a way that cannot be replayed. */
+export type Outcome<R> =
+  | { readonly kind: "followed"; readonly value: R; readonly program: Program }
+  | { readonly kind: "recorded"; readonly value: R; readonly recorded: Recorded }
+  | { readonly kind: "plain"; readonly value: R; readonly reason: string };
+
+/** A call of a compiled function while it runs. */
+export class Trace implements CallObserver {
+  isFollowing = true;
+  /** Which tensor has which role. */
+  readonly roles: Roles;
+  /** What happens to gradients. */
+  readonly gradients: GradientWatch;
+  /** The place in the recorded calls, and the way there. */
+  #at: { readonly children: Step[] };
+  readonly #path: Step[] = [];
+  /** Where steps that are recorded now will be added, and how many there were before. */
+  #junction: { readonly children: Step[] };
+  #known = 0;
+  readonly #assigned = new Set<Tensor>();
+  /** What waits for the end of the replay. */
+  readonly #disposals: Tensor[] = [];
+  readonly #writes: (() => void)[] = [];
+  /** Tensors of numbers that were changed after they were used. */
+  readonly #written = new Set<Tensor>();
+  readonly #streams: { value: number }[] = [];
+  #reason: string | null = null;
+
+  /** A call with these tensors among its arguments. */
+  constructor(root: Root, given: readonly Tensor[]) {
+    this.#at = this.#junction = root;
+    this.roles = new Roles(root.arguments, given, (reason) => this.giveUp(reason));
+    this.gradients = new GradientWatch(this.roles);
+  }
+
+  /** Runs the function; `isReplayable` has the last word on a program. */
+  run<R>(
+    fn: () => R,
+    isReplayable: (program: Program) => boolean,
+  ): { outcome: Outcome<R>; recording: Recording } {
+    const { result: outcome, recording } = record(() =>
+      observeStreams(
+        (stream) => this.#streams.push(stream),
+        () =>
+          observeAssignments(
+            (tensor) => this.#assigned.add(tensor),
+            () =>
+              observeGradients(
+                (leaf, now, next) => this.gradients.note(leaf, now, next),
+                () => this.#finish(this.#called(fn), isReplayable),
+              ),
+          ),
+      )
+    );
+    return { outcome, recording };
+  }
+
+  #called<R>(fn: () => R): R {
+    try {
+      return observeCalls(this, fn);
+    } catch (error) {
+      // What the function did before it threw is done.
+      if (this.isFollowing) this.#materialize();
+      throw error;
+    }
+  }
+
+  // ---- what is observed
+
+  call(kind: OperationKind, fn: Operation, self: unknown, args: readonly unknown[]): unknown {
+    if (kind === "read") {
+      throw new Error(
+        "Cannot read a value inside a compiled function: return the tensor and read it outside",
+      );
+    }
+    if (this.isFollowing) {
+      if (kind === "realize") return self;
+      if (kind === "dispose") return this.#dispose(self as Tensor, fn);
+      const leaf = kind === "leaf" ? observeCalls(null, () => fn.apply(self, [...args])) : null;
+      const step = this.#find(fn, self, args, leaf as Tensor | null);
+      if (step) return this.#pretend(step, self, args, leaf as Tensor | null);
+      this.#materialize();
+    }
+    self = this.settled(self), args = this.settled(args);
+    if (kind === "realize" || kind === "dispose" || this.#reason !== null) {
+      return observeCalls(null, () => callOperation(kind, fn, self, [...args]));
+    }
+    return this.#record(kind, fn, self, args);
+  }
+
+  look(tensor: object): void {
+    if (!this.isFollowing) return;
+    if (tensor instanceof StandIn || this.#assigned.has(tensor as Tensor)) this.#materialize();
+  }
+
+  write(holder: object, tensors: readonly object[], fn: () => void): void {
+    const change = () => observeCalls(null, () => unrecorded(() => this.#unobserved(fn)));
+    // Kernels that were launched already have read the number; those of a replay have not.
+    const isUsed = this.#path.some(({ kind }) => kind === "step") ||
+      tensors.some((tensor) => this.roles.refOf(tensor as Tensor) !== undefined);
+    if (!isUsed) return change();
+    if (this.isFollowing) {
+      const step = this.#find(written, holder, [], null);
+      if (step) {
+        this.#at = step;
+        this.#path.push(step);
+        this.#writes.push(change);
+        return;
+      }
+      this.#materialize();
+    }
+    for (const tensor of tensors) this.#written.add(tensor as Tensor);
+    change();
+    this.#path.push(stepOf({ fn: written, kind: "set", self: { kind: "value", value: holder } }));
+  }
+
+  giveUp(reason: string): void {
+    if (this.isFollowing) this.#materialize();
+    this.#reason ??= reason;
+  }
+
+  settled<T>(value: T): T {
+    if (this.isFollowing || this.#path.length === 0) return value;
+    const tensors = tensorsIn(value);
+    if (!tensors.some((tensor) => tensor instanceof StandIn)) return value;
+    let at = 0;
+    return withTensors(value, () => realOf(tensors[at++]!)) as T;
+  }
+
+  #unobserved(fn: () => void): void {
+    const before = new Set(this.#assigned);
+    fn();
+    for (const tensor of this.#assigned) if (!before.has(tensor)) this.#assigned.delete(tensor);
+  }
+
+  // ---- following
+
+  #find(
+    fn: Operation | null,
+    self: unknown,
+    args: readonly unknown[],
+    leaf: Tensor | null,
+    isGood: (step: Step) => boolean = () => true,
+  ): Step | null {
+    for (const step of this.#at.children) {
+      if (step.fn !== fn || step.args.length !== args.length || !isInMode(step)) continue;
+      this.roles.try();
+      if (this.#isStep(step, self, args, leaf) && isGood(step)) return step;
+      this.roles.takeBack();
+    }
+    return null;
+  }
+
+  #isStep(step: Step, self: unknown, args: readonly unknown[], leaf: Tensor | null): boolean {
+    if (leaf !== null) {
+      return isLike(leaf, step.outputs[0]!) && leaf.requiresGrad === step.outputs[0]!.requiresGrad;
+    }
+    const { has } = this.roles;
+    if (!fits(step.self, self, has) || !areFit(step.args, args, has)) return false;
+    for (const touch of step.touches) if (!this.#finds(touch)) return false;
+    return true;
+  }
+
+  /** True where the gradient of a leaf is there, or is not, as the operation found it. */
+  #finds({ leaf, before }: Touch): boolean {
+    const { has } = this.roles;
+    if (leaf.kind === "captured" && !(leaf.only !== null && has(leaf, leaf.only))) return false;
+    const { grad } = this.roles.tensorOf(leaf)!;
+    return grad === null ? before === null : before !== null && has(before, grad);
+  }
+
+  /** Gives what the operation would give, without a value. */
+  #pretend(
+    step: Step,
+    self: unknown,
+    args: readonly unknown[],
+    leaf: Tensor | null,
+  ): unknown {
+    this.#at = step;
+    this.#path.push(step);
+    if (leaf !== null) {
+      this.roles.bindLeaf(step.outputs[0]!, leaf);
+      return leaf;
+    }
+    for (const output of step.outputs) this.roles.bindStandIn(output);
+    for (const { leaf, before, after } of step.touches) {
+      if (before === after) continue;
+      const tensor = this.#tensorOf(leaf), former = tensor.grad;
+      tensor.grad = after && this.#tensorOf(after);
+      if (former !== null && !(former instanceof StandIn)) this.#disposals.push(former);
+    }
+    for (const to of step.assigned) {
+      this.#assigned.add(to instanceof Tensor ? to : this.#tensorOf(to));
+    }
+    if (step.kind === "set") observeCalls(null, () => step.fn!.apply(self, [...args]));
+    return valueOf(step.result, this.#tensorOf);
+  }
+
+  readonly #tensorOf = (ref: Ref): Tensor => this.roles.tensorOf(ref)!;
+
+  /** What the replay may read is let go after it. */
+  #dispose(tensor: Tensor, dispose: Operation): void {
+    if (this.roles.refOf(tensor)) this.#disposals.push(tensor);
+    else observeCalls(null, () => dispose.call(tensor));
+  }
+
+  /** Calls the operations that were only followed so far; stand-ins get their tensors. */
+  #materialize(): void {
+    this.isFollowing = false;
+    this.#junction = this.#at;
+    this.#known = this.#path.length;
+    observeCalls(null, () => {
+      this.roles.noteBlocks();
+      const left = this.gradients.leaves.map((leaf) => [leaf, leaf.grad] as const);
+      this.#assigned.clear();
+      const writes = this.#writes.splice(0);
+      for (const step of this.#path) {
+        if (step.fn === written) writes.shift()!();
+        else if (!this.roles.isLeaf(step.outputs[0])) this.#repeat(step);
+      }
+      for (const [leaf, gradient] of left) leaf.grad = gradient && realOf(gradient);
+      for (const tensor of this.#disposals.splice(0)) tensor.dispose();
+    });
+  }
+
+  #repeat(step: Step): void {
+    for (const { leaf, before } of step.touches) {
+      this.#tensorOf(leaf).grad = before && this.#tensorOf(before);
+    }
+    const self = valueOf(step.self, this.#tensorOf);
+    const args = step.args.map((arg) => valueOf(arg, this.#tensorOf));
+    const give = (ref: Ref, tensor: Tensor): void => {
+      const standIn = this.#tensorOf(ref);
+      if (!(standIn instanceof StandIn)) return;
+      standIn.real = tensor;
+      this.roles.bind(ref, tensor);
+    };
+    pairs(step.result, inMode(step, () => callOperation(step.kind, step.fn!, self, args)), give);
+    for (const { leaf, after } of step.touches) {
+      const { grad } = this.#tensorOf(leaf);
+      if (after && grad) give(after, grad);
+    }
+  }
+
+  // ---- recording
+
+  #record(kind: OperationKind, fn: Operation, self: unknown, args: readonly unknown[]): unknown {
+    if (kind === "step" && this.#written.size > 0) {
+      this.giveUp("it changes a learning rate between two steps");
+    }
+    const call = {
+      fn,
+      kind,
+      self: patternOf(self, this.#roleOf),
+      args: args.map((arg) => patternOf(arg, this.#roleOf)),
+      device: tensorsIn([self, args]).length === 0 ? manager.active : null,
+    };
+    const formerly = new Set(this.#assigned), from = nextOrder(), outputs: Output[] = [];
+    const { result, before } = this.gradients.during(() =>
+      observeCalls(null, () => callOperation(kind, fn, self, [...args]))
+    );
+    const role = (tensor: Tensor): Ref => this.roles.resultOf(tensor, from, outputs);
+    const pattern = patternOf(result, role);
+    const touches = [...before].map(([leaf, grad]): Touch => ({
+      leaf: role(leaf),
+      before: grad && role(grad),
+      after: leaf.grad && role(leaf.grad),
+    }));
+    for (const leaf of before.keys()) this.roles.fix(leaf);
+    const assigned = [...this.#assigned]
+      .filter((tensor) =>
+        tensor.order < this.roles.start && (tensor === self || !formerly.has(tensor))
+      )
+      .map((tensor) => this.roles.refOf(tensor) ?? tensor);
+    if (kind === "leaf") {
+      this.roles.bindLeaf(outputs[0]!, result as Tensor);
+      this.roles.noteBlock(outputs[0]!, result as Tensor);
+    }
+    this.#path.push(stepOf({ ...call, result: pattern, outputs, touches, assigned }));
+    return result;
+  }
+
+  readonly #roleOf = (tensor: Tensor): Ref => {
+    if (this.#written.has(tensor)) this.giveUp("it uses a learning rate after it changed it");
+    return this.roles.roleOf(tensor);
+  };
+
+  // ---- the end
+
+  #finish<R>(value: R, isReplayable: (program: Program) => boolean): Outcome<R> {
+    this.gradients.settle(this.#assigned);
+    if (this.isFollowing) {
+      const isGood = ({ program }: Step) => program !== null && isReplayable(program);
+      const end = this.#find(null, value, [this.gradients.left()], null, isGood);
+      if (end) return { kind: "followed", value, program: end.program! };
+      this.#materialize();
+    }
+    value = this.settled(value);
+    this.gradients.makeReal();
+    this.gradients.settle(this.#assigned);
+    if (this.#reason !== null) return { kind: "plain", value, reason: this.#reason };
+    const recorded = this.#recorded(value);
+    // What it returns may be what cannot be replayed.
+    if (this.#reason !== null) return { kind: "plain", value, reason: this.#reason };
+    return { kind: "recorded", value, recorded };
+  }
+
+  #recorded(value: unknown): Recorded {
+    const results = tensorsIn(value), gradients = this.gradients.left();
+    const assigned = [...this.#assigned]
+      .filter((tensor) => !tensor.disposed && tensor.order < this.roles.start);
+    realizeAll([...results, ...assigned, ...gradients.map(([, gradient]) => gradient)]);
+    const self = patternOf(value, this.#roleOf), args = [patternOf(gradients, this.#roleOf)];
+    this.#path.push(stepOf({ fn: null, kind: "set", self, args }));
+    for (const tensor of [...assigned, ...this.gradients.leaves]) this.roles.fix(tensor);
+    return { results, assigned, gradients, streams: this.#streams };
+  }
+
+  /** Adds what was recorded to the calls that are known; returns the end. */
+  addTo(program: Program): Step {
+    let at = this.#junction;
+    for (const step of this.#path.slice(this.#known)) {
+      at.children.push(step);
+      at = step;
+    }
+    const end = this.#path.at(-1)!;
+    end.program = program;
+    return end;
+  }
+
+  /** After a replay: what had to wait for it. */
+  settle(): void {
+    for (const change of this.#writes) change();
+    for (const tensor of this.#disposals) tensor.dispose();
+  }
+}

@@ -1,0 +1,108 @@
+/** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
+import { formatShape, isEager, Node, type Op, type Shape } from "../../backend/engine.ts";
+import type { DType } from "../../backend/engine.ts";
+import { callerStack, isAnomalyEnabled } from "../autograd/anomaly.ts";
+import type { Edge, GradientFn } from "../autograd/autograd.ts";
+import { isGradEnabled } from "./grad_mode.ts";
+import { requireType } from "./supported_types.ts";
+import { Tensor } from "../tensor.ts";
+import type { Rule } from "../../ffi/host/option_rules.ts";
+
+/** The rule of options that are tensors. A function, since the modules of this layer form cycles. */
+export function aTensor(): Rule {
+  return {
+    takes: "a tensor; Tensor.fromHost makes one of arrays",
+    accepts: (value) => value instanceof Tensor,
+  };
+}
+
+/** Throws where a caller without types passes something else. */
+export function requireTensor(op: string, value: unknown, or = ""): asserts value is Tensor {
+  if (value instanceof Tensor) return;
+  throw new TypeError(
+    `Cannot ${op} with ${describe(value)}: pass a tensor${or}; Tensor.fromHost makes one of arrays`,
+  );
+}
+
+/** @throws {TypeError} Unless it is an object of tensors by name, such as `stateDict()` returns. */
+export function requireState(action: string, state: unknown): void {
+  const isRecord = typeof state === "object" && state !== null;
+  if (isRecord && Object.values(state).every((value) => value instanceof Tensor)) return;
+  throw new TypeError(
+    `Cannot ${action} from ${describe(state)}: pass tensors by name, as stateDict() returns them`,
+  );
+}
+
+function describe(value: unknown): string {
+  if (value === null || value === undefined) return `${value}`;
+  return `${Array.isArray(value) ? "the array" : typeof value} ${JSON.stringify(`${value}`)}`;
+}
+
+/** Throws unless all are tensors on one device. */
+export function sameDevice(op: string, tensors: readonly Tensor[]): void {
+  for (const value of tensors) requireTensor(op, value);
+  const first = tensors[0];
+  if (!first) return;
+  const other = tensors.find((t) => t.device !== first.device);
+  if (!other) return;
+  throw new TypeError(
+    `Cannot ${op} tensors of two devices: ${formatShape(first.shape)} is on ${first.device}, ` +
+      `${formatShape(other.shape)} on ${other.device}; move one with to()`,
+  );
+}
+
+/**
+ * The result of an operation on tensors.
+ *
+ * @param name The operation, for messages.
+ * @param inputs What it is computed from.
+ * @param how How: a node, or a tensor that nobody else has, which is given up for the result.
+ * @param gradient The gradients of the inputs; null where there are none.
+ */
+export function result(
+  name: string,
+  inputs: readonly Tensor[],
+  how: Node | Tensor,
+  gradient: GradientFn | null,
+): Tensor {
+  const node = how instanceof Tensor ? how.node : how;
+  requireType(inputs[0]!.device, node.dtype);
+  node.hold();
+  if (how instanceof Tensor) how.dispose();
+  const out = new Tensor(node, inputs[0]!.device);
+  node.drop();
+  if (gradient && isGradEnabled() && inputs.some((t) => t.requiresGrad)) {
+    out.edge = edgeOf(name, inputs, gradient);
+  }
+  return isEager() ? out.realize() : out;
+}
+
+/**
+ * What an operation gives the user: where it had nothing to do, another tensor of the same value, so
+ * that disposing of one leaves the other.
+ */
+export function distinct(name: string, x: Tensor, out: Tensor): Tensor {
+  if (out !== x) return out;
+  return derived(name, x, { kind: "reshape" }, x.shape, x.dtype, (g) => [g]);
+}
+
+/** How the result of an operation is recorded for `backward`. */
+export function edgeOf(name: string, inputs: readonly Tensor[], gradient: GradientFn): Edge {
+  const values = inputs.map((input) => input.node);
+  // Backward may need them, whatever becomes of their tensors.
+  for (const value of values) value.holdForBackward();
+  const edge: Edge = { name, inputs, gradient, values, needs: inputs.map((t) => t.requiresGrad) };
+  return isAnomalyEnabled() ? { ...edge, stack: callerStack() } : edge;
+}
+
+/** A tensor of one operation on one tensor. */
+export function derived(
+  name: string,
+  input: Tensor,
+  op: Op,
+  shape: Shape,
+  dtype: DType,
+  gradient: GradientFn | null,
+): Tensor {
+  return result(name, [input], new Node(op, [input.node], shape, dtype), gradient);
+}

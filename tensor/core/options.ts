@@ -1,0 +1,43 @@
+/** How the options of this layer are checked, and what its own values must be. */
+import { DeviceHandle, dtypes } from "../../backend/engine.ts";
+import type { Rule } from "../../ffi/host/option_rules.ts";
+
+export {
+  checkOptions,
+  checkValue,
+  requireValue,
+  type Rules,
+  shown,
+  withDefaults,
+} from "../../ffi/host/options.ts";
+export * as takes from "../../ffi/host/option_rules.ts";
+
+/** An element type. */
+export const elementType: Rule = {
+  takes: `one of the types ${Object.keys(dtypes).join(", ")}`,
+  accepts: (value) => typeof value === "string" && Object.hasOwn(dtypes, value),
+};
+
+/** What selects a device. */
+export const deviceChoice: Rule = {
+  takes: 'a selection string such as "cpu", "cl" or "gpu", or a handle of the manager',
+  accepts: (value) => typeof value === "string" || value instanceof DeviceHandle,
+};
+
+/** One whole number for height and width, or one for each. */
+export function pairFrom(least: number): Rule {
+  return {
+    ...tupleFrom(least, 2),
+    takes: `a whole number of at least ${least}, or two for height and width`,
+  };
+}
+
+/** One whole number for all of `count` axes, or one for each. */
+export function tupleFrom(least: number, count: number): Rule {
+  const fits = (value: unknown): boolean => Number.isSafeInteger(value) && value as number >= least;
+  return {
+    takes: `a whole number of at least ${least}, or an array of ${count}`,
+    accepts: (value) =>
+      fits(value) || Array.isArray(value) && value.length === count && value.every(fits),
+  };
+}

@@ -1,0 +1,155 @@
+/** The state behind random tensors: a seed, and how many were drawn since. */
+import type { RandomStream } from "../../backend/engine.ts";
+
+import { giveUpReplay } from "./calls.ts";
+import { checkOptions, requireValue, type Rules, takes } from "./options.ts";
+import type { Rule } from "../../ffi/host/option_rules.ts";
+
+/** The key of one random tensor. */
+export interface Draw {
+  readonly seed: number;
+  readonly stream: RandomStream;
+}
+
+/** A whole number of 32 bits. */
+const word: Rule = {
+  takes: "a whole number of 32 bits, such as randomState() returns",
+  accepts: (value) => typeof value === "number" && (value | 0) === value,
+};
+
+const stateRules: Rules<RandomState> = { seed: word, offset: word };
+
+let seed = (Math.random() * 2 ** 32) | 0;
+let next = 0;
+let hook: ((stream: { value: number }) => void) | null = null;
+
+/**
+ * Sets the seed of every random tensor made from now on. The same seed gives the same bits on every
+ * device and backend (Philox4x32-10, counter-based).
+ *
+ * @param value A whole number.
+ * @throws {RangeError} When it is not a safe whole number.
+ */
+export function manualSeed(value: number): void {
+  if (!Number.isSafeInteger(value)) {
+    const given = typeof value === "number" ? value : `${typeof value} ${JSON.stringify(value)}`;
+    throw new RangeError(`Cannot seed with ${given}: pass a whole number`);
+  }
+  giveUpReplay("it sets the seed");
+  // The two halves are folded: seeds that differ in either give different keys.
+  seed = (value ^ Math.imul(Math.floor(value / 2 ** 32), 0x9e3779b1)) | 0;
+  next = 0;
+}
+
+/** Where the sequence of random tensors is; plain numbers, for JSON. */
+export interface RandomState {
+  /** The key of the generator: 32 bits. */
+  readonly seed: number;
+  /** How many random tensors were made with it, in 32 bits. */
+  readonly offset: number;
+}
+
+/**
+ * The state of the random generator: with {@linkcode setRandomState}, what is random from here on is
+ * the same once more.
+ *
+ * @example
+ * ```ts
+ * import { randomState, setRandomState, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const state = randomState();
+ * const first = await Tensor.rand([3]).toArray();
+ * setRandomState(state);
+ * assertEquals(await Tensor.rand([3]).toArray(), first);
+ * ```
+ */
+export function randomState(): RandomState {
+  giveUpReplay("it asks for the random state");
+  return { seed, offset: next };
+}
+
+/**
+ * Goes on with random tensors where {@linkcode randomState} was called.
+ *
+ * @throws {TypeError} When it is no such state.
+ * @throws {RangeError} When its numbers are no whole numbers of 32 bits.
+ */
+export function setRandomState(state: RandomState): void {
+  requireValue("set the random state", "state", state, takes.object("what randomState() returned"));
+  checkOptions("set the random state", state, stateRules, ["seed", "offset"]);
+  giveUpReplay("it sets the random state");
+  ({ seed, offset: next } = state);
+}
+
+/** The seed of random tensors that are made now. */
+export function presentSeed(): number {
+  return seed;
+}
+
+/** The seed and the place of the next random tensor. */
+export function nextRandom(): Draw {
+  const draw = repeated ? repeatedDraw(repeated) : newDraw();
+  for (const draws of noted) draws.push(draw);
+  return draw;
+}
+
+function newDraw(): Draw {
+  const stream = { value: drawStream() };
+  hook?.(stream);
+  return { seed, stream };
+}
+
+/** Takes the next place in the sequence of random tensors. */
+export function drawStream(): number {
+  const value = next;
+  next = (next + 1) | 0;
+  return value;
+}
+
+/** Tells `observer` of every stream that is made while `fn` runs. */
+export function observeStreams<T>(observer: (stream: { value: number }) => void, fn: () => T): T {
+  const former = hook;
+  hook = observer;
+  try {
+    return fn();
+  } finally {
+    hook = former;
+  }
+}
+
+/** The draws of functions that are running, to be repeated later. */
+const noted: Draw[][] = [];
+
+/** Runs `fn` and notes the random numbers that it draws. */
+export function noteDraws<T>(fn: () => T): { value: T; draws: readonly Draw[] } {
+  const draws: Draw[] = [];
+  noted.push(draws);
+  try {
+    return { value: fn(), draws };
+  } finally {
+    noted.splice(noted.indexOf(draws), 1);
+  }
+}
+
+let repeated: { readonly draws: readonly Draw[]; next: number } | null = null;
+
+function repeatedDraw(repetition: { readonly draws: readonly Draw[]; next: number }): Draw {
+  const draw = repetition.draws[repetition.next++];
+  if (draw) return draw;
+  throw new Error(
+    `Cannot repeat the function: it made ${repetition.draws.length} random tensors the first time, ` +
+      `and makes more now; it must do the same again`,
+  );
+}
+
+/** Runs `fn` with the random numbers that were noted; the sequence outside does not move. */
+export function repeatDraws<T>(draws: readonly Draw[], fn: () => T): T {
+  const former = { repeated, seed, next };
+  repeated = { draws, next: 0 };
+  try {
+    return fn();
+  } finally {
+    ({ repeated, seed, next } = former);
+  }
+}

@@ -1,0 +1,37 @@
+/** What a tensor would take to compute, in words. */
+import { backendOf, dtypes, formatShape, schedule } from "../../backend/engine.ts";
+import type { TensorBase } from "../core/base.ts";
+
+/** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */
+export function explain(tensor: TensorBase): string {
+  if (tensor.isRealized) return `${tensor} is in memory: nothing to compute\n`;
+  const backend = backendOf(tensor.device);
+  const { batching, rules } = backend;
+  const plan = schedule([tensor.node], { batching, rules });
+  const describe = (at: number): string => {
+    const { dtype, shape } = plan.order[at]!;
+    return `${dtype} ${formatShape(shape)}`;
+  };
+  const launches = backend.prepare(plan.kernels.map((k) => k.kernel));
+  const lines = [
+    `${tensor} takes ${launches.length} kernel${
+      launches.length === 1 ? "" : "s"
+    } on ${tensor.device}`,
+  ];
+  plan.kernels.forEach(({ inputs, outputs }, k) => {
+    const launch = launches[k]!;
+    lines.push(
+      "",
+      `${k + 1}. ${launch.name}: ${launch.bytes} bytes`,
+      `   reads  ${inputs.map(describe).join(", ") || "nothing"}`,
+      `   writes ${outputs.map(describe).join(", ")}`,
+      launch.source,
+    );
+  });
+  const kept = plan.kept.map((at) => plan.order[at]!).reduce(
+    (sum, node) => sum + node.size * dtypes[node.dtype].bytes,
+    0,
+  );
+  lines.push("", `${kept} bytes stay`);
+  return lines.join("\n") + "\n";
+}

@@ -1,0 +1,268 @@
+/** OpenCL C of the user's own as an operation on tensors. */
+import {
+  type CustomCall,
+  type CustomKernel,
+  declarationOf,
+  type DeviceHandle,
+  type DType,
+  isEager,
+  isFloat,
+  manager,
+  Node,
+  type Shape,
+  sizeOf,
+  type TypedArray,
+} from "../../backend/engine.ts";
+import { edgeOf, sameDevice } from "../core/apply.ts";
+import { observedCall, type Operation } from "../core/calls.ts";
+import { checkedShape } from "../ops/creation.ts";
+import { checkedGradients } from "../autograd/custom_gradient.ts";
+import { isGradEnabled } from "../core/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../core/options.ts";
+import { checkArguments, checkRange } from "./raw_arguments.ts";
+import { realizeAll } from "./realization.ts";
+import { Tensor } from "../tensor.ts";
+import { requireType } from "../core/supported_types.ts";
+
+/** A result of a kernel, before there is one. */
+export interface RawOutput {
+  /** Its shape. */
+  readonly shape: Shape;
+  /** Its element type. */
+  readonly dtype: DType;
+}
+
+/** Elements that a `cpu` function writes: numbers, or bigints where they are int64. */
+export interface RawElements {
+  /** How many there are. */
+  readonly length: number;
+  /** The element at an index. */
+  // deno-lint-ignore no-explicit-any -- numbers, or bigints: the output's type says which
+  [index: number]: any;
+}
+
+/** What {@linkcode rawKernel} is told. */
+export interface RawKernelOptions<Output = RawOutput> {
+  /**
+   * OpenCL C with `kernel void name(...)`. Its parameters are the inputs and then the outputs, global
+   * pointers to contiguous elements in row-major order, then the numbers of the call. bfloat16 is
+   * `ushort`, bool is `uchar`.
+   */
+  source: string;
+  /** What the compiler is told, such as "-DT=float". */
+  buildOptions?: string;
+  /** What it gives for inputs like these: one result, or an array of several. */
+  output: (...inputs: Tensor[]) => Output;
+  /** Work-items in up to three dimensions; default: one for each element of the first output. */
+  global?: (inputs: Tensor[], outputs: RawOutput[], numbers: number[]) => number[];
+  /** Work-items of a group in each dimension; default: as the driver likes. */
+  local?: number[];
+  /** The same for the built-in backend; bfloat16 is a Float32Array here. */
+  cpu?: (inputs: TypedArray[], outputs: RawElements[], numbers: number[]) => void;
+  /**
+   * The gradients of the inputs, null where there is none; without it, `backward` through the kernel
+   * is an error. An output that was not used has a gradient of zeros.
+   */
+  gradient?: (
+    gradients: Tensor[],
+    inputs: Tensor[],
+    outputs: Tensor[],
+    numbers: number[],
+  ) => (Tensor | null)[];
+}
+
+const rules: Rules<RawKernelOptions<unknown>> = {
+  source: takes.text,
+  buildOptions: takes.text,
+  output: takes.callback,
+  global: takes.callback,
+  local: {
+    takes: "an array of one to three whole numbers of at least 1",
+    accepts: (value) =>
+      Array.isArray(value) && value.length >= 1 && value.length <= 3 &&
+      value.every(takes.count.accepts),
+  },
+  cpu: takes.callback,
+  gradient: takes.callback,
+};
+
+/** A kernel with what its caller said of it. */
+interface Defined {
+  readonly kernel: CustomKernel;
+  readonly options: RawKernelOptions<RawOutput | readonly RawOutput[]>;
+}
+
+let made = 0;
+
+/**
+ * A kernel of one's own as an operation on tensors: lazy like any other, recorded for `backward` by
+ * its `gradient`, part of {@linkcode compile}, and in traces by its name. It is called with its input
+ * tensors and then its numbers. Inputs are contiguous where it reads them, whatever views they are; it
+ * must write every element of its outputs, and nothing else. Outputs that nobody reads get memory all
+ * the same; outputs that are asked for one after the other are computed by a launch each
+ * ({@linkcode realizeAll} asks for several at once).
+ *
+ * @param name The kernel's name in the source; also what traces and errors call it.
+ * @param options The source and what it gives, see {@linkcode RawKernelOptions}.
+ * @returns The operation: gives a tensor, or as many as `output` says in an array.
+ * @throws {TypeError} When the source has no such kernel or declares what no tensor is; when called
+ * with too few or too many arguments; on the built-in backend without `cpu`.
+ * @throws {DTypeError} When an argument's type is not the declared one.
+ * @throws {ShapeError} When `output` gives an impossible shape.
+ * @throws {RangeError} When there are no work-items, or groups do not divide them.
+ * @throws {KernelBuildError} When it is computed and the source does not compile.
+ *
+ * @example The same on OpenCL and without it
+ * ```ts
+ * import { rawKernel, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const scaledSquare = rawKernel("scaledSquare", {
+ *   source: `kernel void scaledSquare(global const float* x, global float* y, float s) {
+ *     const size_t i = get_global_id(0);
+ *     y[i] = s * x[i] * x[i];
+ *   }`,
+ *   output: (x) => ({ shape: x.shape, dtype: x.dtype }),
+ *   cpu: ([x], [y], [s]) => {
+ *     for (let i = 0; i < y!.length; i++) y![i] = s! * Number(x![i]) ** 2;
+ *   },
+ *   gradient: ([g], [x], _outputs, [s]) => [g!.mul(x!).mul(2 * s!)],
+ * });
+ * const x = Tensor.fromHost([1, -2], { requiresGrad: true });
+ * const y = scaledSquare(x, 3);
+ * y.sum().backward();
+ * assertEquals(await y.toArray(), [3, 12]);
+ * assertEquals(await x.grad!.toArray(), [6, -12]);
+ * ```
+ */
+export function rawKernel(
+  name: string,
+  options: RawKernelOptions<RawOutput>,
+): (...args: (Tensor | number)[]) => Tensor;
+/** The same for a kernel with several outputs: the operation gives an array of tensors. */
+export function rawKernel(
+  name: string,
+  options: RawKernelOptions<readonly RawOutput[]>,
+): (...args: (Tensor | number)[]) => Tensor[];
+export function rawKernel(
+  name: string,
+  options: RawKernelOptions<RawOutput> | RawKernelOptions<readonly RawOutput[]>,
+): (...args: (Tensor | number)[]) => Tensor | Tensor[] {
+  requireValue("make a kernel", "name", name, {
+    takes: "an identifier of C",
+    accepts: (value) => typeof value === "string" && /^[A-Za-z_]\w*$/.test(value),
+  });
+  checkOptions<RawKernelOptions<unknown>>(
+    `make the kernel ${name}`,
+    options as RawKernelOptions<unknown>,
+    rules,
+    ["source", "output"],
+  );
+  const { source, buildOptions = "", cpu = null } = options;
+  const declaration = source.trim() === "" ? null : declarationOf(name, source, buildOptions);
+  const kernel: CustomKernel = {
+    name,
+    id: made++,
+    source,
+    buildOptions,
+    declaration,
+    cpu: cpu as CustomKernel["cpu"],
+  };
+  const defined: Defined = { kernel, options };
+  const call: Operation = (...args) => callKernel(defined, args);
+  return (...args) => observedCall("compute", call, undefined, args) as Tensor | Tensor[];
+}
+
+function callKernel(defined: Defined, args: readonly unknown[]): Tensor | Tensor[] {
+  const { kernel, options } = defined;
+  const { inputs, numbers } = separated(kernel.name, args);
+  sameDevice(kernel.name, inputs);
+  const device = inputs[0]?.device ?? manager.active;
+  const given = options.output(...inputs);
+  const outputs = outputsFrom(kernel.name, Array.isArray(given) ? given : [given], device);
+  checkArguments(kernel, inputs, outputs, numbers, device);
+  const global = options.global?.([...inputs], [...outputs], [...numbers]) ??
+    [sizeOf(outputs[0]!.shape)];
+  const local = options.local ?? null;
+  checkRange(kernel.name, outputs, global, local);
+  const call: CustomCall = { kernel, numbers, outputs, global, local };
+  const results = resultsOf(defined, call, inputs, device);
+  return Array.isArray(given) ? results : results[0]!;
+}
+
+/** The tensors and the numbers behind them. */
+function separated(
+  name: string,
+  args: readonly unknown[],
+): { inputs: Tensor[]; numbers: number[] } {
+  const inputs: Tensor[] = [], numbers: number[] = [];
+  args.forEach((value, k) => {
+    if (value instanceof Tensor && numbers.length === 0) inputs.push(value);
+    else if (typeof value === "number") numbers.push(value);
+    else {
+      throw new TypeError(
+        `Cannot call the kernel ${name} with ${
+          value instanceof Tensor ? `${value} behind a number` : shown(value)
+        } as argument ${k}: pass its input tensors, then its numbers`,
+      );
+    }
+  });
+  return { inputs, numbers };
+}
+
+function outputsFrom(
+  name: string,
+  outputs: readonly RawOutput[],
+  device: DeviceHandle,
+): RawOutput[] {
+  if (outputs.length === 0) {
+    throw new TypeError(`Cannot call the kernel ${name}: output() gave no results; name one`);
+  }
+  return outputs.map((output) => {
+    if (typeof output !== "object" || output === null) {
+      throw new TypeError(
+        `Cannot call the kernel ${name}: output() gave ${shown(output)}; return { shape, dtype }`,
+      );
+    }
+    const shape = checkedShape(`make with the kernel ${name}`, output.shape);
+    requireType(device, output.dtype);
+    return { shape, dtype: output.dtype };
+  });
+}
+
+function resultsOf(
+  { kernel, options }: Defined,
+  call: CustomCall,
+  inputs: Tensor[],
+  device: DeviceHandle,
+): Tensor[] {
+  const nodes = inputs.map((input) => input.node);
+  const results = call.outputs.map(({ shape, dtype }, output) =>
+    new Tensor(new Node({ kind: "custom", call, output }, nodes, shape, dtype), device)
+  );
+  const differentiable = results.filter(({ dtype }) => isFloat(dtype));
+  if (
+    isGradEnabled() && differentiable.length > 0 && inputs.some((input) => input.requiresGrad)
+  ) {
+    const edge = edgeOf(kernel.name, inputs, (_g, _y, gradients) => {
+      if (!options.gradient) throw noGradient(kernel.name);
+      const given = results.map((result) =>
+        gradients[differentiable.indexOf(result)] ?? result.zerosLike()
+      );
+      const found = options.gradient(given, [...inputs], [...results], [...call.numbers]);
+      return checkedGradients(kernel.name, found, inputs);
+    });
+    const shared = { ...edge, outputs: differentiable.map(({ order }) => order) };
+    for (const result of differentiable) result.edge = shared;
+  }
+  if (isEager()) realizeAll(results);
+  return results;
+}
+
+function noGradient(name: string): Error {
+  return new Error(
+    `Cannot go backward through the kernel ${name}: it has no gradient; pass gradient: ` +
+      `(gradients, inputs, outputs, numbers) => [...] to rawKernel("${name}", ...), or detach() ` +
+      `its inputs`,
+  );
+}

@@ -1,0 +1,207 @@
+/** What is computed together: tensors, values that wait for a schedule, losses with their gradients. */
+import {
+  backendOf,
+  type Companion,
+  type DeviceHandle,
+  GoneError,
+  isReadable,
+  isRecording,
+  type Node,
+  realize,
+  type Saved,
+} from "../../backend/engine.ts";
+import { isFollowing, settled } from "../core/calls.ts";
+import { DisposedError } from "../core/errors.ts";
+import { foreseenGradients } from "../autograd/foresight.ts";
+import type { Tensor } from "../tensor.ts";
+import { requireValue, takes } from "../core/options.ts";
+import { takeUnread } from "./unread.ts";
+
+/**
+ * Tensors that were assigned a value that is not computed yet. It is computed with the next schedule:
+ * the value before, from which it may be computed, goes with the next `assign`.
+ */
+const awaited = new Set<Tensor>();
+
+/** Has a tensor computed by the next schedule of its device. */
+export function computeWithNext(tensor: Tensor): void {
+  if (!isFollowing()) awaited.add(settled(tensor));
+}
+
+/** Devices on which a tensor was assigned another value since the last schedule. */
+const assigned = new Set<DeviceHandle>();
+
+/** Notes that a tensor of the device has another value. */
+export function noteAssignment(device: DeviceHandle): void {
+  assigned.add(device);
+}
+
+function takeAwaited(device: DeviceHandle): Tensor[] {
+  const tensors: Tensor[] = [];
+  for (const tensor of awaited) {
+    if (tensor.device !== device && !tensor.disposed) continue;
+    awaited.delete(tensor);
+    if (!tensor.disposed && !tensor.isRealized) tensors.push(tensor);
+  }
+  return tensors;
+}
+
+/** Computes what waits for the next schedule, on every device. */
+export function realizeAwaited(): void {
+  if (awaited.size === 0) return;
+  for (const device of new Set([...awaited].map((tensor) => tensor.device))) {
+    const tensors = takeAwaited(device);
+    if (tensors.length > 0) realizeOn(device, tensors);
+  }
+}
+
+/** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
+const roots = new Set<WeakRef<Tensor>>();
+
+/**
+ * Has a tensor computed by the schedule that uses its gradients: a loss belongs to the step that
+ * they make, and parameters change in it.
+ */
+export function computeWithGradients(root: Tensor): void {
+  roots.add(new WeakRef(root));
+}
+
+/** The roots of a device, with the gradients that they belong to. */
+function rootsOn(device: DeviceHandle): Companion[] {
+  const companions: Companion[] = [];
+  for (const reference of roots) {
+    const root = reference.deref();
+    if (!root || root.disposed || root.isRealized) roots.delete(reference);
+    else if (root.device === device) companions.push({ root: root.node, with: root.companions() });
+  }
+  return companions;
+}
+
+/**
+ * Computes several tensors in one schedule, which shares what they have in common.
+ *
+ * @param tensors The tensors, all on one device.
+ */
+export function realizeAll(tensors: readonly Tensor[]): void {
+  requireValue("realize", "tensors", tensors, takes.list);
+  if (isFollowing()) return;
+  const open: Tensor[] = [];
+  for (const tensor of settled(tensors)) {
+    const { node } = tensor;
+    awaited.delete(tensor);
+    if (node.saved) node.keep();
+    else if (!node.storage) open.push(tensor);
+  }
+  if (open.length === 0) return;
+  const { device } = open[0]!;
+  const here = open.filter((tensor) => tensor.device === device);
+  realizeOn(device, here);
+  if (here.length < open.length) realizeAll(open.filter((tensor) => tensor.device !== device));
+}
+
+/**
+ * Computes a tensor for a read and keeps its value; a view of one that is in memory is read as it is.
+ *
+ * @returns True when it was computed for the read, and nothing with it.
+ */
+export function realizeForRead(tensor: Tensor): boolean {
+  const { node, device } = tensor;
+  if (node.saved) node.keep();
+  if (isReadable(node)) return false;
+  const isAssigned = awaited.delete(tensor);
+  const companions = tensor.companions(), waits = [...awaited].some((t) => t.device === device);
+  if (isAssigned || waits || tensor.edge || companions.length > 0) {
+    realizeOn(device, [tensor]);
+    return false;
+  }
+  computeAlone([tensor], [node], []);
+  return true;
+}
+
+function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {
+  const nodes: Node[] = [], later: Node[] = [];
+  for (const tensor of tensors) {
+    nodes.push(tensor.node, ...tensor.companions());
+    if (tensor.edge) later.push(...foreseenGradients(tensor));
+  }
+  const states = takeAwaited(device), companions = rootsOn(device);
+  // A recorded call computes what it returns and assigns, and nothing beside it.
+  const endsFormer = !isRecording() && assigned.delete(device);
+  const unread = endsFormer ? takeUnread(device, (n) => companions.some((c) => c.root === n)) : [];
+  compute({ tensors, nodes, states, unread, companions, later, endsFormer });
+}
+
+interface Work {
+  /** What is asked for: at least one tensor, all on one device. */
+  readonly tensors: readonly Tensor[];
+  /** Their nodes, and those of what is computed with them. */
+  readonly nodes: readonly Node[];
+  /** What has waited for this schedule. */
+  readonly states: readonly Tensor[];
+  /** What depends on values that were replaced, and that nobody has asked for. */
+  readonly unread: readonly Node[];
+  /** What is computed if its gradients are. */
+  readonly companions: readonly Companion[];
+  readonly later: readonly Node[];
+  readonly endsFormer: boolean;
+}
+
+function compute({ tensors, nodes, states, unread, companions, later, endsFormer }: Work): void {
+  const { device } = tensors[0]!;
+  try {
+    const all = [...nodes, ...states.map((tensor) => tensor.node), ...unread];
+    const saved = realize(backendOf(device), all, { companions, later, endsFormer });
+    if (saved) keep(saved, tensors);
+  } catch (error) {
+    if (!(error instanceof GoneError)) {
+      for (const tensor of states) awaited.add(tensor);
+      throw error;
+    }
+    // What backward or another tensor needs may be gone, where what is asked for now is not.
+    if (later.length + states.length + unread.length === 0) throw goneError(tensors[0]!);
+    for (const state of states) computeIfThere(state);
+    computeAlone(tensors, nodes, rootsOn(device));
+  }
+}
+
+/** What was saved is kept by the tensors through which backward may go. */
+function keep(saved: Saved, tensors: readonly Tensor[]): void {
+  const keepers = tensors.filter(({ edge }) => edge !== null);
+  for (const tensor of keepers) tensor.addSaved(saved);
+  if (keepers.length === 0) saved.release();
+}
+
+/** An activation of a graph that backward has gone through outlives one assignment, not two. */
+function goneError(tensor: Tensor): DisposedError {
+  return new DisposedError(
+    `Cannot compute ${tensor}: it is a result on the way of a graph that backward went through, and ` +
+      `values that it depends on were assigned or disposed of since; read it, or call realize() on it, ` +
+      `before the next step`,
+  );
+}
+
+/** Computes what is asked for, and nothing that has waited for a schedule. */
+function computeAlone(
+  tensors: readonly Tensor[],
+  nodes: readonly Node[],
+  companions: readonly Companion[],
+): void {
+  compute({
+    tensors,
+    nodes,
+    states: [],
+    unread: [],
+    companions,
+    later: [],
+    endsFormer: false,
+  });
+}
+
+/** Computes an assigned value that may be gone: who reads it is told. */
+function computeIfThere(state: Tensor): void {
+  try {
+    computeAlone([state], [state.node], []);
+  } catch (error) {
+    if (!(error instanceof DisposedError)) throw error;
+  }
+}

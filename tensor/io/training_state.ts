@@ -1,0 +1,210 @@
+/** All that a training run is made of in one file, so that it goes on as if it had not stopped. */
+import { checkOptions, requireValue, shown, takes } from "../core/options.ts";
+import {
+  type LoadOptions,
+  loadRules,
+  loadSafetensors,
+  readSafetensorsMetadata,
+  saveSafetensors,
+} from "./safetensors.ts";
+import { FileFormatError } from "./file_format_error.ts";
+import { Optimizer } from "../optim/optimizer.ts";
+import { type RandomState, randomState, setRandomState } from "../core/random_state.ts";
+import { Tensor } from "../tensor.ts";
+
+/** What can be saved and put back: a module, an optimizer, a schedule, a scaler, a loader. */
+export interface Stateful {
+  /** Its state: tensors by name, or plain values for JSON. */
+  stateDict(): object;
+  /** Goes on from what `stateDict` gave. */
+  // deno-lint-ignore no-explicit-any -- each takes what its own stateDict gives
+  loadStateDict(state: any): unknown;
+}
+
+/** What {@linkcode saveCheckpoint} is given, by names of the caller's: parts, and values for JSON. */
+export type CheckpointParts = Readonly<Record<string, Stateful | JSONValue>>;
+
+/** What JSON can hold. */
+export type JSONValue =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly JSONValue[]
+  | { readonly [name: string]: JSONValue };
+
+/** The plain values of a checkpoint, in its file's metadata. */
+interface Plain {
+  readonly random: RandomState;
+  /** The states of parts that are no tensors. */
+  readonly states: Readonly<Record<string, object>>;
+  /** Learning rates of optimizers, whose tensors hold them in float32. */
+  readonly rates: Readonly<Record<string, readonly number[]>>;
+  readonly values: Readonly<Record<string, JSONValue>>;
+  /** The names of the parts that are tensors. */
+  readonly tensors: readonly string[];
+}
+
+const FIELD = "netcl.checkpoint";
+
+/**
+ * Saves a training run: every part with a `stateDict` (model, optimizer, schedule, gradient scaler,
+ * loader, averages), the random state, and plain values such as the epoch. The run that
+ * {@linkcode loadCheckpoint} makes of it equals the one that was not interrupted, bit for bit. The file
+ * is a safetensors file, complete or not there; values are those of the moment of the call.
+ *
+ * @param path The file.
+ * @param parts What to save, by name: names hold no dot.
+ * @throws {TypeError} When a part is neither state nor a value that JSON holds.
+ *
+ * @example A run that is interrupted and goes on
+ * ```ts
+ * import { loadCheckpoint, nn, optim, saveCheckpoint, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const make = () => {
+ *   const model = new nn.Linear(2, 1), optimizer = new optim.Adam(model.parameters());
+ *   return { model, optimizer, scheduler: new optim.ExponentialLR(optimizer, { gamma: 0.9 }) };
+ * };
+ * const step = ({ model, optimizer, scheduler }: ReturnType<typeof make>) => {
+ *   optimizer.zeroGrad();
+ *   model.forward(Tensor.randn([4, 2])).square().mean().backward();
+ *   optimizer.step(), scheduler.step();
+ * };
+ * const run = make(), path = await Deno.makeTempFile({ suffix: ".safetensors" });
+ * step(run);
+ * await saveCheckpoint(path, { ...run, epoch: 1 });
+ * step(run);
+ *
+ * const resumed = make(), { epoch } = await loadCheckpoint(path, resumed);
+ * step(resumed);
+ * assertEquals(epoch, 1);
+ * assertEquals(await resumed.model.weight.toArray(), await run.model.weight.toArray());
+ * await Deno.remove(path);
+ * ```
+ */
+export async function saveCheckpoint(path: string | URL, parts: CheckpointParts): Promise<void> {
+  requireValue("save a checkpoint", "parts", parts, takes.object("an object of parts by name"));
+  const states: Record<string, object> = {}, values: Record<string, JSONValue> = {};
+  const rates: Record<string, readonly number[]> = {}, names: string[] = [];
+  const tensors: Record<string, Tensor> = {};
+  for (const [name, part] of Object.entries(parts)) {
+    if (name.includes(".")) {
+      throw new TypeError(`Cannot save a checkpoint with a part "${name}": names hold no dot`);
+    }
+    if (!isStateful(part)) {
+      values[name] = checkedValue(name, part);
+      continue;
+    }
+    const state = part.stateDict();
+    if (part instanceof Optimizer) rates[name] = part.groups.map(({ lr }) => lr);
+    if (!isTensors(state)) {
+      states[name] = state;
+      continue;
+    }
+    names.push(name);
+    for (const [key, tensor] of Object.entries(state)) tensors[`${name}.${key}`] = tensor;
+  }
+  const plain: Plain = { random: randomState(), states, rates, values, tensors: names };
+  try {
+    await saveSafetensors(path, tensors, { metadata: { [FIELD]: JSON.stringify(plain) } });
+  } finally {
+    for (const tensor of Object.values(tensors)) tensor.dispose();
+  }
+}
+
+/**
+ * Goes on from a file of {@linkcode saveCheckpoint}: every part that is named gets its state, and the
+ * random state is that of the save.
+ *
+ * @param path The file.
+ * @param parts Who gets the states; parts of the file that are not named here are left out.
+ * @param options Where the tensors are on their way.
+ * @returns The plain values that were saved.
+ * @throws {FileFormatError} For a file that is damaged or no checkpoint.
+ * @throws {RangeError} When the file has no part of that name, or not the state that a part needs.
+ * @throws {ShapeError} When a tensor has another shape than its part's.
+ */
+export async function loadCheckpoint(
+  path: string | URL,
+  parts: Readonly<Record<string, Stateful>>,
+  options: LoadOptions = {},
+): Promise<Record<string, JSONValue>> {
+  const action = "load a checkpoint";
+  requireValue(action, "parts", parts, takes.object("an object of parts by name"));
+  checkOptions(action, options, loadRules);
+  const text = (await readSafetensorsMetadata(path))[FIELD];
+  if (text === undefined) {
+    throw new FileFormatError(`${path} is no checkpoint: saveCheckpoint writes those`);
+  }
+  const { random, states, rates, values, tensors: names }: Plain = JSON.parse(text);
+  for (const [name, part] of Object.entries(parts)) {
+    if (!isStateful(part)) {
+      throw new TypeError(
+        `Cannot ${action} into "${name}", which is ${
+          shown(part)
+        }: pass what has loadStateDict(); ` +
+          `plain values are returned`,
+      );
+    }
+    if (names.includes(name) || Object.hasOwn(states, name)) continue;
+    const known = [...names, ...Object.keys(states)].join(", ");
+    throw new RangeError(`Cannot ${action} with a part "${name}": ${path} has ${known || "none"}`);
+  }
+  const tensors = await loadSafetensors(path, options);
+  try {
+    for (const [name, part] of Object.entries(parts)) {
+      part.loadStateDict(states[name] ?? partOf(tensors, `${name}.`));
+    }
+    for (const [name, part] of Object.entries(parts)) {
+      if (part instanceof Optimizer) {
+        part.groups.forEach((group, k) => group.lr = rates[name]![k]!);
+      }
+    }
+  } finally {
+    for (const tensor of Object.values(tensors)) tensor.dispose();
+  }
+  // Last: what was loaded may have drawn random numbers.
+  setRandomState(random);
+  return values;
+}
+
+function partOf(tensors: Readonly<Record<string, Tensor>>, prefix: string): Record<string, Tensor> {
+  return Object.fromEntries(
+    Object.entries(tensors).filter(([name]) => name.startsWith(prefix))
+      .map(([name, tensor]) => [name.slice(prefix.length), tensor]),
+  );
+}
+
+function isStateful(part: unknown): part is Stateful {
+  const { stateDict, loadStateDict } = (part ?? {}) as Partial<Stateful>;
+  return typeof stateDict === "function" && typeof loadStateDict === "function";
+}
+
+function isTensors(state: object): state is Record<string, Tensor> {
+  return Object.values(state).every((value) => value instanceof Tensor);
+}
+
+/** JSON would drop a function in silence, and write NaN as null. */
+function checkedValue(name: string, value: JSONValue): JSONValue {
+  const back: unknown = value === undefined
+    ? undefined
+    : JSON.parse(JSON.stringify(value) ?? "null");
+  if (isSame(value, back)) return value;
+  throw new TypeError(
+    `Cannot save a checkpoint with "${name}", which is ${
+      shown(value)
+    }: pass what has stateDict() ` +
+      `and loadStateDict(), or a value that JSON holds`,
+  );
+}
+
+function isSame(a: unknown, b: unknown): boolean {
+  if (typeof a !== "object" || a === null) return a !== undefined && Object.is(a, b);
+  if (typeof b !== "object" || b === null || Array.isArray(a) !== Array.isArray(b)) return false;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length &&
+    keys.every((key) =>
+      isSame((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key])
+    );
+}

@@ -1,0 +1,188 @@
+/** Attention of queries to keys, as one function: what {@linkcode MultiheadAttention} computes for its heads. */
+import { broadcastShapes, dtypes, formatShape } from "../../../backend/engine.ts";
+import { aTensor, sameDevice } from "../../core/apply.ts";
+import { checkpoint } from "../../autograd/checkpoint.ts";
+import { DTypeError, ShapeError } from "../../core/errors.ts";
+import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import type { Range } from "../../ops/shaping.ts";
+import { Tensor } from "../../tensor.ts";
+import { dropout } from "../layers/dropout.ts";
+
+/** How {@linkcode scaledDotProductAttention} looks. */
+export interface ScaledDotProductAttentionOptions {
+  /** Broadcasts to (..., L, S): bool, true where a query may look; or numbers to add to the scores. */
+  mask?: Tensor;
+  /** True when query i may look at the keys 0 to i only. */
+  isCausal?: boolean;
+  /** How likely a weight is dropped; default 0. It drops whenever it is given. */
+  dropout?: number;
+  /** What scores are multiplied by; default `1 / sqrt(E)`. */
+  scale?: number;
+}
+
+const rules: Rules<ScaledDotProductAttentionOptions> = {
+  mask: aTensor(),
+  isCausal: takes.bool,
+  dropout: takes.share,
+  scale: takes.finite,
+};
+
+/** From so many scores a head on, queries take turns, and `backward` computes their scores again. */
+const MAX_SCORES = 2 ** 20;
+/** So many scores a head are there at a time then. */
+const SCORES_PER_TURN = 2 ** 18;
+
+/**
+ * `softmax(query keyᵀ * scale) value`: queries (..., L, E) look at keys (..., S, E) and give means of
+ * their values, (..., L, V). Leading axes broadcast. A query that may look nowhere gives zeros.
+ *
+ * The scores of long sequences, more than 2 ** 20 a head, are never there all at once: memory grows
+ * with L and S, not with their product.
+ *
+ * @param query (..., L, E).
+ * @param key (..., S, E).
+ * @param value (..., S, V).
+ * @param options Who may look where; dropout; the scale.
+ * @throws {ShapeError} When shapes do not fit each other.
+ * @throws {DTypeError} When the elements are not floating point, or the mask is neither that nor bool.
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const x = Tensor.randn([2, 4, 10, 8]);
+ * const y = nn.scaledDotProductAttention(x, x, x, { isCausal: true });
+ * assertEquals(y.shape, [2, 4, 10, 8]);
+ * // The first query sees the first key only.
+ * assertEquals(await y.slice(0, 0, 0).toArray(), await x.slice(0, 0, 0).toArray());
+ * ```
+ */
+export function scaledDotProductAttention(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  options: ScaledDotProductAttentionOptions = {},
+): Tensor {
+  checkOptions("attend", options, rules);
+  check(query, key, value, options.mask);
+  const l = query.shape.at(-2)!, s = key.shape.at(-2)!;
+  const parts = { query, key, value };
+  if (l * s <= MAX_SCORES) return attend(parts, options, 0);
+  const rows = Math.max(1, Math.floor(SCORES_PER_TURN / s));
+  const turns = Array.from({ length: Math.ceil(l / rows) }, (_, turn) => turn * rows);
+  return Tensor.concat(
+    turns.map((start) => {
+      const { mask } = options;
+      const queries = rowsOf(query, start, Math.min(l, start + rows));
+      const visible = mask && (mask.ndim < 2 || mask.shape.at(-2) === 1)
+        ? mask
+        : mask && rowsOf(mask, start, Math.min(l, start + rows));
+      return checkpoint(
+        (query: Tensor, key: Tensor, value: Tensor, mask?: Tensor) =>
+          attend({ query, key, value }, mask ? { ...options, mask } : options, start),
+        queries,
+        key,
+        value,
+        visible,
+      );
+    }),
+    -2,
+  );
+}
+
+/** Rows `start` to `end` of the last matrix. */
+function rowsOf(x: Tensor, start: number, end: number): Tensor {
+  return x.slice(...x.shape.map((_, k): Range => k === x.ndim - 2 ? [start, end] : null));
+}
+
+interface Parts {
+  readonly query: Tensor;
+  readonly key: Tensor;
+  readonly value: Tensor;
+}
+
+/** Attention of queries of which the first has the position `start`. */
+function attend(
+  { query, key, value }: Parts,
+  options: ScaledDotProductAttentionOptions,
+  start: number,
+): Tensor {
+  const weights = attentionWeights(query, key, options, start);
+  const used = options.dropout ? dropout(weights, options.dropout) : weights;
+  return used.matmul(value);
+}
+
+/** Where queries look, (..., L, S): rows sum to 1, or are 0 where a query may look nowhere. */
+export function attentionWeights(
+  query: Tensor,
+  key: Tensor,
+  { mask, isCausal, scale = 1 / Math.sqrt(query.shape.at(-1)!) }: ScaledDotProductAttentionOptions,
+  start = 0,
+): Tensor {
+  const product = query.matmul(key.transpose());
+  const scores = product.mul(scale);
+  const [l, s] = scores.shape.slice(-2) as [number, number];
+  const later = isCausal
+    ? scores.indexLike([s]).gt(scores.indexLike([l]).add(start).unsqueeze(1))
+    : null;
+  if (!mask) return (later ? scores.maskedFill(later, -Infinity) : scores).softmax(-1);
+  if (mask.dtype === "bool") {
+    const closed = later ? mask.logicalNot().logicalOr(later) : mask.logicalNot();
+    return zeroWhere(allClosed(closed), scores.maskedFill(closed, -Infinity).softmax(-1));
+  }
+  const added = later
+    ? mask.cast(scores.dtype).maskedFill(later, -Infinity)
+    : mask.cast(scores.dtype);
+  const dead = added.detach().eq(-Infinity).all(-1, { keepDims: true });
+  // Their scores must stay finite, so that no gradient is NaN.
+  const open = dead.where(0, scores.add(added));
+  return zeroWhere(dead, open.softmax(-1));
+}
+
+function allClosed(closed: Tensor): Tensor {
+  return closed.ndim === 0 ? closed : closed.all(-1, { keepDims: true });
+}
+
+function zeroWhere(dead: Tensor, weights: Tensor): Tensor {
+  return weights.maskedFill(dead, 0);
+}
+
+function check(query: Tensor, key: Tensor, value: Tensor, mask?: Tensor): void {
+  sameDevice("attend", [query, key, value, ...(mask ? [mask] : [])]);
+  for (const { dtype } of [query, key, value]) {
+    if (dtypes[dtype].kind === "float") continue;
+    throw new DTypeError(`Cannot attend with tensors of ${dtype}: cast them with .cast("float32")`);
+  }
+  const fail = (why: string): ShapeError =>
+    new ShapeError(
+      `Cannot attend with a query of shape ${formatShape(query.shape)}, keys of ${
+        formatShape(key.shape)
+      } and values of ${formatShape(value.shape)}: ${why}`,
+    );
+  if ([query, key, value].some((x) => x.ndim < 2)) throw fail("pass (..., length, features)");
+  if (query.shape.at(-1) !== key.shape.at(-1)) throw fail("queries and keys are of other lengths");
+  if (key.shape.at(-2) !== value.shape.at(-2)) throw fail("each key must have a value");
+  const lead = [key, value].reduce(
+    (shape: readonly number[] | null, x) => shape && broadcastShapes(shape, x.shape.slice(0, -2)),
+    query.shape.slice(0, -2),
+  );
+  if (!lead) throw fail("their leading axes do not broadcast");
+  if (mask) checkMask(mask, [...lead, query.shape.at(-2)!, key.shape.at(-2)!]);
+}
+
+function checkMask(mask: Tensor, scores: readonly number[]): void {
+  if (mask.dtype !== "bool" && dtypes[mask.dtype].kind !== "float") {
+    throw new DTypeError(
+      `Cannot attend with a mask of ${mask.dtype}: pass bool, true where a query may look, or ` +
+        `floating point numbers to add`,
+    );
+  }
+  const shape = broadcastShapes(mask.shape, scores);
+  if (shape && `${shape}` === `${scores}`) return;
+  throw new ShapeError(
+    `Cannot attend with a mask of shape ${formatShape(mask.shape)}: it must broadcast to ${
+      formatShape(scores)
+    }`,
+  );
+}

@@ -1,0 +1,188 @@
+/** Activations as modules, for use in `Sequential`. */
+import { Tensor } from "../../tensor.ts";
+import { Module } from "../module/module.ts";
+import { parameter } from "../module/parameter.ts";
+import { requireValue, takes } from "../../core/options.ts";
+
+/** `max(x, 0)`. */
+export class ReLU extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.relu();
+  }
+}
+
+/** `x` where positive, else `slope * x`. */
+export class LeakyReLU extends Module {
+  /**
+   * Makes the layer.
+   *
+   * @param slope The slope below 0.
+   */
+  constructor(readonly slope = 0.01) {
+    super();
+    requireValue("make a LeakyReLU", "slope", slope, takes.finite);
+  }
+
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.leakyRelu(this.slope);
+  }
+}
+
+/** `x` where positive, else `alpha * (exp(x) - 1)`. */
+export class ELU extends Module {
+  /**
+   * Makes the layer.
+   *
+   * @param alpha Minus the limit at negative infinity.
+   */
+  constructor(readonly alpha = 1) {
+    super();
+    requireValue("make a ELU", "alpha", alpha, takes.finite);
+  }
+
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.elu(this.alpha);
+  }
+}
+
+/** The Gaussian error linear unit. */
+export class GELU extends Module {
+  /**
+   * Makes the layer.
+   *
+   * @param approximate "none" by the error function, "tanh" by the usual approximation.
+   */
+  constructor(readonly approximate: "none" | "tanh" = "none") {
+    super();
+    requireValue("make a GELU", "approximate", approximate, takes.oneOf("none", "tanh"));
+  }
+
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.gelu(this.approximate);
+  }
+}
+
+/** `x * sigmoid(x)`. */
+export class SiLU extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.silu();
+  }
+}
+
+/** `x * clamp(x + 3, 0, 6) / 6`. */
+export class Hardswish extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.hardswish();
+  }
+}
+
+/** `clamp(x + 3, 0, 6) / 6`. */
+export class Hardsigmoid extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.hardsigmoid();
+  }
+}
+
+/** `x * tanh(softplus(x))`. */
+export class Mish extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.mish();
+  }
+}
+
+/**
+ * `x` where positive, else `weight * x` (K. He et al., Delving Deep into Rectifiers, 2015).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const layer = new nn.PReLU();
+ * assertEquals(await layer.forward(Tensor.fromHost([-4, 2])).toArray(), [-1, 2]);
+ * ```
+ */
+export class PReLU extends Module {
+  /** (count). */
+  weight: Tensor;
+
+  /**
+   * Makes the layer.
+   *
+   * @param count 1, or the number of channels on axis 1.
+   * @param init The slope below 0 at first.
+   */
+  constructor(count = 1, init = 0.25) {
+    super();
+    requireValue("make a PReLU", "count", count, takes.count);
+    requireValue("make a PReLU", "init", init, takes.finite);
+    this.weight = parameter(Tensor.full([count], init));
+  }
+
+  /**
+   * Applies it element by element.
+   *
+   * @throws {ShapeError} When the channels are others.
+   */
+  forward(x: Tensor): Tensor {
+    return x.prelu(this.weight);
+  }
+}
+
+/** `log(1 + exp(x))`. */
+export class Softplus extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.softplus();
+  }
+}
+
+/** The hyperbolic tangent. */
+export class Tanh extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.tanh();
+  }
+}
+
+/** `1 / (1 + exp(-x))`. */
+export class Sigmoid extends Module {
+  /** Applies it element by element. */
+  forward(x: Tensor): Tensor {
+    return x.sigmoid();
+  }
+}
+
+/** `exp(x) / sum(exp(x))` along an axis. */
+export class Softmax extends Module {
+  /**
+   * Makes the layer.
+   *
+   * @param axis The axis that sums to 1.
+   */
+  constructor(readonly axis: number = -1) {
+    super();
+    requireValue("make a Softmax", "axis", axis, takes.integer);
+  }
+
+  /** Applies it along the axis. */
+  forward(x: Tensor): Tensor {
+    return x.softmax(this.axis);
+  }
+}
+
+/** What goes in comes out. */
+export class Identity extends Module {
+  /** The same tensor. */
+  forward(x: Tensor): Tensor {
+    return x;
+  }
+}

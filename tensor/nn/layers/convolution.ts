@@ -1,0 +1,258 @@
+/** Convolutions as modules, along one, two or three axes. */
+import { requireTensor } from "../../core/apply.ts";
+import { type Axes, tuple } from "../../ops/axes.ts";
+import type { ConvTransposeOptions } from "../../ops/images/convolution.ts";
+import type { Tensor } from "../../tensor.ts";
+import { kaimingUniform, uniform } from "../module/init.ts";
+import { Module } from "../module/module.ts";
+import { parameter } from "../module/parameter.ts";
+import { requireSizes } from "../module/sizes.ts";
+import { checkOptions, requireValue, type Rules, takes, tupleFrom } from "../../core/options.ts";
+
+/** Options of the convolutions: one number, or one for each axis. */
+export interface ConvLayerOptions {
+  /** Steps between positions. */
+  stride?: Axes;
+  /** Zeros around the image. */
+  padding?: Axes;
+  /** Steps between the taps of the kernel. */
+  dilation?: Axes;
+  /** Groups of channels that do not see each other. */
+  groups?: number;
+  /** False for none. */
+  bias?: boolean;
+}
+
+/** Options of {@linkcode Conv2d}; one number, or height and width. */
+export type Conv2dLayerOptions = ConvLayerOptions;
+
+/** Options of the transposed convolutions: one number, or one for each axis. */
+export interface ConvTransposeLayerOptions extends ConvLayerOptions {
+  /** How much longer the output is at its end: less than the stride or the dilation. */
+  outputPadding?: Axes;
+}
+
+/** The operations that layers run, and what they do to the channels of the weight. */
+const operations = {
+  conv1d: { dims: 1, isTransposed: false },
+  conv2d: { dims: 2, isTransposed: false },
+  conv3d: { dims: 3, isTransposed: false },
+  convTranspose1d: { dims: 1, isTransposed: true },
+  convTranspose2d: { dims: 2, isTransposed: true },
+  convTranspose3d: { dims: 3, isTransposed: true },
+} as const;
+
+function rulesOf(operation: keyof typeof operations): Rules<ConvTransposeLayerOptions> {
+  const { dims, isTransposed } = operations[operation];
+  const rules = {
+    stride: tupleFrom(1, dims),
+    padding: tupleFrom(0, dims),
+    dilation: tupleFrom(1, dims),
+    groups: takes.count,
+    bias: takes.bool,
+  };
+  const all = isTransposed ? { ...rules, outputPadding: tupleFrom(0, dims) } : rules;
+  return all as Rules<ConvTransposeLayerOptions>;
+}
+
+/** What convolutions are for every number of axes; see {@linkcode Conv2d}. */
+export abstract class Convolution extends Module {
+  /**
+   * (outChannels, inChannels / groups, kernel...); of transposed ones (inChannels,
+   * outChannels / groups, kernel...).
+   */
+  weight: Tensor;
+  /** (outChannels), or null. */
+  bias: Tensor | null;
+  readonly #options: ConvTransposeLayerOptions;
+
+  /**
+   * Makes the layer.
+   *
+   * @param inChannels Channels of the input.
+   * @param outChannels Channels of the output.
+   * @param kernel The kernel's size: one number, or one for each axis.
+   * @param options Stride, padding, dilation, groups, bias.
+   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
+   */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernel: Axes,
+    options: ConvLayerOptions = {},
+  ) {
+    super();
+    const layer = new.target.name, action = `make a ${layer}`;
+    const { dims, isTransposed } = operations[this.operation()];
+    requireSizes(layer, { inChannels, outChannels });
+    requireValue(action, "kernel", kernel, tupleFrom(1, dims));
+    checkOptions(action, options, rulesOf(this.operation()));
+    const groups = options.groups ?? 1;
+    if (inChannels % groups !== 0 || outChannels % groups !== 0) {
+      throw new RangeError(
+        `Cannot ${action} from ${inChannels} to ${outChannels} channels in ${groups} groups: ` +
+          `both must divide by the number of groups`,
+      );
+    }
+    const size = tuple(action, "kernel", kernel, dims);
+    const [rows, columns] = isTransposed ? [inChannels, outChannels] : [outChannels, inChannels];
+    const shape = [rows, columns / groups, ...size];
+    this.weight = parameter(kaimingUniform(shape, { slope: Math.sqrt(5) }));
+    const fanIn = size.reduce((product, n) => product * n, columns / groups);
+    const bound = 1 / Math.sqrt(Math.max(1, fanIn));
+    this.bias = options.bias === false ? null : parameter(uniform([outChannels], -bound, bound));
+    this.#options = options;
+  }
+
+  /** The operation on tensors that it runs. */
+  protected abstract operation(): keyof typeof operations;
+
+  /**
+   * Convolves a batch (N, inChannels, spatial...).
+   *
+   * @throws {ShapeError} When the channels or sizes do not fit.
+   */
+  forward(x: Tensor): Tensor {
+    requireTensor(`run ${this.constructor.name}`, x);
+    const { bias: _, ...others } = this.#options;
+    const options: ConvTransposeOptions = this.bias ? { ...others, bias: this.bias } : others;
+    return x[this.operation()](this.weight, options);
+  }
+}
+
+/**
+ * 1-D convolution of sequences (N, inChannels, L).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const layer = new nn.Conv1d(3, 8, 5, { padding: 2 });
+ * assertEquals(layer.forward(Tensor.zeros([1, 3, 16])).shape, [1, 8, 16]);
+ * ```
+ */
+export class Conv1d extends Convolution {
+  /** The operation on tensors that it runs. */
+  protected override operation(): "conv1d" {
+    return "conv1d";
+  }
+}
+
+/**
+ * 2-D convolution of images (N, inChannels, H, W).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const layer = new nn.Conv2d(3, 8, 3, { padding: 1, stride: 2 });
+ * assertEquals(layer.forward(Tensor.zeros([1, 3, 16, 16])).shape, [1, 8, 8, 8]);
+ * ```
+ */
+export class Conv2d extends Convolution {
+  /** The operation on tensors that it runs. */
+  protected override operation(): "conv2d" {
+    return "conv2d";
+  }
+}
+
+/**
+ * 3-D convolution of volumes (N, inChannels, D, H, W).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const layer = new nn.Conv3d(1, 2, [3, 1, 1]);
+ * assertEquals(layer.forward(Tensor.zeros([1, 1, 5, 4, 4])).shape, [1, 2, 3, 4, 4]);
+ * ```
+ */
+export class Conv3d extends Convolution {
+  /** The operation on tensors that it runs. */
+  protected override operation(): "conv3d" {
+    return "conv3d";
+  }
+}
+
+/** What transposed convolutions are for every number of axes; see {@linkcode ConvTranspose2d}. */
+export abstract class TransposedConvolution extends Convolution {
+  /**
+   * Makes the layer.
+   *
+   * @param inChannels Channels of the input.
+   * @param outChannels Channels of the output.
+   * @param kernel The kernel's size: one number, or one for each axis.
+   * @param options Stride, padding, output padding, dilation, groups, bias.
+   * @throws {RangeError} When channels are no whole numbers, or do not divide by the groups.
+   */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernel: Axes,
+    options: ConvTransposeLayerOptions = {},
+  ) {
+    super(inChannels, outChannels, kernel, options);
+  }
+}
+
+/**
+ * Transposed 1-D convolution: sequences (N, inChannels, L) become (N, outChannels,
+ * (L - 1) * stride - 2 * padding + dilation * (kernel - 1) + outputPadding + 1).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const layer = new nn.ConvTranspose1d(4, 2, 4, { stride: 2, padding: 1 });
+ * assertEquals(layer.forward(Tensor.zeros([1, 4, 8])).shape, [1, 2, 16]);
+ * ```
+ */
+export class ConvTranspose1d extends TransposedConvolution {
+  /** The operation on tensors that it runs. */
+  protected override operation(): "convTranspose1d" {
+    return "convTranspose1d";
+  }
+}
+
+/**
+ * Transposed 2-D convolution (M. Zeiler et al., Deconvolutional networks, 2010): each pixel of images
+ * (N, inChannels, H, W) is spread over the window that a strided convolution would have read it from.
+ *
+ * @example The way up of a U-Net
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const up = new nn.ConvTranspose2d(8, 4, 2, { stride: 2 });
+ * assertEquals(up.forward(Tensor.zeros([1, 8, 16, 16])).shape, [1, 4, 32, 32]);
+ * ```
+ */
+export class ConvTranspose2d extends TransposedConvolution {
+  /** The operation on tensors that it runs. */
+  protected override operation(): "convTranspose2d" {
+    return "convTranspose2d";
+  }
+}
+
+/**
+ * Transposed 3-D convolution of volumes (N, inChannels, D, H, W).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const up = new nn.ConvTranspose3d(2, 1, 2, { stride: 2 });
+ * assertEquals(up.forward(Tensor.zeros([1, 2, 2, 3, 4])).shape, [1, 1, 4, 6, 8]);
+ * ```
+ */
+export class ConvTranspose3d extends TransposedConvolution {
+  /** The operation on tensors that it runs. */
+  protected override operation(): "convTranspose3d" {
+    return "convTranspose3d";
+  }
+}

@@ -1,0 +1,304 @@
+/** Padding of images (N, C, H, W), and of sequences and volumes, as modules. */
+import { formatShape } from "../../../backend/engine.ts";
+import { requireTensor } from "../../core/apply.ts";
+import { ShapeError } from "../../core/errors.ts";
+import type { Axes } from "../../ops/axes.ts";
+import type { Tensor } from "../../tensor.ts";
+import { Module } from "../module/module.ts";
+import { requireValue, takes, tupleFrom } from "../../core/options.ts";
+
+type Widths = [number, number][];
+
+/** What padding is for every number of axes and every filling. */
+export abstract class Padding extends Module {
+  /** [before, after] for each of the last axes. */
+  readonly #widths: Widths;
+
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or in PyTorch's order, from the last axis: [left, right,
+   * top, bottom, front, back].
+   * @throws {TypeError} When it is neither.
+   */
+  constructor(padding: Axes) {
+    super();
+    const sides = 2 * this.dims();
+    requireValue(`make a ${new.target.name}`, "padding", padding, tupleFrom(0, sides));
+    const list = typeof padding === "number" ? new Array<number>(sides).fill(padding) : padding;
+    this.#widths = Array.from({ length: this.dims() }, (_, axis): [number, number] => {
+      const at = 2 * (this.dims() - 1 - axis);
+      return [list[at]!, list[at + 1]!];
+    });
+  }
+
+  /** How many of the last axes are padded. */
+  protected abstract dims(): number;
+
+  /** The padded tensor. */
+  protected abstract padded(x: Tensor, widths: Widths): Tensor;
+
+  /**
+   * Pads the last axes.
+   *
+   * @throws {ShapeError} When the axes or widths do not fit.
+   */
+  forward(x: Tensor): Tensor {
+    requireTensor(`run ${this.constructor.name}`, x);
+    if (x.ndim === this.dims() + 1 || x.ndim === this.dims() + 2) {
+      return this.padded(x, this.#widths);
+    }
+    throw new ShapeError(
+      `Cannot run ${this.constructor.name} on a tensor of shape ${
+        formatShape(x.shape)
+      }: it must have ${this.dims() + 2} axes, or ${this.dims() + 1} without a batch`,
+    );
+  }
+}
+
+/** Fills with one number. */
+function constant(x: Tensor, widths: Widths, value: number): Tensor {
+  const none = x.shape.slice(widths.length).map((): [number, number] => [0, 0]);
+  return x.pad([...none, ...widths], value);
+}
+
+/** Zeros around sequences (N, C, L). */
+export class ZeroPad1d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 1;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return constant(x, widths, 0);
+  }
+}
+
+/** A number around sequences (N, C, L). */
+export class ConstantPad1d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or from the last axis: [left, right, top, bottom, ...].
+   * @param value What it is filled with.
+   */
+  constructor(padding: Axes, readonly value: number) {
+    super(padding);
+    requireValue(`make a ${new.target.name}`, "value", value, takes.number);
+  }
+
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 1;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return constant(x, widths, this.value);
+  }
+}
+
+/** Sequences (N, C, L), mirrored at their edges, which are not repeated. */
+export class ReflectionPad1d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 1;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return x.padReflect(widths);
+  }
+}
+
+/** Sequences (N, C, L), with their edges repeated. */
+export class ReplicationPad1d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 1;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return x.padReplicate(widths);
+  }
+}
+
+/**
+ * Zeros around images (N, C, H, W).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const image = Tensor.fromHost([[[[1, 2], [3, 4], [4, 5]]]]);
+ * const padded = new nn.ZeroPad2d([1, 0, 2, 0]).forward(image);
+ * assertEquals(padded.shape, [1, 1, 5, 3]);
+ * assertEquals(await padded.slice(0, 0, 0, 0).item(), 0);
+ * ```
+ */
+export class ZeroPad2d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 2;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return constant(x, widths, 0);
+  }
+}
+
+/**
+ * A number around images (N, C, H, W).
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const image = Tensor.fromHost([[[[1, 2], [3, 4], [4, 5]]]]);
+ * const padded = new nn.ConstantPad2d([1, 0, 2, 0], 7).forward(image);
+ * assertEquals(padded.shape, [1, 1, 5, 3]);
+ * assertEquals(await padded.slice(0, 0, 0, 0).item(), 7);
+ * ```
+ */
+export class ConstantPad2d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or from the last axis: [left, right, top, bottom, ...].
+   * @param value What it is filled with.
+   */
+  constructor(padding: Axes, readonly value: number) {
+    super(padding);
+    requireValue(`make a ${new.target.name}`, "value", value, takes.number);
+  }
+
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 2;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return constant(x, widths, this.value);
+  }
+}
+
+/**
+ * Images (N, C, H, W), mirrored at their edges, which are not repeated.
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const image = Tensor.fromHost([[[[1, 2], [3, 4], [4, 5]]]]);
+ * const padded = new nn.ReflectionPad2d([1, 0, 2, 0]).forward(image);
+ * assertEquals(padded.shape, [1, 1, 5, 3]);
+ * assertEquals(await padded.slice(0, 0, 0, 0).item(), 5);
+ * ```
+ */
+export class ReflectionPad2d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 2;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return x.padReflect(widths);
+  }
+}
+
+/**
+ * Images (N, C, H, W), with their edges repeated.
+ *
+ * @example
+ * ```ts
+ * import { nn, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const image = Tensor.fromHost([[[[1, 2], [3, 4], [4, 5]]]]);
+ * const padded = new nn.ReplicationPad2d([1, 0, 2, 0]).forward(image);
+ * assertEquals(padded.shape, [1, 1, 5, 3]);
+ * assertEquals(await padded.slice(0, 0, 0, 0).item(), 1);
+ * ```
+ */
+export class ReplicationPad2d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 2;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return x.padReplicate(widths);
+  }
+}
+
+/** Zeros around volumes (N, C, D, H, W). */
+export class ZeroPad3d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 3;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return constant(x, widths, 0);
+  }
+}
+
+/** A number around volumes (N, C, D, H, W). */
+export class ConstantPad3d extends Padding {
+  /**
+   * Makes the layer.
+   *
+   * @param padding One number for all sides, or from the last axis: [left, right, top, bottom, ...].
+   * @param value What it is filled with.
+   */
+  constructor(padding: Axes, readonly value: number) {
+    super(padding);
+    requireValue(`make a ${new.target.name}`, "value", value, takes.number);
+  }
+
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 3;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return constant(x, widths, this.value);
+  }
+}
+
+/** Volumes (N, C, D, H, W), mirrored at their edges, which are not repeated. */
+export class ReflectionPad3d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 3;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return x.padReflect(widths);
+  }
+}
+
+/** Volumes (N, C, D, H, W), with their edges repeated. */
+export class ReplicationPad3d extends Padding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 3;
+  }
+
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return x.padReplicate(widths);
+  }
+}

@@ -1,0 +1,286 @@
+/** Losses: how far an output is from what it should be. */
+import { type DType, dtypes, formatShape, sameShape } from "../../../backend/engine.ts";
+import { widened } from "../../core/autocast.ts";
+import { DTypeError, ShapeError } from "../../core/errors.ts";
+import { type CrossEntropyOptions, crossEntropyRules } from "../../ops/losses.ts";
+import type { Tensor } from "../../tensor.ts";
+import { Module } from "../module/module.ts";
+import { buffer } from "../module/parameter.ts";
+import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { aTensor, requireTensor, result } from "../../core/apply.ts";
+import { noGrad } from "../../core/grad_mode.ts";
+import { unbroadcast } from "../../ops/elementwise.ts";
+import { promote } from "../../core/promotion.ts";
+
+/** How the losses of elements become one number. */
+export interface LossOptions {
+  /** Their mean (default), their sum, or each one. */
+  reduction?: "mean" | "sum" | "none";
+}
+
+/** Options of {@linkcode bceWithLogits}. */
+export interface BCEOptions extends LossOptions {
+  /** How much more a positive counts; broadcast over the classes. */
+  positiveWeight?: Tensor;
+}
+
+/** Options of {@linkcode huber}. */
+export interface HuberOptions extends LossOptions {
+  /** Where the square becomes a line; default 1. */
+  delta?: number;
+}
+
+/** What {@linkcode LossOptions} may hold. */
+export const lossRules: Rules<LossOptions> = { reduction: takes.oneOf("mean", "sum", "none") };
+const bceRules: Rules<BCEOptions> = { ...lossRules, positiveWeight: aTensor() };
+const huberRules: Rules<HuberOptions> = { ...lossRules, delta: takes.positive };
+
+/** The operands of a loss, checked; in single precision under autocast. */
+export function operands(
+  name: string,
+  input: Tensor,
+  target: Tensor,
+): [Tensor, Tensor] {
+  requireTensor(`compute ${name}`, input);
+  requireTensor(`compute ${name}`, target);
+  if (!sameShape(input.shape, target.shape)) {
+    throw new ShapeError(
+      `Cannot compute ${name} of an input of shape ${formatShape(input.shape)} and a target of ${
+        formatShape(target.shape)
+      }: they must be equal`,
+    );
+  }
+  if (!isFloat(input.dtype)) {
+    throw new DTypeError(
+      `Cannot compute ${name} of ${input.dtype}: cast the input with .cast("float32")`,
+    );
+  }
+  return [widened(input), widened(target)];
+}
+
+/** True for the types of floating point. */
+export function isFloat(dtype: DType): boolean {
+  return dtypes[dtype].kind === "float";
+}
+
+/** The losses of elements as one number, or as they are. */
+export function reduced(losses: Tensor, { reduction = "mean" }: LossOptions): Tensor {
+  if (reduction === "none") return losses;
+  return reduction === "sum" ? losses.sum() : losses.mean();
+}
+
+/**
+ * `-log(softmax(logits)[label])`, see {@linkcode Tensor.crossEntropy}.
+ *
+ * @param logits (N, C) or (N, C, d1, ...).
+ * @param labels Integers (N) or (N, d1, ...), or probabilities of the logits' shape.
+ */
+export function crossEntropy(
+  logits: Tensor,
+  labels: Tensor,
+  options?: CrossEntropyOptions,
+): Tensor {
+  requireTensor("crossEntropy", logits);
+  return logits.crossEntropy(labels, options);
+}
+
+/**
+ * The squared difference.
+ *
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function mse(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkOptions("compute mse", options, lossRules);
+  const [x, y] = operands("mse", input, target);
+  return reduced(x.sub(y).square(), options);
+}
+
+/**
+ * The absolute difference.
+ *
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function l1(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkOptions("compute l1", options, lossRules);
+  const [x, y] = operands("l1", input, target);
+  return reduced(x.sub(y).abs(), options);
+}
+
+/**
+ * Half the squared difference where it is small, a line beyond (P. Huber, 1964); in the input's type.
+ *
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function huber(input: Tensor, target: Tensor, options: HuberOptions = {}): Tensor {
+  checkOptions("compute huber", options, huberRules);
+  const [x, y] = operands("huber", input, target);
+  const { delta = 1 } = options;
+  const distance = x.sub(y);
+  const value = noGrad(() => {
+    const d = distance.detach(), size = d.abs();
+    return size.lt(delta).where(d.square().mul(0.5), size.sub(delta / 2).mul(delta));
+  });
+  // The slope of each branch alone: that of a square is not finite where the line is taken.
+  const losses = result("huber", [distance], value, (g) => [
+    g.mul(distance.clamp(-delta, delta)),
+  ]);
+  return reduced(losses.cast(x.dtype), options);
+}
+
+/**
+ * The cross-entropy of independent yes-or-no answers, straight from the logits, without overflow; in
+ * the target's type where that is a floating one, as in PyTorch.
+ *
+ * @param logits What becomes a probability by the sigmoid.
+ * @param target The probability that it should be, of the same shape.
+ * @throws {ShapeError} When the shapes differ.
+ */
+export function bceWithLogits(logits: Tensor, target: Tensor, options: BCEOptions = {}): Tensor {
+  checkOptions("compute bceWithLogits", options, bceRules);
+  const [x, y] = operands("bceWithLogits", logits, target);
+  const common = promote(x.dtype, y.dtype);
+  const { positiveWeight } = options;
+  const losses = binaryEntropy(
+    x.cast(common),
+    y.cast(common),
+    positiveWeight?.cast(common) ?? null,
+  );
+  return reduced(losses.cast(isFloat(y.dtype) ? y.dtype : x.dtype), options);
+}
+
+/** `(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`, where p, the weight of positives, is 1 or given. */
+function binaryEntropy(x: Tensor, t: Tensor, positive: Tensor | null): Tensor {
+  const value = noGrad(() => {
+    const weights = positive && t.detach().mul(positive.detach().sub(1)).add(1);
+    const rest = x.detach().neg().softplus();
+    return t.detach().neg().add(1).mul(x.detach()).add(weights ? weights.mul(rest) : rest);
+  });
+  const inputs = positive ? [x, t, positive] : [x, t];
+  return result("bceWithLogits", inputs, value, (g) => {
+    const rest = (): Tensor => x.neg().softplus();
+    const gradients = [
+      x.requiresGrad ? g.mul(slope(x, t, positive)) : null,
+      t.requiresGrad ? g.mul(positive ? positive.sub(1).mul(rest()).sub(x) : x.neg()) : null,
+    ];
+    if (!positive) return gradients;
+    const ofWeight = (): Tensor => unbroadcast(g.mul(t).mul(rest()), positive.shape);
+    return [...gradients, positive.requiresGrad ? ofWeight() : null];
+  });
+}
+
+/** The derivative by the logit: `(1 + (p - 1) t) sigmoid(x) - p t`, exact also where it is small. */
+function slope(x: Tensor, t: Tensor, positive: Tensor | null): Tensor {
+  if (!positive) return x.sigmoid().sub(t);
+  const weighted = t.mul(positive);
+  return weighted.add(1).sub(t).mul(x.sigmoid()).sub(weighted);
+}
+
+/** A loss as a module; see {@linkcode crossEntropy}. */
+export class CrossEntropyLoss extends Module<[logits: Tensor, labels: Tensor]> {
+  /** What moves with the module: the weights of the classes, or null. */
+  weight: Tensor | null;
+  readonly #options: CrossEntropyOptions;
+
+  /**
+   * Makes the loss.
+   *
+   * @param options Weights of the classes, label smoothing, what to ignore, the reduction.
+   */
+  constructor(options: CrossEntropyOptions = {}) {
+    super();
+    checkOptions("make a CrossEntropyLoss", options, crossEntropyRules);
+    const { weight = null, ...others } = options;
+    this.weight = weight && buffer(weight, { persistent: false });
+    this.#options = others;
+  }
+
+  /** The loss of logits (N, C, ...) with labels (N, ...), or probabilities (N, C, ...). */
+  forward(logits: Tensor, labels: Tensor): Tensor {
+    const { weight } = this;
+    return crossEntropy(logits, labels, weight ? { ...this.#options, weight } : this.#options);
+  }
+}
+
+/** A loss as a module; see {@linkcode mse}. */
+export class MSELoss extends Module<[input: Tensor, target: Tensor]> {
+  /**
+   * Makes the loss.
+   *
+   * @param options The reduction.
+   */
+  constructor(readonly options: LossOptions = {}) {
+    super();
+    checkOptions("make a MSELoss", options, lossRules);
+  }
+
+  /** The squared difference. */
+  forward(input: Tensor, target: Tensor): Tensor {
+    return mse(input, target, this.options);
+  }
+}
+
+/** A loss as a module; see {@linkcode l1}. */
+export class L1Loss extends Module<[input: Tensor, target: Tensor]> {
+  /**
+   * Makes the loss.
+   *
+   * @param options The reduction.
+   */
+  constructor(readonly options: LossOptions = {}) {
+    super();
+    checkOptions("make a L1Loss", options, lossRules);
+  }
+
+  /** The absolute difference. */
+  forward(input: Tensor, target: Tensor): Tensor {
+    return l1(input, target, this.options);
+  }
+}
+
+/** A loss as a module; see {@linkcode huber}. */
+export class HuberLoss extends Module<[input: Tensor, target: Tensor]> {
+  /**
+   * Makes the loss.
+   *
+   * @param options Delta, the reduction.
+   */
+  constructor(readonly options: HuberOptions = {}) {
+    super();
+    checkOptions("make a HuberLoss", options, huberRules);
+  }
+
+  /** Half the squared difference, or a line. */
+  forward(input: Tensor, target: Tensor): Tensor {
+    return huber(input, target, this.options);
+  }
+}
+
+/** A loss as a module; see {@linkcode bceWithLogits}. */
+export class BCEWithLogitsLoss extends Module<[logits: Tensor, target: Tensor]> {
+  /** What moves with the module: the weight of positives, or null. */
+  positiveWeight: Tensor | null;
+  readonly #options: LossOptions;
+
+  /**
+   * Makes the loss.
+   *
+   * @param options The weight of positives, the reduction.
+   */
+  constructor(options: BCEOptions = {}) {
+    super();
+    checkOptions("make a BCEWithLogitsLoss", options, bceRules);
+    const { positiveWeight = null, ...others } = options;
+    this.positiveWeight = positiveWeight && buffer(positiveWeight, { persistent: false });
+    this.#options = others;
+  }
+
+  /** The cross-entropy of yes-or-no answers. */
+  forward(logits: Tensor, target: Tensor): Tensor {
+    const { positiveWeight } = this;
+    return bceWithLogits(
+      logits,
+      target,
+      positiveWeight ? { ...this.#options, positiveWeight } : this.#options,
+    );
+  }
+}

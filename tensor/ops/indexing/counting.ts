@@ -1,0 +1,182 @@
+/** Distinct values, and how often values occur. */
+import { dtypes, formatShape } from "../../../backend/engine.ts";
+import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
+import { ShapeError } from "../../core/errors.ts";
+import { noGrad } from "../../core/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
+import { requireInteger } from "../../core/promotion.ts";
+import type { Tensor } from "../../tensor.ts";
+import { indexSelect, scatterNode } from "./indexing.ts";
+import { readSize, searchsorted } from "./searching.ts";
+import { hitsOf } from "./selection.ts";
+import { concat } from "../shaping.ts";
+
+/** The distinct values of a tensor. */
+export interface Unique {
+  /** Ascending. */
+  values: Tensor;
+  /** For each element of the tensor the place of its value, int32. */
+  inverse: Tensor;
+  /** How often each value occurs, int32. */
+  counts: Tensor;
+}
+
+/** The distinct values in ascending order. */
+export function unique(x: Tensor): Unique {
+  const flat = x.reshape([x.size]), n = x.size;
+  const order = noGrad(() => {
+    const sortable = x.dtype === "bool" ? flat.detach().cast("uint8") : flat.detach();
+    return sortable.argsort(0).realize();
+  });
+  const { firsts, inverse, counts } = noGrad(() => {
+    const sorted = indexSelect(flat.detach(), 0, order).contiguous();
+    const isFirst = n === 0 ? sorted.cast("bool") : concat([
+      sorted.slice([0, 1]).fullLike(1).cast("bool"),
+      sorted.slice([1]).ne(sorted.slice([0, n - 1])),
+    ]);
+    const { positions, counts: running } = hitsOf(
+      "unique",
+      isFirst,
+      "sort() gives the values, equal ones too",
+    );
+    const group = running.sub(1).reshape([n, 1]);
+    running.dispose();
+    const places = order.reshape([n, 1]);
+    const base = group.zerosLike();
+    return {
+      firsts: positions,
+      inverse: scatterNode("unique", "set", base, 0, places, group).reshape(x.shape),
+      counts: concat([positions.slice([1]), positions.fullLike(n, [positions.size && 1])])
+        .sub(positions),
+    };
+  });
+  const values = indexSelect(flat, 0, noGrad(() => indexSelect(order, 0, firsts)));
+  for (const computed of [order, firsts]) computed.dispose();
+  return { values, inverse, counts };
+}
+
+/** Options of `bincount`. */
+export interface BincountOptions {
+  /** What each element counts for, instead of 1. */
+  weights?: Tensor;
+  /** The result has this many elements at least. */
+  minLength?: number;
+}
+
+const binRules: Rules<BincountOptions> = { weights: aTensor(), minLength: takes.whole };
+
+/** How often 0, 1, 2, ... occur. */
+export function bincount(x: Tensor, options: BincountOptions = {}): Tensor {
+  checkOptions("bincount", options, binRules);
+  const { weights, minLength = 0 } = options;
+  requireInteger("bincount", "the elements", x.dtype);
+  if (x.ndim !== 1) {
+    throw new ShapeError(
+      `Cannot bincount a tensor of shape ${
+        formatShape(x.shape)
+      }: pass a vector; flatten() makes one`,
+    );
+  }
+  requireWeights("bincount", x, weights);
+  const remedy = "add into Tensor.zeros([length]) with scatterAdd()";
+  const most = x.size === 0 ? -1 : readSize("bincount", x.detach().max(), remedy);
+  return added("bincount", Math.max(most + 1, minLength), x, weights ?? ones(x));
+}
+
+function ones(x: Tensor): Tensor {
+  return x.onesLike().cast("int32");
+}
+
+function requireWeights(op: string, x: Tensor, weights?: Tensor): void {
+  if (!weights) return;
+  sameDevice(op, [x, weights]);
+  if (formatShape(weights.shape) === formatShape(x.shape)) return;
+  throw new ShapeError(
+    `Cannot ${op} a tensor of shape ${formatShape(x.shape)} with weights of shape ${
+      formatShape(weights.shape)
+    }: pass one for each element`,
+  );
+}
+
+/** Zeros with the weights added at their places. */
+function added(op: string, length: number, places: Tensor, weights: Tensor): Tensor {
+  const base = weights.zerosLike([length, 1]), n = places.size;
+  const column = weights.reshape([n, 1]);
+  return scatterNode(op, "add", base, 0, places.detach().reshape([n, 1]), column).reshape([length]);
+}
+
+/** Options of `histogram`. */
+export interface HistogramOptions {
+  /** The outer edges; those of the elements by default. What lies outside counts for nothing. */
+  range?: readonly [low: number, high: number];
+  /** What each element counts for, instead of 1. */
+  weights?: Tensor;
+  /** The counts are divided by their sum and by the widths: their integral is 1. */
+  density?: boolean;
+}
+
+const histogramRules: Rules<HistogramOptions> = {
+  range: {
+    takes: "two numbers, the first at most the second",
+    accepts: (value) =>
+      Array.isArray(value) && value.length === 2 && value.every(Number.isFinite) &&
+      value[0] <= value[1],
+  },
+  weights: aTensor(),
+  density: takes.bool,
+};
+
+/** How many elements lie between edges. */
+export function histogram(
+  x: Tensor,
+  bins: number | Tensor,
+  options: HistogramOptions = {},
+): { counts: Tensor; edges: Tensor } {
+  const op = "histogram";
+  checkOptions(op, options, histogramRules);
+  requireWeights(op, x, options.weights);
+  const dtype = dtypes[x.dtype].kind === "float" ? x.dtype : "float32";
+  const values = x.detach().reshape([x.size]).cast(dtype);
+  const edges = noGrad(() => edgesOf(values, bins, options).contiguous());
+  const count = edges.size - 1;
+  const isInside = noGrad(() =>
+    values.ge(edges.slice(0)).logicalAnd(values.le(edges.slice(count)))
+  );
+  const places = noGrad(() =>
+    searchsorted(edges, values, { right: true }).sub(1).clamp(0, count - 1)
+  );
+  const weights = options.weights?.reshape([x.size]) ?? values.onesLike();
+  const counts = added(op, count, places, isInside.where(weights, 0));
+  if (!options.density) return { counts, edges };
+  const widths = edges.slice([1]).sub(edges.slice([0, count]));
+  return { counts: counts.div(widths).div(counts.sum()), edges };
+}
+
+/** The edges of the bins: those that are given, or bins of equal width. */
+function edgesOf(x: Tensor, bins: number | Tensor, { range }: HistogramOptions): Tensor {
+  if (typeof bins !== "number") {
+    requireTensor("histogram", bins, " of edges, or a number of bins");
+    sameDevice("histogram", [x, bins]);
+    if (bins.ndim === 1 && bins.size >= 2) return bins.detach().cast(x.dtype);
+    throw new ShapeError(
+      `Cannot histogram with edges of shape ${
+        formatShape(bins.shape)
+      }: pass a vector of two or more`,
+    );
+  }
+  requireValue("histogram", "bins", bins, takes.count);
+  if (!range && x.size === 0) {
+    throw new RangeError(`Cannot histogram no elements into ${shown(bins)} bins: pass { range }`);
+  }
+  const [low, high] = range
+    ? [x.fullLike(range[0], []), x.fullLike(range[1], [])]
+    : [x.min(), x.max()];
+  // Where all elements are equal, bins lie around them.
+  const isEmpty = low.eq(high);
+  const from = isEmpty.where(low.sub(0.5), low), to = isEmpty.where(high.add(0.5), high);
+  const index = x.indexLike([bins + 1]).cast(x.dtype);
+  const step = to.sub(from).div(bins);
+  // From the nearer end, so that both are exact.
+  return index.lt((bins + 1) / 2)
+    .where(index.mul(step).add(from), to.sub(index.neg().add(bins).mul(step)));
+}

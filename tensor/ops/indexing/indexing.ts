@@ -1,0 +1,165 @@
+/** Picking elements by indices that are themselves tensors. */
+import { type DType, formatShape, Node, type Op, type Shape } from "../../../backend/engine.ts";
+import { derived, result, sameDevice } from "../../core/apply.ts";
+import { ShapeError } from "../../core/errors.ts";
+import { positionType, promote, requireInteger } from "../../core/promotion.ts";
+import type { Tensor } from "../../tensor.ts";
+import { normalizeAxis } from "../axes.ts";
+import { requireValue, shown, takes } from "../../core/options.ts";
+
+/** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */
+export function gather(x: Tensor, axis: number, indices: Tensor, op = "gather"): Tensor {
+  const at = normalizeAxis(op, axis, x.shape);
+  sameDevice(op, [x, indices]);
+  requireInteger(op, "indices", indices.dtype);
+  const fits = indices.ndim === x.ndim &&
+    indices.shape.every((n, k) => k === at || n <= x.shape[k]!);
+  if (!fits) {
+    throw new ShapeError(
+      `Cannot ${op} from a tensor of shape ${
+        formatShape(x.shape)
+      } along axis ${axis} by indices of shape ${
+        formatShape(indices.shape)
+      }: other axes may not be longer`,
+    );
+  }
+  return gatherAt(op, x, at, indices, indices.shape);
+}
+
+/** Gathers with indices that broadcast to `shape`. */
+function gatherAt(op: string, x: Tensor, axis: number, indices: Tensor, shape: Shape): Tensor {
+  const index = indices.expand(shape);
+  const node = new Node({ kind: "gather", axis, opName: op }, [x.node, index.node], shape, x.dtype);
+  return result(op, [x], node, (g) => [scatterNode(op, "add", x.zerosLike(), axis, indices, g)]);
+}
+
+/** Rows (or columns, ...) of `x` in the order of `indices`; their shape replaces the axis. */
+export function indexSelect(x: Tensor, axis: number, indices: Tensor, op = "indexSelect"): Tensor {
+  const at = normalizeAxis(op, axis, x.shape);
+  sameDevice(op, [x, indices]);
+  requireInteger(op, "indices", indices.dtype);
+  const lead = x.shape.slice(0, at), tail = x.shape.slice(at + 1);
+  const flat = indices.reshape([...lead.map(() => 1), indices.size, ...tail.map(() => 1)]);
+  const out = gatherAt(op, x, at, flat, [...lead, indices.size, ...tail]);
+  return out.reshape([...lead, ...indices.shape, ...tail]);
+}
+
+/** A copy of `base` with `source` added or stored; the indices broadcast to its shape. */
+export function scatterNode(
+  op: string,
+  mode: "add" | "set",
+  base: Tensor,
+  axis: number,
+  indices: Tensor,
+  source: Tensor,
+): Tensor {
+  // Where nothing is stored, the base is the result.
+  const [scattered, from]: [Op, Node[]] = indices.size === 0
+    ? [{ kind: "reshape" }, [base.node]]
+    : [{ kind: "scatter", axis, mode, opName: op }, [base.node, indices.node, source.node]];
+  const node = new Node(scattered, from, base.shape, base.dtype);
+  return result(op, [base, source], node, (g) => [
+    mode === "add" ? g : scatterNode(op, "set", g, axis, indices, source.zerosLike()),
+    gatherAt(op, g, axis, indices, source.shape),
+  ]);
+}
+
+function scatter(
+  mode: "add" | "set",
+  x: Tensor,
+  axis: number,
+  indices: Tensor,
+  source: Tensor,
+): Tensor {
+  const op = mode === "add" ? "scatterAdd" : "scatter";
+  const at = normalizeAxis(op, axis, x.shape);
+  sameDevice(op, [x, indices, source]);
+  requireInteger(op, "indices", indices.dtype);
+  const fits = indices.ndim === x.ndim && source.ndim === x.ndim &&
+    indices.shape.every((n, k) => n <= source.shape[k]! && (k === at || n <= x.shape[k]!));
+  if (!fits) {
+    throw new ShapeError(
+      `Cannot ${op} a source of shape ${formatShape(source.shape)} by indices of shape ${
+        formatShape(indices.shape)
+      } into a tensor of shape ${formatShape(x.shape)} along axis ${axis}`,
+    );
+  }
+  const dtype: DType = promote(x.dtype, source.dtype);
+  const values = source.slice(...indices.shape.map((n): [number, number] => [0, n]));
+  return scatterNode(op, mode, x.cast(dtype), at, indices, values.cast(dtype));
+}
+
+/** A copy of `x` with `source` added at `indices` along `axis`; equal indices add up, in order. */
+export function scatterAdd(x: Tensor, axis: number, indices: Tensor, source: Tensor): Tensor {
+  return scatter("add", x, axis, indices, source);
+}
+
+/** A copy of `x` with `source` stored at `indices` along `axis`; of equal indices the last wins. */
+export function scatterSet(x: Tensor, axis: number, indices: Tensor, source: Tensor): Tensor {
+  return scatter("set", x, axis, indices, source);
+}
+
+/** 1 where the class is, else 0, along a new last axis. */
+export function oneHot(x: Tensor, classes: number): Tensor {
+  requireInteger("oneHot", "classes", x.dtype);
+  if (!Number.isInteger(classes) || classes < 1) {
+    throw new RangeError(
+      `Cannot oneHot with ${shown(classes)} classes: pass a whole number of at least 1`,
+    );
+  }
+  // The gather checks the range: a class beyond it is an error, not a row of zeros.
+  const eye = x.indexLike([classes]).unsqueeze(1).eq(x.indexLike([classes]).unsqueeze(0));
+  return indexSelect(eye.cast("int32"), 0, x, "oneHot");
+}
+
+/** Indices that sort an axis; equal elements keep their order, NaN comes last. */
+export function argsort(x: Tensor, axis = -1, descending = false): Tensor {
+  requireValue("argsort", "descending", descending, takes.bool);
+  if (x.ndim === 0) return x.reshape([1]).argsort(0).reshape([]);
+  const at = normalizeAxis("argsort", axis, x.shape);
+  const last = x.ndim - 1;
+  const moved = at === last ? x : x.transpose(at, last);
+  const out = derived(
+    "argsort",
+    moved.detach(),
+    { kind: "argsort", descending },
+    moved.shape,
+    positionType(moved.shape[last]!),
+    null,
+  );
+  return at === last ? out : out.transpose(at, last);
+}
+
+/** The elements of an axis in order, and where they were. */
+export function sort(
+  x: Tensor,
+  axis = -1,
+  descending = false,
+): { values: Tensor; indices: Tensor } {
+  const indices = argsort(x, axis, descending).realize();
+  if (x.ndim === 0) return { values: x.reshape([]), indices };
+  return { values: gather(x, axis, indices), indices };
+}
+
+/** The `k` largest (or smallest) elements of an axis, in order, and where they were. */
+export function topk(
+  x: Tensor,
+  k: number,
+  axis = -1,
+  largest = true,
+): { values: Tensor; indices: Tensor } {
+  requireValue("topk", "largest", largest, takes.bool);
+  const at = normalizeAxis("topk", axis, x.shape);
+  if (!Number.isInteger(k) || k < 0 || k > x.shape[at]!) {
+    throw new RangeError(
+      `Cannot topk ${shown(k)} of ${x.shape[at]} elements: pass a whole number from 0 to ${
+        x.shape[at]
+      }`,
+    );
+  }
+  const order = argsort(x, at, largest);
+  const indices = order.slice(
+    ...x.shape.map((_, d): [number, number] | null => d === at ? [0, k] : null),
+  ).realize();
+  return { values: gather(x, at, indices), indices };
+}

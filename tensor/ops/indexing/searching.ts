@@ -1,0 +1,145 @@
+/** Places in sorted sequences, counts of what comes before: what selections and histograms are made of. */
+import { broadcastShapes, dtypes, formatShape, isRecording } from "../../../backend/engine.ts";
+import { derived, requireTensor, sameDevice } from "../../core/apply.ts";
+import { ShapeError } from "../../core/errors.ts";
+import { noGrad } from "../../core/grad_mode.ts";
+import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { positionType, promote } from "../../core/promotion.ts";
+import type { Tensor } from "../../tensor.ts";
+
+/** Options of `searchsorted`. */
+export interface SearchOptions {
+  /** Behind equal elements instead of in front of them. */
+  right?: boolean;
+}
+
+const searchRules: Rules<SearchOptions> = { right: takes.bool };
+
+/** Elements that a work-item of a running count adds up one after the other. */
+const COUNT_BLOCK = 512;
+
+/**
+ * The number, read now: the size of a result that depends on values. Its tensor is given up: a view
+ * that nothing computes would hold what it is a view of until it is collected.
+ *
+ * @throws {Error} In a compiled function, with the remedy.
+ */
+export function readSize(op: string, size: Tensor, remedy: string): number {
+  using given = size;
+  if (!isRecording()) {
+    using value = noGrad(() => given.detach());
+    return value.itemSync();
+  }
+  throw new Error(
+    `Cannot ${op} inside a compiled function: the size of its result depends on values, which are ` +
+      `read only outside; ${remedy}`,
+  );
+}
+
+/** The last element of a vector as one view, for `readSize`. */
+export function lastOf(x: Tensor): Tensor {
+  const op = { kind: "slice", starts: [x.size - 1], steps: [1] } as const;
+  return derived("slice", x, op, [1], x.dtype, null);
+}
+
+/** Running sums of whole numbers along the last axis, in their type. */
+function runningSum(x: Tensor): Tensor {
+  return derived("cumsum", x, { kind: "scan", fn: "sum" }, x.shape, x.dtype, null);
+}
+
+/** How many elements of a vector are true up to each one, itself included: in blocks, in parallel. */
+export function runningCount(mask: Tensor): Tensor {
+  const n = mask.size, dtype = positionType(n);
+  const ones = mask.cast(dtype);
+  if (n <= COUNT_BLOCK) return runningSum(ones);
+  const rows = Math.ceil(n / COUNT_BLOCK);
+  const blocks = ones.pad([[0, rows * COUNT_BLOCK - n]]).reshape([rows, COUNT_BLOCK]);
+  const within = runningSum(blocks);
+  const totals = within.slice(null, COUNT_BLOCK - 1);
+  const before = runningCountOf(totals).sub(totals);
+  return within.add(before.unsqueeze(1)).reshape([rows * COUNT_BLOCK]).slice([0, n]);
+}
+
+/** Running sums of the blocks' totals, of which there may be many again. */
+function runningCountOf(totals: Tensor): Tensor {
+  const n = totals.size;
+  if (n <= COUNT_BLOCK) return runningSum(totals);
+  const rows = Math.ceil(n / COUNT_BLOCK);
+  const within = runningSum(
+    totals.pad([[0, rows * COUNT_BLOCK - n]]).reshape([rows, COUNT_BLOCK]),
+  );
+  const ends = within.slice(null, COUNT_BLOCK - 1);
+  const before = runningCountOf(ends).sub(ends);
+  return within.add(before.unsqueeze(1)).reshape([rows * COUNT_BLOCK]).slice([0, n]);
+}
+
+/** Where values would stand in sorted sequences, of the last axis. */
+export function searchsorted(
+  sorted: Tensor,
+  values: Tensor | number,
+  options: SearchOptions = {},
+): Tensor {
+  checkOptions("searchsorted", options, searchRules);
+  const wanted = typeof values === "number" ? sorted.fullLike(values, []) : values;
+  requireTensor("searchsorted", wanted);
+  sameDevice("searchsorted", [sorted, wanted]);
+  const lead = sorted.shape.slice(0, -1);
+  const fits = sorted.ndim === 1 ||
+    wanted.ndim === sorted.ndim && lead.every((n, axis) => n === wanted.shape[axis]);
+  if (sorted.ndim === 0 || !fits) {
+    throw new ShapeError(
+      `Cannot searchsorted values of shape ${formatShape(wanted.shape)} in a tensor of shape ${
+        formatShape(sorted.shape)
+      }: pass one sequence, or as many as there are rows of values`,
+    );
+  }
+  return noGrad(() => {
+    const dtype = promote(sorted.dtype, wanted.dtype);
+    // No view of what is stored: one that nothing computes would hold it until it is collected.
+    const v = wanted.cast(dtype), cast = sorted.cast(dtype);
+    const x = cast.isRealized ? cast : cast.contiguous();
+    if (sorted.ndim > 1) return bisect(x, v, options.right ?? false);
+    return bisect(x, v.reshape([v.size]), options.right ?? false).reshape(v.shape);
+  });
+}
+
+/** Binary search without branches: the place grows by powers of two. */
+function bisect(sorted: Tensor, values: Tensor, right: boolean): Tensor {
+  const last = sorted.ndim - 1, n = sorted.shape[last]!;
+  const dtype = positionType(n + 1);
+  let place = values.zerosLike().cast(dtype);
+  if (n === 0 || values.size === 0) return place;
+  for (let step = 2 ** Math.floor(Math.log2(n)); step >= 1; step /= 2) {
+    const probe = place.add(step);
+    const element = sorted.gather(last, probe.sub(1).minimum(n - 1));
+    const isBefore = right
+      ? comesBefore(values, element).logicalNot()
+      : comesBefore(element, values);
+    place = probe.le(n).logicalAnd(isBefore).where(probe, place);
+  }
+  return place;
+}
+
+/** In the order of `sort`: NaN is the largest. */
+function comesBefore(a: Tensor, b: Tensor): Tensor {
+  const isLess = a.lt(b);
+  if (dtypes[a.dtype].kind !== "float") return isLess;
+  return isLess.logicalOr(b.isNaN().logicalAnd(a.isNaN().logicalNot()));
+}
+
+/** The shape that tensors broadcast to. @throws {ShapeError} When they do not. */
+export function commonShape(op: string, tensors: readonly Tensor[]): number[] {
+  let shape: number[] = [];
+  for (const t of tensors) {
+    const next = broadcastShapes(shape, t.shape);
+    if (!next) {
+      throw new ShapeError(
+        `Cannot ${op} tensors of shapes ${
+          tensors.map((x) => formatShape(x.shape)).join(" and ")
+        }: they do not broadcast`,
+      );
+    }
+    shape = next;
+  }
+  return shape;
+}

@@ -1,0 +1,100 @@
+import type { Tensor } from "../../tensor.ts";
+import {
+  type Assign,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "../optimizer.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "../parameter_group.ts";
+
+/** Options of {@linkcode Adagrad}. */
+export interface AdagradOptions extends OptimizerOptions {
+  /** The learning rate; default 0.01. */
+  lr?: number;
+  /** The rate is divided by `1 + (step - 1) * lrDecay`; default 0. */
+  lrDecay?: number;
+  /** How much of the parameter is added to its gradient; default 0. */
+  weightDecay?: number;
+  /** Where the sum of squared gradients begins; default 0. */
+  initialAccumulatorValue?: number;
+  /** Added to the root of the sum; default 1e-10. */
+  eps?: number;
+}
+
+const defaults: Required<AdagradOptions> = {
+  lr: 1e-2,
+  lrDecay: 0,
+  weightDecay: 0,
+  initialAccumulatorValue: 0,
+  eps: 1e-10,
+};
+
+/**
+ * Adagrad: steps by the gradient, divided by the root of the sum of all squared gradients (J. Duchi, E.
+ * Hazan, Y. Singer, Adaptive Subgradient Methods, 2011).
+ *
+ * @example
+ * ```ts
+ * import { optim, Tensor } from "@netcl/netcl";
+ * import { assert } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([3, -2], { requiresGrad: true });
+ * const optimizer = new optim.Adagrad([x], { lr: 0.5 });
+ * for (let step = 0; step < 30; step++) {
+ *   using loss = x.square().sum();
+ *   optimizer.zeroGrad();
+ *   loss.backward();
+ *   optimizer.step();
+ * }
+ * assert(await x.square().sum().item() < 13);
+ * ```
+ */
+export class Adagrad extends Optimizer<AdagradOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
+  /**
+   * Makes the optimizer.
+   *
+   * @param parameters What is learned, or groups of it with options of their own.
+   * @param options Learning rate, its decay, the first sum.
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When a number is negative.
+   */
+  constructor(
+    parameters: readonly Tensor[] | readonly GroupOptions<AdagradOptions>[],
+    options: AdagradOptions = {},
+  ) {
+    super(parameters, completed(new.target.name, defaults, options));
+  }
+
+  /** The sum of squared gradients. */
+  protected override initialState(
+    parameter: Tensor,
+    { options }: ParameterGroup<AdagradOptions>,
+  ): Record<string, Tensor> {
+    return { sum: zerosFor(parameter).add(options.initialAccumulatorValue) };
+  }
+
+  /** The rate decays with the steps. */
+  protected override counts({ options }: ParameterGroup<AdagradOptions>): boolean {
+    return options.lrDecay !== 0;
+  }
+
+  /** Steps along the gradient, divided by the root of the sum of squares. */
+  protected override update(u: Update<AdagradOptions>, assign: Assign): void {
+    const { parameter, state, lr, group: { options: { lrDecay, weightDecay, eps } } } = u;
+    const gradient = weightDecay === 0 ? u.gradient : u.gradient.add(parameter.mul(weightDecay));
+    const sum = state.sum!.add(gradient.square());
+    assign(state.sum!, sum);
+    const rate = lrDecay === 0 ? lr : lr.div(u.step.slice(0).sub(1).mul(lrDecay).add(1));
+    assign(parameter, parameter.sub(gradient.mul(rate).div(sum.sqrt().add(eps))));
+  }
+}

@@ -1,0 +1,179 @@
+import type { Tensor } from "../../tensor.ts";
+import {
+  type Assign,
+  checkBetas,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "../optimizer.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "../parameter_group.ts";
+
+/** Options of {@linkcode Adam} and {@linkcode AdamW}. */
+export interface AdamOptions extends OptimizerOptions {
+  /** The learning rate; default 0.001. */
+  lr?: number;
+  /** How much of the mean gradient is kept from step to step; default 0.9. */
+  beta1?: number;
+  /** How much of the mean squared gradient is kept from step to step; default 0.999. */
+  beta2?: number;
+  /** Added to the root of the mean square; default 1e-8. */
+  eps?: number;
+  /** How much of the parameter is added to its gradient (AdamW: subtracted from itself, times lr). */
+  weightDecay?: number;
+  /** Divides by the largest mean square so far (S. Reddi et al., 2018); default false. */
+  amsgrad?: boolean;
+}
+
+const defaults: Required<AdamOptions> = {
+  lr: 1e-3,
+  beta1: 0.9,
+  beta2: 0.999,
+  eps: 1e-8,
+  weightDecay: 0,
+  amsgrad: false,
+};
+
+/**
+ * Adam: steps by the mean gradient, divided by the root of its mean square (D. Kingma, J. Ba, Adam:
+ * A Method for Stochastic Optimization, 2015).
+ *
+ * @example
+ * ```ts
+ * import { nn, optim, Tensor } from "@netcl/netcl";
+ * import { assert } from "@std/assert";
+ *
+ * const model = new nn.Linear(2, 1);
+ * const optimizer = new optim.Adam(model.parameters(), { lr: 0.1 });
+ * const losses: number[] = [];
+ * for (let step = 0; step < 20; step++) {
+ *   using loss = model.forward(Tensor.ones([4, 2])).sub(3).square().mean();
+ *   optimizer.zeroGrad();
+ *   loss.backward();
+ *   optimizer.step();
+ *   losses.push(await loss.item());
+ * }
+ * assert(losses.at(-1)! < losses[0]!);
+ * ```
+ */
+export class Adam extends Optimizer<AdamOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
+  /** The bias corrections of the step that is being made, by its number. */
+  readonly #corrections = new WeakMap<Tensor, Tensor>();
+
+  /**
+   * Makes the optimizer.
+   *
+   * @param parameters What is learned, or groups of it with options of their own.
+   * @param options Learning rate, decay rates.
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When a beta is not in [0, 1), or another number is negative.
+   */
+  constructor(
+    parameters: readonly Tensor[] | readonly GroupOptions<AdamOptions>[],
+    options: AdamOptions = {},
+  ) {
+    super(parameters, completed(new.target.name, defaults, options));
+  }
+
+  /** Betas below 1. */
+  protected override checkGroup({ beta1, beta2 }: Required<Omit<AdamOptions, "lr">>): void {
+    checkBetas(beta1, beta2);
+  }
+
+  /** Both moments, and the largest second one for amsgrad. */
+  protected override initialState(
+    parameter: Tensor,
+    { options }: ParameterGroup<AdamOptions>,
+  ): Record<string, Tensor> {
+    const moments = { exp_avg: zerosFor(parameter), exp_avg_sq: zerosFor(parameter) };
+    return options.amsgrad ? { ...moments, max_exp_avg_sq: zerosFor(parameter) } : moments;
+  }
+
+  /** The moments are corrected by the number of steps. */
+  protected override counts(): boolean {
+    return true;
+  }
+
+  /** The gradient and the parameter with the decay in them: here in the gradient. */
+  protected decay(u: Update<AdamOptions>): { gradient: Tensor; parameter: Tensor } {
+    const { gradient, parameter, group: { options: { weightDecay } } } = u;
+    if (weightDecay === 0) return { gradient, parameter };
+    return { gradient: gradient.add(parameter.mul(weightDecay)), parameter };
+  }
+
+  /** Steps along the mean gradient, divided by the root of its mean square. */
+  protected override update(u: Update<AdamOptions>, assign: Assign): void {
+    const { state, group: { options: { beta1, beta2, eps } } } = u;
+    const { gradient, parameter } = this.decay(u);
+    const mean = state.exp_avg!.mul(beta1).add(gradient.mul(1 - beta1));
+    const square = state.exp_avg_sq!.mul(beta2).add(gradient.square().mul(1 - beta2));
+    assign(state.exp_avg!, mean);
+    assign(state.exp_avg_sq!, square);
+    const spread = this.#largest(square, u, assign);
+    const corrections = this.#correctionsOf(u);
+    const root = spread.mul(corrections.slice(1)).sqrt().add(eps);
+    const step = mean.mul(corrections.slice(0)).div(root);
+    assign(u.parameter, parameter.sub(step));
+  }
+
+  #largest(square: Tensor, { state, group }: Update<AdamOptions>, assign: Assign): Tensor {
+    if (!group.options.amsgrad) return square;
+    const largest = state.max_exp_avg_sq!.maximum(square);
+    assign(state.max_exp_avg_sq!, largest);
+    return largest;
+  }
+
+  /**
+   * `1 / (1 - beta ** step)` of both betas, the first times the learning rate. Held in memory, computed
+   * once for all parameters; by expm1, because `1 - 0.999 ** 1` has lost half its digits in float32.
+   */
+  #correctionsOf({ step, lr, group: { options: { beta1, beta2 } } }: Update<AdamOptions>): Tensor {
+    const known = this.#corrections.get(step);
+    if (known) return known;
+    const first = step.indexLike([2]).eq(0);
+    const rates = first.where(Math.log(beta1), Math.log(beta2));
+    const unbiased = step.mul(rates).expm1().neg().reciprocal();
+    const made = unbiased.mul(first.where(lr, 1)).contiguous();
+    this.#corrections.set(step, made);
+    return made;
+  }
+}
+
+/**
+ * Adam with decay of the parameters themselves: they shrink by `lr * weightDecay` a step, whatever
+ * their gradients (I. Loshchilov, F. Hutter, Decoupled Weight Decay Regularization, 2019).
+ */
+export class AdamW extends Adam {
+  static {
+    isDeterminedByOptions(this);
+  }
+
+  /**
+   * Makes the optimizer.
+   *
+   * @param parameters What is learned, or groups of it with options of their own.
+   * @param options Those of {@linkcode Adam}; `weightDecay` is 0.01 by default.
+   */
+  constructor(
+    parameters: readonly Tensor[] | readonly GroupOptions<AdamOptions>[],
+    options: AdamOptions = {},
+  ) {
+    super(parameters, completed(new.target.name, { ...defaults, weightDecay: 0.01 }, options));
+  }
+
+  /** The gradient and the parameter with the decay in them: here in the parameter. */
+  protected override decay(u: Update<AdamOptions>): { gradient: Tensor; parameter: Tensor } {
+    const { gradient, parameter, lr, group: { options: { weightDecay } } } = u;
+    if (weightDecay === 0) return { gradient, parameter };
+    return { gradient, parameter: parameter.sub(parameter.mul(lr.mul(weightDecay))) };
+  }
+}

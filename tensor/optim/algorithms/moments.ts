@@ -1,0 +1,23 @@
+/** What optimizers that average gradients have in common. */
+import type { Tensor } from "../../tensor.ts";
+import type { Update } from "../optimizer.ts";
+import type { OptimizerOptions } from "../parameter_group.ts";
+
+/** The share of an average from zero that is there after `step` steps: `1 - beta ** step`. */
+export function unbiased(step: Tensor, beta: number): Tensor {
+  // By expm1: 1 - 0.999 ** 1 has lost half its digits in float32.
+  return step.mul(Math.log(beta)).expm1().neg();
+}
+
+/** The gradient and the parameter with the weight decay in one of them. */
+export function decayed<Options extends OptimizerOptions & { weightDecay?: number }>(
+  { gradient, parameter, lr, group }: Update<Options>,
+  isDecoupled: boolean,
+): { gradient: Tensor; parameter: Tensor } {
+  const { weightDecay } = group.options as { weightDecay: number };
+  if (weightDecay === 0) return { gradient, parameter };
+  if (isDecoupled) {
+    return { gradient, parameter: parameter.sub(parameter.mul(lr.mul(weightDecay))) };
+  }
+  return { gradient: gradient.add(parameter.mul(weightDecay)), parameter };
+}

@@ -1,0 +1,124 @@
+import type { Tensor } from "../../tensor.ts";
+import { decayed, unbiased } from "./moments.ts";
+import {
+  type Assign,
+  checkBetas,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "../optimizer.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "../parameter_group.ts";
+
+/** Options of {@linkcode NAdam}. */
+export interface NAdamOptions extends OptimizerOptions {
+  /** The learning rate; default 0.002. */
+  lr?: number;
+  /** How much of the mean gradient is kept from step to step; default 0.9. */
+  beta1?: number;
+  /** How much of the mean squared gradient is kept from step to step; default 0.999. */
+  beta2?: number;
+  /** Added to the root of the mean square; default 1e-8. */
+  eps?: number;
+  /** How much of the parameter is added to its gradient; default 0. */
+  weightDecay?: number;
+  /** How fast the momentum grows to beta1; default 0.004. */
+  momentumDecay?: number;
+  /** Whether parameters shrink by `lr * weightDecay` instead, as in AdamW; default false. */
+  decoupledWeightDecay?: boolean;
+}
+
+const defaults: Required<NAdamOptions> = {
+  lr: 2e-3,
+  beta1: 0.9,
+  beta2: 0.999,
+  eps: 1e-8,
+  weightDecay: 0,
+  momentumDecay: 4e-3,
+  decoupledWeightDecay: false,
+};
+
+/**
+ * NAdam: Adam with Nesterov momentum (T. Dozat, Incorporating Nesterov Momentum into Adam, 2016).
+ *
+ * @example
+ * ```ts
+ * import { optim, Tensor } from "@netcl/netcl";
+ * import { assert } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([3, -2], { requiresGrad: true });
+ * const optimizer = new optim.NAdam([x], { lr: 0.1 });
+ * for (let step = 0; step < 30; step++) {
+ *   using loss = x.square().sum();
+ *   optimizer.zeroGrad();
+ *   loss.backward();
+ *   optimizer.step();
+ * }
+ * assert(await x.square().sum().item() < 13);
+ * ```
+ */
+export class NAdam extends Optimizer<NAdamOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
+  /**
+   * Makes the optimizer.
+   *
+   * @param parameters What is learned, or groups of it with options of their own.
+   * @param options Learning rate, decay rates.
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When a beta is not in [0, 1), or another number is negative.
+   */
+  constructor(
+    parameters: readonly Tensor[] | readonly GroupOptions<NAdamOptions>[],
+    options: NAdamOptions = {},
+  ) {
+    super(parameters, completed(new.target.name, defaults, options));
+  }
+
+  /** Betas below 1. */
+  protected override checkGroup({ beta1, beta2 }: Required<Omit<NAdamOptions, "lr">>): void {
+    checkBetas(beta1, beta2);
+  }
+
+  /** Both moments, and the product of all momenta so far. */
+  protected override initialState(
+    parameter: Tensor,
+    _group: ParameterGroup<NAdamOptions>,
+  ): Record<string, Tensor> {
+    const product = zerosFor(parameter).onesLike([]);
+    return { exp_avg: zerosFor(parameter), exp_avg_sq: zerosFor(parameter), mu_product: product };
+  }
+
+  /** The momentum and the moments depend on the number of steps. */
+  protected override counts(): boolean {
+    return true;
+  }
+
+  /** Steps along what the mean gradient will be, divided by the root of its mean square. */
+  protected override update(u: Update<NAdamOptions>, assign: Assign): void {
+    const { state, lr, group: { options } } = u;
+    const { beta1, beta2, eps, momentumDecay } = options;
+    const { gradient, parameter } = decayed(u, options.decoupledWeightDecay);
+    const step = u.step.slice(0);
+    const momentum = (at: Tensor): Tensor =>
+      at.mul(momentumDecay * Math.log(0.96)).exp().mul(-0.5).add(1).mul(beta1);
+    const mu = momentum(step), next = momentum(step.add(1));
+    const product = state.mu_product!.mul(mu);
+    const mean = state.exp_avg!.mul(beta1).add(gradient.mul(1 - beta1));
+    const square = state.exp_avg_sq!.mul(beta2).add(gradient.square().mul(1 - beta2));
+    assign(state.mu_product!, product);
+    assign(state.exp_avg!, mean);
+    assign(state.exp_avg_sq!, square);
+    const root = square.div(unbiased(step, beta2)).sqrt().add(eps);
+    const here = gradient.mul(mu.neg().add(1).div(product.neg().add(1)));
+    const ahead = mean.mul(next.div(product.mul(next).neg().add(1)));
+    assign(u.parameter, parameter.sub(here.add(ahead).mul(lr).div(root)));
+  }
+}

@@ -1,0 +1,122 @@
+import type { Tensor } from "../../tensor.ts";
+import { decayed, unbiased } from "./moments.ts";
+import {
+  type Assign,
+  checkBetas,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "../optimizer.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "../parameter_group.ts";
+
+/** Options of {@linkcode RAdam}. */
+export interface RAdamOptions extends OptimizerOptions {
+  /** The learning rate; default 0.001. */
+  lr?: number;
+  /** How much of the mean gradient is kept from step to step; default 0.9. */
+  beta1?: number;
+  /** How much of the mean squared gradient is kept from step to step; default 0.999. */
+  beta2?: number;
+  /** Added to the root of the mean square; default 1e-8. */
+  eps?: number;
+  /** How much of the parameter is added to its gradient; default 0. */
+  weightDecay?: number;
+  /** Whether parameters shrink by `lr * weightDecay` instead, as in AdamW; default false. */
+  decoupledWeightDecay?: boolean;
+}
+
+const defaults: Required<RAdamOptions> = {
+  lr: 1e-3,
+  beta1: 0.9,
+  beta2: 0.999,
+  eps: 1e-8,
+  weightDecay: 0,
+  decoupledWeightDecay: false,
+};
+
+/**
+ * RAdam: Adam whose first steps, when the mean square is not known well, are steps of plain momentum (L.
+ * Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2020).
+ *
+ * @example
+ * ```ts
+ * import { optim, Tensor } from "@netcl/netcl";
+ * import { assert } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([3, -2], { requiresGrad: true });
+ * const optimizer = new optim.RAdam([x], { lr: 0.1 });
+ * for (let step = 0; step < 30; step++) {
+ *   using loss = x.square().sum();
+ *   optimizer.zeroGrad();
+ *   loss.backward();
+ *   optimizer.step();
+ * }
+ * assert(await x.square().sum().item() < 13);
+ * ```
+ */
+export class RAdam extends Optimizer<RAdamOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
+  /**
+   * Makes the optimizer.
+   *
+   * @param parameters What is learned, or groups of it with options of their own.
+   * @param options Learning rate, decay rates.
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When a beta is not in [0, 1), or another number is negative.
+   */
+  constructor(
+    parameters: readonly Tensor[] | readonly GroupOptions<RAdamOptions>[],
+    options: RAdamOptions = {},
+  ) {
+    super(parameters, completed(new.target.name, defaults, options));
+  }
+
+  /** Betas below 1. */
+  protected override checkGroup({ beta1, beta2 }: Required<Omit<RAdamOptions, "lr">>): void {
+    checkBetas(beta1, beta2);
+  }
+
+  /** Both moments. */
+  protected override initialState(
+    parameter: Tensor,
+    _group: ParameterGroup<RAdamOptions>,
+  ): Record<string, Tensor> {
+    return { exp_avg: zerosFor(parameter), exp_avg_sq: zerosFor(parameter) };
+  }
+
+  /** How well the mean square is known depends on the number of steps. */
+  protected override counts(): boolean {
+    return true;
+  }
+
+  /** Steps along the mean gradient, divided by the root of its mean square where that is known well. */
+  protected override update(u: Update<RAdamOptions>, assign: Assign): void {
+    const { state, lr, group: { options } } = u;
+    const { beta1, beta2, eps } = options;
+    const { gradient, parameter } = decayed(u, options.decoupledWeightDecay);
+    const step = u.step.slice(0);
+    const mean = state.exp_avg!.mul(beta1).add(gradient.mul(1 - beta1));
+    const square = state.exp_avg_sq!.mul(beta2).add(gradient.square().mul(1 - beta2));
+    assign(state.exp_avg!, mean);
+    assign(state.exp_avg_sq!, square);
+    // The length of the average's memory: 2 / (1 - beta2) - 1 in the end.
+    const longest = 2 / (1 - beta2) - 1;
+    const gone = step.mul(-Math.log(beta2)).expm1();
+    const length = step.mul(2).div(gone).neg().add(longest);
+    const known = length.sub(4).mul(length.sub(2)).mul(longest)
+      .div(length.mul((longest - 4) * (longest - 2)));
+    const scale = known.maximum(0).mul(unbiased(step, beta2)).sqrt();
+    const adaptive = scale.div(square.sqrt().add(eps));
+    const factor = length.gt(5).where(adaptive, 1);
+    assign(u.parameter, parameter.sub(mean.mul(lr.div(unbiased(step, beta1))).mul(factor)));
+  }
+}

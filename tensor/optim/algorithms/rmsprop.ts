@@ -1,0 +1,96 @@
+import type { Tensor } from "../../tensor.ts";
+import {
+  type Assign,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "../optimizer.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "../parameter_group.ts";
+
+/** Options of {@linkcode RMSProp}. */
+export interface RMSPropOptions extends OptimizerOptions {
+  /** The learning rate; default 0.01. */
+  lr?: number;
+  /** How much of the mean squared gradient is kept from step to step; default 0.99. */
+  alpha?: number;
+  /** Added to the root of the mean square; default 1e-8. */
+  eps?: number;
+  /** How much of the parameter is added to its gradient; default 0. */
+  weightDecay?: number;
+  /** How much of the former step is made again; default 0. */
+  momentum?: number;
+  /** Divides by the deviation, not by the root of the mean square; default false. */
+  centered?: boolean;
+}
+
+const defaults: Required<RMSPropOptions> = {
+  lr: 1e-2,
+  alpha: 0.99,
+  eps: 1e-8,
+  weightDecay: 0,
+  momentum: 0,
+  centered: false,
+};
+
+/**
+ * Steps by the gradient, divided by the root of its mean square (T. Tieleman, G. Hinton, Lecture 6.5,
+ * 2012).
+ */
+export class RMSProp extends Optimizer<RMSPropOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
+  /**
+   * Makes the optimizer.
+   *
+   * @param parameters What is learned, or groups of it with options of their own.
+   * @param options Learning rate, decay rate, momentum.
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When a number is negative.
+   */
+  constructor(
+    parameters: readonly Tensor[] | readonly GroupOptions<RMSPropOptions>[],
+    options: RMSPropOptions = {},
+  ) {
+    super(parameters, completed(new.target.name, defaults, options));
+  }
+
+  /** The mean square, and what momentum and centering need. */
+  protected override initialState(
+    parameter: Tensor,
+    { options: { momentum, centered } }: ParameterGroup<RMSPropOptions>,
+  ): Record<string, Tensor> {
+    const state: Record<string, Tensor> = { square_avg: zerosFor(parameter) };
+    if (momentum !== 0) state.momentum_buffer = zerosFor(parameter);
+    if (centered) state.grad_avg = zerosFor(parameter);
+    return state;
+  }
+
+  /** Steps along the gradient, divided by the root of its mean square. */
+  protected override update(u: Update<RMSPropOptions>, assign: Assign): void {
+    const { parameter, state, group: { options } } = u;
+    const gradient = options.weightDecay === 0
+      ? u.gradient
+      : u.gradient.add(parameter.mul(options.weightDecay));
+    const kept = (name: string, value: Tensor): Tensor => {
+      const next = state[name]!.mul(options.alpha).add(value.mul(1 - options.alpha));
+      assign(state[name]!, next);
+      return next;
+    };
+    const square = kept("square_avg", gradient.square());
+    const spread = options.centered ? square.sub(kept("grad_avg", gradient).square()) : square;
+    let step = gradient.div(spread.sqrt().add(options.eps));
+    if (options.momentum !== 0) {
+      step = state.momentum_buffer!.mul(options.momentum).add(step);
+      assign(state.momentum_buffer!, step);
+    }
+    assign(parameter, parameter.sub(step.mul(u.lr)));
+  }
+}

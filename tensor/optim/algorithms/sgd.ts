@@ -1,0 +1,117 @@
+import type { Tensor } from "../../tensor.ts";
+import {
+  type Assign,
+  isDeterminedByOptions,
+  Optimizer,
+  type Update,
+  zerosFor,
+} from "../optimizer.ts";
+import {
+  completed,
+  type GroupOptions,
+  type OptimizerOptions,
+  type ParameterGroup,
+} from "../parameter_group.ts";
+
+/** Options of {@linkcode SGD}. */
+export interface SGDOptions extends OptimizerOptions {
+  /** The learning rate; default 0.001. */
+  lr?: number;
+  /** How much of the former step is made again; default 0. */
+  momentum?: number;
+  /** How much of the gradient is kept out of the momentum; default 0. */
+  dampening?: number;
+  /** How much of the parameter is added to its gradient; default 0. */
+  weightDecay?: number;
+  /** Looks ahead along the momentum (Y. Nesterov, 1983); default false. */
+  nesterov?: boolean;
+}
+
+const defaults: Required<SGDOptions> = {
+  lr: 1e-3,
+  momentum: 0,
+  dampening: 0,
+  weightDecay: 0,
+  nesterov: false,
+};
+
+/**
+ * Stochastic gradient descent, with momentum where wanted: `v = momentum * v + g`, `p = p - lr * v`.
+ *
+ * @example
+ * ```ts
+ * import { optim, Tensor } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([1, 2], { requiresGrad: true });
+ * const optimizer = new optim.SGD([x], { lr: 0.25 });
+ * x.mul(x).sum().backward();
+ * optimizer.step();
+ * assertEquals(await x.toArray(), [0.5, 1]);
+ * ```
+ */
+export class SGD extends Optimizer<SGDOptions> {
+  static {
+    isDeterminedByOptions(this);
+  }
+
+  /**
+   * Makes the optimizer.
+   *
+   * @param parameters What is learned, or groups of it with options of their own.
+   * @param options Learning rate, momentum, decay.
+   * @throws {TypeError} When an option is not known.
+   * @throws {RangeError} When nesterov is asked for without momentum, or with dampening, or a number is
+   * negative.
+   */
+  constructor(
+    parameters: readonly Tensor[] | readonly GroupOptions<SGDOptions>[],
+    options: SGDOptions = {},
+  ) {
+    super(parameters, completed(new.target.name, defaults, options));
+  }
+
+  /** Nesterov's momentum is one. */
+  protected override checkGroup(
+    { nesterov, momentum, dampening }: Required<Omit<SGDOptions, "lr">>,
+  ): void {
+    if (!nesterov || momentum > 0 && dampening === 0) return;
+    throw new RangeError("Cannot use nesterov without momentum, or with dampening");
+  }
+
+  /** The momentum, where there is one. */
+  protected override initialState(
+    parameter: Tensor,
+    { options }: ParameterGroup<SGDOptions>,
+  ): Record<string, Tensor> {
+    return options.momentum === 0 ? {} : { momentum_buffer: zerosFor(parameter) };
+  }
+
+  /** The first gradient is not damped. */
+  protected override counts({ options }: ParameterGroup<SGDOptions>): boolean {
+    return options.momentum !== 0 && options.dampening !== 0;
+  }
+
+  /** Steps along the gradient, or along the momentum. */
+  protected override update(u: Update<SGDOptions>, assign: Assign): void {
+    const { parameter, lr, group: { options: { weightDecay, momentum, nesterov } } } = u;
+    const decayed = weightDecay === 0 ? u.gradient : u.gradient.add(parameter.mul(weightDecay));
+    let direction = decayed;
+    if (momentum !== 0) {
+      const buffer = u.state.momentum_buffer!;
+      const velocity = buffer.mul(momentum).add(this.#damped(decayed, u));
+      assign(buffer, velocity);
+      direction = nesterov ? decayed.add(velocity.mul(momentum)) : velocity;
+    }
+    assign(parameter, parameter.sub(direction.mul(lr)));
+  }
+
+  /** The first gradient is not damped, as in PyTorch. */
+  #damped(
+    gradient: Tensor,
+    { step, group: { options: { dampening } } }: Update<SGDOptions>,
+  ): Tensor {
+    if (dampening === 0) return gradient;
+    return gradient.mul(step.slice(0).eq(1).where(1, 1 - dampening));
+  }
+}
