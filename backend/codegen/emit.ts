@@ -2,12 +2,12 @@
  * Writes the statements of a loop kernel. OpenCL C and JavaScript differ in how a value is declared,
  * loaded and stored; what is computed in which loop is decided here, once.
  */
-import { type Form, formKey } from "../kernel/affine.ts";
+import { type AffineExpr, affineKey } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
 import {
+  type Bound,
   type Expr,
   fixedExprs,
-  type Guard,
   innerLevels,
   type LoopKernel,
   type Reduction,
@@ -120,8 +120,8 @@ export class Emitter {
   }
 
   /** A form as text; equal forms share their parameters. */
-  form(form: Form): string {
-    const key = formKey(form);
+  form(form: AffineExpr): string {
+    const key = affineKey(form);
     let text = this.#forms.get(key);
     if (text === undefined) {
       const parts = form.terms.map(([s, c]) => {
@@ -136,9 +136,9 @@ export class Emitter {
     return text;
   }
 
-  /** The test whether a guarded element exists. */
-  guardText(guards: readonly Guard[]): string {
-    return guards.map((g) => {
+  /** The test whether a masked element exists. */
+  maskText(bounds: readonly Bound[]): string {
+    return bounds.map((g) => {
       const text = this.form(g.form);
       return `(${text}) >= 0 && (${text}) < ${this.index(g.size)}`;
     }).join(" && ");
@@ -152,10 +152,10 @@ export class Emitter {
       case "load": {
         const load = this.kernel.loads[e.load]!;
         const index = this.form(load.form);
-        const guarded = load.guards.length > 0
-          ? `(${this.guardText(load.guards)} ? ${index} : 0)`
+        const masked = load.bounds.length > 0
+          ? `(${this.maskText(load.bounds)} ? ${index} : 0)`
           : index;
-        return d.load(load.input, load.dtype, guarded);
+        return d.load(load.input, load.dtype, masked);
       }
       case "constant":
         return this.#constant(e.value, e.dtype, this.#hidden.has(id));
@@ -174,7 +174,7 @@ export class Emitter {
       case "cast":
         return d.cast(this.name(e.args[0]!), this.kernel.exprs[e.args[0]!]!.dtype, e.dtype);
       case "inside":
-        return `(${this.guardText(e.guards)} ? 1 : 0)`;
+        return `(${this.maskText(e.bounds)} ? 1 : 0)`;
       case "reduced":
       case "contracted":
         throw new Error(`A ${e.op} value has no text of its own`);
@@ -216,7 +216,7 @@ export class Emitter {
       else if (e.op === "contracted") this.#names.set(id, this.#dialect.total("acc", e.dtype));
       else if (e.op === "constant") this.#names.set(id, this.#text(id));
       else this.line(this.#dialect.declare(e.dtype, `v${id}`, this.#text(id)));
-      for (const d of this.kernel.dynamic) {
+      for (const d of this.kernel.indirect) {
         if (d.expr !== id) continue;
         const op = this.index(opCode(d.opName));
         const text = this.#dialect.checkedIndex(this.name(id), this.index(d.size), op);
@@ -287,9 +287,9 @@ function foldable(kernel: LoopKernel): Set<number> {
   return found;
 }
 
-/** What an expression reads: its operands, and the expressions behind dynamic indices. */
+/** What an expression reads: its operands, and the expressions behind indirect indices. */
 function operands(kernel: LoopKernel, e: Expr): number[] {
-  const forms: Form[] = [];
+  const forms: AffineExpr[] = [];
   const found: number[] = [];
   switch (e.op) {
     case "primitive":
@@ -298,7 +298,7 @@ function operands(kernel: LoopKernel, e: Expr): number[] {
       break;
     case "load": {
       const load = kernel.loads[e.load]!;
-      forms.push(load.form, ...load.guards.map((g) => g.form));
+      forms.push(load.form, ...load.bounds.map((g) => g.form));
       break;
     }
     case "index":
@@ -306,10 +306,10 @@ function operands(kernel: LoopKernel, e: Expr): number[] {
       forms.push(e.form);
       break;
     case "inside":
-      forms.push(...e.guards.map((g) => g.form));
+      forms.push(...e.bounds.map((g) => g.form));
       break;
   }
-  for (const d of kernel.dynamic) {
+  for (const d of kernel.indirect) {
     if (forms.some((f) => f.terms.some(([s]) => s === d.symbol))) found.push(d.expr);
   }
   return found;

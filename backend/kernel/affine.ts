@@ -1,5 +1,5 @@
 /**
- * Affine index forms: `offset + sum(coefficient * symbol)`, where a symbol is a loop index of the
+ * Affine index expressions: `offset + sum(coefficient * symbol)`, where a symbol is a loop index of the
  * kernel (or an index that the kernel reads from memory). A view of a tensor only rewrites such
  * forms; in the end one form says which element of a buffer is read.
  */
@@ -7,22 +7,22 @@
 /** One loop index times a whole number. */
 export type Term = readonly [symbol: number, coefficient: number];
 
-/** An affine index. Terms are sorted by symbol and have no zero coefficient. */
-export interface Form {
+/** An affine expression. Terms are sorted by symbol and have no zero coefficient. */
+export interface AffineExpr {
   readonly offset: number;
   readonly terms: readonly Term[];
 }
 
 /** The constant index 0. */
-export const zero: Form = { offset: 0, terms: [] };
+export const zero: AffineExpr = { offset: 0, terms: [] };
 
 /** The index that is one symbol. */
-export function symbol(id: number): Form {
+export function symbol(id: number): AffineExpr {
   return { offset: 0, terms: [[id, 1]] };
 }
 
 /** `form * factor + offset`. */
-export function scale(form: Form, factor: number, offset = 0): Form {
+export function scale(form: AffineExpr, factor: number, offset = 0): AffineExpr {
   if (factor === 1 && offset === 0) return form;
   return {
     offset: form.offset * factor + offset,
@@ -31,7 +31,7 @@ export function scale(form: Form, factor: number, offset = 0): Form {
 }
 
 /** The sum of two forms. */
-export function add(a: Form, b: Form): Form {
+export function add(a: AffineExpr, b: AffineExpr): AffineExpr {
   if (b.terms.length === 0 && b.offset === 0) return a;
   if (a.terms.length === 0 && a.offset === 0) return b;
   const terms: Term[] = [];
@@ -54,27 +54,27 @@ export function add(a: Form, b: Form): Form {
 }
 
 /** `sum(coords[k] * strides[k])`: the element that the coordinates address. */
-export function linearize(coords: readonly Form[], strides: readonly number[]): Form {
+export function linearize(coords: readonly AffineExpr[], strides: readonly number[]): AffineExpr {
   let form = zero;
   for (let k = 0; k < coords.length; k++) form = add(form, scale(coords[k]!, strides[k]!));
   return form;
 }
 
 /** The coefficient of a symbol, 0 where the form does not depend on it. */
-export function coefficient(form: Form, id: number): number {
+export function coefficient(form: AffineExpr, id: number): number {
   for (const [s, c] of form.terms) if (s === id) return c;
   return 0;
 }
 
 /** A text that is the same for equal forms. */
-export function formKey(form: Form): string {
+export function affineKey(form: AffineExpr): string {
   let key = `${form.offset}`;
   for (const [s, c] of form.terms) key += `+${c}i${s}`;
   return key;
 }
 
 /** The smallest and the largest value of a form, given the size of each symbol. */
-export function rangeOf(form: Form, sizes: readonly number[]): [number, number] {
+export function rangeOf(form: AffineExpr, sizes: readonly number[]): [number, number] {
   let low = form.offset, high = form.offset;
   for (const [s, c] of form.terms) {
     const reach = c * (sizes[s]! - 1);
@@ -95,11 +95,11 @@ export interface Split {
  * each axis, or the split of a loop index that would make it possible, or null when nothing does.
  */
 export function delinearize(
-  form: Form,
+  form: AffineExpr,
   shape: readonly number[],
   sizes: readonly number[],
-): Form[] | Split | null {
-  const coords = new Array<Form>(shape.length).fill(zero);
+): AffineExpr[] | Split | null {
+  const coords = new Array<AffineExpr>(shape.length).fill(zero);
   let rest = form;
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     const n = shape[axis]!;
@@ -117,17 +117,17 @@ export function delinearize(
 }
 
 function divide(
-  form: Form,
+  form: AffineExpr,
   n: number,
   sizes: readonly number[],
-): { quotient: Form; remainder: Form } | Split | null {
+): { quotient: AffineExpr; remainder: AffineExpr } | Split | null {
   const quotient: Term[] = [], remainder: Term[] = [];
   for (const [s, c] of form.terms) {
     if (c % n === 0) quotient.push([s, c / n]);
     else remainder.push([s, c]);
   }
   const whole = Math.floor(form.offset / n);
-  const low: Form = { offset: form.offset - whole * n, terms: remainder };
+  const low: AffineExpr = { offset: form.offset - whole * n, terms: remainder };
   const [min, max] = rangeOf(low, sizes);
   if (min >= 0 && max < n) {
     return { quotient: { offset: whole, terms: quotient }, remainder: low };
@@ -147,7 +147,7 @@ function divide(
  * needs to know before it may store a value.
  */
 export function isBijection(
-  form: Form,
+  form: AffineExpr,
   symbols: readonly number[],
   sizes: readonly number[],
   count: number,

@@ -2,8 +2,8 @@
  * How far the indices of a kernel reach. A kernel counts in 32 bits where they suffice, which is
  * faster, and in 64 bits elsewhere.
  */
-import { type Form, rangeOf } from "./affine.ts";
-import { extent, type Guard, type LoopKernel, type SpecialKernel } from "./kernel.ts";
+import { type AffineExpr, rangeOf } from "./affine.ts";
+import { type Bound, extent, type LoopKernel, type SpecialKernel } from "./kernel.ts";
 import { sizeOf } from "../graph/shape.ts";
 
 /**
@@ -38,7 +38,7 @@ function loopReach(kernel: LoopKernel): number {
 }
 
 /** The largest number on the way to a form's values: its terms are added up one by one. */
-function reachOf(form: Form, sizes: readonly number[]): number {
+function reachOf(form: AffineExpr, sizes: readonly number[]): number {
   const [low, high] = rangeOf({ ...form, offset: 0 }, sizes);
   return largest([high - low + Math.abs(form.offset), ...form.terms.map(([, c]) => Math.abs(c))]);
 }
@@ -47,16 +47,16 @@ function largest(numbers: readonly number[]): number {
   return numbers.reduce((a, b) => Math.max(a, b), 0);
 }
 
-function formsOf(kernel: LoopKernel): Form[] {
+function formsOf(kernel: LoopKernel): AffineExpr[] {
   const { contraction: c } = kernel;
-  const ofGuards = (guards: readonly Guard[]): Form[] => guards.map(({ form }) => form);
+  const ofBounds = (bounds: readonly Bound[]): AffineExpr[] => bounds.map(({ form }) => form);
   const loads = c ? [...kernel.loads, c.a, c.b] : kernel.loads;
   return [
-    ...loads.flatMap(({ form, guards }) => [form, ...ofGuards(guards)]),
+    ...loads.flatMap(({ form, bounds }) => [form, ...ofBounds(bounds)]),
     ...kernel.outputs.map(({ form }) => form),
     ...kernel.reductions.map(({ index }) => index),
     ...kernel.exprs.flatMap((e) => {
-      if (e.op === "inside") return ofGuards(e.guards);
+      if (e.op === "inside") return ofBounds(e.bounds);
       return e.op === "index" || e.op === "random" ? [e.form] : [];
     }),
   ];

@@ -4,18 +4,18 @@
  * backends write them out.
  */
 import type { DType } from "../graph/dtype.ts";
-import { type Form, formKey } from "./affine.ts";
+import { type AffineExpr, affineKey } from "./affine.ts";
 import type { CustomCall } from "../graph/custom.ts";
 import type { Float32Precision, RandomStream, ReduceFn, ScanFn } from "../graph/node.ts";
 
-/** A condition under which a padded element exists: `0 <= form < size`. */
-export interface Guard {
-  readonly form: Form;
+/** One condition of a bounds mask; a padded element exists where all hold: `0 <= form < size`. */
+export interface Bound {
+  readonly form: AffineExpr;
   readonly size: number;
 }
 
-/** A loop index that is read from memory: the value of an integer expression, checked at run time. */
-export interface DynamicIndex {
+/** An indirect index, read from memory: the value of an integer expression, checked at run time. */
+export interface IndirectIndex {
   /** Its symbol in forms. */
   readonly symbol: number;
   /** The expression that gives it. */
@@ -32,9 +32,9 @@ export interface Load {
   readonly input: number;
   readonly dtype: DType;
   /** Which element. */
-  readonly form: Form;
+  readonly form: AffineExpr;
   /** Outside these the buffer must not be touched. */
-  readonly guards: readonly Guard[];
+  readonly bounds: readonly Bound[];
 }
 
 /** A scalar expression; operands are earlier entries of the kernel's list. */
@@ -44,17 +44,17 @@ export type Expr =
     | { readonly op: "load"; readonly load: number }
     | { readonly op: "constant"; readonly value: number }
     /** The value of a form, as a number. */
-    | { readonly op: "index"; readonly form: Form }
+    | { readonly op: "index"; readonly form: AffineExpr }
     | {
       readonly op: "random";
-      readonly form: Form;
+      readonly form: AffineExpr;
       readonly seed: number;
       readonly stream: RandomStream;
     }
     | { readonly op: "primitive"; readonly fn: string; readonly args: readonly number[] }
     | { readonly op: "cast"; readonly args: readonly number[] }
-    /** True inside all guards. */
-    | { readonly op: "inside"; readonly guards: readonly Guard[] }
+    /** True inside all bounds. */
+    | { readonly op: "inside"; readonly bounds: readonly Bound[] }
     /** The result of one of the kernel's reductions. */
     | { readonly op: "reduced"; readonly reduction: number }
     /** The result of the kernel's contraction. */
@@ -68,14 +68,14 @@ export interface Reduction {
   readonly expr: number;
   readonly dtype: DType;
   /** The position of the element, for argmax and argmin. */
-  readonly index: Form;
+  readonly index: AffineExpr;
 }
 
 /** One value written by the kernel. */
 export interface Output {
   readonly expr: number;
   readonly dtype: DType;
-  readonly form: Form;
+  readonly form: AffineExpr;
   /** Elements of the output. */
   readonly size: number;
 }
@@ -102,7 +102,7 @@ export interface LoopKernel {
   readonly inner: readonly number[];
   readonly inputs: readonly DType[];
   readonly loads: readonly Load[];
-  readonly dynamic: readonly DynamicIndex[];
+  readonly indirect: readonly IndirectIndex[];
   readonly exprs: readonly Expr[];
   readonly reductions: readonly Reduction[];
   readonly contraction: Contraction | null;
@@ -188,9 +188,9 @@ export function extent(kernel: LoopKernel, symbols: readonly number[]): number {
 export function innerLevels(kernel: LoopKernel): boolean[] {
   const levels: boolean[] = [];
   const inner = new Set(kernel.inner);
-  const dynamic = new Map(kernel.dynamic.map((d) => [d.symbol, d.expr]));
-  const depends = (form: Form): boolean =>
-    form.terms.some(([s]) => inner.has(s) || levels[dynamic.get(s) ?? -1] === true);
+  const indirect = new Map(kernel.indirect.map((d) => [d.symbol, d.expr]));
+  const depends = (form: AffineExpr): boolean =>
+    form.terms.some(([s]) => inner.has(s) || levels[indirect.get(s) ?? -1] === true);
   for (const e of kernel.exprs) levels.push(dependsOnForms(kernel, e, depends, levels));
   return levels;
 }
@@ -218,19 +218,19 @@ export function followsReduction(kernel: LoopKernel): boolean[] {
 function dependsOnForms(
   kernel: LoopKernel,
   e: Expr,
-  depends: (form: Form) => boolean,
+  depends: (form: AffineExpr) => boolean,
   levels: readonly boolean[],
 ): boolean {
   switch (e.op) {
     case "load": {
       const load = kernel.loads[e.load]!;
-      return depends(load.form) || load.guards.some((g) => depends(g.form));
+      return depends(load.form) || load.bounds.some((g) => depends(g.form));
     }
     case "index":
     case "random":
       return depends(e.form);
     case "inside":
-      return e.guards.some((g) => depends(g.form));
+      return e.bounds.some((g) => depends(g.form));
     case "primitive":
     case "cast":
       return e.args.some((a) => levels[a]!);
@@ -265,7 +265,7 @@ export function collapse(kernel: LoopKernel): LoopKernel {
     return kept;
   });
   if (drop.size === 0) return kernel;
-  const strip = (form: Form): Form =>
+  const strip = (form: AffineExpr): AffineExpr =>
     form.terms.some(([s]) => drop.has(s))
       ? { offset: form.offset, terms: form.terms.filter(([s]) => !drop.has(s)) }
       : form;
@@ -290,7 +290,7 @@ export function compact(kernel: LoopKernel): LoopKernel {
   const used = new Set([
     ...kernel.outer,
     ...kernel.inner,
-    ...kernel.dynamic.map((d) => d.symbol),
+    ...kernel.indirect.map((d) => d.symbol),
   ]);
   if (used.size === kernel.sizes.length) return kernel;
   const places = new Map([...used].sort((a, b) => a - b).map((s, place) => [s, place]));
@@ -304,7 +304,7 @@ export function compact(kernel: LoopKernel): LoopKernel {
     sizes: [...places.keys()].map((s) => kernel.sizes[s]!),
     outer: kernel.outer.map(at),
     inner: kernel.inner.map(at),
-    dynamic: kernel.dynamic.map((d) => ({ ...d, symbol: at(d.symbol) })),
+    indirect: kernel.indirect.map((d) => ({ ...d, symbol: at(d.symbol) })),
     contraction: contraction && {
       ...contraction,
       batch: contraction.batch.map(at),
@@ -316,7 +316,12 @@ export function compact(kernel: LoopKernel): LoopKernel {
 }
 
 /** Symbols (a outside b) walk as one when every form steps a by `size(b)` times its step of b. */
-function canMerge(forms: readonly Form[], a: number, b: number, sizes: readonly number[]): boolean {
+function canMerge(
+  forms: readonly AffineExpr[],
+  a: number,
+  b: number,
+  sizes: readonly number[],
+): boolean {
   for (const form of forms) {
     let ca = 0, cb = 0;
     for (const [s, c] of form.terms) {
@@ -328,16 +333,16 @@ function canMerge(forms: readonly Form[], a: number, b: number, sizes: readonly 
   return true;
 }
 
-function allForms(kernel: LoopKernel): Form[] {
-  const forms: Form[] = [];
+function allForms(kernel: LoopKernel): AffineExpr[] {
+  const forms: AffineExpr[] = [];
   mapForms(kernel, (form) => (forms.push(form), form));
   return forms;
 }
 
 /** The kernel with every form replaced. */
-function mapForms(kernel: LoopKernel, map: (form: Form) => Form): LoopKernel {
-  const guard = (g: Guard): Guard => ({ form: map(g.form), size: g.size });
-  const load = (l: Load): Load => ({ ...l, form: map(l.form), guards: l.guards.map(guard) });
+function mapForms(kernel: LoopKernel, map: (form: AffineExpr) => AffineExpr): LoopKernel {
+  const bound = (g: Bound): Bound => ({ form: map(g.form), size: g.size });
+  const load = (l: Load): Load => ({ ...l, form: map(l.form), bounds: l.bounds.map(bound) });
   return {
     ...kernel,
     loads: kernel.loads.map(load),
@@ -347,7 +352,7 @@ function mapForms(kernel: LoopKernel, map: (form: Form) => Form): LoopKernel {
         case "random":
           return { ...e, form: map(e.form) };
         case "inside":
-          return { ...e, guards: e.guards.map(guard) };
+          return { ...e, bounds: e.bounds.map(bound) };
         default:
           return e;
       }
@@ -361,7 +366,7 @@ function mapForms(kernel: LoopKernel, map: (form: Form) => Form): LoopKernel {
 
 /** A text that is equal for loads of the same element of the same input. */
 export function loadKey(load: Load): string {
-  let key = `${load.input}:${formKey(load.form)}`;
-  for (const g of load.guards) key += `|${formKey(g.form)}<${g.size}`;
+  let key = `${load.input}:${affineKey(load.form)}`;
+  for (const g of load.bounds) key += `|${affineKey(g.form)}<${g.size}`;
   return key;
 }

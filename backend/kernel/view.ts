@@ -1,13 +1,13 @@
 /** How a view turns the coordinates of its result into those of its input. */
-import { add, delinearize, type Form, linearize, scale, type Split, zero } from "./affine.ts";
-import type { Guard } from "./kernel.ts";
+import { add, type AffineExpr, delinearize, linearize, scale, type Split, zero } from "./affine.ts";
+import type { Bound } from "./kernel.ts";
 import type { ViewOp } from "../graph/node.ts";
 import { type Shape, stridesOf } from "../graph/shape.ts";
 
-/** Where a kernel reads a node: one form per axis, valid only inside the guards. */
+/** Where a kernel reads a node: one form per axis, valid only inside the bounds. */
 export interface Access {
-  readonly coords: readonly Form[];
-  readonly guards: readonly Guard[];
+  readonly coords: readonly AffineExpr[];
+  readonly bounds: readonly Bound[];
 }
 
 const viewKinds = new Set(["reshape", "permute", "expand", "slice", "pad", "window"]);
@@ -23,13 +23,13 @@ export function broadcastAccess(access: Access, shape: Shape): Access {
   if (lead === 0 && shape.every((n) => n !== 1)) return access;
   return {
     coords: shape.map((n, k) => n === 1 ? zero : access.coords[k + lead]!),
-    guards: access.guards,
+    bounds: access.bounds,
   };
 }
 
 /**
  * The access to a view's input. A reshape may need a loop index split first, or may not be
- * expressible at all (null). A pad adds guards; its value outside them is the caller's to supply.
+ * expressible at all (null). A pad adds bounds; its value outside them is the caller's to supply.
  */
 export function viewAccess(
   op: ViewOp,
@@ -38,23 +38,23 @@ export function viewAccess(
   access: Access,
   sizes: readonly number[],
 ): Access | Split | null {
-  const { coords, guards } = access;
+  const { coords, bounds } = access;
   switch (op.kind) {
     case "reshape": {
       const mapped = reshapeCoords(shape, inputShape, coords, sizes);
-      return Array.isArray(mapped) ? { coords: mapped, guards } : mapped;
+      return Array.isArray(mapped) ? { coords: mapped, bounds } : mapped;
     }
     case "permute": {
-      const mapped = new Array<Form>(coords.length);
+      const mapped = new Array<AffineExpr>(coords.length);
       op.axes.forEach((axis, k) => mapped[axis] = coords[k]!);
-      return { coords: mapped, guards };
+      return { coords: mapped, bounds };
     }
     case "expand":
       return broadcastAccess(access, inputShape);
     case "slice":
-      return { coords: coords.map((c, k) => scale(c, op.steps[k]!, op.starts[k]!)), guards };
+      return { coords: coords.map((c, k) => scale(c, op.steps[k]!, op.starts[k]!)), bounds };
     case "pad": {
-      const added: Guard[] = [];
+      const added: Bound[] = [];
       const mapped = coords.map((c, k) => {
         const before = op.before[k]!, n = inputShape[k]!;
         if (shape[k] === n) return c;
@@ -62,7 +62,7 @@ export function viewAccess(
         added.push({ form, size: n });
         return form;
       });
-      return { coords: mapped, guards: [...guards, ...added] };
+      return { coords: mapped, bounds: [...bounds, ...added] };
     }
     case "window": {
       const w = op.kernel.length, lead = inputShape.length - w;
@@ -71,7 +71,7 @@ export function viewAccess(
         const position = scale(coords[lead + k]!, op.stride[k]!);
         mapped.push(add(position, scale(coords[lead + w + k]!, op.dilation[k]!)));
       }
-      return { coords: mapped, guards };
+      return { coords: mapped, bounds };
     }
   }
 }
@@ -80,10 +80,10 @@ export function viewAccess(
 function reshapeCoords(
   shape: Shape,
   inputShape: Shape,
-  coords: readonly Form[],
+  coords: readonly AffineExpr[],
   sizes: readonly number[],
-): Form[] | Split | null {
-  const mapped: Form[] = new Array<Form>(inputShape.length).fill(zero);
+): AffineExpr[] | Split | null {
+  const mapped: AffineExpr[] = new Array<AffineExpr>(inputShape.length).fill(zero);
   // Nothing is ever read of an empty tensor, and products of 0 would form no groups.
   if (inputShape.includes(0)) return mapped;
   let i = 0, o = 0;

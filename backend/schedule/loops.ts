@@ -1,6 +1,6 @@
 /** The loops of a kernel that is being made, and whether a node can be computed in them. */
 import {
-  type Form,
+  type AffineExpr,
   isBijection,
   linearize,
   type Split,
@@ -48,7 +48,7 @@ export class Loops {
   }
 
   /** A loop over an axis of `n` elements: one symbol, or two where a split is due. */
-  axis(n: number, into: number[], loop = `${this.#next++}`): Form {
+  axis(n: number, into: number[], loop = `${this.#next++}`): AffineExpr {
     const factor = this.#splits.get(loop);
     if (factor !== undefined) {
       const high = this.axis(n / factor, into, `${loop}h`);
@@ -90,7 +90,7 @@ export class Loops {
   }
 
   /** True when the loops, or the rows, visit each of `size` elements once by this index. */
-  visitOnce(form: Form, size: number): boolean {
+  visitOnce(form: AffineExpr, size: number): boolean {
     const full = [...this.outer, ...this.inner ?? []];
     const row = this.inner !== null && isBijection(form, this.outer, this.sizes, size);
     return row || isBijection(form, full, this.sizes, size);
@@ -132,7 +132,7 @@ export class Loops {
   }
 
   /** The reduced coordinates in terms of loops that are there already, or null if they differ. */
-  #innerCoords(loops: readonly number[], sizes: readonly number[]): readonly Form[] | null {
+  #innerCoords(loops: readonly number[], sizes: readonly number[]): readonly AffineExpr[] | null {
     const loopSizes = loops.map((s) => this.sizes[s]!);
     if (sizeOf(loopSizes) !== sizeOf(sizes)) return null;
     const form = linearize(loops.map(symbolForm), stridesOf(loopSizes));
@@ -140,7 +140,7 @@ export class Loops {
       { kind: "reshape" },
       [sizeOf(sizes)],
       sizes,
-      { coords: [form], guards: [] },
+      { coords: [form], bounds: [] },
       this.sizes,
     );
     if (mapped === null) return null;
@@ -149,12 +149,12 @@ export class Loops {
   }
 
   /** A contraction's coordinates by role (batch, m, n), if each loop has one role. */
-  contractGroups(node: Node, access: Access): [Form[], Form[], Form[]] | null {
+  contractGroups(node: Node, access: Access): [AffineExpr[], AffineExpr[], AffineExpr[]] | null {
     if (node.op.kind !== "contract" || this.inner !== null) return null;
     const { batch, m } = node.op;
     const form = linearize(access.coords, stridesOf(node.shape));
     if (!isBijection(form, this.outer, this.sizes, node.size)) return null;
-    const groups: [Form[], Form[], Form[]] = [
+    const groups: [AffineExpr[], AffineExpr[], AffineExpr[]] = [
       access.coords.slice(0, batch),
       access.coords.slice(batch, batch + m),
       access.coords.slice(batch + m),
@@ -164,19 +164,19 @@ export class Loops {
   }
 
   /** The outer loops that coordinates depend on. */
-  symbolsOf(coords: readonly Form[]): number[] {
+  symbolsOf(coords: readonly AffineExpr[]): number[] {
     const found = new Set(coords.flatMap((c) => c.terms.map(([s]) => s)));
     return this.outer.filter((s) => found.has(s));
   }
 }
 
 /** A reduction's input coordinates: kept axes from the access, reduced axes from the inner loops. */
-function mergeAxes(node: Node, access: Access, reduced: readonly Form[]): Access {
+function mergeAxes(node: Node, access: Access, reduced: readonly AffineExpr[]): Access {
   const axes = node.op.kind === "reduce" ? node.op.axes : [];
   let kept = 0;
   const coords = node.inputs[0]!.shape.map((_: number, axis: number) => {
     const at = axes.indexOf(axis);
     return at >= 0 ? reduced[at]! : access.coords[kept++] ?? zero;
   });
-  return { coords, guards: [] };
+  return { coords, bounds: [] };
 }

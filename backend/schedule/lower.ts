@@ -7,17 +7,17 @@
  * Kernels are made from the last node to the first, so a kernel never depends on one made before
  * it: that is what makes it safe to store a second value from the same loops.
  */
-import { type Form, formKey, linearize, symbol as symbolForm } from "../kernel/affine.ts";
-import { assemble } from "../kernel/assemble.ts";
+import { type AffineExpr, affineKey, linearize, symbol as symbolForm } from "../kernel/affine.ts";
+import { canonicalize } from "../kernel/canonicalize.ts";
 import type { DType } from "../graph/dtype.ts";
 import { InfoHeap } from "./info_heap.ts";
 import {
+  type Bound,
   collapse,
   compact,
   type Contraction,
-  type DynamicIndex,
   type Expr,
-  type Guard,
+  type IndirectIndex,
   type Load,
   loadKey,
   type LoopKernel,
@@ -46,7 +46,7 @@ const COSTLY = 8;
 /** How far a product is looked for behind a value. */
 const MAX_EPILOGUE = 16;
 
-/** Whether a backend has a kernel for a contraction whose operands are guarded: padded images. */
+/** Whether a backend has a kernel for a contraction whose operands are masked: padded images. */
 export type TakesPadding = (kernel: LoopKernel) => boolean;
 
 /** What the device says about fusion. */
@@ -79,13 +79,13 @@ export const defaultRules: FusionRules = {
 export function lower(root: NodeInfo, rules: FusionRules = defaultRules): LoweredKernel {
   const { takesPadding } = rules;
   const splits = new Map<string, number>();
-  let guards = takesPadding !== null, fusesProducts = true;
+  let bounds = takesPadding !== null, fusesProducts = true;
   for (;;) {
-    const builder = new Builder(root, splits, guards, fusesProducts, rules);
+    const builder = new Builder(root, splits, bounds, fusesProducts, rules);
     try {
       const lowered = builder.build();
       const { kernel } = lowered;
-      if (guards && isGuarded(kernel) && !takesPadding!(kernel)) guards = false;
+      if (bounds && isMasked(kernel) && !takesPadding!(kernel)) bounds = false;
       else if (fusesProducts && epilogueCost(kernel) > rules.maxEpilogue) fusesProducts = false;
       else return lowered;
     } catch (error) {
@@ -96,8 +96,8 @@ export function lower(root: NodeInfo, rules: FusionRules = defaultRules): Lowere
   }
 }
 
-function isGuarded({ contraction: c }: LoopKernel): boolean {
-  return c !== null && c.a.guards.length + c.b.guards.length > 0;
+function isMasked({ contraction: c }: LoopKernel): boolean {
+  return c !== null && c.a.bounds.length + c.b.bounds.length > 0;
 }
 
 /** The costs of those operations behind a product that take many instructions. */
@@ -115,7 +115,7 @@ interface Request {
 
 class Builder {
   readonly #root: NodeInfo;
-  readonly #guards: boolean;
+  readonly #bounds: boolean;
   readonly #cheap: number;
   readonly #derivedCheap: number;
   readonly #fusesProducts: boolean;
@@ -128,7 +128,7 @@ class Builder {
   readonly #loadIds = new Map<string, number>();
   readonly #inputs: NodeInfo[] = [];
   readonly #inputIds = new Map<NodeInfo, number>();
-  readonly #dynamic: DynamicIndex[] = [];
+  readonly #indirect: IndirectIndex[] = [];
   /** Where a gathered value goes, by which index, and where it comes from. */
   readonly #gathers: { slot: number; symbol: number; value: number }[] = [];
   readonly #reductions: Reduction[] = [];
@@ -142,19 +142,19 @@ class Builder {
   /**
    * @param root What is stored.
    * @param splits Loops that are made of two symbols.
-   * @param guards Whether operands of contractions may be guarded, or paddings are stored.
+   * @param bounds Whether operands of contractions may be masked, or paddings are stored.
    * @param fusesProducts Whether a product may be computed where it is read.
    * @param rules What the device says about fusion.
    */
   constructor(
     root: NodeInfo,
     splits: ReadonlyMap<string, number>,
-    guards: boolean,
+    bounds: boolean,
     fusesProducts: boolean,
     { minRows, cheap, derivedCheap }: FusionRules,
   ) {
     this.#root = root;
-    this.#guards = guards;
+    this.#bounds = bounds;
     this.#cheap = cheap;
     this.#derivedCheap = derivedCheap;
     this.#fusesProducts = fusesProducts;
@@ -172,7 +172,7 @@ class Builder {
     const outer: number[] = [];
     const coords = shape.map((n) => this.#loops.axis(n, outer));
     this.#loops.outer = outer;
-    this.#request(this.#root, { coords, guards: [] });
+    this.#request(this.#root, { coords, bounds: [] });
     for (let info = this.#queue.pop(); info; info = this.#queue.pop()) {
       const requests = this.#pending.get(info)!;
       this.#pending.delete(info);
@@ -211,12 +211,12 @@ class Builder {
     return id;
   }
 
-  #makeLoad(info: NodeInfo, form: Form, guards: readonly Guard[]): Load {
-    return { input: this.#inputId(info), dtype: info.node.dtype, form, guards };
+  #makeLoad(info: NodeInfo, form: AffineExpr, bounds: readonly Bound[]): Load {
+    return { input: this.#inputId(info), dtype: info.node.dtype, form, bounds };
   }
 
-  #fillWithLoad(info: NodeInfo, form: Form, guards: readonly Guard[], slot: number): void {
-    const load = this.#makeLoad(info, form, guards);
+  #fillWithLoad(info: NodeInfo, form: AffineExpr, bounds: readonly Bound[], slot: number): void {
+    const load = this.#makeLoad(info, form, bounds);
     const key = loadKey(load);
     let id = this.#loadIds.get(key);
     if (id === undefined) {
@@ -238,7 +238,7 @@ class Builder {
     this.#store(info);
     const strides = stridesOf(info.node.shape);
     for (const { access, slot } of requests) {
-      this.#fillWithLoad(info, linearize(access.coords, strides), access.guards, slot);
+      this.#fillWithLoad(info, linearize(access.coords, strides), access.bounds, slot);
     }
   }
 
@@ -338,7 +338,7 @@ class Builder {
   #storesToo(info: NodeInfo, requests: readonly Request[]): boolean {
     if (requests.length !== 1) return false;
     const { access } = requests[0]!;
-    if (access.guards.length > 0) return false;
+    if (access.bounds.length > 0) return false;
     const form = linearize(access.coords, stridesOf(info.node.shape));
     return this.#loops.visitOnce(form, info.node.size);
   }
@@ -426,21 +426,21 @@ class Builder {
 
   #gather(info: NodeInfo, axis: number, opName: string, access: Access, slot: number): void {
     const [source, indices] = [inputInfo(info, 0), inputInfo(info, 1)];
-    const expr = this.#guardedIndex(this.#request(indices, access), indices.node.dtype, access);
+    const expr = this.#maskedIndex(this.#request(indices, access), indices.node.dtype, access);
     const size = source.node.shape[axis]!;
     const id = this.#loops.index(size);
-    this.#dynamic.push({ symbol: id, expr, size, opName });
+    this.#indirect.push({ symbol: id, expr, size, opName });
     const coords = access.coords.map((c, k) => k === axis ? symbolForm(id) : c);
-    const value = this.#request(source, { coords, guards: access.guards });
+    const value = this.#request(source, { coords, bounds: access.bounds });
     this.#alias(slot, value, info.node.dtype);
     this.#gathers.push({ slot, symbol: id, value });
     this.#labels.push("gather");
   }
 
   /** Around what is padded there is no index: what stands there must not be looked at. */
-  #guardedIndex(index: number, dtype: DType, { guards }: Access): number {
-    if (guards.length === 0) return index;
-    const inside = this.#emit({ op: "inside", guards, dtype: "bool" });
+  #maskedIndex(index: number, dtype: DType, { bounds }: Access): number {
+    if (bounds.length === 0) return index;
+    const inside = this.#emit({ op: "inside", bounds, dtype: "bool" });
     const none = this.#emit({ op: "constant", value: 0, dtype });
     return this.#emit({ op: "primitive", fn: "where", args: [inside, index, none], dtype });
   }
@@ -459,12 +459,12 @@ class Builder {
     }
   }
 
-  #formsInUse(): Form[] {
-    const ofGuards = (guards: readonly Guard[]): Form[] => guards.map(({ form }) => form);
+  #formsInUse(): AffineExpr[] {
+    const ofBounds = (bounds: readonly Bound[]): AffineExpr[] => bounds.map(({ form }) => form);
     return [
-      ...this.#loads.flatMap(({ form, guards }) => [form, ...ofGuards(guards)]),
+      ...this.#loads.flatMap(({ form, bounds }) => [form, ...ofBounds(bounds)]),
       ...this.#slots.flatMap((e) => {
-        if (e?.op === "inside") return ofGuards(e.guards);
+        if (e?.op === "inside") return ofBounds(e.bounds);
         return e?.op === "index" || e?.op === "random" ? [e.form] : [];
       }),
     ];
@@ -487,17 +487,17 @@ class Builder {
       return this.#fillWithLoad(
         input,
         linearize(access.coords, stridesOf(shape)),
-        access.guards,
+        access.bounds,
         slot,
       );
     }
     if ("factor" in mapped) throw this.#loops.splitOf(mapped);
     const value = this.#request(input, mapped);
-    if (op.kind !== "pad" || mapped.guards.length === access.guards.length) {
+    if (op.kind !== "pad" || mapped.bounds.length === access.bounds.length) {
       return this.#alias(slot, value, dtype);
     }
-    const guards = mapped.guards.slice(access.guards.length);
-    const inside = this.#emit({ op: "inside", guards, dtype: "bool" });
+    const bounds = mapped.bounds.slice(access.bounds.length);
+    const inside = this.#emit({ op: "inside", bounds, dtype: "bool" });
     const outside = this.#emit({ op: "constant", value: op.value, dtype });
     this.#slots[slot] = { op: "primitive", fn: "where", args: [inside, value, outside], dtype };
     this.#labels.push("pad");
@@ -525,7 +525,7 @@ class Builder {
 
   /** Reductions and contractions are computed once, where their consumers are. */
   #mayFuseAnchor(info: NodeInfo, requests: readonly Request[]): boolean {
-    if (requests.length !== 1 || requests[0]!.access.guards.length > 0) return false;
+    if (requests.length !== 1 || requests[0]!.access.bounds.length > 0) return false;
     if (this.#contraction) return false;
     return info === this.#root ||
       this.#allAccounted(info) && !this.#inputIds.has(info) && !this.#isFull();
@@ -534,7 +534,7 @@ class Builder {
   // ---- contractions
 
   #contract(info: NodeInfo, requests: readonly Request[]): void {
-    const isHere = info === this.#root || this.#fusesProducts && this.#dynamic.length === 0;
+    const isHere = info === this.#root || this.#fusesProducts && this.#indirect.length === 0;
     const groups = isHere && this.#mayFuseAnchor(info, requests)
       ? this.#loops.contractGroups(info.node, requests[0]!.access)
       : null;
@@ -551,8 +551,8 @@ class Builder {
       m: this.#loops.symbolsOf(m),
       n: this.#loops.symbolsOf(n),
       k,
-      a: this.#operand(a, { coords: [...batch, ...m, ...kForms], guards: [] }),
-      b: this.#operand(b, { coords: [...batch, ...kForms, ...n], guards: [] }),
+      a: this.#operand(a, { coords: [...batch, ...m, ...kForms], bounds: [] }),
+      b: this.#operand(b, { coords: [...batch, ...kForms, ...n], bounds: [] }),
       dtype: info.node.dtype,
       ...precisionOf(info.node),
     };
@@ -577,31 +577,31 @@ class Builder {
         // The input's elements lie in memory in the order of the view's.
         this.#store(info);
         const form = linearize(access.coords, stridesOf(node.shape));
-        return this.#makeLoad(info, form, access.guards);
+        return this.#makeLoad(info, form, access.bounds);
       }
       access = mapped;
     }
     this.#store(info);
     const form = linearize(access.coords, stridesOf(info.node.shape));
-    return this.#makeLoad(info, form, access.guards);
+    return this.#makeLoad(info, form, access.bounds);
   }
 
   /** True when the operand of a contraction may be read through the node. */
   #isRead({ op }: Node): boolean {
-    return op.kind !== "pad" || this.#guards && op.value === 0;
+    return op.kind !== "pad" || this.#bounds && op.value === 0;
   }
 
   // ---- the finished kernel
 
   #finish(): LoweredKernel {
     this.#checkUnread();
-    const { kernel, inputs } = assemble({
+    const { kernel, inputs } = canonicalize({
       sizes: this.#loops.sizes,
       outer: this.#loops.outer,
       inner: this.#contraction ? this.#contraction.k : this.#loops.inner ?? [],
       inputs: this.#inputs.map((info) => info.node.dtype),
       loads: this.#loads,
-      dynamic: this.#dynamic,
+      indirect: this.#indirect,
       exprs: this.#slots as readonly Expr[],
       reductions: this.#reductions,
       contraction: this.#contraction,
@@ -628,7 +628,7 @@ function roundingOf(from: DType, to: DType): string | null {
 }
 
 function accessKey(access: Access): string {
-  let key = access.coords.map(formKey).join();
-  for (const g of access.guards) key += `|${formKey(g.form)}<${g.size}`;
+  let key = access.coords.map(affineKey).join();
+  for (const g of access.bounds) key += `|${affineKey(g.form)}<${g.size}`;
   return key;
 }

@@ -2,7 +2,7 @@
  * Splits a reduction with few rows in two kernels: the first reduces parts of each row, so that the
  * whole device has work, the second joins the parts and does what followed the reduction.
  */
-import { type Form, linearize, symbol, zero } from "../kernel/affine.ts";
+import { type AffineExpr, linearize, symbol, zero } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
 import { Emitter } from "../codegen/emit.ts";
 import { type Expr, followsReduction, innerLevels, type LoopKernel } from "../kernel/kernel.ts";
@@ -57,7 +57,7 @@ interface Cut {
   readonly part: number;
   readonly sizes: readonly number[];
   /** Where a part's result lies, and how many there are. */
-  readonly slot: Form;
+  readonly slot: AffineExpr;
   readonly size: number;
   /** The loops over parts and rows. */
   readonly outer: readonly number[];
@@ -115,7 +115,7 @@ function finalOf(
     input: input + k,
     dtype,
     form: slot,
-    guards: [],
+    bounds: [],
   }));
   return {
     ...kernel,
@@ -129,7 +129,7 @@ function finalOf(
         e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map((a) => a + shift) } : e
       ),
     ],
-    dynamic: kernel.dynamic.map((d) => ({ ...d, expr: d.expr + shift })),
+    indirect: kernel.indirect.map((d) => ({ ...d, expr: d.expr + shift })),
     reductions: kernel.reductions.map((r, k) => ({ ...r, expr: k, index: zero })),
     outputs: kernel.outputs.map((o) => ({ ...o, expr: o.expr + shift })),
     label: `${kernel.label}_join`,

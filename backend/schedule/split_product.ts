@@ -2,7 +2,7 @@
  * Splits a contraction with few tiles and a long sum in two kernels: the first computes parts of the
  * sum, so that the whole device has work, the second adds them up and does what followed.
  */
-import { coefficient, type Form, linearize, symbol, zero } from "../kernel/affine.ts";
+import { type AffineExpr, coefficient, linearize, symbol, zero } from "../kernel/affine.ts";
 import type { Expr, Load, LoopKernel } from "../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../graph/shape.ts";
 import type { SplitReduction } from "./split.ts";
@@ -33,7 +33,7 @@ function cutOf({ sizes, inner }: LoopKernel, parts: number): Cut {
 /** The two kernels for about `parts` parts; null where the sum cannot be divided. */
 export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction | null {
   const c = kernel.contraction;
-  if (!c || kernel.reductions.length > 0 || kernel.dynamic.length > 0) return null;
+  if (!c || kernel.reductions.length > 0 || kernel.indirect.length > 0) return null;
   const cut = cutOf(kernel, parts);
   if (cut.parts === 1) return null;
   const part = kernel.sizes.length, length = kernel.sizes[cut.symbol]! / cut.parts;
@@ -44,7 +44,7 @@ export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction 
   const ofPart = (load: Load): Load => ({
     ...load,
     form: along(load.form, cut.symbol, part, length),
-    guards: load.guards.map((g) => ({ ...g, form: along(g.form, cut.symbol, part, length) })),
+    bounds: load.bounds.map((g) => ({ ...g, form: along(g.form, cut.symbol, part, length) })),
   });
   const batch = [part, ...c.batch];
   // Halves are added up in single precision.
@@ -59,7 +59,7 @@ export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction 
     outputs: [{ expr: 0, dtype, form: slot, size }],
     label: `${kernel.label}_part`,
   };
-  const load: Load = { input: kernel.inputs.length, dtype, form: slot, guards: [] };
+  const load: Load = { input: kernel.inputs.length, dtype, form: slot, bounds: [] };
   const final: LoopKernel = {
     ...kernel,
     sizes,
@@ -83,7 +83,7 @@ export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction 
 }
 
 /** A form in which a loop runs over `length` iterations of each part. */
-function along(form: Form, from: number, part: number, length: number): Form {
+function along(form: AffineExpr, from: number, part: number, length: number): AffineExpr {
   const step = coefficient(form, from);
   return step === 0 ? form : { ...form, terms: [...form.terms, [part, step * length]] };
 }

@@ -3,7 +3,7 @@
  * half types, several summed axes) are copied into some first; what follows the contraction becomes
  * a loop of its own over the product, in place where an output can hold it.
  */
-import { coefficient, type Form, linearize, symbol } from "../../kernel/affine.ts";
+import { type AffineExpr, coefficient, linearize, symbol } from "../../kernel/affine.ts";
 import { type DType, isFloat } from "../../graph/dtype.ts";
 import {
   collapse,
@@ -73,7 +73,7 @@ const MAX_TERMS = 1 << 14;
 /** How to compute a contraction by products of at least `least` multiplications; null: not so. */
 export function planGemm(kernel: LoopKernel, least: number): GemmPlan | null {
   const c = kernel.contraction;
-  if (!c || !isFloat(c.dtype) || c.a.guards.length + c.b.guards.length > 0) return null;
+  if (!c || !isFloat(c.dtype) || c.a.bounds.length + c.b.bounds.length > 0) return null;
   const terms = extent(kernel, kernel.inner);
   if (extent(kernel, kernel.outer) * terms < least || terms > MAX_TERMS) return null;
   const dtype = c.dtype === "float64" ? "float64" : "float32";
@@ -114,7 +114,7 @@ function planWith(
   const core = collapse({
     ...kernel,
     loads: [],
-    dynamic: [],
+    indirect: [],
     exprs: [],
     reductions: [],
     contraction: { ...c, a: a?.load ?? c.a, b: b?.load ?? c.b },
@@ -139,7 +139,7 @@ function moving(batch: readonly number[], load: Load): number[] {
 }
 
 /** The form of a row-major array over `symbols`. */
-export function rowMajor(kernel: LoopKernel, symbols: readonly number[]): Form {
+export function rowMajor(kernel: LoopKernel, symbols: readonly number[]): AffineExpr {
   const sizes = symbols.map((s) => kernel.sizes[s]!);
   return linearize(symbols.map(symbol), stridesOf(sizes));
 }
@@ -160,7 +160,7 @@ export function pack(
     inner: [],
     inputs: [load.dtype],
     loads: [{ ...load, input: 0 }],
-    dynamic: [],
+    indirect: [],
     exprs: [{ op: "load", load: 0, dtype: load.dtype }],
     reductions: [],
     contraction: null,
@@ -174,7 +174,7 @@ export function pack(
 export function epilogueOf(
   kernel: LoopKernel,
   dtype: GemmType,
-  form: Form,
+  form: AffineExpr,
   output: number | null,
 ): LoopKernel | null {
   const isPlain = (o: number): boolean =>
@@ -186,7 +186,7 @@ export function epilogueOf(
     inner: [],
     contraction: null,
     inputs: [...kernel.inputs, dtype as DType],
-    loads: [...kernel.loads, { input: kernel.inputs.length, dtype, form, guards: [] }],
+    loads: [...kernel.loads, { input: kernel.inputs.length, dtype, form, bounds: [] }],
     exprs: kernel.exprs.map((e) =>
       e.op === "contracted" ? { op: "load", load, dtype: e.dtype } : e
     ),

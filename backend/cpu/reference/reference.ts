@@ -2,7 +2,7 @@
  * The plain evaluator: walks the loops of a kernel and computes its expressions one by one. Slow and
  * obvious; whatever is faster must agree with it (NETCL_CPU=reference).
  */
-import type { Form } from "../../kernel/affine.ts";
+import type { AffineExpr } from "../../kernel/affine.ts";
 import {
   type DType,
   fromBfloat16Bits,
@@ -10,8 +10,8 @@ import {
   type TypedArray,
 } from "../../graph/dtype.ts";
 import {
+  type Bound,
   type Expr,
-  type Guard,
   innerLevels,
   type Load,
   type LoopKernel,
@@ -79,7 +79,7 @@ class Interpreter {
     this.#inputs = inputs;
     this.#outputs = outputs;
     this.#check = check;
-    this.#at = new Array<number>(kernel.sizes.length + kernel.dynamic.length).fill(0);
+    this.#at = new Array<number>(kernel.sizes.length + kernel.indirect.length).fill(0);
     this.#isInner = innerLevels(kernel);
   }
 
@@ -122,22 +122,22 @@ class Interpreter {
     return [start, Math.min(start + chunk.length, size)];
   }
 
-  #index(form: Form): number {
+  #index(form: AffineExpr): number {
     let index = form.offset;
     for (const [s, c] of form.terms) index += c * this.#at[s]!;
     return index;
   }
 
-  #inside(guards: readonly Guard[]): boolean {
-    return guards.every(({ form, size }) => {
+  #inside(bounds: readonly Bound[]): boolean {
+    return bounds.every(({ form, size }) => {
       const index = this.#index(form);
       return index >= 0 && index < size;
     });
   }
 
-  /** Outside its guards a load gives any element: a `where` leaves it out. */
+  /** Outside its bounds a load gives any element: a `where` leaves it out. */
   #load(load: Load): Value {
-    const index = this.#inside(load.guards) ? this.#index(load.form) : 0;
+    const index = this.#inside(load.bounds) ? this.#index(load.form) : 0;
     return readElement(this.#inputs[load.input]!, load.dtype, index);
   }
 
@@ -154,7 +154,7 @@ class Interpreter {
     const values: Value[] = [];
     for (const id of this.#needs(root)) {
       values[id] = this.#compute(this.#kernel.exprs[id]!, values);
-      for (const { expr, symbol, size, opName } of this.#kernel.dynamic) {
+      for (const { expr, symbol, size, opName } of this.#kernel.indirect) {
         if (expr === id) this.#at[symbol] = this.#check(Number(values[id]), size, opName);
       }
     }
@@ -180,17 +180,17 @@ class Interpreter {
   #operands(e: Expr): readonly number[] {
     if (e.op === "primitive" || e.op === "cast") return e.args;
     const forms = this.#forms(e);
-    return this.#kernel.dynamic
+    return this.#kernel.indirect
       .filter(({ symbol }) => forms.some((f) => f.terms.some(([s]) => s === symbol)))
       .map(({ expr }) => expr);
   }
 
-  #forms(e: Expr): Form[] {
+  #forms(e: Expr): AffineExpr[] {
     if (e.op === "index" || e.op === "random") return [e.form];
-    if (e.op === "inside") return e.guards.map((g) => g.form);
+    if (e.op === "inside") return e.bounds.map((g) => g.form);
     if (e.op !== "load") return [];
     const load = this.#kernel.loads[e.load]!;
-    return [load.form, ...load.guards.map((g) => g.form)];
+    return [load.form, ...load.bounds.map((g) => g.form)];
   }
 
   #compute(e: Expr, values: readonly Value[]): Value {
@@ -215,7 +215,7 @@ class Interpreter {
         return rounded(castValue(values[from]!, this.#kernel.exprs[from]!.dtype, e.dtype), e.dtype);
       }
       case "inside":
-        return Number(this.#inside(e.guards));
+        return Number(this.#inside(e.bounds));
       case "reduced":
         return this.#reduced[e.reduction] ??= this.#reduce(this.#kernel.reductions[e.reduction]!);
       case "contracted":

@@ -2,7 +2,7 @@
  * JavaScript for contractions: tiles of 4x4 sums in local variables, so that an operand is loaded
  * once for four products.
  */
-import { coefficient, type Form } from "../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
 import { isFloat } from "../../graph/dtype.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
 import type { Contraction, Load } from "../../kernel/kernel.ts";
@@ -87,12 +87,12 @@ function declarePlaces(
   }
 }
 
-function without(form: Form, symbols: readonly (number | undefined)[]): Form {
+function without(form: AffineExpr, symbols: readonly (number | undefined)[]): AffineExpr {
   return { ...form, terms: form.terms.filter(([s]) => !symbols.includes(s)) };
 }
 
 /** The summed part of an operand's index alone. */
-function summedPart(form: Form, k: readonly number[]): Form {
+function summedPart(form: AffineExpr, k: readonly number[]): AffineExpr {
   return { offset: 0, terms: form.terms.filter(([s]) => k.includes(s)) };
 }
 

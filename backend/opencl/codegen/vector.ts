@@ -6,7 +6,7 @@
  * What is left over at the end of a loop is computed by the same vectors, of which a part is loaded
  * and stored: a value does not depend on where its element stands.
  */
-import { coefficient, type Form } from "../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
 import { type DType, dtypes } from "../../graph/dtype.ts";
 import { Emitter } from "../../codegen/emit.ts";
 import type { Expr, LoopKernel, Reduction } from "../../kernel/kernel.ts";
@@ -149,14 +149,14 @@ function storeLanes(dtype: DType, pointer: string, value: string, left: string):
 
 /** True where a value changes with the vectorized loop. */
 function dependence(kernel: LoopKernel, symbol: number): boolean[] {
-  const on = (form: Form): boolean => coefficient(form, symbol) !== 0;
+  const on = (form: AffineExpr): boolean => coefficient(form, symbol) !== 0;
   const isInner = kernel.inner.includes(symbol);
   const result: boolean[] = [];
   for (const e of kernel.exprs) {
     switch (e.op) {
       case "load":
         result.push(
-          on(kernel.loads[e.load]!.form) || kernel.loads[e.load]!.guards.some((g) => on(g.form)),
+          on(kernel.loads[e.load]!.form) || kernel.loads[e.load]!.bounds.some((g) => on(g.form)),
         );
         break;
       case "index":
@@ -164,7 +164,7 @@ function dependence(kernel: LoopKernel, symbol: number): boolean[] {
         result.push(on(e.form));
         break;
       case "inside":
-        result.push(e.guards.some((g) => on(g.form)));
+        result.push(e.bounds.some((g) => on(g.form)));
         break;
       case "primitive":
       case "cast":
@@ -188,7 +188,7 @@ function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
   switch (e.op) {
     case "load": {
       const load = kernel.loads[e.load]!;
-      return load.dtype in vectorTypes && load.guards.length === 0 &&
+      return load.dtype in vectorTypes && load.bounds.length === 0 &&
         coefficient(load.form, symbol) === 1;
     }
     case "index":
@@ -213,7 +213,7 @@ function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
 /** True when the loop over `symbol` can be vectorized for the given results. */
 export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
   const depends = dependence(kernel, symbol);
-  if (kernel.dynamic.some((d) => depends[d.expr])) return false;
+  if (kernel.indirect.some((d) => depends[d.expr])) return false;
   if (!kernel.exprs.every((e, id) => !depends[id] || fits(kernel, e, symbol))) return false;
   const reductions = kernel.reductions.every((r) =>
     (vectorTypes[r.dtype]?.type === "float16" || r.dtype === "int32") && depends[r.expr] &&
@@ -309,7 +309,7 @@ export class VectorBody {
     this.declareVectors(ids, { tag, shift, contracted });
   }
 
-  #pointer(buffer: string, form: Form, shift: number): string {
+  #pointer(buffer: string, form: AffineExpr, shift: number): string {
     return `${buffer} + ${this.#emitter.form(form)}${shift === 0 ? "" : ` + ${shift}`}`;
   }
 

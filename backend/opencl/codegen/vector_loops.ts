@@ -3,7 +3,7 @@
  * columns that are reduced side by side. A work-item does thousands of elements in loops of its own,
  * in a group of its own.
  */
-import { formKey } from "../../kernel/affine.ts";
+import { affineKey } from "../../kernel/affine.ts";
 import { dtypes } from "../../graph/dtype.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
 import { extent, type LoopKernel } from "../../kernel/kernel.ts";
@@ -212,7 +212,7 @@ class VectorRows {
     const kept = { id, output };
     const readsPlace = this.#needs([output], kept).inner.some((other) => {
       const e = kernel.exprs[other]!;
-      return e.op === "load" && formKey(kernel.loads[e.load]!.form) === formKey(form);
+      return e.op === "load" && affineKey(kernel.loads[e.load]!.form) === affineKey(form);
     });
     return readsPlace ? null : kept;
   }

@@ -114,8 +114,8 @@ function ndRange(emitter: Emitter, target: Target, local: readonly number[]): Ra
   }
   const total = extent(emitter.kernel, lead);
   decompose(emitter, lead, flat ? "get_global_id(0)" : "get_global_id(1)");
-  const guards = flat ? [] : [outer[outer.length - 1]!];
-  const tests = guards.map((s) => `i${s} >= ${emitter.size(s)}`);
+  const bounds = flat ? [] : [outer[outer.length - 1]!];
+  const tests = bounds.map((s) => `i${s} >= ${emitter.size(s)}`);
   tests.push(
     lead.length === 1
       ? `i${lead[0]} >= ${emitter.size(lead[0]!)}`
@@ -342,7 +342,7 @@ function finish(emitter: Emitter, range: Range, isWide: boolean): Generated {
   const outputs = kernel.outputs.map((o) => o.dtype);
   const scalars = {
     parameters,
-    checksIndices: kernel.dynamic.length > 0,
+    checksIndices: kernel.indirect.length > 0,
     isWide,
   };
   return {

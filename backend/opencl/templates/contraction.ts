@@ -57,7 +57,7 @@ export function emitContraction(
   }
 }
 
-/** True where a contraction of guarded operands has a kernel of its own, which reads them as they are. */
+/** True where a contraction of masked operands has a kernel of its own, which reads them as they are. */
 export function takesPadding(kernel: LoopKernel, target: Target): boolean {
   return layoutOf(kernel, target) !== null;
 }
@@ -84,9 +84,9 @@ export function emitGeneralContraction(emitter: Emitter, dialect: Dialect): void
     isFloat(c.dtype) ? blocksOf(emitter.kernel) : null,
   );
   sums.declare();
-  const operand = ({ input, dtype, form, guards }: Load): string => {
+  const operand = ({ input, dtype, form, bounds }: Load): string => {
     const text = `(${T})${loadText(`a${input}`, dtype, emitter.form(form))}`;
-    return guards.length === 0 ? text : `(${emitter.guardText(guards)} ? ${text} : (${T})0)`;
+    return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : (${T})0)`;
   };
   walk(emitter, dialect, c.k, sums, () => {
     emitter.line(`acc += ${operand(c.a)} * ${operand(c.b)};`);

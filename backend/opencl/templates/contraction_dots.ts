@@ -1,6 +1,6 @@
 /** Contractions on CPU devices: a work-item computes a tile of dot products along the summed axis. */
 import { BLOCK_PRODUCTS, blocksOf } from "../../kernel/accumulation.ts";
-import type { Form } from "../../kernel/affine.ts";
+import type { AffineExpr } from "../../kernel/affine.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
 import { type Contraction, extent } from "../../kernel/kernel.ts";
 import { openBlocks, walk } from "../../codegen/rows.ts";
@@ -99,7 +99,7 @@ export function dots(
 function declareOffsets(
   emitter: Emitter,
   name: string,
-  form: Form,
+  form: AffineExpr,
   symbols: readonly number[],
   origin: string,
   count: number,

@@ -3,7 +3,7 @@
  * channels times what each tap of the other sees there. Channels are lanes of vectors, for which
  * their operand is transposed piece by piece; taps are the rows of a tile, scalars from a window.
  */
-import { coefficient, type Form } from "../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
 import { extent, type LoopKernel } from "../../kernel/kernel.ts";
 import { openLoop } from "../../codegen/rows.ts";
@@ -47,7 +47,7 @@ export function laneTiling(kernel: LoopKernel, target: Target): LaneTiling | nul
   const c = kernel.contraction!;
   const channel = last(c.m), position = last(c.k);
   if (c.k.length < 2 || c.n.length < 2 || sizes[channel]! < MIN_LANES) return null;
-  if (c.a.guards.length > 0 || coefficient(c.a.form, position) !== 1) return null;
+  if (c.a.bounds.length > 0 || coefficient(c.a.form, position) !== 1) return null;
   const vectors = sizes[channel]! > LANES ? 2 : 1;
   const count = tapCount(kernel, Math.floor(MAX_VECTORS / vectors));
   const taps = c.n.slice(c.n.length - count), around = c.n.slice(0, c.n.length - count);
@@ -183,7 +183,7 @@ function turn(emitter: Emitter, { channel, vectors, line, lines, position }: Lan
   const length = kernel.sizes[position]!;
   const isFlat = line !== null && coefficient(a.form, line) === length;
   const run = isFlat ? lines * length : length;
-  const start = (form: Form): string =>
+  const start = (form: AffineExpr): string =>
     without(emitter, form, [channel, position, ...(line === null ? [] : [line])]);
   const stride = (s: number): string => emitter.index(coefficient(a.form, s));
   const row = line === null ? "" : ` + ${isFlat ? "line" : "(line + l)"} * ${stride(line)}`;

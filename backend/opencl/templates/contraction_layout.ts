@@ -1,5 +1,5 @@
 /** Which kernel computes a contraction, by how its operands lie in memory, and the shape that it sees. */
-import { coefficient, type Form } from "../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
 import { dtypes } from "../../graph/dtype.ts";
 import { NARROW_END } from "../../kernel/index_range.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
@@ -37,7 +37,7 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
   // Tiles count their windows and what is left of an axis in 32 bits.
   const isFar = (symbols: readonly number[]): boolean => extent(kernel, symbols) >= NARROW_END;
   if (!isTiled(c, target) || [c.batch, c.m, c.n, c.k].some(isFar)) return null;
-  const isGuarded = c.a.guards.length + c.b.guards.length > 0;
+  const isMasked = c.a.bounds.length + c.b.bounds.length > 0;
   if (target.isGpu) {
     const shape = shapeOf({ ...kernel, contraction: withoutFreeBatch(c) }, "tiles");
     return isForMatrixUnits(c, shape, target)
@@ -48,15 +48,15 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
   if (lanes) return { kind: "lanes", tiling: lanes };
   const k = last(c.k), m = last(c.m), n = last(c.n);
   const { sizes } = kernel;
-  const spans = (form: Form, symbol: number, least: number): boolean =>
+  const spans = (form: AffineExpr, symbol: number, least: number): boolean =>
     coefficient(form, symbol) === 1 && sizes[symbol]! >= least;
   const isDot = spans(c.a.form, k, MIN_DOT) && spans(c.b.form, k, MIN_DOT);
   const least = isDot ? LANES : MIN_ROW;
   const alongN = spans(c.b.form, n, least), alongM = spans(c.a.form, m, least);
   // Where both will do, the axis along which results lie, so that they are written as vectors.
   const isTransposed = kernel.outputs.every((o) => coefficient(o.form, m) === 1);
-  const along = isGuarded ? windowLayout : rowsLayout;
-  const isApart = (form: Form, symbol: number): boolean => {
+  const along = isMasked ? windowLayout : rowsLayout;
+  const isApart = (form: AffineExpr, symbol: number): boolean => {
     const step = coefficient(form, symbol);
     return step > 1 && step <= MAX_STEP && sizes[symbol]! >= MIN_ROW;
   };
@@ -69,7 +69,7 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
     return along(kernel, target, { row: m, column: n, scalar: c.a, vector: c.b });
   }
   if (alongM) return along(kernel, target, { row: n, column: m, scalar: c.b, vector: c.a });
-  return isDot && !isGuarded ? { kind: "dots", shape: shapeOf(kernel, "dots") } : null;
+  return isDot && !isMasked ? { kind: "dots", shape: shapeOf(kernel, "dots") } : null;
 }
 
 /**
@@ -77,8 +77,8 @@ export function layoutOf(kernel: LoopKernel, target: Target): Layout | null {
  * the images of a convolution are more columns of one product, not products of their own.
  */
 export function withoutFreeBatch(c: Contraction): Contraction {
-  const walks = ({ form, guards }: Load, symbol: number): boolean =>
-    [form, ...guards.map((g) => g.form)].some((f) => coefficient(f, symbol) !== 0);
+  const walks = ({ form, bounds }: Load, symbol: number): boolean =>
+    [form, ...bounds.map((g) => g.form)].some((f) => coefficient(f, symbol) !== 0);
   const columns = c.batch.filter((s) => !walks(c.a, s));
   const rows = c.batch.filter((s) => walks(c.a, s) && !walks(c.b, s));
   if (columns.length + rows.length === 0) return c;

@@ -129,7 +129,7 @@ export interface WindowTiling {
   readonly lines: number;
 }
 
-/** The tiling of a contraction whose vectors are guarded; null where they form no window. */
+/** The tiling of a contraction whose vectors are masked; null where they form no window. */
 export function windowTiling(
   kernel: LoopKernel,
   target: Target,
@@ -137,13 +137,13 @@ export function windowTiling(
   loops: RowLoops,
 ): WindowTiling | null {
   const { row, column, scalar, vector } = loops;
-  if (scalar.guards.length > 0) return null;
+  if (scalar.bounds.length > 0) return null;
   const { sizes, outer, inner } = kernel;
   const { columns } = chosen;
   const tile = place(chosen, loops, columnsOf(columns, windowWidth(columns)));
   const isLine = (s: number): boolean =>
     s !== row && s !== column &&
-    vector.guards.some(({ form }) =>
+    vector.bounds.some(({ form }) =>
       coefficient(form, s) !== 0 && inner.some((k) => coefficient(form, k) !== 0)
     );
   const line = outer.findLast(isLine) ?? null;

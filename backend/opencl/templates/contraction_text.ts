@@ -1,5 +1,5 @@
 /** What the kernels of contractions share: indices, tiles' beginnings, epilogues. */
-import { coefficient, type Form } from "../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
 import type { Emitter } from "../../codegen/emit.ts";
 
 /** Elements of a vector. */
@@ -15,7 +15,7 @@ export function last(symbols: readonly number[]): number {
 }
 
 /** A form with some symbols left out, as text. */
-export function without(emitter: Emitter, form: Form, symbols: readonly number[]): string {
+export function without(emitter: Emitter, form: AffineExpr, symbols: readonly number[]): string {
   return emitter.form({
     offset: form.offset,
     terms: form.terms.filter(([s]) => !symbols.includes(s)),
@@ -23,12 +23,12 @@ export function without(emitter: Emitter, form: Form, symbols: readonly number[]
 }
 
 /** The part of a form that changes with some symbols, as text. */
-export function only(emitter: Emitter, form: Form, symbols: readonly number[]): string {
+export function only(emitter: Emitter, form: AffineExpr, symbols: readonly number[]): string {
   return emitter.form({ offset: 0, terms: form.terms.filter(([s]) => symbols.includes(s)) });
 }
 
 /** How far a form moves with a symbol, as text. */
-export function step(emitter: Emitter, form: Form, symbol: number): string {
+export function step(emitter: Emitter, form: AffineExpr, symbol: number): string {
   const c = coefficient(form, symbol);
   return c === 1 || c === 0 ? `${c}` : emitter.index(c);
 }

@@ -135,14 +135,14 @@ function fetchTile(
   emitter.line(tileElement(c, side, bk, threads));
   emitter.line(`const Index p = ${side.origin} + at, k = ${origin} + kk;`);
   emitter.line(`${next}[u] = 0;`);
-  const { guards } = load;
+  const { bounds } = load;
   const isWhole = extent(emitter.kernel, symbols) % side.extent === 0 &&
     extent(emitter.kernel, c.k) % bk === 0;
   // Whole tiles need no test but that for the one behind the last: on 4096 it costs a fifth.
   emitter.open(isWhole ? `if (${origin} < ${sizeK}) {` : `if (p < ${size} && k < ${sizeK}) {`);
   decomposeInto(emitter, symbols, "p", "i");
   decomposeInto(emitter, c.k, "k", "i");
-  if (guards.length > 0) emitter.line(`if (${emitter.guardText(guards)})`);
+  if (bounds.length > 0) emitter.line(`if (${emitter.maskText(bounds)})`);
   emitter.line(`${next}[u] = ${loadText(`a${load.input}`, load.dtype, emitter.form(load.form))};`);
   emitter.close();
   emitter.close();

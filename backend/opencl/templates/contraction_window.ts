@@ -3,9 +3,9 @@
  * elements are packed into local memory, with zeros where there is nothing, and read from there as
  * often as tiles and taps overlap.
  */
-import { coefficient, type Form, type Term } from "../../kernel/affine.ts";
+import { type AffineExpr, coefficient, type Term } from "../../kernel/affine.ts";
 import type { Emitter } from "../../codegen/emit.ts";
-import type { Guard, Load } from "../../kernel/kernel.ts";
+import type { Bound, Load } from "../../kernel/kernel.ts";
 import { step, without } from "./contraction_text.ts";
 
 /** Loops whose steps differ by at most this factor walk one axis: a stride, a dilation. */
@@ -19,7 +19,7 @@ interface Axis {
   /** From one element to the next: in memory, and where they are packed. */
   readonly step: number;
   readonly stride: number;
-  readonly guard: Guard | null;
+  readonly bound: Bound | null;
   /**
    * The contiguous axis may be stored in so many parts, element `q` as `q / phases` of part
    * `q % phases`: then a loop that walks it in steps of `phases` finds neighbours side by side.
@@ -52,7 +52,7 @@ export function windowOf(
 ): Window | null {
   const axes: Omit<Axis, "stride" | "phases">[] = [];
   const placed = new Set<number>();
-  const place = (walks: readonly Term[], guard: Guard | null): boolean => {
+  const place = (walks: readonly Term[], bound: Bound | null): boolean => {
     const [first] = walks;
     const unit = first ? coefficient(load.form, first[0]) / first[1] : 0;
     if (!Number.isInteger(unit) || unit < 0) return false;
@@ -61,11 +61,11 @@ export function windowOf(
       placed.add(s);
     }
     const extent = walks.reduce((n, [s, d]) => n + d * (counts.get(s)! - 1), 1);
-    axes.push({ walks, extent, step: unit, guard });
+    axes.push({ walks, extent, step: unit, bound });
     return true;
   };
-  for (const guard of load.guards) {
-    if (!place(guard.form.terms.filter(([s]) => counts.has(s)), guard)) return null;
+  for (const bound of load.bounds) {
+    if (!place(bound.form.terms.filter(([s]) => counts.has(s)), bound)) return null;
   }
   const terms = load.form.terms.filter(([s]) => counts.has(s)).toSorted((a, b) => a[1] - b[1]);
   for (const [s, c] of terms) {
@@ -119,7 +119,7 @@ export function packWindow(
   into: string,
 ): void {
   const inside = axes.flatMap(({ walks }) => walks.map(([s]) => s));
-  const base = (form: Form): string => {
+  const base = (form: AffineExpr): string => {
     const moved = form.terms.filter(([s]) => inside.includes(s) && starts.has(s));
     // A convolution has a kernel of its own anyway: what is known of its edges is written out.
     if (moved.length === 0 && form.terms.every(([s]) => inside.includes(s))) {
@@ -132,22 +132,22 @@ export function packWindow(
   };
   emitter.open("{");
   emitter.line(`const Index from = ${base(load.form)};`);
-  axes.forEach(({ guard }, k) => {
-    if (guard) emitter.line(`const int g${k} = ${base(guard.form)};`);
+  axes.forEach(({ bound }, k) => {
+    if (bound) emitter.line(`const int g${k} = ${base(bound.form)};`);
   });
   const rows = axes.slice(0, -1), row = axes.at(-1)!;
   rows.forEach(({ extent }, k) =>
     emitter.open(`for (int t${k} = 0; t${k} < ${extent}; ++t${k}) {`)
   );
-  const tests = rows.flatMap(({ guard }, k) =>
-    guard ? [`g${k} + t${k} >= 0 && g${k} + t${k} < ${emitter.index(guard.size)}`] : []
+  const tests = rows.flatMap(({ bound }, k) =>
+    bound ? [`g${k} + t${k} >= 0 && g${k} + t${k} < ${emitter.index(bound.size)}`] : []
   );
   const at = [into, ...rows.map(({ stride }, k) => `t${k} * ${stride}`)].join(" + ");
   const moves = rows.map((axis, k) => `t${k} * ${emitter.index(axis.step)}`);
   const source = [`a${load.input} + from`, ...moves].join(" + ");
   const last = axes.length - 1;
-  const low = row.guard ? `-g${last}` : "0";
-  const high = row.guard ? `${row.guard.size} - g${last}` : `${row.extent}`;
+  const low = row.bound ? `-g${last}` : "0";
+  const high = row.bound ? `${row.bound.size} - g${last}` : `${row.extent}`;
   const { extent, phases, step: apart } = row;
   const pack = (low: string, high: string): void =>
     emitter.line(

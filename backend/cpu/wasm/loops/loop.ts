@@ -12,7 +12,7 @@ import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { kindOf, Unsupported } from "../lanes.ts";
-import { guardsKey, LoopIndices } from "./loop_indices.ts";
+import { boundsKey, LoopIndices } from "./loop_indices.ts";
 import {
   check,
   chooseCut,
@@ -155,9 +155,9 @@ class LoopWriter {
     const { start, end } = this.#range(this.#along);
     const index = this.#indices.newIndex(this.#along, start);
     const pointers = this.#pointersFor(accesses, this.#along);
-    for (const guards of this.#indices.guardsOf(ids)) {
-      const interval = this.#indices.intervalOf(guards);
-      if (interval) scope.intervals.set(guardsKey(guards), interval);
+    for (const bounds of this.#indices.boundsOf(ids)) {
+      const interval = this.#indices.intervalOf(bounds);
+      if (interval) scope.intervals.set(boundsKey(bounds), interval);
     }
     const strips: Strip[] = [{ vectors: 1, lanes: LANES }, { vectors: 1, lanes: 1 }];
     if (unroll > 1) strips.unshift({ vectors: unroll, lanes: LANES });
@@ -332,7 +332,7 @@ class LoopWriter {
   #fetch({ expr, output }: Parked, scope: Scope): void {
     const { dtype, form } = this.#kernel.outputs[output]!;
     const access = this.#values.outputAccess(output);
-    const load: Load = { input: -1, dtype, form, guards: [] };
+    const load: Load = { input: -1, dtype, form, bounds: [] };
     const place = this.#values.place(access, scope);
     for (let vector = 0; vector < scope.strip.vectors; vector++) {
       const value = this.#values.loadStrip(load, access, place, scope.strip, vector);

@@ -2,9 +2,9 @@
  * The numbers of a loop kernel: its arguments, loop indices, affine forms of them, and addresses. Of
  * an index that runs over lanes it is the first lane's; the others are `coefficient` further each.
  */
-import { coefficient, type Form, formKey } from "../../../kernel/affine.ts";
+import { type AffineExpr, affineKey, coefficient } from "../../../kernel/affine.ts";
 import type { Parameter } from "../../../codegen/emit.ts";
-import type { Guard, LoopKernel } from "../../../kernel/kernel.ts";
+import type { Bound, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { type ElementBytes, Unsupported } from "../lanes.ts";
 import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
@@ -85,7 +85,7 @@ export class LoopIndices {
   }
 
   /** The value of a form where the loops are now. */
-  form(form: Form): Local {
+  form(form: AffineExpr): Local {
     const f = this.#f;
     let sum: Local | null = form.offset === 0 ? null : this.number(form.offset);
     for (const [symbol, c] of form.terms) {
@@ -97,7 +97,7 @@ export class LoopIndices {
   }
 
   /** The address of a form's element. */
-  address(base: Local, form: Form, bytes: ElementBytes): Local {
+  address(base: Local, form: AffineExpr, bytes: ElementBytes): Local {
     const f = this.#f;
     const index = this.form(form);
     const scaled = bytes === 1 ? index : f.iWith(i32.shl, index, bytes === 4 ? 2 : 1);
@@ -120,7 +120,7 @@ export class LoopIndices {
   }
 
   /** A form's value in each lane. */
-  formVector(form: Form, vector: number): Local {
+  formVector(form: AffineExpr, vector: number): Local {
     const f = this.#f;
     const value = f.v(i32x4.splat, this.form(form));
     const c = coefficient(form, this.#along);
@@ -130,45 +130,45 @@ export class LoopIndices {
     return f.v(i32x4.add, value, scaled);
   }
 
-  /** The guards of expressions that some lanes may be inside of and others not. */
-  guardsOf(ids: readonly number[]): (readonly Guard[])[] {
+  /** The bounds of expressions that some lanes may be inside of and others not. */
+  boundsOf(ids: readonly number[]): (readonly Bound[])[] {
     return ids.flatMap((id) => {
       const e = this.#kernel.exprs[id]!;
       if (!this.#varies[id]) return [];
-      if (e.op === "inside") return [e.guards];
-      return e.op === "load" ? [this.#kernel.loads[e.load]!.guards] : [];
-    }).filter((guards) => guards.some((g) => coefficient(g.form, this.#along) !== 0));
+      if (e.op === "inside") return [e.bounds];
+      return e.op === "load" ? [this.#kernel.loads[e.load]!.bounds] : [];
+    }).filter((bounds) => bounds.some((g) => coefficient(g.form, this.#along) !== 0));
   }
 
-  /** Computed once before the loop over lanes; null where a guard does not step with it. */
-  intervalOf(guards: readonly Guard[]): Interval | null {
+  /** Computed once before the loop over lanes; null where a bound does not step with it. */
+  intervalOf(bounds: readonly Bound[]): Interval | null {
     const f = this.#f;
-    const moving = guards.filter((g) => coefficient(g.form, this.#along) !== 0);
+    const moving = bounds.filter((g) => coefficient(g.form, this.#along) !== 0);
     if (moving.some((g) => coefficient(g.form, this.#along) !== 1)) return null;
-    const bounds = moving.map(({ form, size }) => {
+    const intervals = moving.map(({ form, size }) => {
       const terms = form.terms.filter(([s]) => s !== this.#along);
       const first = f.i(i32.sub, f.integer(0), this.form({ ...form, terms }));
       return { first, end: f.i(i32.add, first, this.number(size)) };
     });
-    const first = bounds.map((b) => b.first).reduce((a, b) => f.larger(a, b));
-    const end = bounds.map((b) => b.end).reduce((a, b) => f.smaller(a, b));
+    const first = intervals.map((b) => b.first).reduce((a, b) => f.larger(a, b));
+    const end = intervals.map((b) => b.end).reduce((a, b) => f.smaller(a, b));
     const count = f.larger(f.i(i32.sub, end, first), f.integer(0));
-    const fixed = guards.filter((g) => !moving.includes(g));
+    const fixed = bounds.filter((g) => !moving.includes(g));
     const inside = fixed.length === 0 ? null : this.inside(fixed, 0, null);
     const found = inside === null ? count : f.choose(inside, count, f.integer(0));
     const longer = f.iWith(i32.add, found, LANES - 1);
     return { first, count: found, reach: f.choose(found, longer, found) };
   }
 
-  /** 1 where one lane is inside all guards. */
-  inside(guards: readonly Guard[], element: number, scope: Scope | null): Local {
+  /** 1 where one lane is inside all bounds. */
+  inside(bounds: readonly Bound[], element: number, scope: Scope | null): Local {
     const f = this.#f;
-    const interval = scope?.interval(guardsKey(guards));
+    const interval = scope?.interval(boundsKey(bounds));
     if (interval) {
       const place = f.iWith(i32.add, this.index(this.#along), element);
       return f.i(i32.ltU, f.i(i32.sub, place, interval.first), interval.count);
     }
-    const tests = guards.map(({ form, size }) => {
+    const tests = bounds.map(({ form, size }) => {
       let value = this.form(form);
       const c = coefficient(form, this.#along);
       if (c !== 0 && element !== 0) {
@@ -180,29 +180,29 @@ export class LoopIndices {
     return tests.reduce((all, test) => f.i(i32.and, all, test));
   }
 
-  /** The mask of the lanes that are inside all guards. */
-  insideMask(guards: readonly Guard[], vector: number, scope: Scope): Local {
+  /** The mask of the lanes that are inside all bounds. */
+  insideMask(bounds: readonly Bound[], vector: number, scope: Scope): Local {
     const f = this.#f;
-    const interval = scope.interval(guardsKey(guards));
+    const interval = scope.interval(boundsKey(bounds));
     if (interval) {
       const first = f.i(i32.sub, this.index(this.#along), interval.first);
       const steps = f.lanes([0, 1, 2, 3].map((lane) => vector * LANES + lane));
       const places = f.v(i32x4.add, f.v(i32x4.splat, first), steps);
       return f.v(i32x4.ltU, places, f.v(i32x4.splat, interval.count));
     }
-    const masks = guards.map((guard) => {
-      if (coefficient(guard.form, this.#along) === 0) {
-        const inside = this.inside([guard], 0, null);
+    const masks = bounds.map((bound) => {
+      if (coefficient(bound.form, this.#along) === 0) {
+        const inside = this.inside([bound], 0, null);
         return f.v(i32x4.splat, f.i(i32.sub, f.integer(0), inside));
       }
-      const value = this.formVector(guard.form, vector);
-      return f.v(i32x4.ltU, value, f.v(i32x4.splat, this.number(guard.size)));
+      const value = this.formVector(bound.form, vector);
+      return f.v(i32x4.ltU, value, f.v(i32x4.splat, this.number(bound.size)));
     });
     return masks.reduce((all, mask) => f.v(v128.and, all, mask));
   }
 }
 
-/** A text that is the same for equal guards. */
-export function guardsKey(guards: readonly Guard[]): string {
-  return guards.map(({ form, size }) => `${formKey(form)}<${size}`).join();
+/** A text that is the same for equal bounds. */
+export function boundsKey(bounds: readonly Bound[]): string {
+  return bounds.map(({ form, size }) => `${affineKey(form)}<${size}`).join();
 }

@@ -1,8 +1,8 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
-import { coefficient, type Form, rangeOf } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient, rangeOf } from "../../../kernel/affine.ts";
 import { Emitter } from "../../../codegen/emit.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
-import type { Guard, LoopKernel } from "../../../kernel/kernel.ts";
+import type { Bound, LoopKernel } from "../../../kernel/kernel.ts";
 import { usesInner } from "../../../codegen/rows.ts";
 import { kindOf, Unsupported } from "../lanes.ts";
 import { LANES } from "./loop_scope.ts";
@@ -39,7 +39,7 @@ const MOST_ELEMENTS = 2 ** 30;
  * @throws {Unsupported} Where there are none.
  */
 export function check(kernel: LoopKernel): void {
-  if (kernel.contraction || kernel.dynamic.length > 0) throw new Unsupported("not a plain loop");
+  if (kernel.contraction || kernel.indirect.length > 0) throw new Unsupported("not a plain loop");
   if (needsWideIndices(kernel)) throw new Unsupported("indices of 64 bits");
   for (const { dtype } of [...kernel.exprs, ...kernel.outputs]) kindOf(dtype);
   for (const dtype of kernel.inputs) kindOf(dtype);
@@ -59,13 +59,13 @@ export function check(kernel: LoopKernel): void {
 export function variesWith(kernel: LoopKernel, symbol: number): boolean[] {
   const isOuter = kernel.outer.includes(symbol);
   const varies: boolean[] = [];
-  const moves = (form: Form): boolean => coefficient(form, symbol) !== 0;
-  const guarded = (guards: readonly Guard[]): boolean => guards.some((g) => moves(g.form));
+  const moves = (form: AffineExpr): boolean => coefficient(form, symbol) !== 0;
+  const masked = (bounds: readonly Bound[]): boolean => bounds.some((g) => moves(g.form));
   for (const e of kernel.exprs) {
     switch (e.op) {
       case "load": {
         const load = kernel.loads[e.load]!;
-        varies.push(moves(load.form) || guarded(load.guards));
+        varies.push(moves(load.form) || masked(load.bounds));
         break;
       }
       case "index":
@@ -73,7 +73,7 @@ export function variesWith(kernel: LoopKernel, symbol: number): boolean[] {
         varies.push(moves(e.form));
         break;
       case "inside":
-        varies.push(guarded(e.guards));
+        varies.push(masked(e.bounds));
         break;
       case "primitive":
       case "cast":
@@ -135,7 +135,7 @@ export function costOfExpr(kernel: LoopKernel, id: number): number {
     case "primitive":
       return costOf(e.fn);
     case "load":
-      return kernel.loads[e.load]!.guards.length > 0 ? 12 : 1;
+      return kernel.loads[e.load]!.bounds.length > 0 ? 12 : 1;
     case "constant":
       return 0;
     default:

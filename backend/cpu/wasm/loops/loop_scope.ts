@@ -1,5 +1,5 @@
 /** What a loop's code knows where it is written: values, places, intervals. */
-import type { Form } from "../../../kernel/affine.ts";
+import type { AffineExpr } from "../../../kernel/affine.ts";
 import type { Local } from "../assembler.ts";
 import type { ElementBytes } from "../lanes.ts";
 
@@ -20,11 +20,11 @@ export const ROW: Strip = { vectors: 1, lanes: LANES };
 /** A place in memory that moves with a loop. */
 export interface Pointer {
   readonly local: Local;
-  readonly form: Form;
+  readonly form: AffineExpr;
   readonly bytes: ElementBytes;
 }
 
-/** The places along the lanes that are inside all guards: `first`, and how many from there on. */
+/** The places along the lanes that are inside all bounds: `first`, and how many from there on. */
 export interface Interval {
   readonly first: Local;
   readonly count: Local;
@@ -35,7 +35,7 @@ export interface Interval {
 /** What is known inside a loop. */
 export class Scope {
   readonly #values = new Map<string, Local>();
-  /** By the text of their guards. */
+  /** By the text of their bounds. */
   readonly intervals = new Map<string, Interval>();
   /** By what they are for; they move with this loop alone. */
   readonly pointers = new Map<string, Pointer>();
@@ -63,6 +63,6 @@ export class Scope {
 export interface Access {
   readonly key: string;
   readonly base: Local;
-  readonly form: Form;
+  readonly form: AffineExpr;
   readonly bytes: ElementBytes;
 }

@@ -4,7 +4,7 @@ import type { DType } from "../../../graph/dtype.ts";
 import type { Expr, Load, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { elementBytes, kindOf, LaneAccess, Unsupported } from "../lanes.ts";
-import { guardsKey, type LoopIndices } from "./loop_indices.ts";
+import { boundsKey, type LoopIndices } from "./loop_indices.ts";
 import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
@@ -61,14 +61,14 @@ export class LoopValues {
 
   #load(id: number, scope: Scope, vector: number): Local {
     const load = this.#kernel.loads[id]!;
-    const { dtype, guards } = load;
+    const { dtype, bounds } = load;
     const access = this.access(load, id);
     const { strip } = scope;
     const place = this.place(access, scope);
     const c = coefficient(load.form, this.#along);
-    const varying = guards.some((g) => coefficient(g.form, this.#along) !== 0);
+    const varying = bounds.some((g) => coefficient(g.form, this.#along) !== 0);
     if (!varying) {
-      const inside = guards.length === 0 ? null : this.#indices.inside(guards, 0, scope);
+      const inside = bounds.length === 0 ? null : this.#indices.inside(bounds, 0, scope);
       if (c === 0) {
         return this.#lanes.loadAll(dtype, access.bytes, this.#safe(place, access, inside));
       }
@@ -80,12 +80,12 @@ export class LoopValues {
         () => this.#f.splat(0),
       );
     }
-    const interval = scope.interval(guardsKey(guards));
+    const interval = scope.interval(boundsKey(bounds));
     if (interval && c === 1 && strip.lanes === LANES) {
       return this.#loadWithin(load, access, place, scope, vector, interval);
     }
     const places = this.#indices.places(place, access, strip, vector).map((p, lane) =>
-      this.#safe(p, access, this.#indices.inside(guards, vector * LANES + lane, scope))
+      this.#safe(p, access, this.#indices.inside(bounds, vector * LANES + lane, scope))
     );
     return this.#lanes.loadEach(dtype, access.bytes, places);
   }
@@ -103,7 +103,7 @@ export class LoopValues {
     const last = f.iWith(i32.add, this.#indices.index(this.#along), vector * LANES + LANES - 1);
     return this.#either(f.i(i32.ltU, f.i(i32.sub, last, first), reach), () => {
       const found = this.loadStrip(load, access, place, scope.strip, vector);
-      return f.v(v128.and, found, this.#indices.insideMask(load.guards, vector, scope));
+      return f.v(v128.and, found, this.#indices.insideMask(load.bounds, vector, scope));
     }, () => f.splat(0));
   }
 
@@ -187,7 +187,7 @@ export class LoopValues {
         return kindOf(e.dtype) === "float" ? this.#f.v(f32x4.convert, value) : value;
       }
       case "inside":
-        return this.#indices.insideMask(e.guards, vector, scope);
+        return this.#indices.insideMask(e.bounds, vector, scope);
       case "primitive": {
         const dtype = this.#kernel.exprs[e.args.at(-1)!]!.dtype;
         const args = e.args.map((a) => this.operand(a, scope, vector));

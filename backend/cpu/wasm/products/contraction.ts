@@ -4,7 +4,7 @@
  * transposes, batches of them and windows of images are all multiplied without being copied. Only
  * an operand whose columns do not lie side by side is, in the order that tiles read it.
  */
-import { coefficient, type Form } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { isFloat } from "../../../graph/dtype.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
@@ -26,7 +26,7 @@ export function contractionRunner(
 ): Runner | null {
   const given = kernel.contraction;
   if (!given || !isFloat(given.dtype) || given.dtype === "float64") return null;
-  if (given.a.guards.length + given.b.guards.length > 0) return null;
+  if (given.a.bounds.length + given.b.bounds.length > 0) return null;
   if (extent(kernel, kernel.outer) * extent(kernel, kernel.inner) < LEAST) return null;
   const output = kernel.outputs.findIndex((o) => o.dtype === "float32");
   const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.form;
@@ -76,7 +76,7 @@ interface Operand {
 function choose(
   kernel: LoopKernel,
   c: Contraction,
-  target: Form,
+  target: AffineExpr,
   copies: readonly [boolean, boolean],
   host: GemmHost,
 ): { plan: Plan; prepared: readonly [Operand, Operand] } {

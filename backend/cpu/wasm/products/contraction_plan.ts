@@ -1,5 +1,5 @@
 /** How a contraction is computed: which operand lies in vectors, what is copied, how it is cut. */
-import { coefficient, type Form } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Contraction, LoopKernel } from "../../../kernel/kernel.ts";
 import { type Adjoining, TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
 
@@ -25,7 +25,7 @@ export interface Side {
 }
 
 /** Offsets in bytes over symbols in row-major order. */
-function offsetsOf(kernel: LoopKernel, form: Form, symbols: readonly number[]): Int32Array {
+function offsetsOf(kernel: LoopKernel, form: AffineExpr, symbols: readonly number[]): Int32Array {
   let offsets = Int32Array.of(0);
   for (const s of symbols) {
     const size = kernel.sizes[s]!, step = 4 * coefficient(form, s);
@@ -81,12 +81,12 @@ export interface Plan {
 export function planSides(
   kernel: LoopKernel,
   c: Contraction,
-  target: Form,
+  target: AffineExpr,
   isSwapped: boolean,
 ): Plan {
   const [left, right] = isSwapped ? [c.b, c.a] : [c.a, c.b];
   const [rows, columns] = isSwapped ? [c.n, c.m] : [c.m, c.n];
-  const side = (form: Form, down: readonly number[], along: readonly number[]): Side => ({
+  const side = (form: AffineExpr, down: readonly number[], along: readonly number[]): Side => ({
     rows: offsetsOf(kernel, form, down),
     columns: offsetsOf(kernel, form, along),
     batch: offsetsOf(kernel, form, c.batch).map((offset) => offset + 4 * form.offset),

@@ -4,7 +4,7 @@
  * NVIDIA devices of compute capability 8.0 and later.
  *
  * - Operands are copied to local memory by `cp.async` in pieces of 16 or 4 bytes where they lie so, and
- *   through registers where they do not (guarded or strided elements of half types). What lies outside an
+ *   through registers where they do not (masked or strided elements of half types). What lies outside an
  *   operand is filled with zeros.
  * - Pieces of 16 bytes are swizzled, so that neither `ldmatrix` nor the copies meet bank conflicts.
  * - Sums are float32. Products of float32 are made of TF32 products: three of the high and low parts,

@@ -8,11 +8,11 @@ import { CHUNK_BYTES, isFlat, type Plan, type Side, swizzled, turnsOf } from "./
 /** Declares what the index of a side's element is made of along an axis; gives back its own part. */
 function placeAlong(
   emitter: Emitter,
-  { load: { form, guards } }: Side,
+  { load: { form, bounds } }: Side,
   symbols: readonly number[],
   name: string,
 ): string {
-  if (guards.length > 0 || !isFlat(emitter.kernel, form, symbols)) {
+  if (bounds.length > 0 || !isFlat(emitter.kernel, form, symbols)) {
     decomposeInto(emitter, symbols, name, "i");
     return only(emitter, form, symbols);
   }
@@ -64,8 +64,8 @@ export function copySide(emitter: Emitter, plan: Plan, side: Side, sizeK: string
     emitter.line(`const int ${moving} = first + e;`);
     emitter.open(`if (${moving} < ${endOf(moving!)}) {`);
     const along = placeAlong(emitter, side, symbolsOf(moving!), moving!);
-    const { guards } = side.load;
-    if (guards.length > 0) emitter.line(`if (${emitter.guardText(guards)})`);
+    const { bounds } = side.load;
+    if (bounds.length > 0) emitter.line(`if (${emitter.maskText(bounds)})`);
     emitter.line(`elements[e] = ${rawText(side.load, `${base} + ${across} + ${along}`)};`);
     emitter.close();
     emitter.close();
@@ -89,12 +89,12 @@ export function copySide(emitter: Emitter, plan: Plan, side: Side, sizeK: string
   emitter.open(`if (${outer} && ${moving} < ${endOf(moving!)}) {`);
   const across = placeAlong(emitter, side, symbolsOf(fixed!), fixed!);
   const along = placeAlong(emitter, side, symbolsOf(moving!), moving!);
-  const { guards } = side.load;
-  if (guards.length > 0) emitter.open(`if (${emitter.guardText(guards)}) {`);
+  const { bounds } = side.load;
+  if (bounds.length > 0) emitter.open(`if (${emitter.maskText(bounds)}) {`);
   const bytes = vector * plan.bytes;
   emitter.line(`count = min((Index)${bytes}, (${endOf(moving!)} - ${moving}) * ${plan.bytes});`);
   emitter.line(`from = a${side.load.input} + (${base} + ${across} + ${along});`);
-  if (guards.length > 0) emitter.close();
+  if (bounds.length > 0) emitter.close();
   emitter.close();
   if (vector === chunk) emitter.line("MMA_COPY16(at, from, count);");
   else emitter.line(`MMA_COPY4(at + (uint)e * ${plan.bytes}u, from, count);`);

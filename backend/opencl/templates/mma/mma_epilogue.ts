@@ -1,5 +1,5 @@
 /** How the sums of matrix units leave: through local memory, with what follows the product. */
-import { coefficient, type Form } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load } from "../../../kernel/kernel.ts";
 import { decomposeInto, emitEpilogue, last } from "../contraction_text.ts";
@@ -77,15 +77,15 @@ function recompute(emitter: Emitter, c: Contraction): void {
   emitter.line("acc = 0;");
   emitter.open(`for (int k = 0; k < ${emitter.index(extent(emitter.kernel, c.k))}; ++k) {`);
   decomposeInto(emitter, c.k, "k", "i");
-  const operand = ({ input, dtype, form, guards }: Load): string => {
+  const operand = ({ input, dtype, form, bounds }: Load): string => {
     const text = loadText(`a${input}`, dtype, emitter.form(form));
-    return guards.length === 0 ? text : `(${emitter.guardText(guards)} ? ${text} : 0.0f)`;
+    return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : 0.0f)`;
   };
   emitter.line(`acc = fma(${operand(c.a)}, ${operand(c.b)}, acc);`);
   emitter.close();
   emitter.close();
 }
 
-function isAlong(form: Form, symbol: number): boolean {
+function isAlong(form: AffineExpr, symbol: number): boolean {
   return coefficient(form, symbol) === 1;
 }

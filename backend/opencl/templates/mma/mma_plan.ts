@@ -1,5 +1,5 @@
 /** What the kernels of contractions on matrix units are written from: the tile, and how each operand lies. */
-import { coefficient, type Form } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { last } from "../contraction_text.ts";
@@ -103,12 +103,12 @@ function isAlongK(c: Contraction, { form }: Load, symbols: readonly number[]): b
  */
 function vectorOf(
   kernel: LoopKernel,
-  { form, guards }: Load,
+  { form, bounds }: Load,
   symbols: readonly number[],
   bytes: number,
 ): number {
   const inner = last(symbols);
-  const isPlain = guards.length === 0 && coefficient(form, inner) === 1;
+  const isPlain = bounds.length === 0 && coefficient(form, inner) === 1;
   const isWhole = isFlat(kernel, form, symbols);
   const divides = (by: number): boolean =>
     form.offset % by === 0 &&
@@ -118,13 +118,17 @@ function vectorOf(
     );
   const whole = CHUNK_BYTES / bytes, word = 4 / bytes;
   if (isPlain && divides(whole)) return whole;
-  // A float fills four bytes by itself: guards only say how many of them are read.
+  // A float fills four bytes by itself: bounds only say how many of them are read.
   if (word === 1) return 1;
   return isPlain && divides(word) ? word : 0;
 }
 
 /** True where loops walk an operand as one loop would: none of their indices is needed. */
-export function isFlat({ sizes }: LoopKernel, form: Form, symbols: readonly number[]): boolean {
+export function isFlat(
+  { sizes }: LoopKernel,
+  form: AffineExpr,
+  symbols: readonly number[],
+): boolean {
   let step = coefficient(form, last(symbols));
   for (const s of symbols.toReversed()) {
     if (coefficient(form, s) !== step) return false;

@@ -1,24 +1,24 @@
 /** Puts the pieces of a loop kernel in order: operands before their users, nothing that is not used. */
-import type { Form } from "./affine.ts";
+import type { AffineExpr } from "./affine.ts";
 import type { Expr, Load, LoopKernel } from "./kernel.ts";
 
 /** A kernel whose expressions stand in any order. */
 export type Pieces = Omit<LoopKernel, "kind" | "chunk">;
 
 /** A kernel, and which of the inputs it was given it reads. */
-export interface Assembled {
+export interface Canonical {
   readonly kernel: LoopKernel;
   readonly inputs: readonly number[];
 }
 
 /** Makes a kernel of its pieces. */
-export function assemble(pieces: Pieces): Assembled {
+export function canonicalize(pieces: Pieces): Canonical {
   const { order, place } = inDependencyOrder(pieces);
   const at = (slot: number): number => place[slot]!;
   return inOrderOfUse({
     ...pieces,
     kind: "loop",
-    dynamic: pieces.dynamic.map((d) => ({ ...d, expr: at(d.expr) })),
+    indirect: pieces.indirect.map((d) => ({ ...d, expr: at(d.expr) })),
     exprs: order.map((slot) => {
       const e = pieces.exprs[slot]!;
       return e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map(at) } : e;
@@ -30,15 +30,15 @@ export function assemble(pieces: Pieces): Assembled {
 
 /** The slots of the expressions that are used, operands first, and the place of each slot there. */
 function inDependencyOrder(
-  { exprs, loads, dynamic, reductions, outputs }: Pieces,
+  { exprs, loads, indirect, reductions, outputs }: Pieces,
 ): { order: readonly number[]; place: readonly number[] } {
   const order: number[] = [];
   const place = new Array<number>(exprs.length).fill(-1);
-  const dynamicOf = new Map(dynamic.map((d) => [d.symbol, d.expr]));
+  const indirectOf = new Map(indirect.map((d) => [d.symbol, d.expr]));
   const visit = (slot: number): void => {
     if (place[slot] !== -1) return;
     const expr = exprs[slot]!;
-    for (const dependency of dependencies(expr, loads, dynamicOf)) visit(dependency);
+    for (const dependency of dependencies(expr, loads, indirectOf)) visit(dependency);
     if (expr.op === "cast" && exprs[expr.args[0]!]!.dtype === expr.dtype) {
       place[slot] = place[expr.args[0]!]!;
       return;
@@ -48,7 +48,7 @@ function inDependencyOrder(
   // Reductions come in the order of discovery, outermost first: inputs before their users.
   for (const r of reductions.toReversed()) visit(r.expr);
   for (const output of outputs) visit(output.expr);
-  for (const d of dynamic) visit(d.expr);
+  for (const d of indirect) visit(d.expr);
   return { order, place };
 }
 
@@ -56,7 +56,7 @@ function inDependencyOrder(
  * Numbers loads and inputs as the expressions use them, so that graphs which were put together in
  * another order have the same kernel.
  */
-function inOrderOfUse(kernel: LoopKernel): Assembled {
+function inOrderOfUse(kernel: LoopKernel): Canonical {
   const { contraction } = kernel;
   const inputs = new Ranks(), loads = new Ranks();
   const renumbered = (load: Load): Load => ({ ...load, input: inputs.of(load.input) });
@@ -91,12 +91,12 @@ class Ranks {
 function dependencies(
   expr: Expr,
   loads: readonly Load[],
-  dynamicOf: ReadonlyMap<number, number>,
+  indirectOf: ReadonlyMap<number, number>,
 ): number[] {
   const found: number[] = [];
-  const scan = (form: Form): void => {
+  const scan = (form: AffineExpr): void => {
     for (const [s] of form.terms) {
-      const slot = dynamicOf.get(s);
+      const slot = indirectOf.get(s);
       if (slot !== undefined) found.push(slot);
     }
   };
@@ -108,7 +108,7 @@ function dependencies(
     case "load": {
       const load = loads[expr.load]!;
       scan(load.form);
-      for (const g of load.guards) scan(g.form);
+      for (const g of load.bounds) scan(g.form);
       break;
     }
     case "index":
@@ -116,7 +116,7 @@ function dependencies(
       scan(expr.form);
       break;
     case "inside":
-      for (const g of expr.guards) scan(g.form);
+      for (const g of expr.bounds) scan(g.form);
       break;
   }
   return found;
