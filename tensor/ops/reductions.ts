@@ -252,7 +252,8 @@ export function spread(x: Tensor, axes: readonly number[]): Spread {
   const centred = x.sub(near);
   const off = centred.sum(axes, { keepDims }), rest = off.mul(share);
   const squares = centred.square().sum(axes, { keepDims }).sub(off.mul(rest));
-  return { mean: near, rest, squares };
+  // Where all elements are equal the two terms differ by their rounding alone, to either side of 0.
+  return { mean: near, rest, squares: squares.le(0).where(0, squares) };
 }
 
 /** The square root with the gradient 0 at 0. */

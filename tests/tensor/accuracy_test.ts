@@ -200,6 +200,19 @@ testOnBackends("running sums are as good as PyTorch's, which adds up in doubles"
   });
 });
 
+testOnBackends("what is constant has the variance 0 or next to it, never below", (backend) => {
+  withDevice(backend, () => {
+    for (const value of [0.001, 0.1, 1 / 3, 7.7, 100.1, 12345.678]) {
+      for (const size of [3, 10, 33, 1000, 4001, 30_011]) {
+        const x = Tensor.full([size], value).realize();
+        const variance = x.variance().itemSync(), std = x.std().itemSync();
+        assert(!Object.is(variance, -0) && variance >= 0, `${size} of ${value}: ${variance}`);
+        assert(std >= 0 && std < 1e-5 * value, `${size} of ${value}: ${std}`);
+      }
+    }
+  });
+});
+
 testOnBackends("sums of half types are added up and averaged in float32", (backend) => {
   withDevice(backend, () => {
     for (const dtype of ["float16", "bfloat16"] as const) {
