@@ -83,7 +83,7 @@ class PoolPair {
       peakReservedBytes: this.#peakReserved,
       overhead: this.#peakReserved / this.#peakLive,
       nativeAllocs: this.small.stats.nativeAllocs + this.large.stats.nativeAllocs,
-      slices: 0,
+      subBuffers: 0,
       nanosecondsPerEvent: (performance.now() - began) * 1e6 / events.length,
     };
   }

@@ -105,7 +105,7 @@ function steadyCalls(): number {
     transformerEvents("fixed length 256", 10),
     new SlabPool(new SimulatedSource()),
   );
-  return after.nativeAllocs + after.slices - before.nativeAllocs - before.slices;
+  return after.nativeAllocs + after.subBuffers - before.nativeAllocs - before.subBuffers;
 }
 
 function printPromise(promise: string, figure: string, kept: boolean): void {

@@ -4,7 +4,7 @@ import {
   type PressureCallback,
   pressureCallbacks,
 } from "./devices/device_memory.ts";
-import { largestByOrigin } from "./report/live_allocations.ts";
+import { largestByOrigin } from "./core/live_allocations.ts";
 import { Recorder, type RecorderOptions } from "./report/recorder.ts";
 import { deviceMemoryOf, registeredMemories, watchRegistrations } from "./devices/registry.ts";
 import { reportPage } from "./report/report.ts";

@@ -34,16 +34,23 @@
  * **Two queues** may share a pool: a block goes to another queue only behind the work of the former
  * one, which the device waits for, not the host. {@linkcode recordQueue} names further users.
  *
- * **When memory is short**, {@linkcode DeviceMemory} tries one thing after the other before it
- * throws an {@linkcode OutOfMemoryError} that says who holds what; `memory.onPressure()` lets a
- * program help.
+ * **When memory is short**, one {@linkcode RetryLadder} runs the retry steps of the pool, of its
+ * wrappers and of the {@linkcode DeviceMemory}, before an {@linkcode OutOfMemoryError} says who
+ * holds what; `memory.onPressure()` lets a program help.
  *
  * **To look at it**, {@linkcode memory} has statistics, recordings, and
  * `memory.report("memory.html")`, one page with the timeline of every block.
  *
+ * **Folders**, each of which imports those before it only: `fences/` (which queue may have a block,
+ * and behind what), `core/` (the contract, statistics, the retry ladder), `sources/` (where memory
+ * comes from), `regions/` (which places are free), `pools/`, `wrappers/` (a limit, guard words,
+ * faults around any pool), `devices/` (a device's memory, storages, copies), `report/` (recordings
+ * and pages). Requests come from the backends to a `DeviceMemory`; its pool lends a block, whose
+ * segment came from a source; the release takes the same way back, through the fences.
+ *
  * @module
  */
-export type { Frame } from "./report/call_stack.ts";
+export type { Frame } from "./core/call_stack.ts";
 export { runCollector } from "./core/garbage.ts";
 export { type BlockRequest, PoolBase } from "./pools/base_pool.ts";
 export { BucketPool } from "./pools/bucket_pool.ts";
@@ -69,10 +76,11 @@ export {
   type LiveAllocation,
   type OutOfMemoryDetails,
   OutOfMemoryError,
-  type Rung,
+  type RetryRecord,
 } from "./core/errors.ts";
 export { FaultPool } from "./wrappers/fault_pool.ts";
-export { type FenceEvent, type FenceQueue, hasEnded } from "./core/fences.ts";
+export { type FenceEvent, type FenceQueue, hasEnded } from "./fences/fence.ts";
+export { type BlockReceiver, FenceLedger, type Sized } from "./fences/fence_ledger.ts";
 export {
   type GuardAccess,
   GuardPool,
@@ -103,7 +111,7 @@ export type {
   Pool,
   PoolObserver,
   SegmentSnapshot,
-} from "./pools/pool.ts";
+} from "./core/pool.ts";
 export {
   type MemoryAction,
   type MemoryEvent,
@@ -111,7 +119,14 @@ export {
   Recorder,
   type RecorderOptions,
 } from "./report/recorder.ts";
-export { RetryLadder } from "./core/retry_ladder.ts";
+export {
+  RetryLadder,
+  type RetryResult,
+  type RetryStep,
+  retryStep,
+  Shortage,
+  type ShortageDetails,
+} from "./core/retry_ladder.ts";
 export { PoolWrapper, WrappedHandle } from "./wrappers/pool_wrapper.ts";
 export {
   type AnyDeviceMemory,
@@ -122,6 +137,7 @@ export {
   setDeviceOpener,
   unregisterDeviceMemory,
 } from "./devices/registry.ts";
+export { ReservedMemory } from "./pools/reserved_memory.ts";
 export { parseJSONLines, replay, type ReplayEvent, type ReplayResult } from "./report/replay.ts";
 export {
   SimulatedBuffer,
@@ -132,6 +148,6 @@ export { SlabPool, type SlabPoolOptions } from "./pools/slab_pool.ts";
 export { HostBuffer, HostSource, type MemorySource, NoMemoryError } from "./sources/source.ts";
 export { StatisticsScope } from "./wrappers/statistics_scope.ts";
 export { type SvmHandle, SvmPool } from "./pools/svm_pool.ts";
-export { Gauge, type GaugeValues, PoolCounters, type PoolStats } from "./core/stats.ts";
+export { PoolCounters, type PoolStats, StatCounter, type StatCounterValues } from "./core/stats.ts";
 export { Storage, type Transport } from "./devices/storage.ts";
 export { transfer, type TransferPath } from "./devices/transfer.ts";

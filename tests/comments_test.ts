@@ -43,9 +43,9 @@ Deno.test("every file that a comment names exists", () => {
 });
 
 Deno.test("a file that does not exist is found in a comment, and nowhere else", () => {
-  const paths = new Set(["memory/pools/pool.ts"]);
+  const paths = new Set(["memory/core/pool.ts"]);
   const find = (text: string) => missing({ path: "a.ts", text }, paths);
-  assertEquals(find("// see memory/pools/pool.ts and pool.ts, ./memory/pools/pool.ts"), []);
+  assertEquals(find("// see memory/core/pool.ts and pool.ts, ./memory/core/pool.ts"), []);
   assertEquals(
     find(["/** `gone", " says more */ // or ./pool", ""].join(".ts")),
     ["a.ts: gone.ts", "a.ts: ./pool.ts"],

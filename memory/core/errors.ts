@@ -1,8 +1,8 @@
 import { formatBytes } from "./bytes.ts";
 
 /** One step that was tried before an allocation was given up. */
-export interface Rung {
-  /** What was tried, for example "free cached segments". */
+export interface RetryRecord {
+  /** What was tried, for example "cached segments". */
   readonly name: string;
   /** Bytes that became free by it. */
   readonly freedBytes: number;
@@ -33,7 +33,7 @@ export interface OutOfMemoryDetails {
   /** The largest block that the device makes in one piece; `Infinity` when nothing limits it. */
   readonly maxAllocationBytes: number;
   /** What was tried, in order. */
-  readonly rungs: readonly Rung[];
+  readonly rungs: readonly RetryRecord[];
   /** The device, or what else the pool draws from. */
   readonly deviceName: string;
   /** The largest live allocations, added up by where they were made. */
@@ -145,7 +145,7 @@ export class OutOfMemoryError extends Error implements OutOfMemoryDetails {
   }
 
   /** What was tried, in order. */
-  get rungs(): readonly Rung[] {
+  get rungs(): readonly RetryRecord[] {
     return this.details.rungs;
   }
 

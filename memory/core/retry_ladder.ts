@@ -1,43 +1,129 @@
-import type { Rung } from "./errors.ts";
+import { type OutOfMemoryDetails, OutOfMemoryError, type RetryRecord } from "./errors.ts";
 
-/**
- * What was tried for one allocation, by everyone who had something to try: the pool, its wrappers,
- * the device's memory. Whoever makes the ladder settles it, once, so that an allocation is counted
- * once however many of them took part.
- */
-export class RetryLadder {
-  #rungs: { name: string; freedBytes: number }[] | null = null;
-  #climbs: Map<string, number> | null = null;
+/** What came of a {@linkcode RetryStep}. */
+export interface RetryResult {
+  /** Bytes that became free by it. */
+  readonly freedBytes: number;
+  /** Whether it is worth trying the allocation again. */
+  readonly helped: boolean;
+}
 
-  /** Whether nothing had to be tried. */
-  get isEmpty(): boolean {
-    return this.#rungs === null;
+/** One thing to try when memory is short. */
+export interface RetryStep {
+  /** How errors and statistics name it. */
+  readonly name: string;
+  /** Frees what it can. Called again, after an allocation in vain, for as long as it helps. */
+  run(): RetryResult;
+}
+
+/** A step that frees so many bytes, and helped when there were any. */
+export function retryStep(name: string, free: () => number): RetryStep {
+  return {
+    name,
+    run() {
+      const freedBytes = free();
+      return { freedBytes, helped: freedBytes > 0 };
+    },
+  };
+}
+
+/** The figures of an error that is still to be thrown: what was tried is not known yet. */
+export type ShortageDetails = Omit<OutOfMemoryDetails, "rungs">;
+
+/** An allocation that found no memory at once. */
+export class Shortage {
+  /** What the pool and its wrappers can try, in this order. */
+  readonly steps: readonly RetryStep[];
+  readonly #details: () => ShortageDetails;
+
+  /**
+   * Notes what is short.
+   *
+   * @param steps What may help.
+   * @param details The figures of the error, asked for when nothing helped.
+   */
+  constructor(steps: readonly RetryStep[], details: () => ShortageDetails) {
+    this.steps = steps;
+    this.#details = details;
   }
 
+  /** The same with further steps, to be tried after these. */
+  with(...steps: RetryStep[]): Shortage {
+    return new Shortage([...this.steps, ...steps], this.#details);
+  }
+
+  /** The error, should nothing help. */
+  error(ladder: RetryLadder, deviceName?: string): OutOfMemoryError {
+    const details = this.#details();
+    return new OutOfMemoryError({
+      ...details,
+      deviceName: deviceName ?? details.deviceName,
+      rungs: ladder.rungs,
+    });
+  }
+}
+
+/**
+ * What was tried for one allocation. Everybody who can free memory contributes steps (the pool, its
+ * wrappers, the device's memory, the program); the ladder runs them, cheapest first, so that an
+ * allocation is tried again in one place and counted once, whoever helped.
+ */
+export class RetryLadder {
+  readonly #rungs: { name: string; freedBytes: number }[] = [];
+  readonly #helped = new Map<string, number>();
+
   /** What was tried, in order, each step once with all bytes that became free by it. */
-  get rungs(): readonly Rung[] {
-    return (this.#rungs ?? []).map((rung) => ({ ...rung }));
+  get rungs(): readonly RetryRecord[] {
+    return this.#rungs.map((rung) => ({ ...rung }));
   }
 
   /** By step: how often it was worth trying the allocation again. */
-  get climbs(): ReadonlyMap<string, number> {
-    return this.#climbs ?? new Map();
+  get helped(): ReadonlyMap<string, number> {
+    return this.#helped;
   }
 
   /**
-   * Notes a step.
+   * Tries an allocation again and again.
    *
-   * @param name What was tried.
-   * @param freedBytes Bytes that became free by it.
-   * @param helped Whether the allocation is tried again.
+   * @param shortage What the first attempt came back with.
+   * @param attempt Tries the allocation.
+   * @param further Steps to try, each once, when those of the shortage help no more.
+   * @returns What the allocation gave, or the last shortage when nothing is left to try.
    */
-  note(name: string, freedBytes: number, helped: boolean = freedBytes > 0): void {
-    const rungs = this.#rungs ??= [];
-    const known = rungs.find((rung) => rung.name === name);
-    if (known === undefined) rungs.push({ name, freedBytes });
+  retry<T>(
+    shortage: Shortage,
+    attempt: () => T | Shortage,
+    further: readonly RetryStep[] = [],
+  ): T | Shortage {
+    const left = [...further];
+    let current = shortage;
+    for (;;) {
+      const helped = current.steps.some((step) => this.run(step)) || this.#runNext(left);
+      if (!helped) return current;
+      const result = attempt();
+      if (!(result instanceof Shortage)) return result;
+      current = result;
+    }
+  }
+
+  /** Runs steps, each once, up to the first that helps. */
+  #runNext(steps: RetryStep[]): boolean {
+    for (let step; (step = steps.shift()) !== undefined;) if (this.run(step)) return true;
+    return false;
+  }
+
+  /** Runs one step and notes it; returns whether it helped. */
+  run(step: RetryStep): boolean {
+    const { freedBytes, helped } = step.run();
+    this.note(step.name, freedBytes, helped);
+    return helped;
+  }
+
+  /** Notes a step that was run elsewhere. */
+  note(name: string, freedBytes: number, helped: boolean): void {
+    const known = this.#rungs.find((rung) => rung.name === name);
+    if (known === undefined) this.#rungs.push({ name, freedBytes });
     else known.freedBytes += freedBytes;
-    if (!helped) return;
-    const climbs = this.#climbs ??= new Map();
-    climbs.set(name, (climbs.get(name) ?? 0) + 1);
+    if (helped) this.#helped.set(name, (this.#helped.get(name) ?? 0) + 1);
   }
 }

@@ -1,5 +1,7 @@
+import type { RetryLadder } from "./retry_ladder.ts";
+
 /** How one quantity of bytes went: what it is now, its peak, and all that ever went in and out. */
-export interface GaugeValues {
+export interface StatCounterValues {
   /** Bytes now. */
   readonly current: number;
   /** The most that `current` was since the peaks were reset. */
@@ -10,8 +12,8 @@ export interface GaugeValues {
   readonly freed: number;
 }
 
-/** The mutable form of {@linkcode GaugeValues}. */
-export class Gauge implements GaugeValues {
+/** The mutable form of {@linkcode StatCounterValues}. */
+export class StatCounter implements StatCounterValues {
   /** Bytes now. */
   current = 0;
   /** The most that they were. */
@@ -47,7 +49,7 @@ export class Gauge implements GaugeValues {
   }
 
   /** A copy that no longer changes. */
-  toJSON(): GaugeValues {
+  toJSON(): StatCounterValues {
     const { current, peak, allocated, freed } = this;
     return { current, peak, allocated, freed };
   }
@@ -82,14 +84,14 @@ export interface PoolStats {
   readonly numFrees: number;
   /** Allocations that failed for good. */
   readonly numOoms: number;
-  /** Allocations that succeeded only after a rung of the ladder. */
+  /** Allocations that succeeded only after a retry step. */
   readonly numRetries: number;
   /** Memory objects that were asked of the driver. */
   readonly nativeAllocs: number;
   /** Memory objects that were given back to the driver. */
   readonly nativeFrees: number;
   /** Sub-buffers that were made; they take no memory, but each is a call into the driver. */
-  readonly slices: number;
+  readonly subBuffers: number;
   /** Times that a queue was made to wait for another one before it got a block. */
   readonly fences: number;
   /** Releases of handles that were released already. */
@@ -97,12 +99,12 @@ export interface PoolStats {
   /** Handles that nobody released and that the garbage collector found. */
   readonly leaksReclaimed: number;
   /** The caller's bytes. */
-  readonly requested: GaugeValues;
+  readonly requested: StatCounterValues;
   /** The same after rounding. */
-  readonly allocated: GaugeValues;
+  readonly allocated: StatCounterValues;
   /** What the driver gave. */
-  readonly reserved: GaugeValues;
-  /** How often each rung of the ladder was climbed. */
+  readonly reserved: StatCounterValues;
+  /** By retry step: how often it helped, so that the allocation was tried again. */
   readonly rungs: Readonly<Record<string, number>>;
 }
 
@@ -115,7 +117,7 @@ const accumulated = [
   "numRetries",
   "nativeAllocs",
   "nativeFrees",
-  "slices",
+  "subBuffers",
   "fences",
   "doubleReleases",
   "leaksReclaimed",
@@ -131,13 +133,13 @@ export class PoolCounters implements PoolStats {
   numRetries = 0;
   nativeAllocs = 0;
   nativeFrees = 0;
-  slices = 0;
+  subBuffers = 0;
   fences = 0;
   doubleReleases = 0;
   leaksReclaimed = 0;
-  readonly requested: Gauge = new Gauge();
-  readonly allocated: Gauge = new Gauge();
-  readonly reserved: Gauge = new Gauge();
+  readonly requested: StatCounter = new StatCounter();
+  readonly allocated: StatCounter = new StatCounter();
+  readonly reserved: StatCounter = new StatCounter();
   readonly rungs: Record<string, number> = {};
 
   get hitRate(): number {
@@ -169,21 +171,27 @@ export class PoolCounters implements PoolStats {
     return this.reserved.peak;
   }
 
-  /** Counts climbs of a rung. */
-  countRung(name: string, climbs: number): void {
-    this.rungs[name] = (this.rungs[name] ?? 0) + climbs;
+  /** Counts an allocation that was tried again, once for all who helped. */
+  countRetries(ladder: RetryLadder, found: boolean): void {
+    for (const [name, times] of ladder.helped) this.rungs[name] = (this.rungs[name] ?? 0) + times;
+    if (found) this.numRetries++;
+    else this.numOoms++;
   }
 
   /** Lets every peak start again from the present value. */
   resetPeaks(): void {
-    for (const gauge of [this.requested, this.allocated, this.reserved]) gauge.resetPeak();
+    for (const counter of this.#counters()) counter.resetPeak();
   }
 
   /** Sets everything that only grows back to zero; what is live and the peaks stay. */
   resetAccumulated(): void {
-    for (const gauge of [this.requested, this.allocated, this.reserved]) gauge.resetAccumulated();
+    for (const counter of this.#counters()) counter.resetAccumulated();
     for (const name of accumulated) this[name] = 0;
     for (const name of Object.keys(this.rungs)) delete this.rungs[name];
+  }
+
+  #counters(): StatCounter[] {
+    return [this.requested, this.allocated, this.reserved];
   }
 
   /** A copy that no longer changes. */
@@ -210,7 +218,7 @@ export function copyStats(stats: PoolStats): PoolStats {
     numRetries: stats.numRetries,
     nativeAllocs: stats.nativeAllocs,
     nativeFrees: stats.nativeFrees,
-    slices: stats.slices,
+    subBuffers: stats.subBuffers,
     fences: stats.fences,
     doubleReleases: stats.doubleReleases,
     leaksReclaimed: stats.leaksReclaimed,
@@ -225,9 +233,9 @@ export function copyStats(stats: PoolStats): PoolStats {
 export function addStats(a: PoolStats, b: PoolStats): PoolStats {
   const sum = new PoolCounters();
   for (const name of accumulated) sum[name] = a[name] + b[name];
-  for (const gauge of ["requested", "allocated", "reserved"] as const) {
+  for (const counter of ["requested", "allocated", "reserved"] as const) {
     for (const key of ["current", "peak", "allocated", "freed"] as const) {
-      sum[gauge][key] = a[gauge][key] + b[gauge][key];
+      sum[counter][key] = a[counter][key] + b[counter][key];
     }
   }
   for (const [name, times] of [...Object.entries(a.rungs), ...Object.entries(b.rungs)]) {

@@ -3,7 +3,7 @@ import type { CommandQueue } from "../../ffi/mod.ts";
 import { BufferPool } from "../pools/buffer_pool.ts";
 import { GuardPool } from "../wrappers/guard_pool.ts";
 import { PersistentBufferPool } from "../pools/persistent_pool.ts";
-import type { Pool } from "../pools/pool.ts";
+import type { Pool } from "../core/pool.ts";
 import { SlabPool } from "../pools/slab_pool.ts";
 import { SvmPool } from "../pools/svm_pool.ts";
 

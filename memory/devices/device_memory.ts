@@ -1,14 +1,27 @@
+/**
+ * The memory of a device: its pools, limit and retry steps, storages with their copies on other
+ * devices, uploads under way, and which device has which memory. This folder imports all others but
+ * `report/`. Requests come from the backends; blocks come from `pools/` and `wrappers/`.
+ *
+ * @module
+ */
 import { readEnvironment } from "../../ffi/host/environment.ts";
 import type { Buffer, CommandQueue } from "../../ffi/mod.ts";
 import { formatBytes, parseBytes } from "../core/bytes.ts";
 import { pinnedPoolOf } from "./context_pools.ts";
 import { driverFreeBytes } from "../sources/driver_free_bytes.ts";
 import { runCollector } from "../core/garbage.ts";
-import { fragmentation, OutOfMemoryError } from "../core/errors.ts";
+import { fragmentation } from "../core/errors.ts";
 import { PendingUploads } from "./pending_uploads.ts";
 import type { PersistentBufferPool, PersistentPoolStats } from "../pools/persistent_pool.ts";
-import type { AllocateOptions, BufferHandle, Pool } from "../pools/pool.ts";
-import { RetryLadder } from "../core/retry_ladder.ts";
+import type { AllocateOptions, BufferHandle, Pool } from "../core/pool.ts";
+import {
+  RetryLadder,
+  type RetryResult,
+  type RetryStep,
+  retryStep,
+  Shortage,
+} from "../core/retry_ladder.ts";
 import { StatisticsScope } from "../wrappers/statistics_scope.ts";
 import { addStats, copyStats, type PoolStats } from "../core/stats.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
@@ -83,7 +96,7 @@ export type PressureCallback = (info: {
  * Something that holds memory which it can do without, such as values that can be computed again.
  */
 export interface Reclaimer {
-  /** The rung's name in errors and statistics. */
+  /** The retry step's name in errors and statistics. */
   readonly name: string;
   /** Gives back what it can; `nbytes` are lacking a place. */
   reclaim(nbytes: number): void;
@@ -96,12 +109,12 @@ const DEFAULT_SHARE = 0.9;
 export const pressureCallbacks: Set<PressureCallback> = new Set();
 
 /**
- * The memory of one device: its pool, its limit and the ladder that is climbed when memory is
- * short.
+ * The memory of one device: its pool, its limit and what is tried when memory is short.
  *
- * The ladder: own free blocks, blocks of other queues (behind a fence), the oldest work, cached
- * segments, reclaimers (values that can be computed again), the user's callbacks, and in
- * {@linkcode allocateAsync} the garbage collector. Every rung is counted in `stats.rungs`.
+ * The retry steps: blocks of other queues (behind a fence), the oldest work, cached segments,
+ * reclaimers (values that can be computed again), the user's callbacks, and in
+ * {@linkcode allocateAsync} the garbage collector. Every step that helped is counted in
+ * `stats.rungs`.
  *
  * @example
  * ```ts
@@ -152,36 +165,41 @@ export class DeviceMemory<B = Buffer> {
   }
 
   /**
-   * Lends a block, climbing the ladder where memory is short.
+   * Lends a block, trying one retry step after the other where memory is short.
    *
    * @param nbytes A whole number; 0 is legal.
-   * @throws {OutOfMemoryError} When no rung helped. What lives is intact.
+   * @throws {OutOfMemoryError} When no step helped. What lives is intact.
    */
   allocate(nbytes: number, options?: DeviceAllocateOptions): BufferHandle<B> {
+    const first = this.#tryAllocate(nbytes, options);
+    if (!(first instanceof Shortage)) return first;
     const ladder = new RetryLadder();
-    return this.#settle(ladder, nbytes, options, this.#attempt(nbytes, options, ladder));
+    return this.#count(ladder, nbytes, options, this.#retry(ladder, first, nbytes, options));
   }
 
   /**
-   * Like {@linkcode allocate}, with one more rung: the garbage collector runs and its finalizers
+   * Like {@linkcode allocate}, with one more step: the garbage collector runs and its finalizers
    * get a turn of the event loop, which synchronous code cannot give them.
    *
-   * @throws {OutOfMemoryError} When no rung helped.
+   * @throws {OutOfMemoryError} When no step helped.
    */
   async allocateAsync(
     nbytes: number,
     options?: DeviceAllocateOptions,
   ): Promise<BufferHandle<B>> {
+    const first = this.#tryAllocate(nbytes, options);
+    if (!(first instanceof Shortage)) return first;
     const ladder = new RetryLadder();
-    const result = this.#attempt(nbytes, options, ladder);
-    if (!(result instanceof OutOfMemoryError)) {
-      return this.#settle(ladder, nbytes, options, result);
+    let result = this.#retry(ladder, first, nbytes, options);
+    if (result instanceof Shortage) {
+      const before = this.pool.stats.bytesAllocated;
+      await collectGarbage();
+      const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
+      ladder.note("garbage collection", freedBytes, true);
+      result = this.#tryAllocate(nbytes, options);
+      if (result instanceof Shortage) result = this.#retry(ladder, result, nbytes, options, []);
     }
-    const before = this.pool.stats.bytesAllocated;
-    await collectGarbage();
-    const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
-    ladder.note("garbage collection", freedBytes, true);
-    return this.#settle(ladder, nbytes, options, this.#lend(nbytes, options, ladder));
+    return this.#count(ladder, nbytes, options, result);
   }
 
   /** The pool of a request; the limit is one for both, so each may have what the other leaves. */
@@ -196,77 +214,63 @@ export class DeviceMemory<B = Buffer> {
     return options?.persistent ? persistent : this.pool;
   }
 
-  /** Counts the allocation, once for all that was tried. */
-  #settle(
+  #tryAllocate(
+    nbytes: number,
+    options: DeviceAllocateOptions | undefined,
+  ): BufferHandle<B> | Shortage {
+    return this.#poolFor(options).tryAllocate(nbytes, forPool(options));
+  }
+
+  /** Runs the pool's retry steps and those above them. */
+  #retry(
+    ladder: RetryLadder,
+    shortage: Shortage,
+    nbytes: number,
+    options: DeviceAllocateOptions | undefined,
+    further: readonly RetryStep[] = this.#retrySteps(nbytes),
+  ): BufferHandle<B> | Shortage {
+    return ladder.retry(shortage, () => this.#tryAllocate(nbytes, options), further);
+  }
+
+  /** Counts an allocation that was tried again, once for all that was tried. */
+  #count(
     ladder: RetryLadder,
     nbytes: number,
     options: DeviceAllocateOptions | undefined,
-    result: BufferHandle<B> | OutOfMemoryError,
+    result: BufferHandle<B> | Shortage,
   ): BufferHandle<B> {
-    const isFound = !(result instanceof OutOfMemoryError);
-    if (!isFound || !ladder.isEmpty) this.#poolFor(options).settle(ladder, nbytes, isFound);
+    const isFound = !(result instanceof Shortage);
+    this.#poolFor(options).countRetries(ladder, nbytes, isFound);
     if (isFound) return result;
-    // The pool's error with this device's name and all the rungs.
-    throw new OutOfMemoryError({
-      ...result.details,
-      deviceName: this.name,
-      rungs: ladder.rungs,
-    });
+    throw result.error(ladder, this.name);
   }
 
-  /** Lends a block, climbing the pool's rungs and those above them. */
-  #attempt(
-    nbytes: number,
-    options: DeviceAllocateOptions | undefined,
-    ladder: RetryLadder,
-  ): BufferHandle<B> | OutOfMemoryError {
-    let result = this.#lend(nbytes, options, ladder);
-    if (!(result instanceof OutOfMemoryError)) return result;
-    for (const [name, climb] of this.#rungs(nbytes)) {
-      const before = this.pool.stats.bytesAllocated;
-      const mayHelp = climb();
-      const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
-      const helped = mayHelp || freedBytes > 0;
-      ladder.note(name, freedBytes, helped);
-      if (helped) result = this.#lend(nbytes, options, ladder);
-      if (!(result instanceof OutOfMemoryError)) return result;
-    }
-    return result;
-  }
-
-  #lend(
-    nbytes: number,
-    options: DeviceAllocateOptions | undefined,
-    ladder: RetryLadder,
-  ): BufferHandle<B> | OutOfMemoryError {
-    try {
-      return this.#poolFor(options).allocate(nbytes, forPool(options), ladder);
-    } catch (error) {
-      if (error instanceof OutOfMemoryError) return error;
-      throw error;
-    }
-  }
-
-  /** The rungs above the pool's own; each says whether trying again may help. */
-  #rungs(nbytes: number): [string, () => boolean][] {
-    const rungs: [string, () => boolean][] = [];
+  /** The retry steps above the pool's own. */
+  #retrySteps(nbytes: number): RetryStep[] {
+    const steps: RetryStep[] = [];
     const persistent = this.#persistent;
     if (persistent !== null) {
-      rungs.push(["cached memory of both pools", () => this.pool.trim() + persistent.trim() > 0]);
+      steps.push(
+        retryStep("cached memory of both pools", () => this.pool.trim() + persistent.trim()),
+      );
     }
     for (const reclaimer of this.#reclaimers) {
-      rungs.push([reclaimer.name, () => {
-        reclaimer.reclaim(nbytes);
-        return false;
-      }]);
+      const reclaim = () => (reclaimer.reclaim(nbytes), false);
+      steps.push({ name: reclaimer.name, run: () => this.#measure(reclaim) });
     }
     for (const callback of pressureCallbacks) {
-      rungs.push([
-        "onPressure callback",
-        () => callback({ requestedBytes: nbytes, deviceName: this.name }),
-      ]);
+      const ask = () => callback({ requestedBytes: nbytes, deviceName: this.name });
+      steps.push({ name: "onPressure callback", run: () => this.#measure(ask) });
     }
-    return rungs;
+    return steps;
+  }
+
+  /** Runs something that may release blocks, and says by itself whether trying again may help. */
+  #measure(free: () => boolean): RetryResult {
+    const before = this.pool.stats.bytesAllocated;
+    const mayHelp = free();
+    const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
+    return { freedBytes, helped: mayHelp || freedBytes > 0 };
   }
 
   /** Counts what happens from now on, apart from all other counters; scopes may be nested. */

@@ -1,5 +1,5 @@
 import type { CommandQueue, Event } from "../../ffi/mod.ts";
-import type { BufferHandle } from "../pools/pool.ts";
+import type { BufferHandle } from "../core/pool.ts";
 
 /**
  * Blocks that a transfer queue still fills. The first command of the compute queue that uses such a

@@ -1,6 +1,6 @@
 import type { Buffer } from "../../ffi/mod.ts";
 import type { DeviceMemory } from "./device_memory.ts";
-import type { BufferHandle } from "../pools/pool.ts";
+import type { BufferHandle } from "../core/pool.ts";
 import { transfer } from "./transfer.ts";
 
 /**

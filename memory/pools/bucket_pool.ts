@@ -1,10 +1,10 @@
 import { type BlockRequest, PoolBase } from "./base_pool.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
 import { roundUp } from "../core/bytes.ts";
-import type { FenceEvent, FenceQueue } from "../core/fences.ts";
+import type { FenceEvent, FenceQueue } from "../fences/fence.ts";
 import { FreeBlocks } from "../regions/free_blocks.ts";
 import { type Block, describeHandle, type PooledHandle } from "./handle.ts";
-import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
+import type { BlockSnapshot, SegmentSnapshot } from "../core/pool.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 import { requireValue } from "../../ffi/host/options.ts";
 
@@ -63,7 +63,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   }
 
   /** A free block of the request's size, else a new one. */
-  protected override take({ nbytes, flags, queue }: BlockRequest): Block<B> | null {
+  protected override tryAllocateBlock({ nbytes, flags, queue }: BlockRequest): Block<B> | null {
     const bucket = this.#bucket(this.#sizeFor(nbytes), flags);
     const block = bucket.free.takeReady(queue) ?? this.#create(bucket);
     if (block === null) return null;
@@ -74,7 +74,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   }
 
   /** Makes a block free for `queue`, and for others behind `fence`. */
-  protected override give(
+  protected override deallocate(
     block: Block<B>,
     queue: FenceQueue | undefined,
     fence: FenceEvent | null,
@@ -89,20 +89,20 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   }
 
   /** Takes a block back that nobody may have again. */
-  protected override abandon(block: Block<B>): void {
+  protected override discard(block: Block<B>): void {
     const own = block as BucketBlock<B>;
     own.bucket.live--;
     this.#destroy(own);
   }
 
   /** Makes free blocks of other queues the request's own. */
-  protected override adopt({ nbytes, flags, queue }: BlockRequest): number {
+  protected override mergeFromQueues({ nbytes, flags, queue }: BlockRequest): number {
     const { free, size } = this.#bucket(this.#sizeFor(nbytes), flags);
     const block = free.takeForeign(queue);
     if (block === null) return 0;
     try {
-      this.order(queue, block.queue, block.fence === null ? [] : [block.fence]);
-      const fence = this.fenceOn(queue);
+      this.orderAfter(queue, block.queue, block.fence === null ? [] : [block.fence]);
+      const fence = this.fences.fenceOn(queue);
       block.fence?.release();
       block.queue = queue;
       block.fence = fence;
@@ -112,11 +112,13 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     return size;
   }
 
-  /** The home queue was released: its free blocks can no longer be waited for. */
-  protected override abandonHome(): void {
+  /** The default queue was released: its free blocks can no longer be waited for. */
+  protected override discardFreeOfDefault(): void {
     const buckets = [...this.#buckets.values()].flat();
     runAll(buckets.map(({ free }) => () => {
-      for (let block; (block = free.takeOldest(this.home)) !== null;) this.#destroy(block);
+      for (let block; (block = free.takeOldest(this.fences.defaultQueue)) !== null;) {
+        this.#destroy(block);
+      }
     }));
   }
 
@@ -139,7 +141,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
 
   #create(bucket: Bucket<B>): BucketBlock<B> | null {
     const id = this.#nextBlock;
-    const buffer = this.reserve(id, bucket.size, bucket.flags);
+    const buffer = this.reserved.reserve(id, bucket.size, bucket.flags);
     if (buffer === null) return null;
     this.#nextBlock++;
     const block = new BucketBlock<B>(id, bucket, buffer);
@@ -151,7 +153,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     block.destroyed = true;
     this.#blocks.delete(block);
     block.fence?.release();
-    this.unreserve(block.segment, block.buffer, block.size);
+    this.reserved.unreserve(block.segment, block.buffer, block.size);
   }
 
   /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
@@ -180,7 +182,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   /** Every segment with its blocks. */
   override segments(): SegmentSnapshot[] {
     return [...this.#blocks].map(({ segment: id, size: nbytes, holder, queue }) => {
-      const isFree = queue === undefined || queue === this.home;
+      const isFree = queue === undefined || queue === this.fences.defaultQueue;
       const block: BlockSnapshot = holder === null
         ? { offset: 0, nbytes, state: isFree ? "free" : "fenced" }
         : { offset: 0, nbytes, state: "live", allocation: describeHandle(holder) };

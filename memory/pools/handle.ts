@@ -1,6 +1,6 @@
 import { formatBytes } from "../core/bytes.ts";
-import { checkInOrder, type FenceQueue, queueNumber } from "../core/fences.ts";
-import type { BufferHandle, HandleState, LiveBlock, Pool } from "./pool.ts";
+import { checkInOrder, type FenceQueue, queueNumber } from "../fences/fence.ts";
+import type { BufferHandle, HandleState, LiveBlock, Pool } from "../core/pool.ts";
 
 /** A piece of memory that a pool hands out again and again; its holders come and go. */
 export interface Block<B> {

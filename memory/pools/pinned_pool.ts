@@ -1,11 +1,11 @@
 import type { Buffer, CommandQueue } from "../../ffi/mod.ts";
 import { BucketPool } from "./bucket_pool.ts";
 import { GiB, KiB, MiB, nextPowerOfTwo, roundUp } from "../core/bytes.ts";
-import { type FenceEvent, type FenceQueue, waitFor } from "../core/fences.ts";
+import { type FenceEvent, type FenceQueue, waitFor } from "../fences/fence.ts";
 import type { Block } from "./handle.ts";
-import { AllEnded } from "../core/host_fence.ts";
+import { AllEnded } from "../fences/host_fence.ts";
 import { PinnedSource } from "../sources/pinned_source.ts";
-import type { AllocateOptions, BufferHandle } from "./pool.ts";
+import type { AllocateOptions, BufferHandle } from "../core/pool.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
@@ -72,15 +72,15 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
   }
 
   /** Makes a block free once the device is done with it. */
-  protected override give(
+  protected override deallocate(
     block: Block<Buffer>,
     queue: FenceQueue | undefined,
     fence: FenceEvent | null,
   ): void {
     const events = this.#isIdle ? [] : this.#usersOf(block, queue, fence);
     if (this.#isIdle) fence?.release();
-    if (events.length === 0) super.give(block, undefined, null);
-    else super.give(block, nobody, new AllEnded(events));
+    if (events.length === 0) super.deallocate(block, undefined, null);
+    else super.deallocate(block, nobody, new AllEnded(events));
   }
 
   #usersOf(
@@ -93,7 +93,7 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
   }
 
   /** The host fills the blocks, so it is the host that waits. */
-  protected override order(
+  protected override orderAfter(
     _taker: FenceQueue | undefined,
     _owner: FenceQueue | undefined,
     events: readonly FenceEvent[],

@@ -3,11 +3,12 @@ import { type BlockRequest, PoolBase } from "./base_pool.ts";
 import { MiB, nextPowerOfTwo, roundUp } from "../core/bytes.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
 import { sourceOf } from "../sources/device_source.ts";
-import { type FenceEvent, type FenceQueue, hasEnded, Marker } from "../core/fences.ts";
+import type { FenceEvent, FenceQueue } from "../fences/fence.ts";
+import { type Owner, OwnerTable } from "../fences/owner_table.ts";
 import { type Block, describeHandle } from "./handle.ts";
-import type { BlockSnapshot, SegmentSnapshot } from "./pool.ts";
-import { type Chunk, HELD, Region } from "../regions/region.ts";
-import { Segment, type Slice } from "../regions/segment.ts";
+import type { BlockSnapshot, SegmentSnapshot } from "../core/pool.ts";
+import { type Chunk, Region } from "../regions/region.ts";
+import { type CachedSubBuffer, SlabSegment } from "./slab_segment.ts";
 import type { MemorySource } from "../sources/source.ts";
 import { checkOptions, requireValue, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
@@ -16,20 +17,8 @@ import * as takes from "../../ffi/host/option_rules.ts";
 const GRANULARITY = 256;
 /** Segments for one large request are multiples of this, so that they serve similar ones later. */
 const LARGE_GRANULARITY = 2 * MiB;
-/** Places that a segment remembers, with their sub-buffers, beside those in use. */
-const MAX_IDLE_SLICES = 256;
-
-// Owners of free chunks. In a pool with a home queue, chunks that nobody in particular has used are
-// its.
-const ANYONE = 0;
-const NOBODY = 1;
-const FIRST_QUEUE = 2;
-
-/** Whose free blocks they are, and what others must wait for before they use them. */
-interface Owner {
-  readonly queue: FenceQueue | undefined;
-  fence: FenceEvent | null;
-}
+/** Sub-buffers that a segment keeps beside those in use. */
+const MAX_IDLE_SUB_BUFFERS = 256;
 
 /** How a SlabPool is set up. */
 export interface SlabPoolOptions {
@@ -85,7 +74,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
   readonly segmentBytes: number;
   readonly #granularity: number;
   readonly #divides: boolean;
-  readonly #owners: Owner[];
+  readonly #owners: OwnerTable;
   readonly #arenas: Arena[] = [];
   readonly #common: Arena;
   #nextSegment = 0;
@@ -105,108 +94,81 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
       roundUp(options.segmentBytes ?? 64 * MiB, this.#granularity),
       source.maxAllocationBytes,
     );
-    this.#divides = options.subBuffers ?? source.slice !== undefined;
-    this.#owners = [{ queue: this.home, fence: null }, { queue: undefined, fence: null }];
+    this.#divides = options.subBuffers ?? source.createSubBuffer !== undefined;
+    this.#owners = new OwnerTable(source.defaultQueue, (owner) => this.#hasFree(owner));
     this.#common = this.#arenaOf(undefined);
   }
 
   /** A free block of the request's size, else a new one. */
-  protected override take({ nbytes, flags, queue }: BlockRequest): Block<B> | null {
+  protected override tryAllocateBlock({ nbytes, flags, queue }: BlockRequest): Block<B> | null {
     const size = this.#divides ? roundUp(nbytes, this.#granularity) : wholeSize(nbytes);
     const arena = flags === undefined ? this.#common : this.#arenaOf(flags);
-    const owner = this.#ownerOf(queue);
+    const owner = this.#owners.of(queue);
     const chunk = this.#find(arena.region, size, owner) ?? this.#grow(arena, size, owner);
-    return chunk === null ? null : this.#sliceOf(chunk);
+    return chunk === null ? null : this.#subBufferOf(chunk);
   }
 
-  #find(region: Region, size: number, owner: number): Chunk | null {
+  #find(region: Region, size: number, owner: Owner): Chunk | null {
     const own = region.allocate(size, owner, !this.#divides);
-    if (own !== null || this.#owners.length === FIRST_QUEUE) return own;
-    if (this.#adoptIdle(owner) === 0) return null;
+    if (own !== null || this.#owners.isSingleQueue) return own;
+    if (this.#mergeFromIdle(owner) === 0) return null;
     return region.allocate(size, owner, !this.#divides);
   }
 
   /** Makes a block free for `queue`, and for others behind `fence`. */
-  protected override give(
+  protected override deallocate(
     block: Block<B>,
     queue: FenceQueue | undefined,
     fence: FenceEvent | null,
   ): void {
-    const owner = this.#ownerOf(queue);
-    if (fence !== null) this.#setFence(this.#owners[owner]!, fence);
-    const { chunk } = block as Slice<B>;
+    const owner = this.#owners.of(queue);
+    if (fence !== null) owner.addFence(fence);
+    const { chunk } = block as CachedSubBuffer<B>;
     this.#regionOf(chunk).free(chunk, owner);
   }
 
-  /**
-   * The later marker of an in-order queue stands for the earlier ones too. A block that was parked
-   * comes with an earlier one than its queue may have by now.
-   */
-  #setFence(owner: Owner, fence: FenceEvent): void {
-    const isOlder = owner.fence instanceof Marker && fence instanceof Marker &&
-      fence.serial < owner.fence.serial;
-    const former = isOlder ? fence : owner.fence;
-    if (!isOlder) owner.fence = fence;
-    former?.release();
-  }
-
-  /** The home queue was released: its free blocks can no longer be waited for. */
-  protected override abandonHome(): void {
-    this.#moveFree(ANYONE, NOBODY);
+  /** The default queue was released: its free blocks can no longer be waited for. */
+  protected override discardFreeOfDefault(): void {
+    this.#mergeFrom(this.#owners.default, this.#owners.nobody);
   }
 
   /** Takes a block back that nobody may have again. */
-  protected override abandon(block: Block<B>): void {
-    const { chunk } = block as Slice<B>;
-    this.#regionOf(chunk).free(chunk, NOBODY);
+  protected override discard(block: Block<B>): void {
+    const { chunk } = block as CachedSubBuffer<B>;
+    this.#regionOf(chunk).free(chunk, this.#owners.nobody);
   }
 
   /** Makes free blocks of other queues the request's own. */
-  protected override adopt({ queue }: BlockRequest): number {
-    const owner = this.#ownerOf(queue);
-    const others = [...this.#owners.keys()].filter((other) =>
-      other !== owner && other !== NOBODY && this.#hasFree(other)
-    );
+  protected override mergeFromQueues({ queue }: BlockRequest): number {
+    const owner = this.#owners.of(queue);
+    const others = this.#owners.othersWithFree(owner);
     if (others.length === 0) return 0;
-    const fences = others.flatMap((other) => this.#owners[other]!.fence ?? []);
-    this.order(queue, others.includes(ANYONE) ? this.home : queue, fences);
-    const fence = owner >= FIRST_QUEUE ? this.fenceOn(queue) : null;
-    if (fence !== null) this.#setFence(this.#owners[owner]!, fence);
-    return others.reduce((bytes, other) => bytes + this.#moveFree(other, owner), 0);
+    const fences = others.flatMap(({ fence }) => fence ?? []);
+    const usesDefault = others.includes(this.#owners.default);
+    this.orderAfter(queue, usesDefault ? this.fences.defaultQueue : queue, fences);
+    const fence = this.fences.fenceOn(queue);
+    if (fence !== null) owner.addFence(fence);
+    return this.#mergeFromAll(others, owner);
   }
 
   /** Takes over the free blocks of others where that needs no waiting; returns their bytes. */
-  #adoptIdle(owner: number): number {
-    let bytes = 0;
-    for (const [other, { queue, fence }] of this.#owners.entries()) {
-      if (other === owner || other === NOBODY || !this.#hasFree(other)) continue;
-      const idle = fence === null ? queue === undefined : hasEnded(fence);
-      if (idle) bytes += this.#moveFree(other, owner);
-    }
-    return bytes;
+  #mergeFromIdle(owner: Owner): number {
+    return this.#mergeFromAll(
+      this.#owners.othersWithFree(owner).filter(({ isIdle }) => isIdle),
+      owner,
+    );
   }
 
-  #hasFree(owner: number): boolean {
+  #hasFree(owner: Owner): boolean {
     return this.#arenas.some(({ region }) => region.hasFree(owner));
   }
 
-  #moveFree(from: number, to: number): number {
-    return this.#arenas.reduce((bytes, { region }) => bytes + region.adopt(from, to), 0);
+  #mergeFromAll(others: readonly Owner[], to: Owner): number {
+    return others.reduce((bytes, from) => bytes + this.#mergeFrom(from, to), 0);
   }
 
-  #ownerOf(queue: FenceQueue | undefined): number {
-    if (queue === undefined || queue === this.home) return ANYONE;
-    const known = this.#owners.findIndex((owner) => owner.queue === queue);
-    return known >= 0 ? known : this.#addOwner(queue);
-  }
-
-  #addOwner(queue: FenceQueue): number {
-    const isGone = ({ queue }: Owner, owner: number) => queue?.released && !this.#hasFree(owner);
-    const gone = this.#owners.findIndex(isGone);
-    if (gone < FIRST_QUEUE) return this.#owners.push({ queue, fence: null }) - 1;
-    this.#owners[gone]!.fence?.release();
-    this.#owners[gone] = { queue, fence: null };
-    return gone;
+  #mergeFrom(from: Owner, to: Owner): number {
+    return this.#arenas.reduce((bytes, { region }) => bytes + region.mergeFrom(from, to), 0);
   }
 
   #arenaOf(flags: bigint | undefined): Arena {
@@ -220,18 +182,18 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
 
   #regionOf(chunk: Chunk): Region {
     if (this.#arenas.length === 1) return this.#common.region;
-    return this.#arenas.find(({ region }) => region.has(chunk.span))!.region;
+    return this.#arenas.find(({ region }) => region.has(chunk.segment))!.region;
   }
 
   /** Adds a segment and takes `size` of it; a smaller one where a regular one is refused. */
-  #grow(arena: Arena, size: number, owner: number): Chunk | null {
+  #grow(arena: Arena, size: number, owner: Owner): Chunk | null {
     for (const nbytes of this.#segmentSizes(size)) {
       const id = this.#nextSegment;
-      const buffer = this.reserve(id, nbytes, arena.flags);
+      const buffer = this.reserved.reserve(id, nbytes, arena.flags);
       if (buffer === null) continue;
       this.#nextSegment++;
-      const cutOut = (slice: Slice<B>) => this.#cutOut(slice);
-      arena.region.add(new Segment(id, nbytes, buffer, cutOut), owner);
+      const createSubBuffer = (part: CachedSubBuffer<B>) => this.#createSubBuffer(part);
+      arena.region.add(new SlabSegment(id, nbytes, buffer, createSubBuffer), owner);
       return arena.region.allocate(size, owner);
     }
     return null;
@@ -249,50 +211,55 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     return [...sizes, size];
   }
 
-  #sliceOf(chunk: Chunk): Slice<B> {
-    const segment = chunk.span as Segment<B>;
-    return segment.sliceOf(chunk) ?? this.#addSlice(segment, chunk);
+  #subBufferOf(chunk: Chunk): CachedSubBuffer<B> {
+    const segment = chunk.segment as SlabSegment<B>;
+    return segment.subBufferOf(chunk) ?? this.#addSubBuffer(segment, chunk);
   }
 
-  #addSlice(segment: Segment<B>, chunk: Chunk): Slice<B> {
-    if (segment.slices.length - segment.live >= MAX_IDLE_SLICES) {
-      for (const slice of segment.evict()) this.#join(slice);
+  #addSubBuffer(segment: SlabSegment<B>, chunk: Chunk): CachedSubBuffer<B> {
+    if (segment.subBuffers.length - segment.live >= MAX_IDLE_SUB_BUFFERS) {
+      for (const part of segment.evict()) this.#releaseSubBuffer(part);
     }
-    return segment.addSlice(chunk);
+    return segment.addSubBuffer(chunk);
   }
 
-  /** Makes a slice's sub-buffer. */
-  #cutOut(slice: Slice<B>): B {
-    const { home, offset, size } = slice;
-    if (size === home.size) return home.buffer;
-    if (!this.source.slicesMayOverlap) {
-      for (const other of home.slices) if (other.overlaps(slice)) this.#join(other);
+  /** Makes the memory object of a sub-buffer. */
+  #createSubBuffer(part: CachedSubBuffer<B>): B {
+    const { parent, offset, size } = part;
+    if (size === parent.size) return parent.buffer;
+    if (!this.source.subBuffersMayOverlap) {
+      for (const other of parent.subBuffers) {
+        if (other.overlaps(part)) this.#releaseSubBuffer(other);
+      }
     }
-    const part = this.source.slice!(home.buffer, offset, size);
-    this.counters.slices++;
-    return part;
+    const object = this.source.createSubBuffer!(parent.buffer, offset, size);
+    this.counters.subBuffers++;
+    return object;
   }
 
-  /** Lets a slice's sub-buffer go. */
-  #join(slice: Slice<B>): void {
-    const { cut } = slice;
-    slice.cut = null;
-    if (cut !== null && cut !== slice.base) this.source.destroy(cut);
+  /** Lets the memory object of a sub-buffer go. */
+  #releaseSubBuffer(part: CachedSubBuffer<B>): void {
+    const { object } = part;
+    part.object = null;
+    if (object !== null && object !== part.base) this.source.destroy(object);
   }
 
   /** Gives cached memory back to the driver, largest pieces first, until `bytes` (default: all). */
   override trim(bytes = Infinity): number {
     requireValue("trim", "bytes", bytes, takes.byteLimit);
     const idle = this.#arenas.flatMap(({ region }) =>
-      [...region.spans()].filter((span) => span.live === 0).map((span) => ({ region, span }))
+      [...region.segments()].filter(({ live }) => live === 0).map((segment) => ({
+        region,
+        segment,
+      }))
     );
-    idle.sort((a, b) => b.span.size - a.span.size || a.span.id - b.span.id);
+    idle.sort((a, b) => b.segment.size - a.segment.size || a.segment.id - b.segment.id);
     let freed = 0;
-    for (const { region, span } of idle) {
+    for (const { region, segment } of idle) {
       if (freed >= bytes) break;
-      region.shrink(span);
-      freed += span.size;
-      this.#destroySegment(span as Segment<B>);
+      region.shrink(segment);
+      freed += segment.size;
+      this.#destroySegment(segment as SlabSegment<B>);
     }
     return freed;
   }
@@ -302,18 +269,15 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     try {
       super.destroy();
     } finally {
-      for (const owner of this.#owners) {
-        owner.fence?.release();
-        owner.fence = null;
-      }
+      this.#owners.releaseFences();
     }
   }
 
-  #destroySegment(segment: Segment<B>): void {
+  #destroySegment(segment: SlabSegment<B>): void {
     segment.destroyed = true;
     runAll([
-      ...segment.slices.map((slice) => () => this.#join(slice)),
-      () => this.unreserve(segment.id, segment.buffer, segment.size),
+      ...segment.subBuffers.map((part) => () => this.#releaseSubBuffer(part)),
+      () => this.reserved.unreserve(segment.id, segment.buffer, segment.size),
     ]);
   }
 
@@ -325,7 +289,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
   /** Every segment with its blocks. */
   override segments(): SegmentSnapshot[] {
     return this.#arenas
-      .flatMap(({ region }) => [...region.spans()] as Segment<B>[])
+      .flatMap(({ region }) => [...region.segments()] as SlabSegment<B>[])
       .sort((a, b) => a.id - b.id)
       .map((segment) => ({
         id: segment.id,
@@ -334,10 +298,10 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
       }));
   }
 
-  #describe(segment: Segment<B>, chunk: Chunk): BlockSnapshot {
+  #describe(segment: SlabSegment<B>, chunk: Chunk): BlockSnapshot {
     const { offset, size: nbytes } = chunk;
-    if (chunk.owner !== HELD) {
-      return { offset, nbytes, state: chunk.owner === 0 ? "free" : "fenced" };
+    if (chunk.owner !== null) {
+      return { offset, nbytes, state: chunk.owner === this.#owners.default ? "free" : "fenced" };
     }
     const holder = segment.heldAt(offset)?.holder;
     if (!holder) return { offset, nbytes, state: "fenced" };

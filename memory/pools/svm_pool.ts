@@ -9,7 +9,7 @@ import {
 } from "../../ffi/mod.ts";
 import { asMemoryError, DeviceSource } from "../sources/device_source.ts";
 import { detachableView } from "../sources/host_view.ts";
-import type { AllocateOptions, BufferHandle } from "./pool.ts";
+import type { AllocateOptions, BufferHandle } from "../core/pool.ts";
 import { SlabPool, type SlabPoolOptions, slabRules } from "./slab_pool.ts";
 import type { MemorySource } from "../sources/source.ts";
 import { checkOptions } from "../../ffi/host/options.ts";
@@ -28,22 +28,22 @@ class SvmSource implements MemorySource<Buffer> {
   readonly name: string;
   readonly alignment: number;
   readonly maxAllocationBytes: number;
-  readonly slicesMayOverlap: boolean;
+  readonly subBuffersMayOverlap: boolean;
   readonly empty = null;
   readonly #memory = new Map<Buffer, SvmBuffer>();
 
-  constructor(readonly home: CommandQueue) {
-    const { name, alignment, maxAllocationBytes, slicesMayOverlap } = new DeviceSource(
-      home.context,
+  constructor(readonly defaultQueue: CommandQueue) {
+    const { name, alignment, maxAllocationBytes, subBuffersMayOverlap } = new DeviceSource(
+      defaultQueue.context,
     );
     this.name = `shared memory of ${name}`;
     this.alignment = alignment;
-    this.slicesMayOverlap = slicesMayOverlap;
+    this.subBuffersMayOverlap = subBuffersMayOverlap;
     this.maxAllocationBytes = maxAllocationBytes;
   }
 
   create(nbytes: number, flags = MemFlags.READ_WRITE): Buffer {
-    const { context } = this.home;
+    const { context } = this.defaultQueue;
     let memory: SvmBuffer | undefined;
     try {
       memory = new SvmBuffer(context, nbytes, { fineGrain: true });
@@ -57,7 +57,7 @@ class SvmSource implements MemorySource<Buffer> {
     }
   }
 
-  slice(parent: Buffer, offset: number, nbytes: number): Buffer {
+  createSubBuffer(parent: Buffer, offset: number, nbytes: number): Buffer {
     return parent.subBuffer(offset, nbytes);
   }
 

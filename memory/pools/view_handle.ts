@@ -1,6 +1,6 @@
-import type { FenceQueue } from "../core/fences.ts";
+import type { FenceQueue } from "../fences/fence.ts";
 import { type Block, PooledHandle } from "./handle.ts";
-import type { Pool } from "./pool.ts";
+import type { Pool } from "../core/pool.ts";
 import type { MemorySource } from "../sources/source.ts";
 
 /** The handle of a block that the host can see. */

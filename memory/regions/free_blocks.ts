@@ -1,4 +1,4 @@
-import { type FenceEvent, type FenceQueue, hasEnded } from "../core/fences.ts";
+import { type FenceEvent, type FenceQueue, hasEnded } from "../fences/fence.ts";
 
 /** A free block, and who may have it. */
 export interface FreeBlock {

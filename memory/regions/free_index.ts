@@ -71,6 +71,6 @@ export class FreeIndex {
 
 function precedes(a: Chunk, b: Chunk): boolean {
   if (a.size !== b.size) return a.size < b.size;
-  if (a.span !== b.span) return a.span.id < b.span.id;
+  if (a.segment !== b.segment) return a.segment.id < b.segment.id;
   return a.offset < b.offset;
 }

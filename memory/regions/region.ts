@@ -1,7 +1,20 @@
+/**
+ * Bookkeeping of free places: chunks of segments (best fit, split, coalesce) and lists of free
+ * buffers, each by owner. Nothing here touches memory or calls a driver; this folder imports the types
+ * of `fences/` only. Sizes come from `pools/`, which gets offsets and makes blocks of them.
+ *
+ * @module
+ */
 import { FreeIndex } from "./free_index.ts";
 
+/** Whose free chunks they are: chunks of two owners neither serve each other nor coalesce. */
+export interface ChunkOwner {
+  /** Small, and no two owners of a region have the same: an index into arrays. */
+  readonly id: number;
+}
+
 /** A contiguous range of addresses; its chunks lie side by side and fill it. */
-export class Span {
+export class Segment {
   readonly id: number;
   readonly size: number;
   first: Chunk;
@@ -20,21 +33,18 @@ export class Span {
   }
 }
 
-/** The owner of a chunk that somebody holds. */
-export const HELD = -1;
-
-/** A part of a span, free or held. */
+/** A part of a segment, free or held. */
 export class Chunk {
-  readonly span: Span;
+  readonly segment: Segment;
   readonly offset: number;
   size: number;
   previous: Chunk | null = null;
   next: Chunk | null = null;
-  /** `HELD`, or whose chunk it is while it is free. */
-  owner = HELD;
+  /** Whose chunk it is while it is free; `null` while somebody holds it. */
+  owner: ChunkOwner | null = null;
 
-  constructor(span: Span, offset: number, size: number) {
-    this.span = span;
+  constructor(segment: Segment, offset: number, size: number) {
+    this.segment = segment;
     this.offset = offset;
     this.size = size;
   }
@@ -45,18 +55,18 @@ export class Chunk {
  * allocation, coalesced on release (after PoCL's bufalloc and the Vulkan Memory Allocator's virtual
  * blocks). The same requests in the same order get the same offsets.
  *
- * Free chunks have an owner, a small number: chunks of different owners neither serve each other
- * nor coalesce, until one owner adopts the others'. SlabPool keeps the blocks of different queues
- * apart by it.
+ * Free chunks have an owner: chunks of different owners neither serve each other nor coalesce, until
+ * one is given the other's. SlabPool keeps the blocks of different queues apart by it.
  */
 export class Region {
-  readonly #indexes: FreeIndex[] = [new FreeIndex()];
-  readonly #spans = new Set<Span>();
-  #nextSpan = 0;
+  /** By the owner's id. */
+  readonly #indexes: FreeIndex[] = [];
+  readonly #segments = new Set<Segment>();
+  #nextSegment = 0;
 
-  /** The spans, oldest first. */
-  spans(): IterableIterator<Span> {
-    return this.#spans.values();
+  /** The segments, oldest first. */
+  segments(): IterableIterator<Segment> {
+    return this.#segments.values();
   }
 
   /** Bytes of the largest chunk that is free, whoever owns it. */
@@ -64,35 +74,35 @@ export class Region {
     return this.#indexes.reduce((most, index) => Math.max(most, index.largest), 0);
   }
 
-  /** Whether a span is one of this region's. */
-  has(span: Span): boolean {
-    return this.#spans.has(span);
+  /** Whether a segment is one of this region's. */
+  has(segment: Segment): boolean {
+    return this.#segments.has(segment);
   }
 
-  /** Adds a span of `size` free addresses. */
-  grow(size: number, owner = 0): Span {
-    const span = new Span(this.#nextSpan++, size);
-    this.add(span, owner);
-    return span;
+  /** Adds a segment of `size` free addresses. */
+  grow(size: number, owner: ChunkOwner): Segment {
+    const segment = new Segment(this.#nextSegment++, size);
+    this.add(segment, owner);
+    return segment;
   }
 
-  /** Adds a span that is wholly free. Its `id` orders it among the others. */
-  add(span: Span, owner = 0): void {
-    this.#spans.add(span);
-    this.#setFree(span.first, owner);
+  /** Adds a segment that is wholly free. Its `id` orders it among the others. */
+  add(segment: Segment, owner: ChunkOwner): void {
+    this.#segments.add(segment);
+    this.#setFree(segment.first, owner);
   }
 
   /**
-   * Takes a span out.
+   * Takes a segment out.
    *
    * @throws {RangeError} While a chunk of it is held.
    */
-  shrink(span: Span): void {
-    if (span.live > 0) {
-      throw new RangeError(`Cannot remove span ${span.id}: ${span.live} chunks are held`);
+  shrink(segment: Segment): void {
+    if (segment.live > 0) {
+      throw new RangeError(`Cannot remove segment ${segment.id}: ${segment.live} chunks are held`);
     }
-    for (const chunk of span.chunks()) this.#indexes[chunk.owner]!.remove(chunk);
-    this.#spans.delete(span);
+    for (const chunk of segment.chunks()) this.#indexes[chunk.owner!.id]!.remove(chunk);
+    this.#segments.delete(segment);
   }
 
   /**
@@ -103,47 +113,47 @@ export class Region {
    * @param exact Takes only a chunk of just that size.
    * @returns The chunk, now held, or `null`.
    */
-  allocate(size: number, owner = 0, exact = false): Chunk | null {
-    const chunk = this.#indexes[owner]?.takeBestFit(size, exact ? size : Infinity) ?? null;
+  allocate(size: number, owner: ChunkOwner, exact = false): Chunk | null {
+    const chunk = this.#indexes[owner.id]?.takeBestFit(size, exact ? size : Infinity) ?? null;
     if (chunk === null) return null;
     if (chunk.size > size) this.#split(chunk, size, owner);
-    chunk.owner = HELD;
-    chunk.span.live++;
+    chunk.owner = null;
+    chunk.segment.live++;
     return chunk;
   }
 
   /** Gives a chunk back to `owner`; it joins its free neighbours of the same owner. */
-  free(chunk: Chunk, owner = 0): void {
-    if (chunk.owner !== HELD) throw new RangeError(`The chunk at ${chunk.offset} is free already`);
-    chunk.span.live--;
+  free(chunk: Chunk, owner: ChunkOwner): void {
+    if (chunk.owner !== null) throw new RangeError(`The chunk at ${chunk.offset} is free already`);
+    chunk.segment.live--;
     this.#setFree(chunk, owner);
   }
 
   /** Whether `owner` has a free chunk. */
-  hasFree(owner: number): boolean {
-    return (this.#indexes[owner]?.length ?? 0) > 0;
+  hasFree(owner: ChunkOwner): boolean {
+    return (this.#indexes[owner.id]?.length ?? 0) > 0;
   }
 
   /** Makes the free chunks of `from` `to`'s, where they coalesce; returns their bytes. */
-  adopt(from: number, to: number): number {
-    const chunks = this.#indexes[from]?.drain() ?? [];
+  mergeFrom(from: ChunkOwner, to: ChunkOwner): number {
+    const chunks = this.#indexes[from.id]?.drain() ?? [];
     let bytes = 0;
     for (const chunk of chunks) {
       // Hidden from the neighbours until it is its turn to join them.
-      chunk.owner = HELD;
+      chunk.owner = null;
       bytes += chunk.size;
     }
     for (const chunk of chunks) this.#setFree(chunk, to);
     return bytes;
   }
 
-  #indexOf(owner: number): FreeIndex {
-    while (this.#indexes.length <= owner) this.#indexes.push(new FreeIndex());
-    return this.#indexes[owner]!;
+  #indexOf(owner: ChunkOwner): FreeIndex {
+    while (this.#indexes.length <= owner.id) this.#indexes.push(new FreeIndex());
+    return this.#indexes[owner.id]!;
   }
 
-  #split(chunk: Chunk, size: number, owner: number): void {
-    const rest = new Chunk(chunk.span, chunk.offset + size, chunk.size - size);
+  #split(chunk: Chunk, size: number, owner: ChunkOwner): void {
+    const rest = new Chunk(chunk.segment, chunk.offset + size, chunk.size - size);
     rest.previous = chunk;
     rest.next = chunk.next;
     if (chunk.next !== null) chunk.next.previous = rest;
@@ -153,7 +163,7 @@ export class Region {
     this.#indexOf(owner).insert(rest);
   }
 
-  #setFree(chunk: Chunk, owner: number): void {
+  #setFree(chunk: Chunk, owner: ChunkOwner): void {
     const index = this.#indexOf(owner);
     const { previous, next } = chunk;
     chunk.owner = owner;

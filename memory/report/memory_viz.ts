@@ -1,4 +1,4 @@
-import type { Frame } from "./call_stack.ts";
+import type { Frame } from "../core/call_stack.ts";
 import type { MemoryEvent } from "./recorder.ts";
 
 // The format of torch.cuda.memory._snapshot(), which PyTorch's viewer reads as a pickle or as JSON.
@@ -97,22 +97,22 @@ function traceDevice(
       add(action, address, nbytes);
       continue;
     }
-    const home = open.get(segment);
+    const place = open.get(segment);
     if (action === "oom") {
       add("oom", 0, nbytes);
       trace.at(-1)!.device_free = 0;
-    } else if (home === undefined) {
+    } else if (place === undefined) {
       continue; // an allocation of no bytes lies nowhere
     } else if (action === "segment_free") {
-      add(action, home.address, nbytes);
+      add(action, place.address, nbytes);
       open.delete(segment);
     } else if (action === "alloc") {
-      home.blocks.set(offset, event);
-      add("alloc", home.address + offset, nbytes, labelled(event));
+      place.blocks.set(offset, event);
+      add("alloc", place.address + offset, nbytes, labelled(event));
     } else {
-      home.blocks.delete(offset);
-      add("free_requested", home.address + offset, nbytes);
-      add("free_completed", home.address + offset, nbytes);
+      place.blocks.delete(offset);
+      add("free_requested", place.address + offset, nbytes);
+      add("free_completed", place.address + offset, nbytes);
     }
   }
   return { trace, open };

@@ -1,6 +1,13 @@
-import { captureStack, type Frame, placeOf, userFrames } from "./call_stack.ts";
+/**
+ * What can be looked at afterwards: recordings of any pool, their replay, the HTML page with its
+ * charts, the format of PyTorch's memory viewer. This folder imports `core/` and the types of
+ * `devices/`. Events come from pools by `observe`; what leaves is text.
+ *
+ * @module
+ */
+import { captureStack, type Frame, placeOf, userFrames } from "../core/call_stack.ts";
 import { toMemoryViz } from "./memory_viz.ts";
-import type { LiveBlock, Pool, PoolObserver } from "../pools/pool.ts";
+import type { LiveBlock, Pool, PoolObserver } from "../core/pool.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 

@@ -1,4 +1,4 @@
-import type { BufferHandle, Pool } from "../pools/pool.ts";
+import type { BufferHandle, Pool } from "../core/pool.ts";
 import type { MemoryEvent } from "./recorder.ts";
 
 /** What a replay reads of an event. */
@@ -22,7 +22,7 @@ export interface ReplayResult {
   /** Memory objects that were asked of the driver. */
   readonly nativeAllocs: number;
   /** Sub-buffers that were made. */
-  readonly slices: number;
+  readonly subBuffers: number;
   /** Nanoseconds an event. */
   readonly nanosecondsPerEvent: number;
 }
@@ -70,14 +70,14 @@ export function replay<B>(events: readonly ReplayEvent[], pool: Pool<B>): Replay
   }
   const elapsed = performance.now() - began;
   for (const handle of live.values()) handle.release();
-  const { peakRequestedBytes, peakReservedBytes, nativeAllocs, slices } = pool.stats;
+  const { peakRequestedBytes, peakReservedBytes, nativeAllocs, subBuffers } = pool.stats;
   return {
     events: count,
     peakRequestedBytes,
     peakReservedBytes,
     overhead: peakRequestedBytes === 0 ? 1 : peakReservedBytes / peakRequestedBytes,
     nativeAllocs,
-    slices,
+    subBuffers,
     nanosecondsPerEvent: count === 0 ? 0 : elapsed * 1e6 / count,
   };
 }

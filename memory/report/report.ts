@@ -2,7 +2,7 @@ import { formatBytes } from "../core/bytes.ts";
 import type { DeviceMemory } from "../devices/device_memory.ts";
 import type { LiveAllocation } from "../core/errors.ts";
 import { type Content, html, type Markup } from "./html.ts";
-import { largestByOrigin } from "./live_allocations.ts";
+import { largestByOrigin } from "../core/live_allocations.ts";
 import { type MemoryEvent, originOf, type Recorder } from "./recorder.ts";
 import { formatTime, Palette, segmentChart, timelineChart } from "./report_charts.ts";
 import { style } from "./report_style.ts";
@@ -62,7 +62,7 @@ export function reportPage(memory: DeviceMemory<any>, recorder: Recorder | null)
     <p class="hint">What is held from the driver. Coloured blocks are live, pale ones free, hatched ones free
     once another queue is done.</p>
     ${segmentChart(memory.pool.segments(), palette, nameOf)}</section>
-    <div class="columns">${counterTable(memory)}${rungTable(memory, events)}</div>
+    <div class="columns">${counterTable(memory)}${retryTable(memory, events)}</div>
       </main>
     </html>
   `;
@@ -83,7 +83,7 @@ function cards(memory: DeviceMemory<any>): Markup {
     ],
     ["limit", formatBytes(s.limitBytes), `device ${formatBytes(s.totalBytes)}`],
     ["hit rate", percent(s.hitRate), `${s.hits} of ${s.hits + s.misses}`],
-    ["native allocations", String(s.nativeAllocs), `${s.slices} sub-buffers`],
+    ["native allocations", String(s.nativeAllocs), `${s.subBuffers} sub-buffers`],
     [
       "waste",
       s.peakRequestedBytes > 0
@@ -190,13 +190,13 @@ function counterTable(memory: DeviceMemory<any>): Markup {
 }
 
 // deno-lint-ignore no-explicit-any -- see reportPage
-function rungTable(memory: DeviceMemory<any>, events: readonly MemoryEvent[]): Markup {
-  const rungs = Object.entries(memory.stats.rungs);
+function retryTable(memory: DeviceMemory<any>, events: readonly MemoryEvent[]): Markup {
+  const steps = Object.entries(memory.stats.rungs);
   const ooms = events.filter(({ action }) => action === "oom");
   return html`<section><h2>When memory was short</h2>${
-    rungs.length === 0 && ooms.length === 0 ? html`<p class="empty">It never was.</p>` : html`
+    steps.length === 0 && ooms.length === 0 ? html`<p class="empty">It never was.</p>` : html`
       <table>
-        <tbody>${rungs.map(([name, count]) =>
+        <tbody>${steps.map(([name, count]) =>
           html`
             <tr>
               <td>${name}</td>

@@ -1,6 +1,6 @@
 import { formatBytes } from "../core/bytes.ts";
 import { type Content, html, type Markup } from "./html.ts";
-import type { SegmentSnapshot } from "../pools/pool.ts";
+import type { SegmentSnapshot } from "../core/pool.ts";
 import type { DrawnBlock, Timeline } from "./timeline.ts";
 
 const PLOT = { left: 78, top: 14, width: 1100, height: 380, bottom: 34, right: 14 } as const;

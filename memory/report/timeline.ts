@@ -1,5 +1,5 @@
 import type { LiveAllocation } from "../core/errors.ts";
-import { largestByOrigin } from "./live_allocations.ts";
+import { largestByOrigin } from "../core/live_allocations.ts";
 import { type MemoryEvent, originOf } from "./recorder.ts";
 
 /** A block of the timeline that is drawn by itself. */

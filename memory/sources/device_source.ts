@@ -16,19 +16,19 @@ export interface DeviceSourceOptions {
   /** `cl_mem_flags` of requests that name none. Default: READ_WRITE. */
   readonly flags?: bigint;
   /** The queue that uses the memory where nobody names one. */
-  readonly home?: CommandQueue;
+  readonly defaultQueue?: CommandQueue;
   /**
-   * Whether to fault new memory in on that queue. OpenCL promises memory lazily: clCreateBuffer
-   * succeeds and the first command that uses the buffer fails. Faulted in, it fails here, where
+   * Whether to commit new memory on that queue. OpenCL promises memory lazily: clCreateBuffer
+   * succeeds and the first command that uses the buffer fails. Committed, it fails here, where
    * something can be done about it. Default: false.
    */
-  readonly faultIn?: boolean;
+  readonly commit?: boolean;
 }
 
 const rules: Rules<DeviceSourceOptions> = {
   flags: takes.flags,
-  home: takes.object("the queue that uses the memory"),
-  faultIn: takes.bool,
+  defaultQueue: takes.object("the queue that uses the memory"),
+  commit: takes.bool,
 };
 
 /** Memory objects of an OpenCL context. */
@@ -38,7 +38,7 @@ export class DeviceSource implements MemorySource<Buffer> {
   /** Where sub-buffers may begin, in bytes. */
   readonly alignment: number;
   /** Not on GPUs: NVIDIA's driver crashes over it, and of the others nobody knows. */
-  readonly slicesMayOverlap: boolean;
+  readonly subBuffersMayOverlap: boolean;
   /** The most bytes that one buffer may have. */
   readonly maxAllocationBytes: number;
   /** OpenCL has no buffer of zero bytes. */
@@ -46,35 +46,35 @@ export class DeviceSource implements MemorySource<Buffer> {
   readonly #context: Context;
   readonly #flags: bigint;
   /** The queue that uses the memory where nobody names one. */
-  declare readonly home?: CommandQueue;
-  readonly #faultIn: CommandQueue | null;
+  declare readonly defaultQueue?: CommandQueue;
+  readonly #commit: CommandQueue | null;
 
   /**
    * Asks the context's devices what they allow.
    *
    * @param context The context that the memory belongs to.
-   * @param options Flags, and whether to fault memory in.
+   * @param options Flags, and whether to commit memory.
    */
   constructor(context: Context, options: DeviceSourceOptions = {}) {
     checkOptions("make a DeviceSource", options, rules);
     const { devices } = context;
     this.#context = context;
     this.#flags = options.flags ?? MemFlags.READ_WRITE;
-    if (options.home !== undefined) this.home = options.home;
-    this.#faultIn = options.faultIn ? options.home ?? null : null;
+    if (options.defaultQueue !== undefined) this.defaultQueue = options.defaultQueue;
+    this.#commit = options.commit ? options.defaultQueue ?? null : null;
     this.name = devices.map((device) => device.name).join(" and ");
     // In bits. A sub-buffer must suit every device of the context.
     this.alignment = Math.max(...devices.map((device) => device.memBaseAddrAlign / 8));
-    this.slicesMayOverlap = devices.every((device) => device.type === "cpu");
+    this.subBuffersMayOverlap = devices.every((device) => device.type === "cpu");
     this.maxAllocationBytes = Math.min(...devices.map((device) => device.maxMemAllocSize));
   }
 
-  /** Makes a buffer, and faults it in where that was asked for. */
+  /** Makes a buffer, and commits it where that was asked for. */
   create(nbytes: number, flags: bigint | undefined): Buffer {
     let buffer: Buffer | undefined;
     try {
       buffer = new Buffer(this.#context, nbytes, { flags: flags ?? this.#flags });
-      this.#faultIn?.migrate([buffer], { contentUndefined: true }).release();
+      this.#commit?.migrate([buffer], { contentUndefined: true }).release();
       return buffer;
     } catch (error) {
       buffer?.release();
@@ -83,7 +83,7 @@ export class DeviceSource implements MemorySource<Buffer> {
   }
 
   /** Makes a sub-buffer. */
-  slice(parent: Buffer, offset: number, nbytes: number): Buffer {
+  createSubBuffer(parent: Buffer, offset: number, nbytes: number): Buffer {
     return parent.subBuffer(offset, nbytes);
   }
 
@@ -116,8 +116,8 @@ function queueSource(queue: CommandQueue): DeviceSource {
   return new DeviceSource(queue.context, {
     // The host's memory is mapped without a copy.
     flags: MemFlags.READ_WRITE | (sharesHostMemory ? MemFlags.ALLOC_HOST_PTR : 0n),
-    home: queue,
+    defaultQueue: queue,
     // Where memory is the host's, a shortage shows in swapping and not here.
-    faultIn: !sharesHostMemory,
+    commit: !sharesHostMemory,
   });
 }

@@ -10,8 +10,8 @@ import {
 } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
 import { asMemoryError } from "./device_source.ts";
-import { type FenceEvent, type FenceQueue, markerOf } from "../core/fences.ts";
-import { AllEnded } from "../core/host_fence.ts";
+import { type FenceEvent, type FenceQueue, markerOf } from "../fences/fence.ts";
+import { AllEnded } from "../fences/host_fence.ts";
 import { detachableView } from "./host_view.ts";
 import type { MemorySource } from "./source.ts";
 

@@ -33,14 +33,14 @@ export interface SimulatedSourceOptions {
   /** The most that one piece may have. Default: all. */
   readonly maxAllocationBytes?: number;
   /** Whether parts of a piece may overlap. Default: true. */
-  readonly slicesMayOverlap?: boolean;
+  readonly subBuffersMayOverlap?: boolean;
 }
 
 const rules: Rules<SimulatedSourceOptions> = {
   totalBytes: takes.byteLimit,
   alignment: takes.count,
   maxAllocationBytes: takes.byteLimit,
-  slicesMayOverlap: takes.bool,
+  subBuffersMayOverlap: takes.bool,
 };
 
 /**
@@ -55,7 +55,7 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
   /** The most that one piece may have. */
   readonly maxAllocationBytes: number;
   /** Whether parts of a piece may overlap. */
-  readonly slicesMayOverlap: boolean;
+  readonly subBuffersMayOverlap: boolean;
   /** Nothing stands for zero bytes. */
   readonly empty = null;
   /** Bytes of the device; may be changed at any time. */
@@ -77,7 +77,7 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
     checkOptions("make a SimulatedSource", options, rules);
     this.totalBytes = options.totalBytes ?? Infinity;
     this.alignment = options.alignment ?? 128;
-    this.slicesMayOverlap = options.slicesMayOverlap ?? true;
+    this.subBuffersMayOverlap = options.subBuffersMayOverlap ?? true;
     this.maxAllocationBytes = options.maxAllocationBytes ?? Number.MAX_SAFE_INTEGER;
   }
 
@@ -108,15 +108,19 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
   }
 
   /** Part of a range; its offset must be aligned, as on a real device. */
-  slice(parent: SimulatedBuffer, offset: number, nbytes: number): SimulatedBuffer {
+  createSubBuffer(parent: SimulatedBuffer, offset: number, nbytes: number): SimulatedBuffer {
     if (offset % this.alignment !== 0) {
-      throw new RangeError(`Cannot slice at ${offset}: multiples of ${this.alignment} are allowed`);
+      throw new RangeError(
+        `Cannot make a sub-buffer at ${offset}: multiples of ${this.alignment} are allowed`,
+      );
     }
     if (offset + nbytes > parent.nbytes) {
-      throw new RangeError(`Cannot slice ${nbytes} bytes at ${offset} of ${parent.nbytes}`);
+      throw new RangeError(
+        `Cannot make a sub-buffer of ${nbytes} bytes at ${offset} of ${parent.nbytes}`,
+      );
     }
     this.liveBuffers++;
-    return new SimulatedSlice(parent.address + offset, nbytes);
+    return new SimulatedSubBuffer(parent.address + offset, nbytes);
   }
 
   /** Gives a range back; a second time is an error. */
@@ -124,8 +128,8 @@ export class SimulatedSource implements MemorySource<SimulatedBuffer> {
     if (buffer.released) throw new RangeError("The buffer was destroyed already");
     buffer.released = true;
     this.liveBuffers--;
-    if (!(buffer instanceof SimulatedSlice)) this.usedBytes -= buffer.nbytes;
+    if (!(buffer instanceof SimulatedSubBuffer)) this.usedBytes -= buffer.nbytes;
   }
 }
 
-class SimulatedSlice extends SimulatedBuffer {}
+class SimulatedSubBuffer extends SimulatedBuffer {}

@@ -1,5 +1,12 @@
+/**
+ * Where pools get their memory: OpenCL buffers, pinned and host memory, a simulated device. A source
+ * neither caches nor counts. This folder imports `core/`, `fences/` and `ffi/`; `pools/` asks it for
+ * segments and gives them back.
+ *
+ * @module
+ */
 import { formatBytes } from "../core/bytes.ts";
-import type { FenceQueue } from "../core/fences.ts";
+import type { FenceQueue } from "../fences/fence.ts";
 
 /**
  * Where a pool gets its memory: the driver, the host's heap or a simulation. It neither caches nor
@@ -13,7 +20,7 @@ export interface MemorySource<B> {
   /** The most that one piece may have. */
   readonly maxAllocationBytes: number;
   /** The queue that uses the memory where nobody names one. */
-  readonly home?: FenceQueue;
+  readonly defaultQueue?: FenceQueue;
   /** What stands for zero bytes; `null` where nothing can. */
   readonly empty: B | null;
   /**
@@ -24,19 +31,19 @@ export interface MemorySource<B> {
    */
   create(nbytes: number, flags: bigint | undefined): B;
   /** Part of a piece, as an object of its own; absent where a piece cannot be divided. */
-  slice?(parent: B, offset: number, nbytes: number): B;
+  createSubBuffer?(parent: B, offset: number, nbytes: number): B;
   /**
    * Whether parts of a piece may overlap, as long as only one of them is used at a time. NVIDIA's
    * driver (580.159) crashes when overlapping sub-buffers are released in another order than last
    * in, first out.
    */
-  readonly slicesMayOverlap?: boolean;
+  readonly subBuffersMayOverlap?: boolean;
   /**
-   * The first bytes of what `create` or `slice` made, in a view that can be detached by itself;
+   * The first bytes of what `create` or `createSubBuffer` made, in a view that can be detached by itself;
    * absent where the host does not see the memory.
    */
   view?(buffer: B, nbytes: number): Uint8Array<ArrayBuffer>;
-  /** Gives back what `create` or `slice` made. */
+  /** Gives back what `create` or `createSubBuffer` made. */
   destroy(buffer: B): void;
 }
 
@@ -87,10 +94,10 @@ export class HostSource implements MemorySource<HostBuffer> {
   }
 
   /** Views of an ArrayBuffer may overlap. */
-  readonly slicesMayOverlap = true;
+  readonly subBuffersMayOverlap = true;
 
   /** A view of part of a piece. */
-  slice(parent: HostBuffer, offset: number, nbytes: number): HostBuffer {
+  createSubBuffer(parent: HostBuffer, offset: number, nbytes: number): HostBuffer {
     return new HostBuffer(parent.bytes.subarray(offset, offset + nbytes));
   }
 

@@ -1,7 +1,6 @@
 import type { Buffer } from "../../ffi/mod.ts";
-import type { OutOfMemoryError } from "../core/errors.ts";
-import type { AllocateOptions, BufferHandle } from "../pools/pool.ts";
-import type { RetryLadder } from "../core/retry_ladder.ts";
+import type { AllocateOptions, BufferHandle } from "../core/pool.ts";
+import { Shortage, type ShortageDetails } from "../core/retry_ladder.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 import { requireValue } from "../../ffi/host/options.ts";
@@ -26,7 +25,8 @@ export class FaultPool<B = Buffer> extends PoolWrapper<B> {
   readonly #failures = new Map<number, unknown>();
 
   /**
-   * Lets the `nth` next allocation fail.
+   * Lets the `nth` next allocation fail. One that is tried again, since memory is short, counts
+   * again.
    *
    * @param nth 1 is the next one.
    * @param error What it throws. Default: an `OutOfMemoryError` with the pool's figures.
@@ -36,31 +36,27 @@ export class FaultPool<B = Buffer> extends PoolWrapper<B> {
     this.#failures.set(this.#allocations + nth, error);
   }
 
-  /** Lends a block; see {@linkcode Pool.allocate}. */
-  override allocate(
-    nbytes: number,
-    options?: AllocateOptions,
-    ladder?: RetryLadder,
-  ): BufferHandle<B> {
+  /** Lends a block; see {@linkcode Pool.tryAllocate}. */
+  override tryAllocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> | Shortage {
     const nth = ++this.#allocations;
-    if (!this.#failures.has(nth)) return super.allocate(nbytes, options, ladder);
-    const error = this.#failures.get(nth) ?? this.#outOfMemory(nbytes, ladder);
+    if (!this.#failures.has(nth)) return super.tryAllocate(nbytes, options);
+    const error = this.#failures.get(nth);
     this.#failures.delete(nth);
-    throw error;
+    if (error !== undefined) throw error;
+    return new Shortage([], () => this.#details(nbytes));
   }
 
-  #outOfMemory(nbytes: number, ladder: RetryLadder | undefined): OutOfMemoryError {
+  #details(nbytes: number): ShortageDetails {
     const { bytesCached, reservedBytes } = this.stats;
-    return this.refusal({
+    return {
       requestedBytes: nbytes,
       freeBytes: bytesCached,
       largestFreeBytes: this.largestFreeBytes,
       reservedBytes,
       limitBytes: this.limitBytes,
       maxAllocationBytes: Infinity,
-      rungs: [],
       deviceName: "a pool with an injected failure",
       liveAllocations: [],
-    }, ladder);
+    };
   }
 }

@@ -1,9 +1,8 @@
 import type { Buffer, CommandQueue } from "../../ffi/mod.ts";
 import { checkByteCount, formatBytes, MiB } from "../core/bytes.ts";
-import { captureStack, placeOf, userFrames } from "../report/call_stack.ts";
-import { OutOfMemoryError } from "../core/errors.ts";
-import type { AllocateOptions, BufferHandle, Pool } from "../pools/pool.ts";
-import { RetryLadder } from "../core/retry_ladder.ts";
+import { captureStack, placeOf, userFrames } from "../core/call_stack.ts";
+import type { AllocateOptions, BufferHandle, Pool } from "../core/pool.ts";
+import { retryStep, Shortage } from "../core/retry_ladder.ts";
 import { PoolWrapper, WrappedHandle } from "./pool_wrapper.ts";
 import type { HostBuffer } from "../sources/source.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
@@ -137,50 +136,24 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
     }, options);
   }
 
-  /** Lends a block; see {@linkcode Pool.allocate}. */
-  override allocate(
-    nbytes: number,
-    options?: AllocateOptions,
-    ladder?: RetryLadder,
-  ): BufferHandle<B> {
+  /** Lends a block, at the cost of the quarantine where memory is short. */
+  override tryAllocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> | Shortage {
     checkByteCount(nbytes, "allocate");
-    if (nbytes === 0) return super.allocate(0, options, ladder);
-    const handle = new GuardedHandle(this, this.#borrow(nbytes, options, ladder), nbytes);
+    if (nbytes === 0) return super.tryAllocate(0, options);
+    const block = this.upstream.tryAllocate(nbytes + GUARD_BYTES, options);
+    if (block instanceof Shortage) {
+      return block.with(retryStep("released blocks that are watched", () => this.#endQuarantine()));
+    }
+    const handle = new GuardedHandle(this, block, nbytes);
     this.#access.fill(handle.buffer, FRESH, 0, nbytes);
     this.#access.fill(handle.buffer, GUARD, nbytes, GUARD_BYTES);
     return handle;
   }
 
-  /** From the upstream, at the cost of the quarantine where memory is short. */
-  #borrow(
-    nbytes: number,
-    options: AllocateOptions | undefined,
-    given: RetryLadder | undefined,
-  ): BufferHandle<B> {
-    const ladder = given ?? new RetryLadder();
-    let found = false;
-    try {
-      const handle = this.#borrowOrRetry(nbytes + GUARD_BYTES, options, ladder);
-      found = true;
-      return handle;
-    } finally {
-      if (given === undefined && !ladder.isEmpty) this.settle(ladder, nbytes, found);
-    }
-  }
-
-  #borrowOrRetry(
-    nbytes: number,
-    options: AllocateOptions | undefined,
-    ladder: RetryLadder,
-  ): BufferHandle<B> {
-    try {
-      return this.upstream.allocate(nbytes, options, ladder);
-    } catch (error) {
-      if (!(error instanceof OutOfMemoryError) || this.#quarantine.length === 0) throw error;
-      ladder.note("released blocks that are watched", this.#quarantined);
-      this.#shrinkQuarantine(0);
-      return this.upstream.allocate(nbytes, options, ladder);
-    }
+  #endQuarantine(): number {
+    const bytes = this.#quarantined;
+    this.#shrinkQuarantine(0);
+    return bytes;
   }
 
   /** Takes a block back. */

@@ -1,8 +1,7 @@
 import type { Buffer } from "../../ffi/mod.ts";
 import { checkByteCount } from "../core/bytes.ts";
-import type { OutOfMemoryError } from "../core/errors.ts";
-import type { AllocateOptions, BufferHandle, Pool } from "../pools/pool.ts";
-import type { RetryLadder } from "../core/retry_ladder.ts";
+import type { AllocateOptions, BufferHandle, Pool } from "../core/pool.ts";
+import { Shortage } from "../core/retry_ladder.ts";
 import { PoolWrapper } from "./pool_wrapper.ts";
 import { requireValue } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
@@ -23,19 +22,19 @@ import * as takes from "../../ffi/host/option_rules.ts";
  */
 export class LimitPool<B = Buffer> extends PoolWrapper<B> {
   /** The most bytes that callers of this wrapper may hold, rounding included. */
-  readonly maxBytes: number;
+  readonly lendingLimitBytes: number;
   #held = 0;
 
   /**
    * Begins with nothing lent.
    *
    * @param upstream The pool that lends the memory.
-   * @param maxBytes The most bytes to lend.
+   * @param lendingLimitBytes The most bytes to lend.
    */
-  constructor(upstream: Pool<B>, maxBytes: number) {
-    requireValue("make a LimitPool", "maxBytes", maxBytes, takes.byteLimit);
+  constructor(upstream: Pool<B>, lendingLimitBytes: number) {
+    requireValue("make a LimitPool", "lendingLimitBytes", lendingLimitBytes, takes.byteLimit);
     super(upstream);
-    this.maxBytes = maxBytes;
+    this.lendingLimitBytes = lendingLimitBytes;
   }
 
   /** Bytes that callers of this wrapper hold, rounding included. */
@@ -43,19 +42,16 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
     return this.#held;
   }
 
-  /** Lends a block; see {@linkcode Pool.allocate}. */
-  override allocate(
-    nbytes: number,
-    options?: AllocateOptions,
-    ladder?: RetryLadder,
-  ): BufferHandle<B> {
+  /** Lends a block; see {@linkcode Pool.tryAllocate}. */
+  override tryAllocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> | Shortage {
     checkByteCount(nbytes, "allocate");
-    if (this.#held + nbytes > this.maxBytes) throw this.#exceeded(nbytes, ladder);
-    const handle = super.allocate(nbytes, options, ladder);
+    if (this.#held + nbytes > this.lendingLimitBytes) return this.#shortage(nbytes);
+    const handle = super.tryAllocate(nbytes, options);
+    if (handle instanceof Shortage) return handle;
     this.#held += handle.bucketSize;
-    if (this.#held <= this.maxBytes) return handle;
+    if (this.#held <= this.lendingLimitBytes) return handle;
     handle.release();
-    throw this.#exceeded(nbytes, ladder);
+    return this.#shortage(nbytes);
   }
 
   /** Takes a block back. */
@@ -71,18 +67,18 @@ export class LimitPool<B = Buffer> extends PoolWrapper<B> {
     super.reclaim(handle);
   }
 
-  #exceeded(nbytes: number, ladder: RetryLadder | undefined): OutOfMemoryError {
-    const free = this.maxBytes - this.#held;
-    return this.refusal({
+  /** No step helps: what the upstream may free is not this wrapper's. */
+  #shortage(nbytes: number): Shortage {
+    const free = this.lendingLimitBytes - this.#held;
+    return new Shortage([], () => ({
       requestedBytes: nbytes,
       freeBytes: free,
       largestFreeBytes: free,
-      reservedBytes: this.maxBytes,
-      limitBytes: this.maxBytes,
+      reservedBytes: this.lendingLimitBytes,
+      limitBytes: this.lendingLimitBytes,
       maxAllocationBytes: Infinity,
-      rungs: [],
       deviceName: "this share of the pool",
       liveAllocations: [],
-    }, ladder);
+    }));
   }
 }

@@ -1,3 +1,10 @@
+/**
+ * Pools around pools: a limit, guard words, injected faults; and a scope that counts what any pool
+ * does. Wrappers compose by `upstream` and may stand in any order. This folder imports `core/` and
+ * `pools/`; what a wrapper lends is its upstream's block in a handle of its own.
+ *
+ * @module
+ */
 import type {
   AllocateOptions,
   BufferHandle,
@@ -6,11 +13,11 @@ import type {
   Pool,
   PoolObserver,
   SegmentSnapshot,
-} from "../pools/pool.ts";
-import type { FenceQueue } from "../core/fences.ts";
+} from "../core/pool.ts";
+import type { FenceQueue } from "../fences/fence.ts";
 import { recordQueue } from "../pools/handle.ts";
-import { type OutOfMemoryDetails, OutOfMemoryError } from "../core/errors.ts";
-import { RetryLadder } from "../core/retry_ladder.ts";
+import { allocateWithRetries } from "../core/allocate.ts";
+import { type RetryLadder, Shortage } from "../core/retry_ladder.ts";
 import type { PoolStats } from "../core/stats.ts";
 
 /** A handle of an upstream pool in the hands of a wrapper. */
@@ -99,25 +106,19 @@ export abstract class PoolWrapper<B> implements Pool<B> {
   }
 
   /** Lends a block; see {@linkcode Pool.allocate}. */
-  allocate(nbytes: number, options?: AllocateOptions, ladder?: RetryLadder): BufferHandle<B> {
-    return new WrappedHandle(this, this.upstream.allocate(nbytes, options, ladder));
+  allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> {
+    return allocateWithRetries(this, this.tryAllocate(nbytes, options), nbytes, options);
   }
 
-  /** Counts an allocation that had to be tried again; see {@linkcode Pool.settle}. */
-  settle(ladder: RetryLadder, nbytes: number, found: boolean): void {
-    this.upstream.settle(ladder, nbytes, found);
+  /** Lends a block that needs no waiting; see {@linkcode Pool.tryAllocate}. */
+  tryAllocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> | Shortage {
+    const result = this.upstream.tryAllocate(nbytes, options);
+    return result instanceof Shortage ? result : new WrappedHandle(this, result);
   }
 
-  /**
-   * What a wrapper throws that has no memory to lend by itself, whatever the upstream has. Counted
-   * here, unless whoever asked has further steps to try.
-   */
-  protected refusal(
-    details: OutOfMemoryDetails,
-    ladder: RetryLadder | undefined,
-  ): OutOfMemoryError {
-    if (ladder === undefined) this.settle(new RetryLadder(), details.requestedBytes, false);
-    return new OutOfMemoryError(details);
+  /** Counts an allocation that had to be tried again; see {@linkcode Pool.countRetries}. */
+  countRetries(ladder: RetryLadder, nbytes: number, found: boolean): void {
+    this.upstream.countRetries(ladder, nbytes, found);
   }
 
   /** Takes a block back. */

@@ -1,8 +1,8 @@
-import type { Pool } from "../pools/pool.ts";
-import { Gauge, type GaugeValues } from "../core/stats.ts";
+import type { Pool } from "../core/pool.ts";
+import { StatCounter, type StatCounterValues } from "../core/stats.ts";
 
 /**
- * Counts what a pool does while the scope is open. The gauges begin at zero: `requested.current` is
+ * Counts what a pool does while the scope is open. The counters of bytes begin at zero: `requested.current` is
  * what the scope left live (below zero when it released older blocks), `requested.peak` what it
  * needed.
  */
@@ -15,8 +15,8 @@ export class StatisticsScope implements Disposable {
   nativeAllocs = 0;
   /** Allocations that found no memory. */
   numOoms = 0;
-  readonly #requested = new Gauge();
-  readonly #reserved = new Gauge();
+  readonly #requested = new StatCounter();
+  readonly #reserved = new StatCounter();
   readonly #watch: Disposable;
 
   /**
@@ -45,12 +45,12 @@ export class StatisticsScope implements Disposable {
   }
 
   /** Bytes that callers asked for. */
-  get requested(): GaugeValues {
+  get requested(): StatCounterValues {
     return this.#requested;
   }
 
   /** Bytes that were taken from the driver. */
-  get reserved(): GaugeValues {
+  get reserved(): StatCounterValues {
     return this.#reserved;
   }
 

@@ -70,7 +70,7 @@ Deno.test("emptyCache gives everything back that nobody holds and says how much"
   assertEquals([memory.stats.bytesCached, source.usedBytes, memory.emptyCache()], [0, 0, 0]);
 });
 
-Deno.test("Rung: cached segments are freed, only as many as needed, largest first", () => {
+Deno.test("Retry step: cached segments are freed, only as many as needed, largest first", () => {
   const { memory, pool } = device(64 * MiB);
   for (const size of [6, 12, 20]) memory.allocate(size * MiB).release();
   memory.setLimit(40 * MiB);
@@ -100,7 +100,7 @@ Deno.test("A smaller segment is taken where a regular one does not fit", () => {
   assert(pool.stats.reservedBytes <= 10 * MiB);
 });
 
-Deno.test("Rung: reclaimers give back what they can do without", () => {
+Deno.test("Retry step: reclaimers give back what they can do without", () => {
   const { memory } = device(64 * MiB);
   memory.setLimit(16 * MiB);
   const values: BufferHandle<SimulatedBuffer>[] = [memory.allocate(12 * MiB)];
@@ -113,7 +113,7 @@ Deno.test("Rung: reclaimers give back what they can do without", () => {
   assertEquals(memory.stats.numOoms, 0);
 });
 
-Deno.test("Rung: the user's callback is asked, with the size, and only once it is needed", () => {
+Deno.test("Retry step: the user's callback is asked, with the size, and only once it is needed", () => {
   const { memory: card } = device(64 * MiB);
   card.setLimit(16 * MiB);
   const cache = card.allocate(12 * MiB);
@@ -226,9 +226,9 @@ Deno.test("DeviceMemory climbs its rungs over any kind of pool", () => {
   assertEquals(card.stats.rungs, { "onPressure callback": 1 });
 });
 
-Deno.test("Rung: blocks that other queues still use come behind their work", () => {
+Deno.test("Retry step: blocks that other queues still use come behind their work", () => {
   const home = new FakeQueue("home"), other = new FakeQueue("other");
-  const source = Object.assign(new SimulatedSource(), { home });
+  const source = Object.assign(new SimulatedSource(), { defaultQueue: home });
   const card = new DeviceMemory(new SlabPool(source), { name: "card" });
   card.setLimit(MiB);
   const first = card.allocate(MiB, { queue: other });

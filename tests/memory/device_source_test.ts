@@ -27,7 +27,7 @@ const MiB = 2 ** 20;
 /** A pool on a device that faults memory in, as discrete ones do. */
 function faultingPool(): Pool {
   const home = queue!;
-  return new SlabPool(new DeviceSource(home.context, { home, faultIn: true }));
+  return new SlabPool(new DeviceSource(home.context, { defaultQueue: home, commit: true }));
 }
 
 const pools: Record<string, () => Pool> = {
@@ -113,11 +113,11 @@ test("Base and offset mean the same bytes as the buffer, without a sub-buffer", 
   pool.allocate(1000);
   const handle = pool.allocate(1000);
   const { base, offset } = handle;
-  assert(offset > 0 && pool.stats.slices === 0);
+  assert(offset > 0 && pool.stats.subBuffers === 0);
   const out = new Uint8Array(4);
   queue!.fill(base, new Uint8Array([7]), { offset, nbytes: 1000 }).release();
   queue!.read(handle.buffer, out, { blocking: true }).release();
-  assertEquals([[...out], pool.stats.slices], [[7, 7, 7, 7], 1]);
+  assertEquals([[...out], pool.stats.subBuffers], [[7, 7, 7, 7], 1]);
   handle.release();
   assertThrows(() => handle.base, ReferenceError, "after its release");
   pool.destroy();

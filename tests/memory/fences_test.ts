@@ -13,7 +13,7 @@ import { queue } from "./pools_under_test.ts";
 
 /** A simulated device with a queue of its own, as the OpenCL pools have one. */
 class DeviceWithQueue extends SimulatedSource {
-  constructor(readonly home: FakeQueue) {
+  constructor(readonly defaultQueue: FakeQueue) {
     super();
   }
 }
@@ -77,7 +77,7 @@ for (const [name, make] of Object.entries(pools)) {
   );
 
   test(
-    "the home queue waits for the work of another queue until the block's release, not for later work",
+    "the default queue waits for the work of another queue until the block's release, not for later work",
     (pool, home, other) => {
       pool.limitBytes = SIZE;
       const first = pool.allocate(SIZE, { queue: other });

@@ -28,14 +28,14 @@ const pools: { [name: string]: MakePool } = {
   PersistentBufferPool: (source) => new PersistentBufferPool(source),
 };
 
-function withHome(home: ClockedQueue): SimulatedSource {
-  return Object.assign(new SimulatedSource(), { home });
+function withDefaultQueue(home: ClockedQueue): SimulatedSource {
+  return Object.assign(new SimulatedSource(), { defaultQueue: home });
 }
 
 for (const [name, make] of Object.entries(pools)) {
   Deno.test(`${name}: a command that failed costs that command, not the pool`, () => {
     const world = new World(2), [home, other] = world.queues as [ClockedQueue, ClockedQueue];
-    const pool = make(withHome(home));
+    const pool = make(withDefaultQueue(home));
     world.nextFails = () => true;
     for (let i = 0; i < 3; i++) {
       const recorded = pool.allocate(512), lent = pool.allocate(512, { queue: other });
@@ -55,7 +55,7 @@ for (const [name, make] of Object.entries(pools)) {
   Deno.test(`${name}: what an allocation asks of the driver does not grow with what waits`, () => {
     const asked = [40, 400].map((count) => {
       const world = new World(3), [home, b, c] = world.queues as ClockedQueue[];
-      const pool = make(withHome(home!));
+      const pool = make(withDefaultQueue(home!));
       const handles = Array.from({ length: count }, (_, i) => {
         const handle = pool.allocate(256, { queue: i % 2 ? b! : home! });
         if (i % 3) recordQueue(handle, c!);
@@ -70,9 +70,9 @@ for (const [name, make] of Object.entries(pools)) {
     assert(asked[1]! <= 5 * 8, `${asked[1]} questions in 5 allocations`);
   });
 
-  Deno.test(`${name}: the pool outlives its home queue, whose blocks nobody gets then`, () => {
+  Deno.test(`${name}: the pool outlives its default queue, whose blocks nobody gets then`, () => {
     const world = new World(2), [home, other] = world.queues as [ClockedQueue, ClockedQueue];
-    const pool = make(withHome(home));
+    const pool = make(withDefaultQueue(home));
     const block = pool.allocate(1000), parked = pool.allocate(1000);
     const addresses = [block, parked].map(({ buffer }) => buffer.address);
     recordQueue(parked, other);
@@ -93,7 +93,7 @@ for (const [name, make] of Object.entries(pools)) {
 
   Deno.test(`${name}: a pool ends although a recorded queue was released before`, () => {
     const world = new World(2), [home, other] = world.queues as [ClockedQueue, ClockedQueue];
-    const pool = make(withHome(home));
+    const pool = make(withDefaultQueue(home));
     const handle = pool.allocate(1000);
     recordQueue(handle, other);
     other.work();
@@ -107,7 +107,7 @@ for (const [name, make] of Object.entries(pools)) {
 
   Deno.test(`${name}: a marker that cannot be made just now is made later`, () => {
     const world = new World(2), [home, other] = world.queues as [ClockedQueue, ClockedQueue];
-    const pool = make(withHome(home));
+    const pool = make(withDefaultQueue(home));
     const handle = pool.allocate(1000, { queue: other }), { address } = handle.buffer;
     const marker = other.marker.bind(other);
     other.marker = () => {

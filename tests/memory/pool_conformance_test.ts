@@ -63,10 +63,10 @@ for (const { name, make, divides, keepsBack } of poolsUnderTest) {
     const first = pool.allocate(4096);
     const { buffer } = first;
     first.release();
-    const { nativeAllocs, slices, hits } = pool.stats;
+    const { nativeAllocs, subBuffers, hits } = pool.stats;
     const second = pool.allocate(4096);
     assert(second.buffer === buffer, "the very same object");
-    assertEquals([pool.stats.nativeAllocs, pool.stats.slices], [nativeAllocs, slices]);
+    assertEquals([pool.stats.nativeAllocs, pool.stats.subBuffers], [nativeAllocs, subBuffers]);
     assertEquals(pool.stats.hits, hits + 1);
   });
 

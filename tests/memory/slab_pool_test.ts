@@ -42,7 +42,7 @@ Deno.test("SlabPool asks the driver for nothing in a steady training step, not e
       live.set(id, pool.allocate(nbytes));
       assert(!live.get(id)!.buffer.released);
     } else live.get(id)![Symbol.dispose]();
-    if (stepEnds.includes(i + 1)) counts.push([pool.stats.nativeAllocs, pool.stats.slices]);
+    if (stepEnds.includes(i + 1)) counts.push([pool.stats.nativeAllocs, pool.stats.subBuffers]);
   });
   assertEquals(counts.slice(2), counts.slice(2).map(() => counts[2]!));
 });
@@ -119,8 +119,12 @@ Deno.test("SlabPool never lets two sub-buffers overlap where the driver cannot b
   class Watched extends SimulatedSource {
     readonly parts = new Set<SimulatedBuffer>();
 
-    override slice(parent: SimulatedBuffer, offset: number, nbytes: number): SimulatedBuffer {
-      const made = super.slice(parent, offset, nbytes);
+    override createSubBuffer(
+      parent: SimulatedBuffer,
+      offset: number,
+      nbytes: number,
+    ): SimulatedBuffer {
+      const made = super.createSubBuffer(parent, offset, nbytes);
       for (const { address, nbytes: size } of this.parts) {
         assert(made.address + nbytes <= address || address + size <= made.address, "no overlap");
       }
@@ -133,7 +137,7 @@ Deno.test("SlabPool never lets two sub-buffers overlap where the driver cannot b
       this.parts.delete(buffer);
     }
   }
-  const source = new Watched({ slicesMayOverlap: false });
+  const source = new Watched({ subBuffersMayOverlap: false });
   const pool = new SlabPool(source);
   const random = randomNumbers(13);
   const live: BufferHandle<SimulatedBuffer>[] = [];

@@ -31,7 +31,7 @@ type Lend = Pick<SimulatedPool, "allocate">;
 type Device = MemorySource<SimulatedBuffer>;
 
 const deviceOf = (home: ClockedQueue | null): Device =>
-  Object.assign(new SimulatedSource(), home && { home });
+  Object.assign(new SimulatedSource(), home && { defaultQueue: home });
 
 const small = { segmentBytes: 4096 };
 const slab = (source: Device) => new SlabPool<SimulatedBuffer>(source, small);
@@ -70,7 +70,7 @@ interface Habits {
   readonly records: boolean;
   readonly releasesQueues: boolean;
   readonly fails: boolean;
-  readonly hasHome: boolean;
+  readonly hasDefaultQueue: boolean;
 }
 
 /** One random program; what it found wrong. */
@@ -88,7 +88,7 @@ class Program {
     readonly random: (below: number) => number,
     throughDevice: boolean,
   ) {
-    this.pool = make(deviceOf(habits.hasHome ? this.world.queues[0]! : null));
+    this.pool = make(deviceOf(habits.hasDefaultQueue ? this.world.queues[0]! : null));
     this.#lend = throughDevice ? new DeviceMemory(this.pool, { name: "card" }) : this.pool;
     this.pool.limitBytes = 3 * 4096;
     if (habits.fails) this.world.nextFails = () => this.random(10) === 0;
@@ -113,7 +113,7 @@ class Program {
     const queue = this.#anyQueue();
     let handle: BufferHandle<SimulatedBuffer>;
     try {
-      const isHome = this.habits.hasHome && queue === this.world.all[0];
+      const isHome = this.habits.hasDefaultQueue && queue === this.world.all[0];
       const options = isHome && this.random(2) === 0 ? undefined : { queue };
       handle = this.#lend.allocate(PAGE * (1 + this.random(8)), options);
     } catch (error) {
@@ -198,7 +198,7 @@ const habits: fc.Arbitrary<Habits> = fc.record({
   records: fc.boolean(),
   releasesQueues: fc.boolean(),
   fails: fc.boolean(),
-  hasHome: fc.boolean(),
+  hasDefaultQueue: fc.boolean(),
 });
 
 for (const [name, make] of Object.entries(pools)) {
@@ -222,7 +222,7 @@ Deno.test("the judge sees a block that is handed out too early", () => {
   let found = 0;
   for (let seed = 0; seed < 50 && found === 0; seed++) {
     const program = new Program(slab, allHabits(), generator(seed), false);
-    (program.pool as unknown as { order: () => void }).order = () => {};
+    (program.pool as unknown as { orderAfter: () => void }).orderAfter = () => {};
     for (let step = 0; step < 150; step++) program.step();
     found += program.faults.length;
   }
@@ -230,5 +230,5 @@ Deno.test("the judge sees a block that is handed out too early", () => {
 });
 
 function allHabits(): Habits {
-  return { records: true, releasesQueues: false, fails: false, hasHome: true };
+  return { records: true, releasesQueues: false, fails: false, hasDefaultQueue: true };
 }

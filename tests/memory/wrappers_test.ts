@@ -51,7 +51,7 @@ Deno.test("FaultPool fails the allocation that it was told to, and only that", (
 
 Deno.test("A wrapper passes recordQueue on", () => {
   const home = new FakeQueue("home"), other = new FakeQueue("other");
-  const source = Object.assign(new SimulatedSource(), { home });
+  const source = Object.assign(new SimulatedSource(), { defaultQueue: home });
   const upstream = new SlabPool(source);
   const pool = new LimitPool(upstream, 2 ** 30);
   const first = pool.allocate(64);

@@ -1,7 +1,15 @@
+/**
+ * The contract of everything that lends memory, and what all of `memory/` shares: this folder has the
+ * contract with its options and handles, the statistics, the retry ladder, the error, byte sizes and
+ * call stacks. It imports the types of `fences/` and nothing else of `memory/`. Requests come from the
+ * backends through `devices/`; what a pool answers is a handle, or a shortage with what may help.
+ *
+ * @module
+ */
 import type { Buffer } from "../../ffi/mod.ts";
-import type { FenceQueue } from "../core/fences.ts";
-import type { RetryLadder } from "../core/retry_ladder.ts";
-import type { PoolStats } from "../core/stats.ts";
+import type { FenceQueue } from "../fences/fence.ts";
+import type { RetryLadder, Shortage } from "./retry_ladder.ts";
+import type { PoolStats } from "./stats.ts";
 import type { Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
@@ -114,31 +122,35 @@ export interface PoolObserver {
   reserved(segment: number, nbytes: number): void;
   /** A segment went back to the driver. */
   unreserved(segment: number, nbytes: number): void;
-  /** An allocation found no memory; whoever asked may have further rungs. */
+  /** An allocation found no memory, whatever was tried. */
   exhausted(nbytes: number): void;
 }
 
 /** The contract of everything that lends memory. One conformance suite holds all of them to it. */
 export interface Pool<B = Buffer> {
   /**
-   * Lends a block.
+   * Lends a block, trying what the pool can do where memory is short.
    *
    * @param nbytes A whole number; 0 is legal and takes no memory.
    * @throws {RangeError} When `nbytes` is no whole number from 0.
    * @throws {TypeError} When the queue is an out-of-order one.
-   * @param ladder Notes what was tried. Who passes it has further steps to try: nothing is counted
-   *   before `settle` is called.
    * @throws {OutOfMemoryError} When there is no memory within the limit.
    */
-  allocate(nbytes: number, options?: AllocateOptions, ladder?: RetryLadder): BufferHandle<B>;
+  allocate(nbytes: number, options?: AllocateOptions): BufferHandle<B>;
   /**
-   * Counts an allocation that had to be tried again, once, whoever tried.
+   * Lends a block that needs no waiting, else says what is short and what may help. Whoever has
+   * further steps to try runs them with these in one {@linkcode RetryLadder} and tells
+   * `countRetries`. Throws what `allocate` throws, but no `OutOfMemoryError`.
+   */
+  tryAllocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> | Shortage;
+  /**
+   * Counts an allocation that had to be tried again, once, whoever helped.
    *
    * @param ladder What was tried.
    * @param nbytes What was asked for.
    * @param found Whether memory was found in the end.
    */
-  settle(ladder: RetryLadder, nbytes: number, found: boolean): void;
+  countRetries(ladder: RetryLadder, nbytes: number, found: boolean): void;
   /**
    * Takes a block back; the same as `handle.release()`.
    *

@@ -1,4 +1,4 @@
-import type { LiveAllocation } from "../core/errors.ts";
+import type { LiveAllocation } from "./errors.ts";
 
 interface Allocation {
   readonly nbytes: number;

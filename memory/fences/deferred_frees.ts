@@ -1,9 +1,14 @@
-import { awaitEnd, type FenceEvent, type FenceQueue, hasEnded, markerOf } from "../core/fences.ts";
-import type { Block } from "./handle.ts";
+import { awaitEnd, type FenceEvent, type FenceQueue, hasEnded, markerOf } from "./fence.ts";
+
+/** A block, as far as it matters here. */
+export interface Sized {
+  /** Bytes after rounding. */
+  readonly size: number;
+}
 
 /** A released block that the work of more queues than its own uses. */
-export interface Parked<B> {
-  readonly block: Block<B>;
+export interface DeferredFree<T> {
+  readonly block: T;
   /** Its own queue. */
   readonly queue: FenceQueue | undefined;
   /** What others than that queue have to wait for. */
@@ -12,34 +17,34 @@ export interface Parked<B> {
   readonly events: readonly FenceEvent[];
 }
 
-interface Entry<B> extends Parked<B> {
+interface Entry<T> extends DeferredFree<T> {
   /** Markers that were not seen complete. */
   pending: number;
 }
 
 /** A marker of one queue, and what waits for it. */
-interface Waiting<B> {
+interface Waiting<T> {
   readonly event: FenceEvent;
-  readonly entry: Entry<B>;
+  readonly entry: Entry<T>;
 }
 
 /**
  * Released blocks that nobody may have before other queues are done with them. A queue's markers
  * complete in order, so that of each queue only the first that is left is asked: what an allocation
- * costs does not grow with what is parked.
+ * costs does not grow with what is deferred.
  */
-export class ParkedBlocks<B> {
+export class DeferredFrees<T extends Sized> {
   /** Oldest first. */
-  readonly #entries = new Set<Entry<B>>();
-  readonly #lines = new Map<FenceQueue, Waiting<B>[]>();
+  readonly #entries = new Set<Entry<T>>();
+  readonly #lines = new Map<FenceQueue, Waiting<T>[]>();
 
   get count(): number {
     return this.#entries.size;
   }
 
-  /** Parks a block until `users` are done with what they were given so far. */
+  /** Defers a block's free until `users` are done with what they were given so far. */
   add(
-    block: Block<B>,
+    block: T,
     queue: FenceQueue | undefined,
     fence: FenceEvent | null,
     users: readonly FenceQueue[],
@@ -55,8 +60,8 @@ export class ParkedBlocks<B> {
   }
 
   /** Takes out those whose other users are done; asks, but does not wait. */
-  takeDone(): Parked<B>[] {
-    const done: Entry<B>[] = [];
+  takeDone(): DeferredFree<T>[] {
+    const done: Entry<T>[] = [];
     for (const [user, line] of this.#lines) {
       let passed = 0;
       while (passed < line.length && this.#isPast(line[passed]!)) {
@@ -69,7 +74,7 @@ export class ParkedBlocks<B> {
     return this.#take(done.filter((entry) => this.#entries.has(entry)));
   }
 
-  #isPast({ entry, event }: Waiting<B>): boolean {
+  #isPast({ entry, event }: Waiting<T>): boolean {
     return !this.#entries.has(entry) || hasEnded(event);
   }
 
@@ -77,7 +82,7 @@ export class ParkedBlocks<B> {
    * Waits, on the host, for the users of the oldest one and takes it out; none where there is none.
    * Where the wait is given up, it stays.
    */
-  awaitOldest(): Parked<B>[] {
+  awaitOldest(): DeferredFree<T>[] {
     for (const oldest of this.#entries) {
       oldest.events.forEach(awaitEnd);
       return this.#take([oldest]);
@@ -86,17 +91,17 @@ export class ParkedBlocks<B> {
   }
 
   /** All of them, which stay. */
-  all(): readonly Parked<B>[] {
+  all(): readonly DeferredFree<T>[] {
     return [...this.#entries];
   }
 
   /** Takes out all of them; the caller sees to it that nobody comes before their users. */
-  takeAll(): Parked<B>[] {
+  takeAll(): DeferredFree<T>[] {
     this.#lines.clear();
     return this.#take([...this.#entries]);
   }
 
-  #take(entries: Entry<B>[]): Parked<B>[] {
+  #take(entries: Entry<T>[]): DeferredFree<T>[] {
     for (const entry of entries) {
       this.#entries.delete(entry);
       for (const event of entry.events) event.release();

@@ -1,4 +1,4 @@
-import { awaitEnd, type FenceEvent, hasEnded } from "./fences.ts";
+import { awaitEnd, type FenceEvent, hasEnded } from "./fence.ts";
 
 /**
  * Several events as one that the host waits for. A command that failed is through with the memory,
