@@ -16,6 +16,7 @@ export {
 } from "./graph/dtype.ts";
 export { declarationOf, declaredTypes } from "./graph/kernel_declaration.ts";
 export { accepts, primitives } from "./kernel/primitives.ts";
+export { Template } from "./graph/template.ts";
 export { GoneError } from "./graph/collect.ts";
 export { type Companion, schedule } from "./schedule/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";

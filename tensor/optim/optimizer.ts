@@ -14,6 +14,7 @@ import {
   ParameterGroup,
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
+import { UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../core/options.ts";
 import { requireParameters } from "./requirements.ts";
 import { requireState } from "../core/apply.ts";
@@ -71,6 +72,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   readonly #defaults: Required<Options>;
   /** Grows when other tensors count the steps. */
   #version = 0;
+  readonly #templates = new UpdateTemplates();
 
   /**
    * Makes the optimizer.
@@ -209,30 +211,56 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     }
     const active = this.#entries.filter(({ parameter }) => parameter.grad !== null);
     this.#separateCounters(new Set(active));
-    const next = new Map<Tensor, Tensor>();
-    const assign: Assign = (target, value) => {
-      const skip = options.skip?.(target.device), after = value.cast(target.dtype);
-      next.set(target, skip ? skip.where(target, after) : after);
-    };
+    const targets: Tensor[] = [];
     internally(() => {
-      const steps = countOn(active.filter((e) => this.counts(e.group)), assign);
-      for (const { parameter, group, state, counter } of active) {
-        const gradient = atLeastSingle(parameter.grad!), step = steps.get(counter) ?? counter.count;
-        const lr = group.rateOn(parameter.device);
-        this.update({ parameter, gradient, state, step, group, lr }, assign);
-      }
-      for (const [target, value] of next) target.assign(value);
+      const values = [...this.#nextValues(active)].map(([target, value]) => {
+        const skip = options.skip?.(target.device);
+        return [target, skip ? skip.where(target, value) : value] as const;
+      });
+      for (const [target, value] of values) targets.push(target.assign(value));
     }, NEED.none);
     try {
-      realizeAll([...next.keys()]);
+      realizeAll(targets);
     } catch (error) {
       // An error or Ctrl+C that cuts a step short leaves every parameter as it was.
-      for (const target of next.keys()) target.restoreFormer();
+      for (const target of targets) target.restoreFormer();
       throw error;
     }
     // What was computed from the former parameters may still be read; nobody reads former state.
-    for (const { parameter } of active) next.delete(parameter);
-    for (const target of next.keys()) target.dropFormer();
+    const parameters = new Set(active.map(({ parameter }) => parameter));
+    for (const target of targets) if (!parameters.has(target)) target.dropFormer();
+  }
+
+  /** What parameters and state will be, by their tensors. */
+  #nextValues(active: readonly Entry<Options>[]): Map<Tensor, Tensor> {
+    if (!determined.has(this.constructor)) return this.#updates(active);
+    const key = {
+      parameters: active.map(({ parameter }) => parameter),
+      options: this.groups.map(({ options }) => options),
+      version: this.#version,
+      inputs: [
+        ...active.flatMap(({ parameter, state }) => [
+          parameter,
+          parameter.grad!,
+          ...Object.values(state),
+        ]),
+        ...new Set(active.map(({ counter }) => counter.count)),
+        ...new Set(active.map(({ group, parameter }) => group.rateOn(parameter.device))),
+      ],
+    };
+    return this.#templates.nextValues(key, () => this.#updates(active));
+  }
+
+  #updates(active: readonly Entry<Options>[]): Map<Tensor, Tensor> {
+    const next = new Map<Tensor, Tensor>();
+    const assign: Assign = (target, value) => next.set(target, value.cast(target.dtype));
+    const steps = countOn(active.filter((e) => this.counts(e.group)), assign);
+    for (const { parameter, group, state, counter } of active) {
+      const gradient = atLeastSingle(parameter.grad!), step = steps.get(counter) ?? counter.count;
+      const lr = group.rateOn(parameter.device);
+      this.update({ parameter, gradient, state, step, group, lr }, assign);
+    }
+    return next;
   }
 
   /** Parameters that are not updated now no longer count with those that are. */

@@ -1,0 +1,89 @@
+/**
+ * What a step computes is the same expression of parameters, gradients and state in every step: its
+ * nodes are noted once, and made again without running the optimizer's operations.
+ */
+import { isEager, type Node, Template } from "../../backend/engine.ts";
+import { type HalfType, presentHalfType } from "../core/autocast.ts";
+import { Tensor } from "../tensor.ts";
+
+/** What the updates of a step depend on. */
+export interface UpdateKey {
+  /** The parameters that are updated, in order. */
+  readonly parameters: readonly Tensor[];
+  /** The options of every group. */
+  readonly options: readonly Readonly<Record<string, unknown>>[];
+  /** Grows when state is kept in other tensors. */
+  readonly version: number;
+  /** The tensors that the updates read. */
+  readonly inputs: readonly Tensor[];
+}
+
+/** The updates of one kind of step. */
+interface Known {
+  readonly key: Omit<UpdateKey, "inputs">;
+  readonly half: HalfType | null;
+  /** The tensors that get the results of the template. */
+  readonly targets: readonly Tensor[];
+  readonly template: Template;
+}
+
+/** So many kinds of steps are known: those of two losses in turn, for example. */
+const MAX_KNOWN = 4;
+
+/** The updates of one optimizer. */
+export class UpdateTemplates {
+  /** The one that was used last comes first. */
+  readonly #known: Known[] = [];
+
+  /**
+   * The next values of parameters and state, by the tensors that get them.
+   *
+   * @param key What they depend on.
+   * @param update Computes them by operations on tensors.
+   */
+  nextValues(key: UpdateKey, update: () => Map<Tensor, Tensor>): Map<Tensor, Tensor> {
+    if (isEager()) return update();
+    const inputs = key.inputs.map(({ node }) => node), half = presentHalfType();
+    const at = this.#known.findIndex((known) =>
+      known.half === half && areEqual(known.key, key) && known.template.takes(inputs)
+    );
+    if (at < 0) return this.#record(key, half, inputs, update);
+    if (at > 0) this.#known.unshift(...this.#known.splice(at, 1));
+    const { template, targets } = this.#known[0]!, values = template.instantiate(inputs);
+    return new Map(targets.map((to, k) => [to, new Tensor(values[k]!, to.device)]));
+  }
+
+  #record(
+    { parameters, options, version }: UpdateKey,
+    half: HalfType | null,
+    inputs: readonly Node[],
+    update: () => Map<Tensor, Tensor>,
+  ): Map<Tensor, Tensor> {
+    const { result: next, template } = Template.record(
+      inputs,
+      update,
+      (values) => [...values.values()].map(({ node }) => node),
+    );
+    if (template === null) return next;
+    const key = { parameters, options: options.map((group) => ({ ...group })), version };
+    this.#known.unshift({ key, half, targets: [...next.keys()], template });
+    if (this.#known.length > MAX_KNOWN) this.#known.pop();
+    return next;
+  }
+}
+
+function areEqual(a: Omit<UpdateKey, "inputs">, b: UpdateKey): boolean {
+  return a.version === b.version && a.parameters.length === b.parameters.length &&
+    a.parameters.every((parameter, k) => parameter === b.parameters[k]) &&
+    a.options.length === b.options.length &&
+    a.options.every((group, k) => haveEqualValues(group, b.options[k]!));
+}
+
+function haveEqualValues(
+  a: Readonly<Record<string, unknown>>,
+  b: Readonly<Record<string, unknown>>,
+): boolean {
+  for (const name in a) if (!Object.is(a[name], b[name])) return false;
+  for (const name in b) if (!(name in a)) return false;
+  return true;
+}
