@@ -4,7 +4,15 @@ import { entryPoints, root } from "./module_graph.ts";
 import { markdownTable } from "./signals/matrix.ts";
 import { plain } from "./plain.ts";
 
-const readme = await Deno.readTextFile(new URL("README.md", root));
+const guide = "examples/guide";
+const devices = await Deno.readTextFile(new URL(`${guide}/devices.md`, root));
+
+/** The pages for people, as paths from the root of the package. */
+const pages = [
+  ...["README.md", "CHANGELOG.md", "SECURITY.md", "examples/data/README.md"],
+  ...[...Deno.readDirSync(new URL(guide, root))]
+    .filter(({ name }) => name.endsWith(".md")).map(({ name }) => `${guide}/${name}`),
+];
 
 Deno.test("every exported symbol is documented, and no private type shows", async () => {
   const { success, stderr } = await new Deno.Command(Deno.execPath(), {
@@ -16,16 +24,16 @@ Deno.test("every exported symbol is documented, and no private type shows", asyn
   assert(success, new TextDecoder().decode(stderr));
 });
 
-/** The rows of the table under a heading of the README, cell by cell. */
+/** The rows of the table under a heading of the page about devices, cell by cell. */
 function table(heading: string): string[][] {
-  const section = readme.split(/^## /m).find((part) => part.startsWith(heading));
-  assert(section !== undefined, `The README has no heading "${heading}"`);
+  const section = devices.split(/^## /m).find((part) => part.startsWith(heading));
+  assert(section !== undefined, `The page has no heading "${heading}"`);
   const rows = section.split("\n").filter((line) => line.startsWith("|")).slice(2);
   assert(rows.length > 0, `There is no table under "${heading}"`);
   return rows.map((row) => row.split("|").slice(1, -1).map((cell) => cell.trim()));
 }
 
-Deno.test("the README's environment variables are those of the code", () => {
+Deno.test("the guide's environment variables are those of the code", () => {
   const expected = Object.entries(environmentVariables).map(([name, variable]) => [
     `\`${name}\``,
     variable.values,
@@ -55,9 +63,52 @@ Deno.test("the package that is published holds what users need and nothing else"
   }
 });
 
-Deno.test("the README's table of endings is the one that the signal tests hold", () => {
+Deno.test("the guide's table of endings is the one that the signal tests hold", () => {
   const plain = (row: string): string => row.split("|").map((cell) => cell.trim()).join("|");
-  const known = new Set(readme.split("\n").map(plain));
+  const known = new Set(devices.split("\n").map(plain));
   const rows = markdownTable().split("\n").filter((row) => !row.includes("---"));
   assertEquals(rows.filter((row) => !known.has(plain(row))), []);
+});
+
+/** The anchors of a page's headings, as GitHub makes them. */
+function anchors(text: string): Set<string> {
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading!);
+  return new Set(
+    headings.map((heading) =>
+      heading.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-")
+    ),
+  );
+}
+
+/** Links of a page that lead nowhere in this repository. */
+function broken(page: string, text: string): string[] {
+  const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link!);
+  return links.filter((link) => {
+    if (/^[a-z]+:/.test(link)) return false;
+    const target = new URL(link, new URL(page, root)), { hash } = target;
+    target.hash = "";
+    try {
+      const read = hash === "" ? Deno.statSync(target) && "" : Deno.readTextFileSync(target);
+      return hash !== "" && !anchors(read).has(decodeURIComponent(hash.slice(1)));
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return true;
+      throw error;
+    }
+  }).map((link) => `${page}: ${link}`);
+}
+
+Deno.test("every link of a page to another one leads somewhere", async () => {
+  const texts = await Promise.all(
+    pages.map(async (page) => [page, await Deno.readTextFile(new URL(page, root))] as const),
+  );
+  assertEquals(texts.flatMap(([page, text]) => broken(page, text)), []);
+  assertEquals(broken("README.md", "[a](nowhere.md) [b](mod.ts) [c](README.md#no-such-part)"), [
+    "README.md: nowhere.md",
+    "README.md: README.md#no-such-part",
+  ]);
+});
+
+Deno.test("the README is one that people read to its end", async () => {
+  const lines = (await Deno.readTextFile(new URL("README.md", root))).split("\n");
+  assert(lines.length <= 150, `it has ${lines.length} lines`);
 });

@@ -4,6 +4,18 @@ const PLOT = { left: 74, right: WIDTH - 24, top: 56, bottom: HEIGHT - 58 };
 /** The share that the running mean keeps a step: it follows the last twenty or so. */
 const INERTIA = 0.95;
 
+/** Follows the reader's light or dark scheme. */
+const style = `<style>
+text { font: 13px Helvetica, Arial, sans-serif; fill: #374151 }
+.page { fill: #ffffff } .title { font-size: 17px; fill: #111827 }
+polyline { fill: none; stroke-linejoin: round } .axis { stroke: #6b7280 } .grid { stroke: #e5e7eb }
+.step { stroke: #93c5fd } .mean { stroke: #1d4ed8; stroke-width: 2.5 }
+@media (prefers-color-scheme: dark) {
+  text { fill: #d1d5db } .page { fill: #0d1117 } .title { fill: #f9fafb } .axis { stroke: #9ca3af }
+  .grid { stroke: #2d333b } .step { stroke: #1e40af } .mean { stroke: #60a5fa }
+}
+</style>`;
+
 type Point = readonly [x: number, y: number];
 
 /**
@@ -32,11 +44,12 @@ export function drawLossCurve(losses: number[], stepsPerEpoch: number, title: st
     thinned(values.map((loss, i): Point => [x(i + 1), y(loss)]).filter(([, y]) => !isNaN(y)));
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" ` +
-    `height="${HEIGHT}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="#374151">`,
-    `<rect width="${WIDTH}" height="${HEIGHT}" fill="#ffffff"/>`,
-    text(PLOT.left, 32, `Training loss: ${title}`, 'font-size="17" fill="#111827"'),
+    `height="${HEIGHT}">`,
+    style,
+    `<rect class="page" width="${WIDTH}" height="${HEIGHT}"/>`,
+    text(PLOT.left, 32, `Training loss: ${title}`, 'class="title"'),
     ...lossMarks(low, high).flatMap((loss) => [
-      line([[PLOT.left, y(loss)], [PLOT.right, y(loss)]], "#e5e7eb", 1),
+      line([[PLOT.left, y(loss)], [PLOT.right, y(loss)]], "grid"),
       text(PLOT.left - 10, y(loss) + 4, String(loss), 'text-anchor="end"'),
     ]),
     ...epochMarks(losses.length / stepsPerEpoch).flatMap((epoch) => [
@@ -47,12 +60,12 @@ export function drawLossCurve(losses: number[], stepsPerEpoch: number, title: st
     `<g transform="translate(22 ${(PLOT.top + PLOT.bottom) / 2}) rotate(-90)">`,
     text(0, 0, "cross-entropy", 'text-anchor="middle"'),
     "</g>",
-    line(points(losses), "#93c5fd", 1),
-    line(points(mean), "#1d4ed8", 2.5),
+    line(points(losses), "step"),
+    line(points(mean), "mean"),
     line([[PLOT.left, PLOT.bottom], [PLOT.right, PLOT.bottom]]),
-    line([[PLOT.right - 218, 27], [PLOT.right - 194, 27]], "#93c5fd", 1),
+    line([[PLOT.right - 218, 27], [PLOT.right - 194, 27]], "step"),
     text(PLOT.right - 188, 32, "each step"),
-    line([[PLOT.right - 116, 27], [PLOT.right - 92, 27]], "#1d4ed8", 2.5),
+    line([[PLOT.right - 116, 27], [PLOT.right - 92, 27]], "mean"),
     text(PLOT.right - 86, 32, "running mean"),
     "</svg>",
     "",
@@ -119,10 +132,9 @@ function thinned(points: Point[]): Point[] {
   }).flat();
 }
 
-function line(points: readonly Point[], colour = "#6b7280", width = 1): string {
+function line(points: readonly Point[], kind = "axis"): string {
   const list = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
-  return `<polyline points="${list}" fill="none" stroke="${colour}" stroke-width="${width}" ` +
-    `stroke-linejoin="round"/>`;
+  return `<polyline class="${kind}" points="${list}"/>`;
 }
 
 function text(x: number, y: number, content: string, attributes = ""): string {

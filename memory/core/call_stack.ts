@@ -12,12 +12,13 @@ const packageRoot = new URL("../../", import.meta.url).href;
 const layers = ["memory/", "backend/", "tensor/", "ffi/", "mod.ts"].map((path) =>
   packageRoot + path
 );
-const DEPTH = 20;
+/** A value that is read is many calls above its allocation: graph, scheduler, backend, pool. */
+const MAX_FRAMES = 100;
 
 /** The calls that led here, innermost first. */
 export function captureStack(): string {
   const limit = Error.stackTraceLimit;
-  Error.stackTraceLimit = DEPTH;
+  Error.stackTraceLimit = MAX_FRAMES;
   const { stack = "" } = new Error();
   Error.stackTraceLimit = limit;
   return stack;

@@ -115,7 +115,7 @@ class Output {
   }
 }
 
-/** "exit 130" or "SIGINT": how a program ended, in the words of the table in the README. */
+/** "exit 130" or "SIGINT": how a program ended, in the words of the table in the guide. */
 export function describe({ code, signal }: Ending): string {
   return signal ?? `exit ${code}`;
 }

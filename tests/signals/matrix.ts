@@ -1,12 +1,12 @@
 /**
- * What every signal does in every state: the table in the README, and what the test holds true.
+ * What every signal does in every state: the table in the guide, and what the test holds true.
  */
 import { type Delivery, describe, type Ending, run } from "./driver.ts";
 
 /** A state that a program can be in when a signal comes. */
 export interface State {
   readonly name: string;
-  /** As the README says it. */
+  /** As the guide says it. */
   readonly title: string;
   /** The argument that makes the state last; a minute of work, where nothing shorter is said. */
   readonly lasting?: number;
@@ -190,7 +190,7 @@ export function faults(
   return wrong;
 }
 
-/** The words of the README for how a cell ends. */
+/** The words of the guide for how a cell ends. */
 export function cellText({ ending, within, said }: Expected): string {
   const when = within === AFTER_GRACE
     ? "after the grace window"
@@ -202,7 +202,7 @@ export function cellText({ ending, within, said }: Expected): string {
   return said === "saved" ? `your code saves, ${ending}` : `${ending} ${when}`;
 }
 
-/** The table in the README. */
+/** The table in the guide. */
 export function markdownTable(): string {
   const names = Object.keys(columns) as ColumnName[];
   const rows = states.map((state) => [

@@ -1,0 +1,60 @@
+/**
+ * Draws the picture of the README: the memory of two training steps of a small transformer, block by
+ * block, as `memory.report()` draws it.
+ *
+ *     deno run -A bench/memory_picture.ts examples/guide/images/memory.svg
+ */
+import { manualSeed, memory, type MemoryEvent, nn, optim, Tensor } from "@netcl/netcl";
+import { saveFileSync } from "../ffi/host/atomic_file.ts";
+import { originOf } from "../memory/report/recorder.ts";
+import { Palette, timelineChart } from "../memory/report/report_charts.ts";
+import { style } from "../memory/report/report_style.ts";
+import { layOut } from "../memory/report/timeline.ts";
+
+/** Enough for what the eye can tell apart, in a file of some 150 KB. */
+const COLUMNS = 420, BLOCKS = 150;
+
+/** What two steps of training allocate and release. */
+async function record(): Promise<readonly MemoryEvent[]> {
+  manualSeed(0);
+  const layer = () => new nn.TransformerEncoderLayer(128, 4, { dimFeedforward: 512, dropout: 0 });
+  const model = new nn.Sequential(layer(), layer(), layer(), new nn.Linear(128, 32));
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
+  const step = async () => {
+    const loss = model.forward(Tensor.randn([16, 64, 128])).square().mean();
+    optimizer.zeroGrad();
+    loss.backward();
+    optimizer.step();
+    await loss.item();
+  };
+  await step();
+  using recording = memory.record();
+  for (let k = 0; k < 2; k++) await step();
+  return recording.events();
+}
+
+/** The timeline of the recording's busiest device as an SVG document. */
+function draw(events: readonly MemoryEvent[]): string {
+  const devices = Map.groupBy(events, ({ device }) => device);
+  const [busiest] = [...devices.values()].toSorted((a, b) => b.length - a.length);
+  const timeline = layOut(busiest!, COLUMNS, BLOCKS);
+  const origins = busiest!.filter(({ action }) => action === "alloc").map(originOf);
+  const weight = (origin: string) =>
+    timeline.peak.origins.find((each) => each.origin === origin)?.nbytes ?? 0;
+  const palette = new Palette([...new Set(origins)].toSorted((a, b) => weight(b) - weight(a)));
+  return timelineChart(timeline, palette, Infinity).text.trim()
+    .replace(/<title>[^<]*<\/title>/g, "")
+    .replace(/\s*\n\s*/g, "\n")
+    .replace("<svg ", `<svg xmlns="http://www.w3.org/2000/svg" `)
+    .replace(">", `><style>${style.text}</style>`);
+}
+
+if (import.meta.main) {
+  const [path] = Deno.args;
+  if (path === undefined) {
+    console.error("deno run -A bench/memory_picture.ts PICTURE.svg");
+    Deno.exitCode = 2;
+  } else {
+    saveFileSync(path, draw(await record()));
+  }
+}
