@@ -6,7 +6,7 @@
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { backendOf } from "../backend/engine.ts";
 import { OpenCLBackend } from "../backend/opencl/runtime/opencl_backend.ts";
-import { keyOf } from "../backend/opencl/templates/tile_choices.ts";
+import { keyOf } from "../backend/opencl/templates/parts/tiling.ts";
 import { keepTunedTile, tunedTilesPath } from "../backend/opencl/runtime/tuned_tiles.ts";
 import { device, type DeviceHandle, manager } from "../mod.ts";
 import { type Finding, tuneContraction, type TuneOptions } from "./tune/tuner.ts";

@@ -1,16 +1,29 @@
 /** The tiles that are tried, for each kind of contraction kernel. */
-import type { Target } from "../../backend/opencl/templates/codegen.ts";
+import type { Target } from "../../backend/opencl/codegen/target.ts";
+import { directTiles } from "../../backend/opencl/templates/convolution/direct_convolution.ts";
 import {
-  type DotTile,
-  type GroupTile,
+  type InnerProductTile,
+  innerProductTiles,
+} from "../../backend/opencl/templates/gemm/inner_product_gemm.ts";
+import {
+  type LocalMemoryTile,
+  localMemoryTiles,
+} from "../../backend/opencl/templates/gemm/local_memory_gemm.ts";
+import {
+  type RegisterGemmTile,
+  registerTiles,
+} from "../../backend/opencl/templates/gemm/register_tiled_gemm.ts";
+import { type MmaTile, mmaTiles } from "../../backend/opencl/templates/mma/mma_tile.ts";
+import type { RegisterTile } from "../../backend/opencl/templates/parts/register_tile.ts";
+import {
   isTile,
-  type Kind,
-  type MmaTile,
-  type RowTile,
   type Shape,
-  type Tiles,
-  type WindowTile,
-} from "../../backend/opencl/templates/tile_choices.ts";
+  tileOf,
+  type TileRule,
+} from "../../backend/opencl/templates/parts/tiling.ts";
+
+/** The tile of any template. */
+export type Tile = RegisterGemmTile | RegisterTile | InnerProductTile | LocalMemoryTile | MmaTile;
 
 /** All combinations of one value each. */
 function combinations<T extends Record<string, readonly unknown[]>>(
@@ -26,7 +39,7 @@ function combinations<T extends Record<string, readonly unknown[]>>(
 /** Sums that fill registers without spilling: beyond that no tile has ever won. */
 const FEWEST = 4, MOST = 28;
 
-function rowTiles({ n }: Shape): RowTile[] {
+function registerGemmTiles({ n }: Shape): RegisterGemmTile[] {
   const columns = [16, 32, 48, 64, ...n <= 64 ? [n] : []];
   const all = combinations({
     rows: [1, 2, 4, 6, 8, 12, 16, 24],
@@ -40,16 +53,16 @@ function rowTiles({ n }: Shape): RowTile[] {
 }
 
 /** A window is packed anyway. */
-function windowTiles(shape: Shape): WindowTile[] {
-  return rowTiles(shape).flatMap(({ packed, ...tile }) => packed ? [] : [tile]);
+function convolutionTiles(shape: Shape): RegisterTile[] {
+  return registerGemmTiles(shape).flatMap(({ packed, ...tile }) => packed ? [] : [tile]);
 }
 
-function dotTiles(): DotTile[] {
+function dotTiles(): InnerProductTile[] {
   const all = combinations({ rows: [1, 2, 4, 6, 8], columns: [1, 2, 3, 4, 5, 6, 8] });
   return all.filter(({ rows, columns }) => rows * columns >= FEWEST && rows * columns <= MOST);
 }
 
-function groupTiles(): GroupTile[] {
+function groupTiles(): LocalMemoryTile[] {
   const sides = [32, 64, 128, 256], pieces = [2, 4, 8, 16];
   const all = combinations({ bm: sides, bn: sides, bk: [8, 16, 32], tm: pieces, tn: pieces });
   return all.filter(({ bm, bn, bk, tm, tn }) => {
@@ -61,7 +74,7 @@ function groupTiles(): GroupTile[] {
   });
 }
 
-function mmaTiles(): MmaTile[] {
+function matrixUnitTiles(): MmaTile[] {
   const sides = [32, 64, 128, 256], pieces = [16, 32, 64];
   const all = combinations({
     bm: sides,
@@ -77,17 +90,38 @@ function mmaTiles(): MmaTile[] {
   });
 }
 
-const lists: { readonly [K in Kind]: (shape: Shape<K>) => Tiles[K][] } = {
-  rows: rowTiles,
-  window: windowTiles,
-  dots: dotTiles,
-  tiles: groupTiles,
-  mma: mmaTiles,
-};
+/** The tiles of one template. */
+interface Family {
+  readonly candidates: (shape: Shape, target: Target) => Tile[];
+  readonly current: (shape: Shape, target: Target) => Tile;
+}
+
+function family<T extends Tile>(
+  rule: TileRule<T>,
+  list: (shape: Shape) => T[],
+): readonly [kind: string, family: Family] {
+  return [rule.kind, {
+    candidates: (shape, target) => list(shape).filter((tile) => isTile(rule, tile, shape, target)),
+    current: (shape, target) => tileOf(rule, shape, target),
+  }];
+}
+
+const families: ReadonlyMap<string, Family> = new Map([
+  family(registerTiles, registerGemmTiles),
+  family(directTiles, convolutionTiles),
+  family(innerProductTiles, dotTiles),
+  family(localMemoryTiles, groupTiles),
+  family(mmaTiles, matrixUnitTiles),
+]);
 
 /** The tiles to try for a shape. */
-export function candidateTiles<K extends Kind>(shape: Shape<K>, target: Target): Tiles[K][] {
-  return lists[shape.kind](shape).filter((tile) => isTile(tile, shape, target));
+export function candidateTiles(shape: Shape, target: Target): Tile[] {
+  return families.get(shape.kind)!.candidates(shape, target);
+}
+
+/** The tile that a shape is computed in today. */
+export function currentTile(shape: Shape, target: Target): Tile {
+  return families.get(shape.kind)!.current(shape, target);
 }
 
 /** A part of a sum is never shorter than this, and there are never more groups or tiles a core. */
@@ -101,7 +135,7 @@ export function candidateParts(length: number, tiles: number, units: number): nu
 }
 
 /** A tile in few words. */
-export function tileText(tile: Tiles[Kind]): string {
+export function tileText(tile: Tile): string {
   if ("wm" in tile) {
     return `${tile.bm}x${tile.bn}x${tile.bk} of ${tile.wm}x${tile.wn} in ${tile.stages} stages`;
   }

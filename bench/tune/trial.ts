@@ -4,8 +4,8 @@ import type { Block, Launch } from "../../backend/execution/backend.ts";
 import type { LoopKernel } from "../../backend/kernel/kernel.ts";
 import type { SplitReduction } from "../../backend/schedule/split.ts";
 import { splitProduct } from "../../backend/schedule/split_product.ts";
-import { generate } from "../../backend/opencl/templates/codegen.ts";
-import { sumParts } from "../../backend/opencl/templates/contraction.ts";
+import type { Tuned } from "../../backend/opencl/codegen/target.ts";
+import { generateLoop, sumParts } from "../../backend/opencl/templates/generate.ts";
 import {
   inTwoSteps,
   KernelLaunch,
@@ -13,7 +13,7 @@ import {
 } from "../../backend/opencl/runtime/launch.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
 import { Programs } from "../../backend/opencl/runtime/programs.ts";
-import { keyOf, type Tuned } from "../../backend/opencl/templates/tile_choices.ts";
+import { keyOf } from "../../backend/opencl/templates/parts/tiling.ts";
 import { OpenCLError } from "../../ffi/mod.ts";
 import type { ContractionWork } from "./works.ts";
 
@@ -52,7 +52,7 @@ export class Trial {
       const target = { ...this.#backend.target, tuned: new Map([[keyOf(work.shape), way]]) };
       const split = splitOf(work.kernel, sumParts(work.kernel, target));
       const kernels = split ? [split.partial, split.final] : [work.kernel];
-      return { split, steps: kernels.map((kernel) => generate(kernel, target)) };
+      return { split, steps: kernels.map((kernel) => generateLoop(kernel, target)) };
     });
     const label = work.kernel.label;
     this.#programs.build(

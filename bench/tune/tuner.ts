@@ -1,15 +1,9 @@
 /** Finds the best tile of a contraction on a device. */
 import { splitProduct } from "../../backend/schedule/split_product.ts";
-import type { Target } from "../../backend/opencl/templates/codegen.ts";
-import { layoutOf } from "../../backend/opencl/templates/contraction_layout.ts";
+import type { Target, Tuned } from "../../backend/opencl/codegen/target.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
-import {
-  partsOf,
-  tileCount,
-  tileOf,
-  type Tuned,
-} from "../../backend/opencl/templates/tile_choices.ts";
-import { candidateParts, candidateTiles, tileText } from "./candidates.ts";
+import { contractionMatch, sumParts } from "../../backend/opencl/templates/generate.ts";
+import { candidateParts, candidateTiles, currentTile, tileText } from "./candidates.ts";
 import { median, Trial } from "./trial.ts";
 import type { ContractionWork } from "./works.ts";
 
@@ -51,9 +45,10 @@ export async function* tuneContraction(
   options: TuneOptions,
 ): AsyncGenerator<Finding> {
   const target = { ...backend.target, tuned: new Map<string, Tuned>() };
-  const { shape } = work;
-  const usual = partsOf(shape, target), length = shape.k.reduce((a, b) => a * b, 1);
-  const counts = candidateParts(length, tileCount(shape, target), target.computeUnits);
+  const usual = sumParts(work.kernel, target);
+  const length = work.shape.k.reduce((a, b) => a * b, 1);
+  const { template, plan } = contractionMatch(work.kernel, target);
+  const counts = candidateParts(length, template.workItems(plan), target.computeUnits);
   let best = usual;
   if (counts.some((parts) => parts !== usual)) {
     const ways = [...new Set([usual, ...counts])].map((parts) => ({
@@ -66,7 +61,7 @@ export async function* tuneContraction(
     if (finding.isBetter) best = finding.found.parts as number;
   }
   const part = partOf(work, best, target);
-  const tiles = [tileOf(part.shape, target), ...candidateTiles(part.shape, target)];
+  const tiles = [currentTile(part.shape, target), ...candidateTiles(part.shape, target)];
   const byText = new Map(tiles.map((tile) => [tileText(tile), tile]));
   if (byText.size === 1) return;
   const ways = [...byText].map(([text, tile]) => ({
@@ -80,12 +75,12 @@ export async function* tuneContraction(
 /** What one launch computes of a contraction that is divided in parts. */
 function partOf(work: ContractionWork, parts: number, target: Target): ContractionWork {
   const split = parts > 1 ? splitProduct(work.kernel, parts) : null;
-  const layout = split && layoutOf(split.partial, target);
-  if (split === null || layout === null || layout.kind === "lanes") return work;
+  const shape = split && contractionMatch(split.partial, target).plan.shape;
+  if (split === null || shape === null) return work;
   return {
     name: `${work.name} (a part)`,
     kernel: split.partial,
-    shape: layout.shape,
+    shape,
     inputs: work.inputs,
     outputs: split.between,
   };

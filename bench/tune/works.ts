@@ -1,8 +1,8 @@
 /** What is tuned: contractions as tensors make them, by name. */
 import { schedule } from "../../backend/engine.ts";
-import { layoutOf } from "../../backend/opencl/templates/contraction_layout.ts";
+import { contractionMatch } from "../../backend/opencl/templates/generate.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
-import type { Shape } from "../../backend/opencl/templates/tile_choices.ts";
+import type { Shape } from "../../backend/opencl/templates/parts/tiling.ts";
 import type { DType } from "../../backend/graph/dtype.ts";
 import type { LoopKernel } from "../../backend/kernel/kernel.ts";
 import { nn, Tensor } from "../../mod.ts";
@@ -100,13 +100,12 @@ export function contractionsOf(
     const operands = (at: readonly number[]): Operand[] => at.map((k) => order[k]!);
     return kernels.flatMap(({ kernel, inputs, outputs }) => {
       if (kernel.kind !== "loop" || kernel.contraction === null) return [];
-      const layout = layoutOf(kernel, target);
-      // What lanes do follows from the sizes of caches: there is nothing to choose.
-      if (layout === null || layout.kind === "lanes") return [];
+      const { shape } = contractionMatch(kernel, target).plan;
+      if (shape === null) return [];
       return [{
         name: part === "product" ? name : `${name} ${part}`,
         kernel,
-        shape: layout.shape,
+        shape,
         inputs: operands(inputs),
         outputs: operands(outputs),
       }];

@@ -1,16 +1,10 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { parseOptions } from "../../bench/tune.ts";
-import { candidateTiles, tileText } from "../../bench/tune/candidates.ts";
+import { candidateTiles, currentTile, type Tile, tileText } from "../../bench/tune/candidates.ts";
 import { isNear, Trial } from "../../bench/tune/trial.ts";
 import { contractionsOf, work } from "../../bench/tune/works.ts";
-import {
-  type DotTile,
-  type GroupTile,
-  keyOf,
-  type MmaTile,
-  type RowTile,
-  tileOf,
-} from "../../backend/opencl/templates/tile_choices.ts";
+import type { RegisterGemmTile } from "../../backend/opencl/templates/gemm/register_tiled_gemm.ts";
+import { keyOf } from "../../backend/opencl/templates/parts/tiling.ts";
 import { device, manager } from "../../mod.ts";
 import { withCacheFolder, withFreshBackend } from "../backend/opencl/fixture.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
@@ -20,7 +14,7 @@ import { fileURLToPath } from "node:url";
 const handle = hasOpenCL ? manager.default("cl") : null!;
 
 /** A CPU's driver takes seconds to compile a GPU's large tiles. */
-function isQuick(tile: RowTile | DotTile | GroupTile | MmaTile): boolean {
+function isQuick(tile: Tile): boolean {
   return !("tm" in tile) || tile.tm * tile.tn * tile.bk <= 128;
 }
 
@@ -46,7 +40,9 @@ for (const deviceType of ["cpu", "gpu"] as const) {
         }
         assertEquals(
           [...kinds].sort(),
-          deviceType === "gpu" ? ["tiles"] : ["dots", "rows", "window"],
+          deviceType === "gpu"
+            ? ["local-memory"]
+            : ["direct-convolution", "inner-product", "register-tiled"],
         );
       }, deviceType),
   );
@@ -101,12 +97,12 @@ testOpenCL(
         const [contraction] = contractionsOf(work("matmul", "20x24x40"), backend);
         const { shape, kernel } = contraction!;
         const untuned = { ...backend.target, tuned: new Map() };
-        const tile = tileOf(shape, backend.target), usual = tileOf(shape, untuned);
+        const tile = currentTile(shape, backend.target), usual = currentTile(shape, untuned);
         assert(tileText(tile) !== tileText(usual), "the tile is another");
         assertStringIncludes(text, tileText(tile));
         const { source } = backend.prepare([kernel])[0]!;
-        if (shape.kind === "rows") {
-          const { columns } = tile as RowTile;
+        if (shape.kind === "register-tiled") {
+          const { columns } = tile as RegisterGemmTile;
           assertStringIncludes(source, `get_global_id(0) * ${columns};`);
         }
         using trial = new Trial(backend, contraction!, [{}, { tile }]);

@@ -4,7 +4,7 @@
  */
 import type { Batchable } from "../../schedule/batch.ts";
 import { dtypes } from "../../graph/dtype.ts";
-import type { Generated } from "../templates/codegen.ts";
+import type { Generated } from "./generated.ts";
 
 /** More of them make the choice of arguments longer than the work. */
 const MOST = 16;

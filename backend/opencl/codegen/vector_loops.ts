@@ -9,7 +9,7 @@ import type { Dialect, Emitter } from "../../codegen/emit.ts";
 import { extent, type LoopKernel } from "../../kernel/kernel.ts";
 import { primitive } from "../../kernel/primitives.ts";
 import { accumulatorType, boundsOf, openBlocks, usesInner, walk } from "../../codegen/rows.ts";
-import type { Range } from "../templates/codegen.ts";
+import type { WorkSize } from "./generated.ts";
 import { decompose, openRows } from "./indices.ts";
 import { LaneSums } from "./lane_sums.ts";
 import { canVectorize, isCostly, LANES, type Lanes, laneType, VectorBody } from "./vector.ts";
@@ -29,26 +29,49 @@ const FEWEST_LANES = 4;
 /** Bytes of a result that no cache keeps for its reader (measured from 4 MiB to 128 MiB). */
 const STREAMED = 32 << 20;
 
-/** Writes the kernel in vectors, or gives null where its loops do not allow it. */
-export function emitVectorKernel(emitter: Emitter, dialect: Dialect): Range | null {
-  const { kernel } = emitter;
+/** Which loop of a kernel vectors walk, and what its elements are: of a map, of rows or of columns. */
+export interface VectorForm {
+  readonly kind: "map" | "rows" | "columns";
+  readonly symbol: number;
+}
+
+/** How a kernel is computed in vectors; null where its loops do not allow it. */
+export function vectorFormOf(kernel: LoopKernel): VectorForm | null {
   const lastOuter = kernel.outer[kernel.outer.length - 1];
   const lastInner = kernel.inner[kernel.inner.length - 1];
   if (lastInner !== undefined && isWide(kernel, lastInner)) {
-    return new VectorRows(emitter, dialect, lastInner).emit();
+    return { kind: "rows", symbol: lastInner };
   }
   if (lastOuter === undefined) return null;
   if (lastInner !== undefined) {
     // Few columns are computed as many are, so that sums over batches of any width share a launch.
     return kernel.sizes[lastOuter]! >= FEWEST_LANES && canVectorize(kernel, lastOuter)
-      ? new VectorColumns(emitter, dialect, lastOuter).emit()
+      ? { kind: "columns", symbol: lastOuter }
       : null;
   }
   // A single loop of any length has one text, so that many of them share a launch.
   const isSingle = kernel.outer.length === 1 && canVectorize(kernel, lastOuter);
   return kernel.reductions.length === 0 && (isSingle || isWide(kernel, lastOuter))
-    ? emitMap(emitter, lastOuter)
+    ? { kind: "map", symbol: lastOuter }
     : null;
+}
+
+/** Writes a kernel in vectors. */
+export function emitVectorKernel(
+  emitter: Emitter,
+  dialect: Dialect,
+  { kind, symbol }: VectorForm,
+): WorkSize {
+  switch (kind) {
+    case "map":
+      return emitMap(emitter, symbol);
+    case "rows":
+      return new VectorRows(emitter, dialect, symbol).emit();
+    case "columns":
+      return new VectorColumns(emitter, dialect, symbol).emit();
+    default:
+      return kind satisfies never;
+  }
 }
 
 function isWide(kernel: LoopKernel, symbol: number): boolean {
@@ -69,7 +92,7 @@ function rowsOfItem(kernel: LoopKernel, length: number): number {
 // ---- maps
 
 /** A map along its last loop: long loops are cut in pieces, short ones are taken together. */
-function emitMap(emitter: Emitter, symbol: number): Range {
+function emitMap(emitter: Emitter, symbol: number): WorkSize {
   const { kernel } = emitter;
   const lead = kernel.outer.slice(0, -1);
   const length = kernel.sizes[symbol]!, chunk = chunkOf(kernel);
@@ -158,7 +181,7 @@ class VectorRows {
     this.#body = new VectorBody(emitter, symbol);
   }
 
-  emit(): Range {
+  emit(): WorkSize {
     const emitter = this.#emitter;
     const { kernel } = emitter;
     const length = kernel.chunk?.length ?? extent(kernel, kernel.inner);
@@ -329,7 +352,7 @@ class VectorColumns {
     this.#body = new VectorBody(emitter, symbol);
   }
 
-  emit(): Range {
+  emit(): WorkSize {
     const emitter = this.#emitter;
     const { kernel } = emitter;
     const lead = kernel.outer.slice(0, -1);

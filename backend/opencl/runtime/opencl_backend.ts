@@ -30,18 +30,24 @@ import { defaultRules, type FusionRules } from "../../schedule/lower.ts";
 import { opName } from "../../graph/op_names.ts";
 import { canSplit, type SplitReduction, splitReduction } from "../../schedule/split.ts";
 import { splitProduct } from "../../schedule/split_product.ts";
-import { sumParts, takesPadding } from "../templates/contraction.ts";
 import { indexError } from "../../graph/index_error.ts";
 import { batchableText, generateBatch } from "../codegen/batch.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { CustomLaunch } from "./custom_launch.ts";
-import { generate, type Generated, reducesInGroups, type Target } from "../templates/codegen.ts";
+import type { Generated } from "../codegen/generated.ts";
+import type { Target } from "../codegen/target.ts";
+import {
+  generateLoop,
+  generateSpecial,
+  sumParts,
+  supportsImplicitPadding,
+} from "../templates/generate.ts";
+import { reducesInGroups } from "../templates/loops/group_reduction.ts";
+import type { Scratch } from "../templates/parts/template.ts";
 import { inSequence, inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
 import { hasMatrixUnits } from "./matrix_units.ts";
 import { driverOf } from "./driver.ts";
 import { Programs } from "./programs.ts";
-import { hasSharedIndices, sharedScatter } from "../codegen/shared_scatter.ts";
-import { generateSpecial } from "../codegen/special.ts";
 import { type Copy, TransferEngine } from "./transfers.ts";
 import { readTunedTiles } from "./tuned_tiles.ts";
 
@@ -57,6 +63,15 @@ interface Step {
   readonly generated: Generated;
   readonly label: string;
   readonly work: Work;
+}
+
+/** What one kernel of a schedule is launched as. */
+interface Steps {
+  readonly steps: readonly Step[];
+  /** What the first of two steps writes for the second. */
+  readonly between: readonly Scratch[];
+  /** What all steps take behind their outputs. */
+  readonly scratch: readonly Scratch[];
 }
 
 /** Runs schedules on an OpenCL device: one in-order compute queue, memory from a pool. */
@@ -177,7 +192,7 @@ export class OpenCLBackend implements Backend {
   get rules(): FusionRules {
     return this.#rules ??= {
       ...defaultRules,
-      takesPadding: (kernel) => takesPadding(kernel, this.target),
+      takesPadding: (kernel) => supportsImplicitPadding(kernel, this.target),
       ...(this.target.isGpu
         ? {
           minRows: 2 * this.target.computeUnits,
@@ -196,13 +211,13 @@ export class OpenCLBackend implements Backend {
     );
     return plans.map((plan, k) => {
       if (plan === null) return this.#custom(kernels[k] as CustomKernelCall);
-      const { steps, between } = plan;
+      const { steps, between, scratch } = plan;
       const launches = steps.map((step) => this.#launch(step));
       const [first, second] = launches;
-      if (second === undefined) return first!;
-      return between.length === 0
-        ? inSequence(launches)
-        : inTwoSteps(first!, second, between, this.memory);
+      if (between.length > 0) return inTwoSteps(first!, second!, between, this.memory);
+      return launches.length === 1 && scratch.length === 0
+        ? first!
+        : inSequence(launches, scratch, this.memory);
     });
   }
 
@@ -211,29 +226,25 @@ export class OpenCLBackend implements Backend {
     return new CustomLaunch(this.#launchContext, this.memory, args, kernel);
   }
 
-  #plan(
-    kernel: Exclude<Launchable, CustomKernelCall>,
-  ): { steps: Step[]; between: readonly { dtype: DType; size: number }[] } {
+  #plan(kernel: Exclude<Launchable, CustomKernelCall>): Steps {
     if (kernel.kind === "special") {
       const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
       const work = { bytes, operations: Infinity };
-      const kernels = this.target.isGpu && kernel.op === "scatter" && hasSharedIndices(kernel)
-        ? sharedScatter(kernel, this.target.narrowEnd)
-        : [generateSpecial(kernel, this.target.narrowEnd)];
+      const { kernels, scratch } = generateSpecial(kernel, this.target);
       const steps = kernels.map((generated) => ({ generated, label: kernel.label, work }));
-      return { steps, between: [] };
+      return { steps, between: [], scratch };
     }
-    if (kernel.kind === "batch") return { steps: [this.#batch(kernel)], between: [] };
+    if (kernel.kind === "batch") return { steps: [this.#batch(kernel)], between: [], scratch: [] };
     const split = this.#split(kernel);
-    if (split === null) return { steps: [this.#step(kernel)], between: [] };
+    if (split === null) return { steps: [this.#step(kernel)], between: [], scratch: [] };
     const { partial, final, between } = split;
-    return { steps: [this.#step(partial), this.#step(final)], between };
+    return { steps: [this.#step(partial), this.#step(final)], between, scratch: [] };
   }
 
   /** The batching asks for the text that the launch will need. */
   #generate(kernel: LoopKernel): Generated {
     let generated = this.#generated.get(kernel);
-    if (!generated) this.#generated.set(kernel, generated = generate(kernel, this.target));
+    if (!generated) this.#generated.set(kernel, generated = generateLoop(kernel, this.target));
     return generated;
   }
 

@@ -6,10 +6,10 @@ import type { Device } from "../../../ffi/mod.ts";
 import { saveError } from "../../../ffi/host/save_error.ts";
 import { hashText } from "../../graph/hash.ts";
 import { CacheFolder, cacheFolder, identityOf } from "./cache_folder.ts";
-import type { Tuned } from "../templates/tile_choices.ts";
+import type { Tuned } from "../codegen/target.ts";
 
 /** Changes with the meaning of the tiles, or of the names of shapes. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 /** What was found for a device, by shape. */
 export type TunedTiles = ReadonlyMap<string, Tuned>;

@@ -3,8 +3,8 @@
  * which kernels are chosen is checked everywhere.
  */
 import { assert, assertEquals } from "@std/assert";
-import { layoutOf } from "../../../backend/opencl/templates/contraction_layout.ts";
-import type { Target } from "../../../backend/opencl/templates/codegen.ts";
+import type { Target } from "../../../backend/opencl/codegen/target.ts";
+import { contractionMatch } from "../../../backend/opencl/templates/generate.ts";
 import { hasMatrixUnits } from "../../../backend/opencl/runtime/matrix_units.ts";
 import { defaultRules } from "../../../backend/schedule/lower.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
@@ -40,8 +40,8 @@ function contractionOf(make: () => Tensor): LoopKernel {
   });
 }
 
-function kindOf(make: () => Tensor, target: Target): string | null {
-  return withDevice("cpu", () => layoutOf(contractionOf(make), target)?.kind ?? null);
+function templateOf(make: () => Tensor, target: Target): string {
+  return withDevice("cpu", () => contractionMatch(contractionOf(make), target).template.name);
 }
 
 const of = (dtype: DType, ...shape: number[]) =>
@@ -50,15 +50,24 @@ const of = (dtype: DType, ...shape: number[]) =>
 Deno.test("Products of half types go to matrix units where a device has them, else to tiles", () => {
   for (const dtype of ["float16", "bfloat16"] as const) {
     const make = () => of(dtype, 64, 64).matmul(of(dtype, 64, 64));
-    assertEquals(kindOf(make, gpu), "mma");
-    assertEquals(kindOf(make, { ...gpu, matrixUnits: false }), "tiles");
+    assertEquals(templateOf(make, gpu), "matrix-unit gemm");
+    assertEquals(templateOf(make, { ...gpu, matrixUnits: false }), "local-memory gemm");
   }
 });
 
 Deno.test("Products of float32 go to matrix units from a size on, others to tiles of their type", () => {
-  assertEquals(kindOf(() => of("float32", 256, 256).matmul(of("float32", 256, 256)), gpu), "mma");
-  assertEquals(kindOf(() => of("float32", 16, 16).matmul(of("float32", 16, 16)), gpu), "tiles");
-  assertEquals(kindOf(() => of("int32", 64, 64).matmul(of("int32", 64, 64)), gpu), "tiles");
+  assertEquals(
+    templateOf(() => of("float32", 256, 256).matmul(of("float32", 256, 256)), gpu),
+    "matrix-unit gemm",
+  );
+  assertEquals(
+    templateOf(() => of("float32", 16, 16).matmul(of("float32", 16, 16)), gpu),
+    "local-memory gemm",
+  );
+  assertEquals(
+    templateOf(() => of("int32", 64, 64).matmul(of("int32", 64, 64)), gpu),
+    "local-memory gemm",
+  );
 });
 
 /** A product of two operands of which one or both may be views. */

@@ -2,7 +2,8 @@
 import type { Emitter } from "../../../codegen/emit.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import type { Load } from "../../../kernel/kernel.ts";
-import { decomposeInto, last, only, without } from "../contraction_text.ts";
+import { last } from "../parts/contraction_shape.ts";
+import { decomposeInto, only, without } from "../parts/tile_text.ts";
 import { CHUNK_BYTES, isFlat, type Plan, type Side, swizzled, turnsOf } from "./mma_plan.ts";
 
 /** Declares what the index of a side's element is made of along an axis; gives back its own part. */

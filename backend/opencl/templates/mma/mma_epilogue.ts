@@ -2,13 +2,11 @@
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load } from "../../../kernel/kernel.ts";
-import { decomposeInto, emitEpilogue, last } from "../contraction_text.ts";
+import { last } from "../parts/contraction_shape.ts";
+import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
 import { loadText } from "../../codegen/dialect.ts";
-import { COLUMNS, type Plan, ROWS } from "./mma_plan.ts";
-import type { MmaTile } from "../tile_choices.ts";
-
-/** Floats of a row of sums on its way out, more than it needs: rows begin in different banks. */
-const SLAB_PADDING = 4;
+import type { Plan } from "./mma_plan.ts";
+import { COLUMNS, ROWS, SLAB_PADDING, slabPieces } from "./mma_tile.ts";
 
 /**
  * The epilogue: the sums go to local memory, as many columns of each warp at a time as fit, and the group
@@ -58,14 +56,6 @@ export function storeSums(emitter: Emitter, plan: Plan, sizeM: string, sizeN: st
   if (!whole) emitter.close();
   emitter.close();
   emitter.close();
-}
-
-/** In how many pieces a tile's sums leave through so many bytes of local memory; null: not at all. */
-export function slabPieces({ bm, bn, wn }: MmaTile, bytes: number): number | null {
-  for (let pieces = 1; pieces <= wn / COLUMNS; pieces *= 2) {
-    if (bm * (bn / pieces + SLAB_PADDING) * 4 <= bytes) return pieces;
-  }
-  return null;
 }
 
 /**

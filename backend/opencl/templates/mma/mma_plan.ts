@@ -2,13 +2,13 @@
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import { last } from "../contraction_text.ts";
-import type { MmaTile } from "../tile_choices.ts";
+import { last } from "../parts/contraction_shape.ts";
+import { type MmaTile, stageBytesOf } from "./mma_tile.ts";
 
 /** Bytes that one asynchronous copy moves at most. */
 export const CHUNK_BYTES = 16;
-/** Rows and columns of a matrix instruction, and the work-items that make it together. */
-export const ROWS = 16, COLUMNS = 8, WARP = 32;
+/** Work-items that make a matrix instruction together. */
+export const WARP = 32;
 
 /** How elements are multiplied. */
 export type Unit = "f16" | "bf16" | "tf32" | "3xtf32";
@@ -53,11 +53,6 @@ export function unitOf(c: Contraction): Unit | null {
   if (dtype === "bfloat16") return "bf16";
   if (dtype !== "float32") return null;
   return (c.precision ?? "highest") === "highest" ? "3xtf32" : "tf32";
-}
-
-/** Bytes of local memory that one stage of both operands takes. */
-export function stageBytesOf({ bm, bn, bk }: MmaTile, elementBytes: number): number {
-  return (bm + bn) * bk * elementBytes;
 }
 
 export function planOf(emitter: Emitter, c: Contraction, tile: MmaTile): Plan {

@@ -1,7 +1,7 @@
 /** The products of matrix units: a stage of both operands in local memory, multiplied by warps. */
 import type { Emitter } from "../../../codegen/emit.ts";
-import { COLUMNS, type Plan, ROWS, type Side, swizzled } from "./mma_plan.ts";
-import type { MmaTile } from "../tile_choices.ts";
+import { type Plan, type Side, swizzled } from "./mma_plan.ts";
+import { COLUMNS, type MmaTile, ROWS } from "./mma_tile.ts";
 
 /** Terms that matrix units add up before their sum is rounded. */
 const CUT_TERMS = 64;

@@ -1,21 +1,31 @@
 /**
- * The gradient of a convolution's kernel on CPU devices: sums over positions of one operand's
- * channels times what each tap of the other sees there. Channels are lanes of vectors, for which
- * their operand is transposed piece by piece; taps are the rows of a tile, scalars from a window.
+ * The gradient of a convolution's weight on CPU devices: sums over positions of one operand's channels times
+ * what each tap of the other sees there. Channels are lanes of vectors, for which their operand is
+ * transposed piece by piece; taps are the rows of a tile, scalars from a packed window.
  */
-import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
-import type { Dialect, Emitter } from "../../codegen/emit.ts";
-import { extent, type LoopKernel } from "../../kernel/kernel.ts";
-import { openLoop } from "../../codegen/rows.ts";
-import type { Range, Target } from "./codegen.ts";
-import { decomposeInto, emitEpilogue, LANES, last, without } from "./contraction_text.ts";
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
+import { openLoop } from "../../../codegen/rows.ts";
+import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import type { Target } from "../../codegen/target.ts";
+import { LANES } from "../../codegen/vector.ts";
+import {
+  type ContractionPlan,
+  type ContractionTemplate,
+  isTileable,
+  last,
+} from "../parts/contraction_shape.ts";
 import {
   packedIndex,
   packedStep,
   packWindow,
   type Window,
   windowOf,
-} from "./contraction_window.ts";
+} from "../parts/packed_window.ts";
+import { single } from "../parts/template.ts";
+import { decomposeInto, emitEpilogue, without } from "../parts/tile_text.ts";
+import { product } from "../parts/tiling.ts";
 
 /** A tile has at most so many vectors as accumulators, and at least so many taps. */
 const MAX_VECTORS = 26, MIN_TAPS = 3;
@@ -25,7 +35,7 @@ const MIN_LANES = 8;
 const MAX_BYTES = 1 << 16;
 
 /** How such a contraction is divided. */
-export interface LaneTiling {
+interface WeightTiling {
   /** The loop over channels that are lanes, and vectors of them. */
   readonly channel: number;
   readonly vectors: number;
@@ -41,8 +51,25 @@ export interface LaneTiling {
   readonly window: Window;
 }
 
+interface WeightPlan extends ContractionPlan {
+  readonly tiling: WeightTiling;
+}
+
+/** A tile a work-item: taps are rows, channels are lanes. */
+export const weightGradient: ContractionTemplate<WeightPlan> = {
+  name: "weight-gradient convolution",
+  matches: (kernel, target) => {
+    if (target.isGpu || !isTileable(kernel, target)) return null;
+    const tiling = weightTiling(kernel, target);
+    return tiling && { kernel, target, shape: null, tiling };
+  },
+  emit: ({ kernel, target, tiling }) =>
+    single(generatedLoop(kernel, target, (e, dialect) => writeTile(e, dialect, tiling))),
+  workItems: ({ kernel, tiling }) => product(globalOf(kernel, tiling)),
+};
+
 /** The division of a contraction; null where it has another form. */
-export function laneTiling(kernel: LoopKernel, target: Target): LaneTiling | null {
+function weightTiling(kernel: LoopKernel, target: Target): WeightTiling | null {
   const { sizes } = kernel;
   const c = kernel.contraction!;
   const channel = last(c.m), position = last(c.k);
@@ -101,14 +128,10 @@ function divisors(n: number): number[] {
   return Array.from({ length: n }, (_, k) => n - k).filter((d) => n % d === 0);
 }
 
-/** How many work-items there are. */
-export function laneItems(kernel: LoopKernel, tiling: LaneTiling): number {
-  return globalOf(kernel, tiling).reduce((a, b) => a * b, 1);
-}
-
+/** Work-items along each dimension. */
 function globalOf(
   kernel: LoopKernel,
-  { channel, vectors, around, block }: LaneTiling,
+  { channel, vectors, around, block }: WeightTiling,
 ): [number, number, number] {
   const { batch, m } = kernel.contraction!;
   return [
@@ -118,7 +141,7 @@ function globalOf(
   ];
 }
 
-export function lanes(emitter: Emitter, dialect: Dialect, tiling: LaneTiling): Range {
+function writeTile(emitter: Emitter, dialect: Dialect, tiling: WeightTiling): WorkSize {
   const { kernel } = emitter;
   const { sizes } = kernel;
   const { channel, vectors, taps, around, block, line, lines, position, window } = tiling;
@@ -140,7 +163,7 @@ export function lanes(emitter: Emitter, dialect: Dialect, tiling: LaneTiling): R
     emitter.open(`for (Index line = 0; line < ${emitter.size(line)}; line += ${lines}) {`);
     starts.set(line, "line");
   }
-  turn(emitter, tiling);
+  transposeChannels(emitter, tiling);
   packWindow(emitter, window, starts, "packed");
   const openTiles = (): void => {
     if (first !== undefined) {
@@ -177,7 +200,10 @@ export function lanes(emitter: Emitter, dialect: Dialect, tiling: LaneTiling): R
 }
 
 /** Transposes the channels of a few lines of positions; those behind the last one are not stored. */
-function turn(emitter: Emitter, { channel, vectors, line, lines, position }: LaneTiling): void {
+function transposeChannels(
+  emitter: Emitter,
+  { channel, vectors, line, lines, position }: WeightTiling,
+): void {
   const { kernel } = emitter;
   const { a } = kernel.contraction!;
   const length = kernel.sizes[position]!;
@@ -214,7 +240,7 @@ function turn(emitter: Emitter, { channel, vectors, line, lines, position }: Lan
 /** Adds the products of what is packed to the sums of one tile. */
 function emitProducts(
   emitter: Emitter,
-  { vectors, taps, line, lines, position, around, window }: LaneTiling,
+  { vectors, taps, line, lines, position, around, window }: WeightTiling,
 ): void {
   const { sizes } = emitter.kernel;
   const offsets = taps.reduce<number[]>(

@@ -3,10 +3,10 @@
  * elements are packed into local memory, with zeros where there is nothing, and read from there as
  * often as tiles and taps overlap.
  */
-import { type AffineExpr, coefficient, type Term } from "../../kernel/affine.ts";
-import type { Emitter } from "../../codegen/emit.ts";
-import type { Bound, Load } from "../../kernel/kernel.ts";
-import { step, without } from "./contraction_text.ts";
+import { type AffineExpr, coefficient, type Term } from "../../../kernel/affine.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
+import type { Bound, Load } from "../../../kernel/kernel.ts";
+import { step, without } from "./tile_text.ts";
 
 /** Loops whose steps differ by at most this factor walk one axis: a stride, a dilation. */
 export const MAX_STEP = 4;

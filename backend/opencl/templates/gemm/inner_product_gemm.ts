@@ -1,21 +1,73 @@
-/** Contractions on CPU devices: a work-item computes a tile of dot products along the summed axis. */
-import { BLOCK_PRODUCTS, blocksOf } from "../../kernel/accumulation.ts";
-import type { AffineExpr } from "../../kernel/affine.ts";
-import type { Dialect, Emitter } from "../../codegen/emit.ts";
-import { type Contraction, extent } from "../../kernel/kernel.ts";
-import { openBlocks, walk } from "../../codegen/rows.ts";
-import type { Range } from "./codegen.ts";
-import { declareStart, decomposeInto, last, only, storeTile, without } from "./contraction_text.ts";
-import { type DotTile, vectorWidth } from "./tile_choices.ts";
-import { TileSums } from "../codegen/tile_sums.ts";
+/**
+ * Inner-product gemm on CPU devices: both operands are contiguous along the summed axis, and a work-item
+ * computes a small tile of dot products with vectors along that axis.
+ */
+import { BLOCK_PRODUCTS, blocksOf } from "../../../kernel/accumulation.ts";
+import type { AffineExpr } from "../../../kernel/affine.ts";
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { extent } from "../../../kernel/kernel.ts";
+import { openBlocks, walk } from "../../../codegen/rows.ts";
+import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import { TileSums } from "../../codegen/tile_sums.ts";
+import {
+  type ContractionTemplate,
+  groupShape,
+  isMasked,
+  isTileable,
+  last,
+  type TiledPlan,
+} from "../parts/contraction_shape.ts";
+import { operandOrder } from "../parts/operand_order.ts";
+import { countRegisterTiles, hasWideVectors, vectorWidth } from "../parts/register_tile.ts";
+import { single } from "../parts/template.ts";
+import { declareStart, decomposeInto, only, storeTile, without } from "../parts/tile_text.ts";
+import { largest, leastWork, tileOf, type TileRule } from "../parts/tiling.ts";
 
-export function dots(
+/** The tile of a work-item: so many rows by so many columns of dot products. */
+export interface InnerProductTile {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** Rows and columns, for vectors of 16 floats and for shorter ones. */
+const tables = {
+  wide: { rows: [4, 2, 1], columns: [6, 5, 4, 3, 2, 1] },
+  narrow: { rows: [2, 1], columns: [3, 2, 1] },
+} as const;
+
+export const innerProductTiles: TileRule<InnerProductTile> = {
+  kind: "inner-product",
+  choose: ({ m, n }, target) => {
+    const { rows, columns } = tables[hasWideVectors(target) ? "wide" : "narrow"];
+    const tm = largest(m, rows);
+    return { rows: tm, columns: leastWork(n, columns, (tn) => tn * tm + tn + tm) };
+  },
+  counts: ["rows", "columns"],
+  admits: ({ rows, columns }, { m, n }) => rows <= Math.min(m, 16) && columns <= Math.min(n, 16),
+};
+
+/** A tile of dot products a work-item. */
+export const innerProductGemm: ContractionTemplate<TiledPlan<InnerProductTile>> = {
+  name: "inner-product gemm",
+  matches: (kernel, target) => {
+    if (target.isGpu || !isTileable(kernel, target)) return null;
+    const c = kernel.contraction!, { isInner, loops } = operandOrder(kernel);
+    if (isMasked(c) || !isInner || loops !== null) return null;
+    const shape = groupShape(kernel, innerProductTiles.kind, c);
+    return { kernel, target, shape, tile: tileOf(innerProductTiles, shape, target) };
+  },
+  emit: ({ kernel, target, tile }) =>
+    single(generatedLoop(kernel, target, (e, dialect) => writeTile(e, dialect, tile))),
+  workItems: ({ shape }) => countRegisterTiles(shape),
+};
+
+function writeTile(
   emitter: Emitter,
   dialect: Dialect,
-  { rows: tm, columns: tn }: DotTile,
-  c: Contraction,
-): Range {
+  { rows: tm, columns: tn }: InnerProductTile,
+): WorkSize {
   const { kernel } = emitter;
+  const c = kernel.contraction!;
   const { sizes } = kernel;
   const rowCount = extent(kernel, c.m), columnCount = extent(kernel, c.n);
   const k = last(c.k), width = vectorWidth(sizes[k]!);

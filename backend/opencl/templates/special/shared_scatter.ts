@@ -8,14 +8,15 @@
  * Against one work-item a line, on an H100: 16,384 rows into 65 of 384 elements 3.5 ms before, 8,192 rows
  * into 200,000 of 128 elements 73 ms before.
  */
-import { dtypes } from "../../graph/dtype.ts";
-import type { Parameter } from "../../codegen/emit.ts";
-import { needsWideIndices } from "../../kernel/index_range.ts";
-import type { SpecialKernel } from "../../kernel/kernel.ts";
-import { opCode } from "../../graph/op_names.ts";
-import { stridesOf } from "../../graph/shape.ts";
-import { type Generated, kernelText } from "../templates/codegen.ts";
-import { loadText, storeText } from "./dialect.ts";
+import { dtypes } from "../../../graph/dtype.ts";
+import { needsWideIndices } from "../../../kernel/index_range.ts";
+import type { SpecialKernel } from "../../../kernel/kernel.ts";
+import { opCode } from "../../../graph/op_names.ts";
+import { stridesOf } from "../../../graph/shape.ts";
+import { loadText, storeText } from "../../codegen/dialect.ts";
+import { type Generated, generated } from "../../codegen/generated.ts";
+import { Parameters } from "../parts/row_kernel.ts";
+import type { Planned, SpecialTemplate } from "../parts/template.ts";
 
 type Scatter = SpecialKernel & { readonly op: "scatter" };
 
@@ -24,13 +25,32 @@ const GROUP = 128, TURN = 1024, PIECE = 16384;
 /** Work-items of a group that copies the base, and elements of each of them. */
 const COPY = 256, COPIED = 4;
 
+/** One work-group a source row and a piece of its columns. */
+export const sharedScatter: SpecialTemplate<Planned<Scatter>> = {
+  name: "shared-index scatter",
+  matches: (kernel, target) =>
+    target.isGpu && kernel.op === "scatter" && hasSharedIndices(kernel) ? { kernel, target } : null,
+  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd), scratch: [] }),
+  workItems: ({ kernel }) => kernel.sourceShape[kernel.axis]! * columnGroups(kernel),
+};
+
 /** True where all lines are scattered by the same indices. */
-export function hasSharedIndices({ indexStrides, shape, axis }: Scatter): boolean {
+function hasSharedIndices({ indexStrides, shape, axis }: Scatter): boolean {
   return shape.length > 1 && indexStrides.every((stride, k) => k === axis || stride === 0);
 }
 
+/** Elements of a source row. */
+function linesOf({ sourceShape, axis }: Scatter): number {
+  return sourceShape.reduce((n, size, k) => k === axis ? n : n * size, 1);
+}
+
+/** Work-groups that share a source row. */
+function columnGroups(kernel: Scatter): number {
+  return Math.ceil(linesOf(kernel) / GROUP);
+}
+
 /** The kernels in the order in which they run, all of the same buffers. */
-export function sharedScatter(kernel: Scatter, narrowEnd: number): Generated[] {
+function kernelsOf(kernel: Scatter, narrowEnd: number): Generated[] {
   const count = kernel.sourceShape[kernel.axis]!;
   const isWide = needsWideIndices(kernel, narrowEnd);
   const pieces = Array.from({ length: Math.ceil(count / PIECE) }, (_, k) => k * PIECE);
@@ -40,16 +60,7 @@ export function sharedScatter(kernel: Scatter, narrowEnd: number): Generated[] {
   ];
 }
 
-/** Collects scalar parameters. */
-class Parameters {
-  readonly list: Parameter[] = [];
-
-  index(value: number): string {
-    return `p${this.list.push({ kind: "index", value }) - 1}`;
-  }
-}
-
-function generated(
+function kernelOf(
   kernel: Scatter,
   isWide: boolean,
   { list }: Parameters,
@@ -57,15 +68,16 @@ function generated(
   groups: number,
   local: number,
 ): Generated {
-  const outputs = [kernel.output.dtype];
-  const scalars = { parameters: list, checksIndices: true, isWide };
-  return {
-    source: kernelText(kernel.inputs, outputs, scalars, body),
-    buffers: [...kernel.inputs, ...outputs],
+  return generated({
+    inputs: kernel.inputs,
+    outputs: [kernel.output.dtype],
+    parameters: list,
+    checksIndices: true,
+    isWide,
+    body,
     global: [groups * local],
     local: [local],
-    ...scalars,
-  };
+  });
 }
 
 function copyBase(kernel: Scatter, isWide: boolean): Generated {
@@ -76,7 +88,7 @@ function copyBase(kernel: Scatter, isWide: boolean): Generated {
   for (Index i = (Index)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
     ${storeText("o0", dtype, "i", loadText("a0", dtype, "i"))}
   }`;
-  return generated(kernel, isWide, p, body, Math.ceil(size / share), COPY);
+  return kernelOf(kernel, isWide, p, body, Math.ceil(size / share), COPY);
 }
 
 /** Adds (or sets) the source rows from `first` to before `end`. */
@@ -91,8 +103,7 @@ function scatterPiece(
   const { dtype } = kernel.output;
   const others = shape.map((_, k) => k).filter((k) => k !== axis);
   const strides = stridesOf(shape), sourceStrides = stridesOf(sourceShape);
-  const lines = others.reduce((n, k) => n * sourceShape[k]!, 1);
-  const columns = Math.ceil(lines / GROUP);
+  const columns = columnGroups(kernel);
   const [from, behind, across] = [p.index(first), p.index(end), p.index(columns)];
   const step = p.index(indexStrides[axis]!), count = p.index(shape[axis]!);
   const sourceStep = p.index(sourceStrides[axis]!);
@@ -124,7 +135,7 @@ function scatterPiece(
   }
   Index rest = line, base = 0, at = 0;
 ${place}
-  const int has = line < ${p.index(lines)};
+  const int has = line < ${p.index(linesOf(kernel))};
   const Index target = base + index * ${p.index(strides[axis]!)};
 `;
   const set = `  if (has) { ${
@@ -156,5 +167,5 @@ ${place}
     if (lid == 0) found = 0;
   }
   if (has) { ${storeText("o0", dtype, "target", "sum")} }`;
-  return generated(kernel, isWide, p, body + (isAdd ? add : set), (end - first) * columns, GROUP);
+  return kernelOf(kernel, isWide, p, body + (isAdd ? add : set), (end - first) * columns, GROUP);
 }

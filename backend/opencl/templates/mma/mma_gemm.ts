@@ -1,5 +1,5 @@
 /**
- * Contractions on matrix units (tensor cores): a work-group computes a tile whose operands travel
+ * Gemm on matrix units (tensor cores): a work-group computes a tile whose operands travel
  * through several stages of local memory, a warp a piece of it by `mma.sync`. Written as inline PTX for
  * NVIDIA devices of compute capability 8.0 and later.
  *
@@ -16,16 +16,60 @@
  */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent } from "../../../kernel/kernel.ts";
-import type { Range } from "../codegen.ts";
-import { decomposeInto } from "../contraction_text.ts";
+import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import {
+  type ContractionTemplate,
+  groupShape,
+  isTileable,
+  type TiledPlan,
+  withoutFreeBatch,
+} from "../parts/contraction_shape.ts";
+import { single } from "../parts/template.ts";
+import { decomposeInto } from "../parts/tile_text.ts";
+import { product, type Shape, tileCount, tileOf } from "../parts/tiling.ts";
 import { copySide, declareHeld, putHeld } from "./mma_copies.ts";
 import { storeSums } from "./mma_epilogue.ts";
-import { planOf } from "./mma_plan.ts";
+import { planOf, unitOf } from "./mma_plan.ts";
 import { addParts, declareSums, multiply } from "./mma_products.ts";
-import type { MmaTile } from "../tile_choices.ts";
+import { type MmaTile, mmaTiles } from "./mma_tile.ts";
 
-/** Writes a contraction for matrix units. */
-export function mma(emitter: Emitter, c: Contraction, tile: MmaTile): Range {
+/** Fewer rows or columns leave most of a matrix unit's tile empty; so small products are over anyway. */
+const MIN_SIDE = 32, MIN_PRODUCTS = 1 << 22;
+/** Shorter sums do not fill one matrix instruction. */
+const MIN_TERMS = 16;
+
+/** A tile a work-group. */
+export const mmaGemm: ContractionTemplate<TiledPlan<MmaTile>> = {
+  name: "matrix-unit gemm",
+  matches: (kernel, target) => {
+    if (!target.isGpu || !target.matrixUnits || !isTileable(kernel, target)) return null;
+    const c = withoutFreeBatch(kernel.contraction!);
+    const shape = groupShape(kernel, mmaTiles.kind, c);
+    return isWorthwhile(c, shape)
+      ? { kernel, target, shape, tile: tileOf(mmaTiles, shape, target) }
+      : null;
+  },
+  emit: ({ kernel, target, tile }) =>
+    single(
+      generatedLoop(
+        kernel,
+        target,
+        (emitter) => writeTile(emitter, withoutFreeBatch(kernel.contraction!), tile),
+      ),
+    ),
+  workItems: ({ shape, tile }) => tileCount(shape, tile.bm, tile.bn),
+};
+
+/** Whether matrix units win: for halves nearly always, for float32 where three products do. */
+function isWorthwhile(c: Contraction, { m, n, k, batch }: Shape): boolean {
+  if (unitOf(c) === null) return false;
+  const terms = product(k);
+  if (c.dtype !== "float32") return terms >= MIN_TERMS;
+  return Math.min(m, n) >= MIN_SIDE && terms >= MIN_TERMS &&
+    batch * m * n * terms >= MIN_PRODUCTS;
+}
+
+function writeTile(emitter: Emitter, c: Contraction, tile: MmaTile): WorkSize {
   const { kernel } = emitter;
   const plan = planOf(emitter, c, tile);
   const { bm, bn, bk, stages } = tile;

@@ -1,18 +1,6 @@
-/** What the kernels of contractions share: indices, tiles' beginnings, epilogues. */
-import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
-import type { Emitter } from "../../codegen/emit.ts";
-
-/** Elements of a vector. */
-export { LANES } from "../codegen/vector.ts";
-
-/** The largest of `sizes` that does not exceed `n`; the last one fits always. */
-export function largest(n: number, sizes: readonly number[]): number {
-  return sizes.find((size) => size <= n) ?? sizes[sizes.length - 1]!;
-}
-
-export function last(symbols: readonly number[]): number {
-  return symbols[symbols.length - 1]!;
-}
+/** Text that the kernels of contractions share: indices, tiles' beginnings, epilogues. */
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 
 /** A form with some symbols left out, as text. */
 export function without(emitter: Emitter, form: AffineExpr, symbols: readonly number[]): string {

@@ -1,0 +1,54 @@
+/** Contractions of any types and views: a work-item computes an element of the result. */
+import { blocksOf } from "../../../kernel/accumulation.ts";
+import { dtypes, isFloat } from "../../../graph/dtype.ts";
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { extent, type Load } from "../../../kernel/kernel.ts";
+import { walk } from "../../../codegen/rows.ts";
+import { loadText } from "../../codegen/dialect.ts";
+import { generatedLoop } from "../../codegen/generated.ts";
+import { mapOuterLoops } from "../../codegen/indices.ts";
+import { TileSums } from "../../codegen/tile_sums.ts";
+import type { ContractionTemplate } from "../parts/contraction_shape.ts";
+import { single } from "../parts/template.ts";
+import { emitEpilogue } from "../parts/tile_text.ts";
+
+/** Work-items of a group on GPUs, and on CPU devices. */
+const GPU_GROUP = 256, CPU_GROUP = 64;
+/** Elements that count as one piece of work, as those of a tile do. */
+const PIECE = 128;
+
+/** One work-item an element. */
+export const generalContraction: ContractionTemplate = {
+  name: "general contraction",
+  matches: (kernel, target) => kernel.contraction === null ? null : { kernel, target, shape: null },
+  emit: ({ kernel, target: { isGpu }, target }) =>
+    single(generatedLoop(kernel, target, (emitter, dialect) => {
+      const isFlat = kernel.outer.length === 1;
+      const local = isGpu ? [GPU_GROUP] : isFlat ? [CPU_GROUP] : [CPU_GROUP, 1];
+      const size = mapOuterLoops(emitter, isGpu, local);
+      writeElement(emitter, dialect);
+      return size;
+    })),
+  workItems: ({ kernel }) => Math.ceil(extent(kernel, kernel.outer) / PIECE),
+};
+
+function writeElement(emitter: Emitter, dialect: Dialect): void {
+  const c = emitter.kernel.contraction!;
+  const T = dtypes[c.dtype].clCompute;
+  const sums = new TileSums(
+    emitter,
+    T,
+    ["acc"],
+    isFloat(c.dtype) ? blocksOf(emitter.kernel) : null,
+  );
+  sums.declare();
+  const operand = ({ input, dtype, form, bounds }: Load): string => {
+    const text = `(${T})${loadText(`a${input}`, dtype, emitter.form(form))}`;
+    return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : (${T})0)`;
+  };
+  walk(emitter, dialect, c.k, sums, () => {
+    emitter.line(`acc += ${operand(c.a)} * ${operand(c.b)};`);
+  });
+  sums.finish();
+  emitEpilogue(emitter);
+}

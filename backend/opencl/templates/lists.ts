@@ -1,0 +1,51 @@
+/**
+ * The templates of the OpenCL backend, in the order in which they are asked; the last of each list takes
+ * what is left. To add one: a file beside those, and its place here.
+ */
+import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
+import { directConvolution } from "./convolution/direct_convolution.ts";
+import { weightGradient } from "./convolution/weight_gradient.ts";
+import { generalContraction } from "./gemm/general_contraction.ts";
+import { innerProductGemm } from "./gemm/inner_product_gemm.ts";
+import { localMemoryGemm } from "./gemm/local_memory_gemm.ts";
+import { registerTiledGemm } from "./gemm/register_tiled_gemm.ts";
+import { groupReduction } from "./loops/group_reduction.ts";
+import { itemRows } from "./loops/item_rows.ts";
+import { shortRows } from "./loops/short_rows.ts";
+import { vectorRows } from "./loops/vector_rows.ts";
+import { mmaGemm } from "./mma/mma_gemm.ts";
+import type { ContractionTemplate } from "./parts/contraction_shape.ts";
+import type { Template } from "./parts/template.ts";
+import { rowArgsort } from "./special/argsort.ts";
+import { elementCol2im } from "./special/col2im.ts";
+import { rowScan } from "./special/scan.ts";
+import { lineScatter } from "./special/scatter.ts";
+import { sharedScatter } from "./special/shared_scatter.ts";
+
+/** Sums of products of two operands, with what follows them. */
+export const contractions: readonly ContractionTemplate[] = [
+  mmaGemm,
+  localMemoryGemm,
+  weightGradient,
+  directConvolution,
+  registerTiledGemm,
+  innerProductGemm,
+  generalContraction,
+];
+
+/** Maps and reductions. */
+export const loops: readonly Template<LoopKernel>[] = [
+  groupReduction,
+  vectorRows,
+  shortRows,
+  itemRows,
+];
+
+/** Operations whose loops carry state. */
+export const specials: readonly Template<SpecialKernel>[] = [
+  sharedScatter,
+  lineScatter,
+  rowScan,
+  rowArgsort,
+  elementCol2im,
+];

@@ -1,0 +1,178 @@
+/**
+ * Long contiguous rows on GPUs: a work-group walks a row together, and its work-items join their partial
+ * results in local memory.
+ */
+import { type Dialect, Emitter } from "../../../codegen/emit.ts";
+import { accumulatorType, StageSums, usesInner } from "../../../codegen/rows.ts";
+import { dtypes } from "../../../graph/dtype.ts";
+import { flatBlocks } from "../../../kernel/accumulation.ts";
+import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
+import { combineText, prefersText } from "../../codegen/dialect.ts";
+import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import { decompose } from "../../codegen/indices.ts";
+import { walksColumns } from "../parts/row_order.ts";
+import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+
+/** Work-items of a group, and of one that reduces a row of few elements. */
+const GROUP = 256, MIN_GROUP = 64;
+/** Elements of a row for each work-item of its group: fewer make joining longer than summing. */
+const MIN_SHARE = 4;
+
+/** One work-group a row. */
+export const groupReduction: LoopTemplate<Planned<LoopKernel>> = {
+  name: "group reduction",
+  matches: (kernel, target) => target.isGpu && reducesInGroups(kernel) ? { kernel, target } : null,
+  emit: ({ kernel, target }) => single(generatedLoop(kernel, target, writeGroup)),
+  workItems: ({ kernel }) => extent(kernel, kernel.outer) * groupSize(rowLength(kernel)),
+};
+
+/** True when the rows of a kernel are long and contiguous: a GPU gives each a work-group. */
+export function reducesInGroups(kernel: LoopKernel): boolean {
+  if (kernel.inner.length === 0) return false;
+  const rows = kernel.outer.filter((s) => s !== kernel.chunk?.part);
+  const last = rows[rows.length - 1];
+  if (last !== undefined && walksColumns(kernel, last)) return false;
+  return extent(kernel, kernel.inner) >= 64;
+}
+
+function rowLength(kernel: LoopKernel): number {
+  return extent(kernel, kernel.inner);
+}
+
+/** Work-items that share a row of so many elements. */
+function groupSize(length: number): number {
+  let size = GROUP;
+  while (size > MIN_GROUP && size * MIN_SHARE > length) size /= 2;
+  return size;
+}
+
+/** One work-group a row: its items walk the row together and join their results in local memory. */
+function writeGroup(emitter: Emitter, dialect: Dialect): WorkSize {
+  const { kernel } = emitter;
+  const rows = extent(kernel, kernel.outer);
+  const items = groupSize(rowLength(kernel));
+  emitter.line("const int lid = get_local_id(0);");
+  if (kernel.outer.length > 0) decompose(emitter, kernel.outer, "get_group_id(0)");
+  const length = groupLength(kernel);
+  const [start, end] = groupBounds(emitter);
+  const done = new Set<number>();
+  const declareRow = (ids: readonly number[]): void => {
+    emitter.declare(ids.filter((id) => !done.has(id)));
+    for (const id of ids) done.add(id);
+  };
+  const loop = (body: () => void, sums: StageSums | null = null): void => {
+    let [from, to] = [start, end];
+    if (sums?.blocks) {
+      const step = emitter.index(sums.blocks.length * items);
+      emitter.open(dialect.loopHead("block", start, end, step));
+      sums.begin();
+      [from, to] = ["block", dialect.smaller(`block + ${step}`, end)];
+    }
+    emitter.open(dialect.loopHead("t", `${from} + lid`, to, `${items}`));
+    decomposeInner(emitter);
+    body();
+    emitter.close();
+    if (sums?.blocks) {
+      sums.end();
+      emitter.close();
+    }
+  };
+  for (const stage of emitter.stages()) {
+    const { row, inner } = emitter.needs(stage.map((r) => kernel.reductions[r]!.expr));
+    declareRow(row);
+    const sums = new StageSums(emitter, dialect, stage, flatBlocks(Math.ceil(length / items)));
+    sums.declare();
+    loop(() => {
+      emitter.declare(inner);
+      sums.accumulate();
+    }, sums);
+    sums.finish((r) => joinInLocalMemory(emitter, r, items));
+  }
+  const rowOutputs: number[] = [], innerOutputs: number[] = [];
+  kernel.outputs.forEach((output, o) => {
+    const inner = emitter.isInner(output.expr) || usesInner(kernel, o);
+    (inner ? innerOutputs : rowOutputs).push(o);
+  });
+  declareRow(emitter.needs(rowOutputs.map((o) => kernel.outputs[o]!.expr)).row);
+  if (rowOutputs.length > 0) {
+    emitter.open("if (lid == 0) {");
+    for (const o of rowOutputs) emitter.store(o);
+    emitter.close();
+  }
+  if (innerOutputs.length > 0) {
+    const { row, inner } = emitter.needs(innerOutputs.map((o) => kernel.outputs[o]!.expr));
+    declareRow(row);
+    loop(() => {
+      emitter.declare(inner);
+      for (const o of innerOutputs) emitter.store(o);
+    });
+  }
+  return { global: [rows * items], local: [items] };
+}
+
+/** Which of a row's elements a group walks: all, or the part that a split gave it. */
+function groupBounds(emitter: Emitter): [start: string, end: string] {
+  const { kernel } = emitter;
+  const { chunk } = kernel;
+  const length = extent(kernel, kernel.inner);
+  if (!chunk) return ["0", emitter.index(length)];
+  const share = emitter.index(groupLength(kernel));
+  if (chunk.symbol !== kernel.inner[0]) return ["0", share];
+  emitter.line(`const Index first = i${chunk.part} * ${share};`);
+  emitter.line(`const Index behind = min(first + ${share}, ${emitter.index(length)});`);
+  return ["first", "behind"];
+}
+
+/** How many elements a group walks. */
+function groupLength(kernel: LoopKernel): number {
+  const length = extent(kernel, kernel.inner), { chunk } = kernel;
+  return chunk ? chunk.length * (length / kernel.sizes[chunk.symbol]!) : length;
+}
+
+function decomposeInner(emitter: Emitter): void {
+  const { inner, chunk } = emitter.kernel;
+  let rest = "t";
+  for (let k = inner.length - 1; k > 0; k--) {
+    const s = inner[k]!;
+    const isCut = s === chunk?.symbol;
+    const size = isCut ? emitter.index(chunk!.length) : emitter.size(s);
+    const start = isCut ? ` + i${chunk!.part} * ${size}` : "";
+    emitter.line(`const Index i${s} = ${rest} % ${size}${start}, q${s} = ${rest} / ${size};`);
+    if (isCut) emitter.line(`if (i${s} >= ${emitter.size(s)}) continue;`);
+    rest = `q${s}`;
+  }
+  if (inner.length > 0) emitter.line(`const Index i${inner[0]} = ${rest};`);
+}
+
+/** Joins the accumulators of a group's items; every item then has the result. */
+function joinInLocalMemory(emitter: Emitter, r: number, items: number): void {
+  const reduction = emitter.kernel.reductions[r]!;
+  const dtype = accumulatorType(emitter.kernel, reduction);
+  const T = dtypes[dtype].clCompute;
+  const isArg = Emitter.isArg(reduction);
+  const value = isArg ? `r${r}v` : `r${r}`;
+  emitter.line(`local ${T} s${r}[${items}]; s${r}[lid] = ${value};`);
+  if (isArg) emitter.line(`local Index j${r}[${items}]; j${r}[lid] = r${r}i;`);
+  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
+  emitter.open(`for (int h = ${items / 2}; h > 0; h >>= 1) {`);
+  emitter.open("if (lid < h) {");
+  if (isArg) joinArgs(emitter, r, prefersText(reduction, dtype, `s${r}[lid]`, `s${r}[lid + h]`));
+  else {
+    const joined = combineText(reduction, dtype, `s${r}[lid]`, `s${r}[lid + h]`);
+    emitter.line(`s${r}[lid] = ${joined};`);
+  }
+  emitter.close();
+  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
+  emitter.close();
+  emitter.line(`${value} = s${r}[0];${isArg ? ` r${r}i = j${r}[0];` : ""}`);
+}
+
+/** Keeps the better of two candidates; among equals the one that comes first in the row. */
+function joinArgs(emitter: Emitter, r: number, prefers: string): void {
+  const [mine, other] = [`s${r}[lid]`, `s${r}[lid + h]`];
+  const tie =
+    `(!(${mine} < ${other}) && !(${mine} > ${other}) && (${mine} == ${mine}) == (${other} == ${other}) && j${r}[lid + h] < j${r}[lid])`;
+  emitter.open(`if (j${r}[lid + h] >= 0 && (j${r}[lid] < 0 || ${prefers} || ${tie})) {`);
+  emitter.line(`${mine} = ${other}; j${r}[lid] = j${r}[lid + h];`);
+  emitter.close();
+}

@@ -1,0 +1,34 @@
+/** One work-item a row: what fits no other template. */
+import { emitRow } from "../../../codegen/rows.ts";
+import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
+import { generatedLoop } from "../../codegen/generated.ts";
+import { mapOuterLoops } from "../../codegen/indices.ts";
+import type { Target } from "../../codegen/target.ts";
+import { walksColumns } from "../parts/row_order.ts";
+import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+
+/** Work-items of a group. */
+const GROUP = 256;
+
+/** One work-item a row; elements are rows of one. */
+export const itemRows: LoopTemplate<Planned<LoopKernel>> = {
+  name: "one item a row",
+  matches: (kernel, target) => ({ kernel, target }),
+  emit: ({ kernel, target }) =>
+    single(generatedLoop(kernel, target, (emitter, dialect) => {
+      const size = mapOuterLoops(emitter, target.isGpu, localSize(kernel, target));
+      emitRow(emitter, dialect);
+      return size;
+    })),
+  workItems: ({ kernel }) => extent(kernel, kernel.outer),
+};
+
+/** A handful of local sizes: CPU drivers compile a kernel anew for each. */
+function localSize(kernel: LoopKernel, target: Target): readonly number[] {
+  const last = kernel.outer[kernel.outer.length - 1];
+  if (last === undefined) return [1];
+  if (target.isGpu) return [GROUP];
+  if (kernel.inner.length > 0) return walksColumns(kernel, last) ? [16] : [1];
+  if (kernel.outer.length === 1) return [GROUP];
+  return kernel.sizes[last]! >= 64 ? [64] : [8, 8];
+}

@@ -1,0 +1,28 @@
+/** Kernels of CPU devices whose elements are computed in vectors. */
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import { generatedLoop } from "../../codegen/generated.ts";
+import { emitVectorKernel, type VectorForm, vectorFormOf } from "../../codegen/vector_loops.ts";
+import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
+
+interface VectorPlan extends Planned<LoopKernel> {
+  readonly form: VectorForm;
+}
+
+/** Maps, rows and columns in vectors along one loop. */
+export const vectorRows: LoopTemplate<VectorPlan> = {
+  name: "vectors",
+  matches: (kernel, target) => {
+    const form = target.isGpu ? null : vectorFormOf(kernel);
+    return form && { kernel, target, form };
+  },
+  emit: (plan) => single(generatedVectors(plan)),
+  workItems: (plan) => generatedVectors(plan).global.reduce((n, size) => n * size, 1),
+};
+
+function generatedVectors({ kernel, target, form }: VectorPlan) {
+  return generatedLoop(
+    kernel,
+    target,
+    (emitter, dialect) => emitVectorKernel(emitter, dialect, form),
+  );
+}

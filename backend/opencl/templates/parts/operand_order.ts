@@ -1,0 +1,55 @@
+/** Along which loops the operands of a contraction lie contiguous: which template may read them in vectors. */
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import { LANES } from "../../codegen/vector.ts";
+import { last, type RowLoops } from "./contraction_shape.ts";
+
+/** The fewest elements along which vectors are worth their trouble. */
+const MIN_VECTOR = 4;
+
+/** How vectors may walk a contraction. */
+export interface OperandOrder {
+  /** Both operands are contiguous along the summed axis. */
+  readonly isInner: boolean;
+  /** The same, and that axis has the elements of a whole vector. */
+  readonly isLongInner: boolean;
+  /** The loops of a tile whose columns lie contiguous; null where neither operand's do. */
+  readonly loops: RowLoops | null;
+}
+
+export function operandOrder(kernel: LoopKernel): OperandOrder {
+  const { sizes, outputs } = kernel, c = kernel.contraction!;
+  const k = last(c.k), m = last(c.m), n = last(c.n);
+  const spans = (form: AffineExpr, symbol: number, least: number): boolean =>
+    coefficient(form, symbol) === 1 && sizes[symbol]! >= least;
+  const isInner = spans(c.a.form, k, MIN_VECTOR) && spans(c.b.form, k, MIN_VECTOR);
+  const least = isInner ? LANES : MIN_VECTOR;
+  const alongN = spans(c.b.form, n, least), alongM = spans(c.a.form, m, least);
+  // Where both will do, the axis along which results lie, so that they are written as vectors.
+  const isTransposed = outputs.every((o) => coefficient(o.form, m) === 1);
+  return {
+    isInner,
+    isLongInner: isInner && sizes[k]! >= LANES,
+    loops: alongN && !(alongM && isTransposed)
+      ? columnsOfB(kernel)
+      : alongM
+      ? { row: n, column: m, scalar: c.b, vector: c.a }
+      : null,
+  };
+}
+
+/** The loops of a tile whose columns are those of the right operand. */
+export function columnsOfB({ contraction }: LoopKernel): RowLoops {
+  const c = contraction!;
+  return { row: last(c.m), column: last(c.n), scalar: c.a, vector: c.b };
+}
+
+/** True for a loop that walks an operand in steps of a few elements, as a convolution's stride does. */
+export function isApart(
+  { sizes }: LoopKernel,
+  { vector, column }: RowLoops,
+  most: number,
+): boolean {
+  const step = coefficient(vector.form, column);
+  return step > 1 && step <= most && sizes[column]! >= MIN_VECTOR;
+}

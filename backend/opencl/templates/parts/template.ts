@@ -1,0 +1,73 @@
+/**
+ * What a template is: a way to compute kernels of one form. A backend has ordered lists of them; the first
+ * that matches a kernel writes it. Plans are data, so that what is chosen can be asked without any text.
+ */
+import type { DType } from "../../../graph/dtype.ts";
+import type { LoopKernel, SpecialKernel } from "../../../kernel/kernel.ts";
+import type { Generated } from "../../codegen/generated.ts";
+import type { Target } from "../../codegen/target.ts";
+
+/** A buffer that lives while a sequence of kernels runs. */
+export interface Scratch {
+  readonly dtype: DType;
+  /** Elements. */
+  readonly size: number;
+}
+
+/** Kernels that run one after the other; all of them take the same inputs, outputs and scratch. */
+export interface KernelSequence {
+  readonly kernels: readonly Generated[];
+  /** They stand behind the outputs: `o1`, `o2`, ... of a kernel with one output. */
+  readonly scratch: readonly Scratch[];
+}
+
+/**
+ * One way to compute kernels.
+ *
+ * @typeParam K The kernels that it is asked about.
+ * @typeParam P What it decides about a kernel before any text is written.
+ */
+export interface Template<K, P = unknown> {
+  /** What it is called in reports. */
+  readonly name: string;
+  /** Decides how a kernel is computed on a device; null where this template cannot, or should not. */
+  matches(kernel: K, target: Target): P | null;
+  /** Writes the OpenCL C of a plan. */
+  emit(plan: P): KernelSequence;
+  /** How many pieces of work run side by side: what tells whether a long sum must be split. */
+  workItems(plan: P): number;
+}
+
+/** A plan with the template that made it. */
+export interface Match<K, P = unknown> {
+  readonly template: Template<K, P>;
+  readonly plan: P;
+}
+
+/** The first template of a list that matches; the last one of each list matches whatever is left. */
+export function firstMatch<K, P>(
+  templates: readonly Template<K, P>[],
+  kernel: K,
+  target: Target,
+): Match<K, P> {
+  for (const template of templates) {
+    const plan = template.matches(kernel, target);
+    if (plan !== null) return { template, plan };
+  }
+  throw new Error(`No template of ${templates.map(({ name }) => name).join(", ")} fits a kernel`);
+}
+
+/** A kernel with its device: what every plan contains. */
+export interface Planned<K> {
+  readonly kernel: K;
+  readonly target: Target;
+}
+
+/** Templates of loop kernels, and of operations whose loops carry state. */
+export type LoopTemplate<P = unknown> = Template<LoopKernel, P>;
+export type SpecialTemplate<P = unknown> = Template<SpecialKernel, P>;
+
+/** A single kernel that needs no scratch. */
+export function single(kernel: Generated): KernelSequence {
+  return { kernels: [kernel], scratch: [] };
+}

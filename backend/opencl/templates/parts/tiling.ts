@@ -1,0 +1,117 @@
+/**
+ * Which tile a contraction is computed in: each template has a rule, and `deno task tune` may have found
+ * better on this very device. Asked when a kernel is planned; its text contains the tile.
+ */
+import type { Target } from "../../codegen/target.ts";
+
+/** A contraction as its kernel walks it: what the best tile depends on, beside the device. */
+export interface Shape {
+  /** Which rule it is for. */
+  readonly kind: string;
+  readonly batch: number;
+  readonly m: number;
+  readonly n: number;
+  /** The loops of the sum. */
+  readonly k: readonly number[];
+  /** How far neighbours lie apart: of the left operand along m and k, of the right along k and n. */
+  readonly steps: readonly [am: number, ak: number, bk: number, bn: number];
+  /** Bytes of an element of the operands; 4 where nothing is said. */
+  readonly elementBytes?: number;
+}
+
+/** What is chosen for a template, and what its code can do. */
+export interface TileRule<T> {
+  /** Its name in the keys of what was tuned. */
+  readonly kind: string;
+  /** The tile of a shape for which nothing was tuned. */
+  choose(shape: Shape, target: Target): T;
+  /** The fields that are positive integers. */
+  readonly counts: readonly (keyof T)[];
+  /** Whether the code of the kernel can be written for a tile of such numbers. */
+  admits(tile: T, shape: Shape, target: Target): boolean;
+}
+
+/** Bytes of a float. */
+export const FLOAT = 4;
+
+/** The name of a shape: equal ones are computed by equal kernels, but for what follows the sum. */
+export function keyOf({ kind, batch, m, n, k, steps, elementBytes = FLOAT }: Shape): string {
+  const [am, ak, bk, bn] = steps;
+  return `${kind}${elementBytes === FLOAT ? "" : 8 * elementBytes} ${batch}x ${m}x${
+    k.join("*")
+  }x${n} a${am},${ak} b${bk},${bn}`;
+}
+
+/** The tile of a shape: what was tuned, or else what the rule chooses. */
+export function tileOf<T>(rule: TileRule<T>, shape: Shape, target: Target): T {
+  const tile = target.tuned.get(keyOf(shape))?.tile;
+  return isTile(rule, tile, shape, target) ? tile : rule.choose(shape, target);
+}
+
+/** Whether a value is a tile that a shape can be computed in. */
+export function isTile<T>(
+  { counts, admits }: TileRule<T>,
+  value: unknown,
+  shape: Shape,
+  target: Target,
+): value is T {
+  if (typeof value !== "object" || value === null) return false;
+  const tile = value as T;
+  return counts.every((name) => isCount(tile[name])) && admits(tile, shape, target);
+}
+
+/** In how many parts a sum is computed as tuned; null where nothing was. */
+export function tunedParts(shape: Shape, target: Target): number | null {
+  const parts = target.tuned.get(keyOf(shape))?.parts;
+  return isCount(parts) ? parts : null;
+}
+
+/**
+ * A sum of at least `least` terms is divided until there are `perUnit` tiles a compute unit, in parts no
+ * shorter than `shortest`. Of GPUs measured on NVIDIA H100 and H200.
+ */
+const splits = {
+  cpu: { perUnit: 4, shortest: 4096, least: 8192 },
+  gpu: { perUnit: 2, shortest: 128, least: 1024 },
+} as const;
+
+/** Terms of the shortest part that a GPU's sum is divided into. */
+export const MIN_GPU_PART = splits.gpu.shortest;
+
+/** In how many parts a sum of `length` terms is computed that takes so many tiles, if nothing was tuned. */
+export function defaultParts(tiles: number, length: number, target: Target): number {
+  const { perUnit, shortest, least } = splits[target.isGpu ? "gpu" : "cpu"];
+  if (length < least) return 1;
+  const room = Math.floor(target.computeUnits * perUnit / tiles);
+  return Math.max(1, Math.min(room, Math.floor(length / shortest)));
+}
+
+/** How many tiles a shape is computed in, one after the other or side by side. */
+export function tileCount({ m, n, batch }: Shape, bm: number, bn: number): number {
+  return Math.ceil(m / bm) * Math.ceil(n / bn) * batch;
+}
+
+/** The largest of `sizes` that does not exceed `n`; the last one fits always. */
+export function largest(n: number, sizes: readonly number[]): number {
+  return sizes.find((size) => size <= n) ?? sizes[sizes.length - 1]!;
+}
+
+/** The piece in which a length takes the least work, of those that fit in; the first of equals. */
+export function leastWork(
+  length: number,
+  pieces: readonly number[],
+  work: (piece: number) => number,
+): number {
+  const total = (piece: number): number => Math.ceil(length / piece) * work(piece);
+  return pieces.filter((piece) => piece <= length)
+    .reduce((a, b) => total(b) < total(a) ? b : a);
+}
+
+/** All elements of some loops. */
+export function product(sizes: readonly number[]): number {
+  return sizes.reduce((a, b) => a * b, 1);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && value as number > 0;
+}

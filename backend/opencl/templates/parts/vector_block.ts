@@ -1,0 +1,146 @@
+/**
+ * The block product of a CPU's work-item: a tile of sums in registers, rows of scalars times columns in
+ * vectors; and how it is stored.
+ */
+import { BLOCK_PRODUCTS, blocksOf } from "../../../kernel/accumulation.ts";
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import type { Load } from "../../../kernel/kernel.ts";
+import { openBlocks, openLoop } from "../../../codegen/rows.ts";
+import { TileSums } from "../../codegen/tile_sums.ts";
+import { canVectorize, LANES, VectorBody } from "../../codegen/vector.ts";
+import type { RowLoops } from "./contraction_shape.ts";
+import { type RegisterTile, vectorWidth } from "./register_tile.ts";
+import { storeTile, without } from "./tile_text.ts";
+
+/** Loops of so few iterations are written with their bounds, so that the compiler unrolls them. */
+const SHORT_LOOP = 8;
+
+/** The columns of a tile: vectors of `width`, the last one moved back to end with the tile. */
+export interface Columns {
+  readonly count: number;
+  readonly width: number;
+  /** Where each vector begins. */
+  readonly starts: readonly number[];
+}
+
+/** Tiles of `count` columns. */
+export function columnsOf(count: number, width = vectorWidth(count)): Columns {
+  const starts = Array.from(
+    { length: Math.ceil(count / width) },
+    (_, v) => Math.max(0, Math.min(v * width, count - width)),
+  );
+  return { count, width, starts };
+}
+
+/** What a work-item's tile is: rows of scalars times columns of vectors. */
+export interface PlacedTile {
+  readonly row: number;
+  readonly column: number;
+  readonly scalar: Load;
+  readonly height: number;
+  readonly columns: Columns;
+}
+
+/** A tile on the loops that it goes over. */
+export function placeTile(
+  { rows }: RegisterTile,
+  { row, column, scalar }: RowLoops,
+  columns: Columns,
+): PlacedTile {
+  return { row, column, scalar, height: rows, columns };
+}
+
+/** Sums up a tile and stores it; `move` is from row to row, `source` where a term's vectors begin. */
+export function emitBlock(
+  emitter: Emitter,
+  dialect: Dialect,
+  { row, column, scalar, height: tm, columns }: PlacedTile,
+  move: string,
+  source: () => string,
+): void {
+  const { inner: sum } = emitter.kernel;
+  const { count: tn, width, starts } = columns;
+  const V = `float${width}`;
+  const names = Array.from({ length: tm }, (_, r) => starts.map((_, v) => `c${r}_${v}`)).flat();
+  const blocks = blocksOf(emitter.kernel, (_, size) => size, BLOCK_PRODUCTS);
+  const sums = new TileSums(emitter, V, names, blocks);
+  sums.declare();
+  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1, sums));
+  const first = `${without(emitter, scalar.form, [row])} + row * ${move}`;
+  emitter.line(`global const float* x = a${scalar.input} + ${first};`);
+  const from = source();
+  starts.forEach((start, v) => {
+    emitter.line(`const ${V} b${v} = vload${width}(0, ${from} + ${start});`);
+  });
+  for (let r = 0; r < tm; r++) {
+    emitter.line(`const ${V} s${r} = (${V})(x[${r} * ${move}]);`);
+    starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
+  }
+  for (const s of sum.toReversed()) closeSum(emitter, s, sums);
+  sums.finish();
+  if (storeVectors(emitter, row, column, tm, columns)) return;
+  emitter.line(`float tile[${tm * tn + Math.max(0, width - tn)}];`);
+  for (let r = 0; r < tm; r++) {
+    starts.forEach((start, v) => {
+      emitter.line(`vstore${width}(c${r}_${v}, 0, tile + ${r * tn + start});`);
+    });
+  }
+  storeTile(emitter, [row], [column], tm, tn);
+}
+
+/** Whole tiles go out as vectors, with what is done to each element. */
+function storeVectors(
+  emitter: Emitter,
+  row: number,
+  column: number,
+  tm: number,
+  { count, width, starts }: Columns,
+): boolean {
+  const { kernel } = emitter;
+  const whole = kernel.sizes[row]! % tm === 0 && kernel.sizes[column]! % count === 0;
+  if (!whole || width !== LANES || !canVectorize(kernel, column)) return false;
+  const body = new VectorBody(emitter, column);
+  const { row: ids } = emitter.needs(kernel.outputs.map((o) => o.expr));
+  emitter.line(`const Index i${column} = column;`);
+  for (let r = 0; r < tm; r++) {
+    emitter.open("{");
+    emitter.line(`const Index i${row} = row + ${r};`);
+    // An output may lie where an input lay: everything is read before anything is written.
+    const left = count < width ? String(count) : "";
+    body.declareScalars(ids);
+    starts.forEach((shift, v) =>
+      body.declareVectors(ids, { tag: `_${v}`, shift, left, contracted: `c${r}_${v}` })
+    );
+    starts.forEach((shift, v) => {
+      kernel.outputs.forEach((_, o) => body.store(o, `_${v}`, shift, left));
+    });
+    emitter.close();
+  }
+  return true;
+}
+
+/** Opens a loop of a sum; the short ones of a convolution's taps are unrolled. */
+function openSum(
+  emitter: Emitter,
+  dialect: Dialect,
+  symbol: number,
+  isLast: boolean,
+  sums: TileSums,
+): void {
+  if (sums.blocks?.symbol === symbol) {
+    const bounds = openBlocks(emitter, dialect, sums.blocks);
+    sums.begin();
+    return emitter.open(dialect.loopHead(`i${symbol}`, ...bounds));
+  }
+  const size = emitter.kernel.sizes[symbol]!;
+  if (size > SHORT_LOOP) return openLoop(emitter, dialect, symbol);
+  if (isLast) emitter.line("#pragma unroll");
+  emitter.open(dialect.loopHead(`i${symbol}`, "0", String(size)));
+}
+
+function closeSum(emitter: Emitter, symbol: number, sums: TileSums): void {
+  emitter.close();
+  if (sums.blocks?.symbol !== symbol) return;
+  sums.end();
+  emitter.close();
+}

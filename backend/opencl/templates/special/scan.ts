@@ -1,0 +1,65 @@
+/** Running sums, products and extremes along rows: a work-item walks a row. */
+import { dtypes, isFloat } from "../../../graph/dtype.ts";
+import type { SpecialKernel } from "../../../kernel/kernel.ts";
+import { renderCL } from "../../../kernel/primitives.ts";
+import { loadText, storeText } from "../../codegen/dialect.ts";
+import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";
+
+type Scan = SpecialKernel & { readonly op: "scan" };
+
+/** One work-item a row. */
+export const rowScan = rowTemplate("row scan", "scan", (kernel) => kernel.rows, scan);
+
+/** The scalar function that joins a running result with the next element. */
+const joins = { prod: "mul", max: "maximum", min: "minimum" } as const;
+
+/** Terms of a running sum in a row: each of them is stored, so roundings within a block are seen. */
+const SCAN_BLOCK = 16;
+
+/**
+ * Running products and extremes, and sums. Sums of floats are added up in blocks: what adding a block to the sum rounds off is
+ * the start of the next one.
+ */
+function scan(kernel: Scan, p: Parameters): string {
+  const dtype = kernel.output.dtype;
+  const T = dtypes[dtype].clCompute;
+  const rows = p.index(kernel.rows), length = p.index(kernel.length);
+  const load = loadText("a0", kernel.inputs[0]!, "i");
+  const head = `  if (row >= ${rows}) return;
+  const Index end = (row + 1) * ${length};`;
+  if (kernel.fn !== "sum") {
+    return `${head}
+  Index i = row * ${length};
+  ${T} so = ${load};
+  for (;;) {
+    ${storeText("o0", dtype, "i", "so")}
+    if (++i >= end) break;
+    so = ${renderCL(joins[kernel.fn], ["so", load], dtype, dtype)};
+  }`;
+  }
+  if (!isFloat(dtype)) {
+    return `${head}
+  ${T} sum = 0;
+  for (Index i = row * ${length}; i < end; ++i) {
+    sum += ${load};
+    ${storeText("o0", dtype, "i", "sum")}
+  }`;
+  }
+  const block = (count: string): string =>
+    `for (int k = 0; k < ${count}; ++k, ++i) {
+      part += ${load};
+      ${storeText("o0", dtype, "i", "sum + part")}
+    }`;
+  return `${head}
+  ${T} sum = 0, part = 0;
+  Index i = row * ${length};
+  while (i + ${SCAN_BLOCK} <= end) {
+    ${block(`${SCAN_BLOCK}`)}
+    const ${T} next = sum + part, added = next - sum;
+    part = (sum - (next - added)) + (part - added);
+    if (part != part) part = 0;
+    sum = next;
+  }
+  const int left = (int)(end - i);
+  ${block("left")}`;
+}
