@@ -18,19 +18,15 @@ export { SelectionMethods } from "./selection_methods.ts";
 export { ShapeMethods } from "./shape_methods.ts";
 export type { NestedArray } from "./core/base.ts";
 export type { HostData, TensorOptions } from "./ops/creation.ts";
-export {
-  AnomalyError,
-  detectAnomaly,
-  isAnomalyEnabled,
-  setDetectAnomaly,
-} from "./autograd/anomaly.ts";
+export { AnomalyError } from "./autograd/anomaly.ts";
+export { detectAnomaly, isAnomalyEnabled, setDetectAnomaly } from "./core/grad_mode.ts";
 export { checkpoint } from "./autograd/checkpoint.ts";
 export { compile } from "./compile/compile.ts";
 export { customGradient, type CustomGradientFn } from "./autograd/custom_gradient.ts";
 export { DisposedError, DTypeError, ShapeError } from "./core/errors.ts";
-export { getFloat32Precision, setFloat32Precision } from "./core/float32_precision.ts";
+export { getFloat32Precision, setFloat32Precision } from "./ops/float32_precision.ts";
 export { enableGrad, isGradEnabled, noGrad } from "./core/grad_mode.ts";
-export { type BackwardOptions, type Edge, grad, type GradientFn } from "./autograd/autograd.ts";
+export { type BackwardOptions, grad } from "./autograd/autograd.ts";
 export { manualSeed, type RandomState, randomState, setRandomState } from "./core/random_state.ts";
 export {
   type RawElements,

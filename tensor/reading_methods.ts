@@ -8,6 +8,7 @@ import { noGrad } from "./core/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "./core/options.ts";
 import { promote } from "./core/promotion.ts";
 import type { Tensor } from "./tensor.ts";
+import { nodeOf } from "./core/tensor_state.ts";
 
 /** What `print` may be told. */
 export interface PrintOptions {
@@ -163,7 +164,9 @@ export abstract class ReadingMethods extends TensorBase {
     const head = `Tensor(${formatShape(shape)}, ${dtype}, ${backend}`;
     if (this.disposed) return `${head}, disposed)`;
     if (!this.isRealized) return `${head}, lazy)`;
-    const bytes = this.size > MOST_PRINTED ? null : peekNode(backendOf(this.device), this.node);
+    const bytes = this.size > MOST_PRINTED
+      ? null
+      : peekNode(backendOf(this.device), nodeOf(this.#self()));
     if (bytes === null) return `${head}, in memory: await print() shows it)`;
     return formatTensor({ shape, dtype, backend, elements: hostView(bytes, dtype) });
   }

@@ -1,12 +1,5 @@
 /** The tensor: everything a user does with numbers goes through it. */
-import {
-  type DeviceHandle,
-  type DType,
-  manager,
-  Node,
-  type Shape,
-  sizeOf,
-} from "../backend/engine.ts";
+import { type DeviceHandle, type DType, manager, type Shape, sizeOf } from "../backend/engine.ts";
 import type { Buffer, CommandQueue, Context } from "../ffi/mod.ts";
 import type { BufferHandle } from "../memory/mod.ts";
 import { backward, type BackwardOptions } from "./autograd/autograd.ts";
@@ -25,7 +18,9 @@ import { select, type TensorLike } from "./ops/elementwise.ts";
 import { meshgrid, type MeshOptions } from "./ops/indexing/pieces.ts";
 import { concat, stack } from "./ops/shaping.ts";
 import { observedBookkeeping, TensorBase } from "./core/base.ts";
-import { observeMethods } from "./core/calls.ts";
+import type { OperationKind } from "./core/calls.ts";
+import { observed } from "./core/operations.ts";
+import { TensorState } from "./core/tensor_state.ts";
 import { lendBlock } from "./execution/native_access.ts";
 import { BitwiseMethods } from "./bitwise_methods.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
@@ -79,12 +74,11 @@ export class Tensor extends SelectionMethods {
   /**
    * Tensors are made by the static methods below, and by operations.
    *
-   * @param node How the value is made.
-   * @param device Where.
+   * @param state What is kept for it.
    * @throws {TypeError} When it gets values: `Tensor.fromHost` takes those.
    */
-  constructor(node: Node, device: DeviceHandle) {
-    super(requireNode(node), device);
+  constructor(state: TensorState) {
+    super(requireState(state));
   }
 
   // ---- creation
@@ -444,6 +438,8 @@ export class Tensor extends SelectionMethods {
   }
 }
 
+TensorBase.handle = Tensor;
+
 /** `compile` is told of every call. */
 observeMethods(Tensor, { fromHost: "leaf", fromBuffer: "leaf" }, "compute");
 for (const holder of [ReversedMethods, SelectionMethods]) observeMethods(holder, {}, "compute");
@@ -462,11 +458,28 @@ for (const { prototype } of layers) observeMethods(prototype, notCalls, "compute
 observeMethods(ReadingMethods.prototype, observedReading, null);
 observeMethods(TensorBase.prototype, observedBookkeeping, null);
 
-function requireNode(node: Node): Node {
-  if (node instanceof Node) return node;
+/** Has the calls of a class's methods observed; `kinds` names those that are not `others`, null for none. */
+function observeMethods(
+  holder: object,
+  kinds: Readonly<Record<string, OperationKind | null>>,
+  others: OperationKind | null,
+): void {
+  for (const name of Object.getOwnPropertyNames(holder)) {
+    const property = Object.getOwnPropertyDescriptor(holder, name)!;
+    const kind = Object.hasOwn(kinds, name) ? kinds[name] ?? null : others;
+    if (kind === null || name === "constructor") continue;
+    if (kind === "set" && property.set) property.set = observed(property.set, kind);
+    else if (typeof property.value === "function") property.value = observed(property.value, kind);
+    else continue;
+    Object.defineProperty(holder, name, property);
+  }
+}
+
+function requireState(state: TensorState): TensorState {
+  if (state instanceof TensorState) return state;
   throw new TypeError(
     `Cannot construct a tensor of ${
-      shown(node)
+      shown(state)
     }: write Tensor.fromHost(data), or one of the other ` +
       `static methods of Tensor such as zeros, full, arange`,
   );

@@ -6,6 +6,7 @@ import type { Shape } from "../../backend/opencl/templates/parts/tiling.ts";
 import type { DType } from "../../backend/graph/dtype.ts";
 import type { LoopKernel } from "../../backend/kernel/kernel.ts";
 import { nn, Tensor } from "../../mod.ts";
+import { nodeOf } from "../../tensor/core/tensor_state.ts";
 
 /** Tensors that are not computed yet, by what each is. */
 export interface TuneWork {
@@ -96,7 +97,7 @@ export function contractionsOf(
   { target, rules }: OpenCLBackend,
 ): ContractionWork[] {
   return Object.entries(make()).flatMap(([part, tensor]) => {
-    const { kernels, order } = schedule([tensor.node], { rules });
+    const { kernels, order } = schedule([nodeOf(tensor)], { rules });
     const operands = (at: readonly number[]): Operand[] => at.map((k) => order[k]!);
     return kernels.flatMap(({ kernel, inputs, outputs }) => {
       if (kernel.kind !== "loop" || kernel.contraction === null) return [];

@@ -2,13 +2,14 @@
 import type { DeviceHandle } from "../../backend/engine.ts";
 import { computeWithNext, realizeAll } from "../execution/realization.ts";
 import { DTypeError } from "../core/errors.ts";
-import { internally } from "../execution/temporaries.ts";
+import { internally } from "../core/temporaries.ts";
 import type { Optimizer } from "../optim/optimizer.ts";
 import { Tensor } from "../tensor.ts";
 import { atLeastSingle } from "../core/autocast.ts";
 import { checkOptions, deviceChoice, type Rules, takes, withDefaults } from "../core/options.ts";
 import { requireTensor } from "../core/apply.ts";
 import { requireOptimizer } from "../optim/requirements.ts";
+import { exposed, stateOf } from "../core/tensor_state.ts";
 
 /** Options of {@linkcode GradScaler}; names and defaults are PyTorch's. */
 export interface GradScalerOptions {
@@ -145,7 +146,7 @@ export class GradScaler implements Disposable {
   /** Divides one gradient; true, on the scaler's device, where it is not finite. */
   #divide(parameter: Tensor): Tensor {
     const scaled = parameter.grad!, { device } = this.#scale;
-    parameter.grad = scaled.div(this.#scale.to(scaled.device)).expose();
+    parameter.grad = exposed(scaled.div(this.#scale.to(scaled.device)));
     const overflow = scaled.isFinite().logicalNot().any().to(device);
     scaled.dispose();
     return overflow;
@@ -191,7 +192,7 @@ export class GradScaler implements Disposable {
       this.#goodSteps.assign(reset);
     });
     realizeAll([this.#scale, this.#goodSteps]);
-    for (const state of [this.#scale, this.#goodSteps]) state.dropFormer();
+    for (const state of [this.#scale, this.#goodSteps]) stateOf(state).dropFormer();
     for (const flag of flags) flag.dispose();
     this.#overflows.clear();
   }

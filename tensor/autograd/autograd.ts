@@ -1,50 +1,27 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
-import { formatShape, type Node, sameShape } from "../../backend/engine.ts";
+import { formatShape, sameShape } from "../../backend/engine.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
-import { AnomalyWatch, isAnomalyEnabled } from "./anomaly.ts";
-import { goingBackward, guardValues, useSavedValues } from "../core/base.ts";
-import { observedCall } from "../core/calls.ts";
+import { AnomalyWatch } from "./anomaly.ts";
+import {
+  exposed,
+  goingBackward,
+  guardValues,
+  holdsNode,
+  nodeOf,
+  stateOf,
+  useSavedValues,
+} from "../core/tensor_state.ts";
+import { observedCall } from "../core/operations.ts";
 import { ShapeError } from "../core/errors.ts";
 import { hookedGradient } from "./gradient_hooks.ts";
-import { enableGrad, isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { enableGrad, isAnomalyEnabled, isGradEnabled, noGrad } from "../core/grad_mode.ts";
 import { computeWithGradients, computeWithNext } from "../execution/realization.ts";
-import { withTemporaries } from "../execution/temporaries.ts";
+import { withTemporaries } from "../core/temporaries.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkOptions, type Rules, takes } from "../core/options.ts";
-import { dependsOnVariable } from "../execution/unread.ts";
-
-/**
- * The gradients of an operation's inputs, given that of its result; null where none is needed. An
- * operation with several results gets the gradients of all, null where a result was not used.
- */
-export type GradientFn = (
-  gradient: Tensor,
-  result: Tensor,
-  gradients: readonly (Tensor | null)[],
-) => readonly (Tensor | null)[];
-
-/** How a tensor was computed. */
-export interface Edge {
-  /** The operation. */
-  readonly name: string;
-  /** What it was computed from. */
-  readonly inputs: readonly Tensor[];
-  /** The values that the inputs had then; they stay until `backward` lets go of it. */
-  readonly values?: readonly Node[];
-  /** Which inputs required a gradient then; without it, those that do now. */
-  readonly needs?: readonly boolean[];
-  /** True once it holds the values of its inputs no more. */
-  isReleased?: boolean;
-  /** The gradients of the inputs. */
-  readonly gradient: GradientFn;
-  /** The orders of its results, where it may have several: they share this edge. */
-  readonly outputs?: readonly number[];
-  /** True once `backward` has let go of it. */
-  readonly isSpent?: boolean;
-  /** Where it was called, when anomalies are looked for. */
-  readonly stack?: string;
-}
+import { dependsOnVariable } from "../core/unread.ts";
+import { type GradFn, neededInputs, releaseGradFn } from "../core/grad_fn.ts";
 
 /** Options of `backward` and {@linkcode grad}. */
 export interface BackwardOptions {
@@ -63,9 +40,9 @@ const gradRules: Rules<BackwardOptions & { gradients?: readonly Tensor[] }> = {
   gradients: takes.list,
 };
 
-const spent: Edge = {
-  name: "spent",
-  isSpent: true,
+const freed: GradFn = {
+  name: "freed",
+  isFreed: true,
   inputs: [],
   gradient: () => {
     throw new Error(
@@ -73,18 +50,6 @@ const spent: Edge = {
     );
   },
 };
-
-/** The values of the inputs may go, as far as this operation is concerned. */
-export function releaseEdge(edge: Edge): void {
-  if (edge.isReleased || !edge.values) return;
-  edge.isReleased = true;
-  for (const value of edge.values) value.dropForBackward();
-}
-
-/** The inputs that a gradient goes on to: those that required one when the operation was recorded. */
-export function neededInputs({ inputs, needs }: Edge): readonly Tensor[] {
-  return inputs.filter((input, k) => input.requiresGrad && (needs?.[k] ?? true));
-}
 
 /** The gradient to start from: ones for a scalar, else the caller's. */
 function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
@@ -114,11 +79,12 @@ function recorded(roots: readonly Tensor[], ends: ReadonlySet<Tensor>): Tensor[]
     if (seen.has(t)) continue;
     seen.add(t);
     if (ends.has(t)) continue;
-    for (const input of t.edge ? neededInputs(t.edge) : []) {
+    const { gradFn } = stateOf(t);
+    for (const input of gradFn ? neededInputs(gradFn) : []) {
       if (!seen.has(input)) stack.push(input);
     }
   }
-  return [...seen].sort((a, b) => b.order - a.order);
+  return [...seen].sort((a, b) => stateOf(b).order - stateOf(a).order);
 }
 
 /** Results of one operation on their way to it: it is gone through when the last has arrived. */
@@ -127,8 +93,8 @@ class Meeting {
   readonly results: Tensor[] = [];
   #open = 0;
 
-  constructor(readonly edge: Edge) {
-    this.gradients = (edge.outputs ?? []).map(() => null);
+  constructor(readonly gradFn: GradFn) {
+    this.gradients = (gradFn.outputs ?? []).map(() => null);
   }
 
   expect(): void {
@@ -137,28 +103,31 @@ class Meeting {
 
   /** Takes the gradient of a result, null where it has none; true when it was the last. */
   arrive(result: Tensor, gradient: Tensor | null): boolean {
-    this.gradients[this.edge.outputs!.indexOf(result.order)] = gradient;
+    this.gradients[this.gradFn.outputs!.indexOf(stateOf(result).order)] = gradient;
     this.results.push(result);
     return --this.#open === 0 && this.gradients.some((g) => g !== null);
   }
 }
 
 /** Where the results of operations that have several meet. */
-function meetingsOf(tensors: readonly Tensor[]): ReadonlyMap<Edge, Meeting> {
-  const meetings = new Map<Edge, Meeting>();
-  for (const { edge } of tensors) {
-    if (!edge?.outputs) continue;
-    let meeting = meetings.get(edge);
-    if (!meeting) meetings.set(edge, meeting = new Meeting(edge));
+function meetingsOf(tensors: readonly Tensor[]): ReadonlyMap<GradFn, Meeting> {
+  const meetings = new Map<GradFn, Meeting>();
+  for (const tensor of tensors) {
+    const { gradFn } = stateOf(tensor);
+    if (!gradFn?.outputs) continue;
+    let meeting = meetings.get(gradFn);
+    if (!meeting) meetings.set(gradFn, meeting = new Meeting(gradFn));
     meeting.expect();
   }
   return meetings;
 }
 
 /** Runs a gradient; reading an input that was assigned since is an error: its value is another. */
-function guardChanged<T>(edge: Edge, fn: () => T): T {
-  const changed = edge.inputs.filter((input, k) => edge.values && !input.holds(edge.values[k]!));
-  return changed.length === 0 ? fn() : guardValues(new Set(changed), edge.name, fn);
+function guardChanged<T>(gradFn: GradFn, fn: () => T): T {
+  const changed = gradFn.inputs.filter((input, k) =>
+    gradFn.values && !holdsNode(input, gradFn.values[k]!)
+  );
+  return changed.length === 0 ? fn() : guardValues(new Set(changed), gradFn.name, fn);
 }
 
 /** What a walk does on its way. */
@@ -169,7 +138,7 @@ interface Walk {
   /** Tensors that it does not go beyond. */
   readonly ends?: ReadonlySet<Tensor>;
   /** Called with every operation that it has gone through. */
-  readonly pass?: (edge: Edge) => void;
+  readonly pass?: (gradFn: GradFn) => void;
 }
 
 /** Walks the graph from the roots to the leaves. */
@@ -186,9 +155,9 @@ class Walker {
   readonly #sums = new Set<Tensor>();
   readonly #watch = isAnomalyEnabled() ? new AnomalyWatch() : null;
   readonly #order: readonly Tensor[];
-  readonly #meetings: ReadonlyMap<Edge, Meeting>;
+  readonly #meetings: ReadonlyMap<GradFn, Meeting>;
   readonly #walk: Required<Walk>;
-  readonly #spent: Edge[] = [];
+  readonly #freed: GradFn[] = [];
 
   constructor(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Required<Walk>) {
     this.#walk = walk;
@@ -202,7 +171,7 @@ class Walker {
     for (const tensor of this.#order) this.#step(tensor);
     if (this.#watch) noGrad(() => this.#watch!.check());
     // Only now: the gradient of an operation may need a result that another one has held so far.
-    for (const edge of this.#spent) releaseEdge(edge);
+    for (const gradFn of this.#freed) releaseGradFn(gradFn);
   }
 
   #join(tensor: Tensor, gradient: Tensor): void {
@@ -215,30 +184,32 @@ class Walker {
     const arrived = this.#gradients.get(tensor) ?? null;
     const gradient = arrived && hookedGradient(tensor, arrived);
     this.#gradients.delete(tensor);
-    if (gradient && this.#sums.has(tensor)) this.#watch?.addSum(tensor.edge, gradient);
+    if (gradient && this.#sums.has(tensor)) this.#watch?.addSum(stateOf(tensor).gradFn, gradient);
     if (gradient) this.#walk.visit(tensor, gradient);
-    const { edge } = tensor;
-    if (!edge || this.#walk.ends.has(tensor)) return;
-    const meeting = this.#meetings.get(edge);
+    const { gradFn } = stateOf(tensor);
+    if (!gradFn || this.#walk.ends.has(tensor)) return;
+    const meeting = this.#meetings.get(gradFn);
     if (meeting) {
-      if (meeting.arrive(tensor, gradient)) this.#pass(edge, meeting.results, meeting.gradients);
-    } else if (gradient) this.#pass(edge, [tensor], [gradient]);
+      if (meeting.arrive(tensor, gradient)) this.#pass(gradFn, meeting.results, meeting.gradients);
+    } else if (gradient) this.#pass(gradFn, [tensor], [gradient]);
   }
 
   /** Goes through an operation: from its results to its inputs. */
-  #pass(edge: Edge, results: readonly Tensor[], gradients: readonly (Tensor | null)[]): void {
+  #pass(gradFn: GradFn, results: readonly Tensor[], gradients: readonly (Tensor | null)[]): void {
     const { retainGraph, createGraph } = this.#walk.options;
     const one = gradients.find((g) => g !== null)!;
-    const found = guardChanged(edge, () => edge.gradient(one, results[0]!, gradients));
-    for (const result of results) this.#watch?.addResults(result, edge, found);
-    edge.inputs.forEach((input, k) => {
+    const found = guardChanged(gradFn, () => gradFn.gradient(one, results[0]!, gradients));
+    for (const result of results) this.#watch?.addResults(result, gradFn, found);
+    gradFn.inputs.forEach((input, k) => {
       const gradient = found[k];
-      if (gradient && input.requiresGrad && (edge.needs?.[k] ?? true)) this.#join(input, gradient);
+      if (gradient && input.requiresGrad && (gradFn.needs?.[k] ?? true)) {
+        this.#join(input, gradient);
+      }
     });
-    this.#walk.pass(edge);
+    this.#walk.pass(gradFn);
     if (retainGraph || createGraph) return;
-    for (const result of results) result.edge = spent;
-    this.#spent.push(edge);
+    for (const result of results) stateOf(result).record(freed);
+    this.#freed.push(gradFn);
   }
 }
 
@@ -267,11 +238,11 @@ function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOpt
   const mode = createGraph ? enableGrad : noGrad;
   const { grad } = leaf;
   // One that a step has used already is used again: sums over steps are stored, not made anew.
-  const isOverSteps = grad !== null && grad.node.isComputed;
+  const isOverSteps = grad !== null && nodeOf(grad).isComputed;
   const total = grad ? withoutAutocast(() => mode(() => grad.add(gradient))) : gradient;
   grad?.dispose();
-  leaf.grad = (createGraph ? total : total.detach()).expose();
-  if (isOverSteps) computeWithNext(leaf.grad);
+  const next = leaf.grad = exposed(createGraph ? total : total.detach());
+  if (isOverSteps) computeWithNext(next);
 }
 
 /** Adds the gradient of `root` to the `grad` of every leaf that requires one. */
@@ -288,7 +259,7 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   walk([root], [seed], {
     options,
     visit: (tensor, g) => {
-      if (!tensor.edge) found.push([tensor, g]);
+      if (!stateOf(tensor).gradFn) found.push([tensor, g]);
     },
     pass: storeConstants,
   });
@@ -301,7 +272,8 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   if (root.isRealized) return;
   // A root that is read before the step computes the gradients too, so that its work is done once:
   // those that are there then, since clipping and the like replace them.
-  root.setCompanions(() => leaves.flatMap(({ grad }) => grad && !grad.disposed ? grad.node : []));
+  stateOf(root).coScheduled = () =>
+    leaves.flatMap(({ grad }) => grad && !grad.disposed ? nodeOf(grad) : []);
   computeWithGradients(root);
 }
 
@@ -309,11 +281,11 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
  * What enters a graph as a constant but is computed from something that learns, such as an old policy,
  * is computed with the graph: it is stored then, and need not keep former parameters.
  */
-function storeConstants(edge: Edge): void {
-  edge.inputs.forEach((input, k) => {
-    if (edge.needs?.[k] ?? input.requiresGrad) return;
-    const node = edge.values?.[k];
-    if (!node || node.isLeaf || input.disposed || !input.holds(node)) return;
+function storeConstants(gradFn: GradFn): void {
+  gradFn.inputs.forEach((input, k) => {
+    if (gradFn.needs?.[k] ?? input.requiresGrad) return;
+    const node = gradFn.values?.[k];
+    if (!node || node.isLeaf || input.disposed || !holdsNode(input, node)) return;
     if (dependsOnVariable(node)) computeWithNext(input);
   });
 }
@@ -385,5 +357,8 @@ function gradientsOf(
     },
   });
   useSavedValues();
-  return inputs.map((input) => wanted.get(input)?.expose() ?? input.zerosLike());
+  return inputs.map((input) => {
+    const gradient = wanted.get(input);
+    return gradient ? exposed(gradient) : input.zerosLike();
+  });
 }

@@ -1,15 +1,16 @@
 /** Checkpoints: parts of a model whose inner values are computed again in `backward`, not kept. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { formatShape, manager, withDevice } from "../../backend/engine.ts";
-import { edgeOf } from "../core/apply.ts";
+import { newGradFn } from "../core/apply.ts";
 import { settled } from "../core/calls.ts";
-import { type GradientFn, gradientsBelow, neededInputs, releaseEdge } from "./autograd.ts";
-import { nextOrder } from "../core/base.ts";
+import { gradientsBelow } from "./autograd.ts";
+import { nextOrder, stateOf } from "../core/tensor_state.ts";
 import { enableGrad, isGradEnabled } from "../core/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { type Draw, noteDraws, repeatDraws } from "../core/random_state.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireValue, takes } from "../core/options.ts";
+import { type GradientFn, neededInputs, releaseGradFn } from "../core/grad_fn.ts";
 
 let recomputing = false;
 
@@ -74,26 +75,28 @@ export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...arg
     const used = repeated.map((_, k) => k).filter((k) => gradients[k]);
     return gradientsBelow(used.map((k) => repeated[k]!), used.map((k) => gradients[k]!), inputs);
   };
-  const edge = {
-    ...edgeOf("checkpoint", inputs, gradient),
-    outputs: outputs.map((output) => output.order),
+  const gradFn = {
+    ...newGradFn("checkpoint", inputs, gradient),
+    outputs: outputs.map((output) => stateOf(output).order),
   };
-  for (const inner of innerTensors(outputs, start)) releaseEdge(inner.edge!);
-  for (const output of outputs) output.edge = edge;
+  for (const inner of innerTensors(outputs, start)) releaseGradFn(stateOf(inner).gradFn!);
+  for (const output of outputs) stateOf(output).record(gradFn);
   return value;
 }
 
 /** The tensors in a function's result that it recorded, each once. */
 function recordedIn(value: unknown, start: number): Tensor[] {
-  return [...new Set(tensorsIn(value))].filter((t) => t.edge && t.order >= start);
+  return [...new Set(tensorsIn(value))].filter((t) =>
+    stateOf(t).gradFn && stateOf(t).order >= start
+  );
 }
 
 /** What the function recorded, on the way to its outputs. */
 function innerTensors(outputs: readonly Tensor[], start: number): ReadonlySet<Tensor> {
   const inner = new Set(outputs);
   for (const tensor of inner) {
-    for (const input of tensor.edge!.inputs) {
-      if (input.edge && input.order >= start) inner.add(input);
+    for (const input of stateOf(tensor).gradFn!.inputs) {
+      if (stateOf(input).gradFn && stateOf(input).order >= start) inner.add(input);
     }
   }
   return inner;
@@ -103,9 +106,9 @@ function innerTensors(outputs: readonly Tensor[], start: number): ReadonlySet<Te
 function outerInputs(outputs: readonly Tensor[], start: number): ReadonlySet<Tensor> {
   const outer = new Set<Tensor>();
   for (const tensor of innerTensors(outputs, start)) {
-    for (const input of neededInputs(tensor.edge!)) {
-      if (input.order < start) outer.add(input);
-      else if (!input.edge) {
+    for (const input of neededInputs(stateOf(tensor).gradFn!)) {
+      if (stateOf(input).order < start) outer.add(input);
+      else if (!stateOf(input).gradFn) {
         throw new Error(
           `Cannot checkpoint a function that makes a tensor that requires a gradient ` +
             `(${formatShape(input.shape)}): it would be another one in backward; make it outside`,

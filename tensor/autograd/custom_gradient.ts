@@ -1,12 +1,13 @@
 /** Gradients of the user's own, for functions of tensors. */
 import { formatShape, isEager, isFloat, Node, sameShape } from "../../backend/engine.ts";
-import { edgeOf, requireTensor } from "../core/apply.ts";
-import { observed } from "../core/calls.ts";
+import { newGradFn, requireTensor } from "../core/apply.ts";
+import { observed } from "../core/operations.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
 import { isGradEnabled } from "../core/grad_mode.ts";
 import { requireValue, shown, takes } from "../core/options.ts";
-import { internally } from "../execution/temporaries.ts";
-import { Tensor } from "../tensor.ts";
+import { internally } from "../core/temporaries.ts";
+import type { Tensor } from "../tensor.ts";
+import { isTensor, makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
 
 /** The gradients of a function's inputs, null where there is none. */
 export type CustomGradientFn = (
@@ -68,8 +69,8 @@ function recorded(
   inputs: Tensor[],
   gradient: CustomGradientFn,
 ): Tensor {
-  const node = new Node({ kind: "reshape" }, [value.node], value.shape, value.dtype);
-  const out = new Tensor(node, value.device);
+  const node = new Node({ kind: "reshape" }, [nodeOf(value)], value.shape, value.dtype);
+  const out = makeTensor(node, value.device);
   if (isGradEnabled() && inputs.some((input) => input.requiresGrad)) {
     if (!isFloat(value.dtype)) {
       throw new DTypeError(
@@ -77,12 +78,13 @@ function recorded(
           `one; cast() what it returns`,
       );
     }
-    const edge = edgeOf(
+    const gradFn = newGradFn(
       name,
       inputs,
       (g, output) => checkedGradients(name, gradient(g, [...inputs], output), inputs),
     );
-    out.edge = { ...edge, outputs: [out.order] };
+    const state = stateOf(out);
+    state.record({ ...gradFn, outputs: [state.order] });
   }
   return isEager() ? out.realize() : out;
 }
@@ -108,7 +110,7 @@ export function checkedGradients(
   return inputs.map((input, k) => {
     const gradient = found[k] ?? null;
     if (gradient === null || !input.requiresGrad) return null;
-    if (!(gradient instanceof Tensor)) {
+    if (!isTensor(gradient)) {
       throw new TypeError(
         `Cannot go backward through ${name}: its gradient gave ${
           shown(gradient)

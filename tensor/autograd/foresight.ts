@@ -4,16 +4,15 @@
  */
 import { isEager, NEED, type Node } from "../../backend/engine.ts";
 import { withoutAutocast } from "../core/autocast.ts";
-import { isAnomalyEnabled } from "./anomaly.ts";
-import { type Edge, neededInputs } from "./autograd.ts";
-import { goingBackward } from "../core/base.ts";
-import { noGrad } from "../core/grad_mode.ts";
-import { withTemporaries } from "../execution/temporaries.ts";
+import { goingBackward, holdsNode, nodeOf, stateOf } from "../core/tensor_state.ts";
+import { isAnomalyEnabled, noGrad } from "../core/grad_mode.ts";
+import { withTemporaries } from "../core/temporaries.ts";
 import type { Tensor } from "../tensor.ts";
+import { type GradFn, neededInputs } from "../core/grad_fn.ts";
 
 /** The nodes of the gradients that going backward from a tensor would give, none where it cannot. */
 export function foreseenGradients(root: Tensor): Node[] {
-  if (!root.edge || root.edge.isSpent || isEager() || isAnomalyEnabled()) return [];
+  if (!stateOf(root).isRecorded || isEager() || isAnomalyEnabled()) return [];
   const ask = (): Node[] => withTemporaries(() => gradientsFrom(root), NEED.none);
   return goingBackward(() => withoutAutocast(() => noGrad(ask)));
 }
@@ -24,15 +23,15 @@ function gradientsFrom(root: Tensor): Node[] {
   for (const tensor of pending(root)) {
     const gradient = gradients.get(tensor);
     if (!gradient) continue;
-    const { edge } = tensor;
-    if (!edge || isEnd(tensor, root)) {
-      ends.push(gradient.node);
+    const { gradFn } = stateOf(tensor);
+    if (!gradFn || isEnd(tensor, root)) {
+      ends.push(nodeOf(gradient));
       continue;
     }
-    const found = through(edge, gradient, tensor);
-    edge.inputs.forEach((input, k) => {
+    const found = through(gradFn, gradient, tensor);
+    gradFn.inputs.forEach((input, k) => {
       const next = found[k];
-      if (!next || !input.requiresGrad || !(edge.needs?.[k] ?? true)) return;
+      if (!next || !input.requiresGrad || !(gradFn.needs?.[k] ?? true)) return;
       const known = gradients.get(input);
       gradients.set(input, known ? known.add(next) : next);
     });
@@ -42,7 +41,7 @@ function gradientsFrom(root: Tensor): Node[] {
 
 /** What lies below a value in memory was computed with it, and what it needs was kept then. */
 function isEnd(tensor: Tensor, root: Tensor): boolean {
-  return tensor !== root && tensor.node.isLeaf;
+  return tensor !== root && nodeOf(tensor).isLeaf;
 }
 
 /** The recorded tensors that a root is computed from, the last made first. */
@@ -50,19 +49,20 @@ function pending(root: Tensor): Tensor[] {
   const seen = new Set<Tensor>([root]);
   for (const tensor of seen) {
     if (isEnd(tensor, root)) continue;
-    for (const input of tensor.edge ? neededInputs(tensor.edge) : []) seen.add(input);
+    const { gradFn } = stateOf(tensor);
+    for (const input of gradFn ? neededInputs(gradFn) : []) seen.add(input);
   }
-  return [...seen].sort((a, b) => b.order - a.order);
+  return [...seen].sort((a, b) => stateOf(b).order - stateOf(a).order);
 }
 
 /**
  * Gradients of an operation's inputs. One whose gradient calls a function of the user again is not
  * asked: it reads its inputs, and that is all there is to know.
  */
-function through(edge: Edge, gradient: Tensor, result: Tensor): readonly (Tensor | null)[] {
-  const changed = edge.values?.some((node, k) => !edge.inputs[k]!.holds(node));
-  if (changed || edge.isSpent) return [];
-  return edge.outputs
-    ? edge.inputs.map((input) => input.requiresGrad ? input.neg() : null)
-    : edge.gradient(gradient, result, [gradient]);
+function through(gradFn: GradFn, gradient: Tensor, result: Tensor): readonly (Tensor | null)[] {
+  const changed = gradFn.values?.some((node, k) => !holdsNode(gradFn.inputs[k]!, node));
+  if (changed || gradFn.isFreed) return [];
+  return gradFn.outputs
+    ? gradFn.inputs.map((input) => input.requiresGrad ? input.neg() : null)
+    : gradFn.gradient(gradient, result, [gradient]);
 }

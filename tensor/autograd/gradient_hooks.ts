@@ -2,6 +2,7 @@
 import { formatShape, sameShape } from "../../backend/engine.ts";
 import { ShapeError } from "../core/errors.ts";
 import type { Tensor } from "../tensor.ts";
+import { exposed } from "../core/tensor_state.ts";
 
 /** Looks at the gradient of a tensor, or gives another one for it. */
 export type GradientHook = (gradient: Tensor) => Tensor | void;
@@ -22,7 +23,7 @@ export function hookedGradient(tensor: Tensor, gradient: Tensor): Tensor {
   if (!entries) return gradient;
   return [...entries].reduce((current, { run }) => {
     // The user may keep what he gets.
-    const given = current.detach().expose();
+    const given = exposed(current.detach());
     const next = run(given) ?? null;
     if (next === null) return current;
     if (sameShape(next.shape, tensor.shape)) return next.cast(tensor.dtype);

@@ -1,16 +1,16 @@
 /** Compiled functions: the launches of one call, replayed for later ones. */
 import { finalizer } from "../../backend/engine.ts";
-import { isAnomalyEnabled } from "../autograd/anomaly.ts";
 import { isObserved } from "../core/calls.ts";
 import { type Program, programOf, releaseProgram } from "./program.ts";
 import { isReplayable, replay } from "./replay.ts";
 import { isComputed } from "./roles.ts";
 import type { Root, Step } from "./steps.ts";
 import { Trace } from "./trace.ts";
-import { isGradEnabled } from "../core/grad_mode.ts";
+import { isAnomalyEnabled, isGradEnabled } from "../core/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { realizeAll, realizeAwaited } from "../execution/realization.ts";
 import type { Tensor } from "../tensor.ts";
+import { nodeOf } from "../core/tensor_state.ts";
 
 /** The most recorded calls that a compiled function keeps. */
 const MAX_PROGRAMS = 64;
@@ -186,7 +186,10 @@ function prune(steps: Step[]): void {
 
 /** Tells calls apart: also those in which tensors share memory, which a recording cannot tell apart. */
 function keyOf(given: readonly Tensor[]): string {
-  const blocks = given.map(({ node }) => node.storage?.handle ?? node);
+  const blocks = given.map((tensor) => {
+    const node = nodeOf(tensor);
+    return node.storage?.handle ?? node;
+  });
   const isShared = new Set(blocks).size < blocks.length;
   const sharing = isShared ? blocks.map((block) => blocks.indexOf(block)).join() : "";
   return `${sharing}(${given.map(keyOfTensor).join("|")})`;

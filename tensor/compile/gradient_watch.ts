@@ -2,6 +2,7 @@ import type { Tensor } from "../tensor.ts";
 import type { Roles } from "./roles.ts";
 import { realOf } from "./steps.ts";
 import { StandIn } from "./stand_in.ts";
+import { stateOf } from "../core/tensor_state.ts";
 
 /** What a call of a compiled function does to the gradients of tensors. */
 export class GradientWatch {
@@ -63,7 +64,9 @@ export class GradientWatch {
     const { start } = this.#roles;
     for (const leaf of this.#touched.keys()) {
       const { grad } = leaf;
-      if (grad && leaf.order < start && grad.order >= start) found.push([leaf, grad]);
+      if (grad && stateOf(leaf).order < start && stateOf(grad).order >= start) {
+        found.push([leaf, grad]);
+      }
     }
     return found;
   }

@@ -15,6 +15,7 @@ import type { Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
 import type { Step } from "./steps.ts";
 import type { Recorded } from "./trace.ts";
+import { nodeOf } from "../core/tensor_state.ts";
 
 /** Where a replay finds, or puts, the block that the recording used. */
 export type Slot =
@@ -117,7 +118,8 @@ class ProgramBuilder {
 
   #freshBlocks(tensors: readonly Tensor[]): Map<Block, number> {
     const fresh = new Map<Block, number>();
-    for (const { node } of tensors) {
+    for (const tensor of tensors) {
+      const node = nodeOf(tensor);
       const { handle } = node.storage!;
       if (this.#recording.produces(handle)) fresh.set(handle, handle.nbytes);
     }
@@ -126,7 +128,7 @@ class ProgramBuilder {
 
   #target(tensor: Tensor): Target {
     return {
-      slot: this.#slot(tensor.node.storage!.handle, tensor.node),
+      slot: this.#slot(nodeOf(tensor).storage!.handle, nodeOf(tensor)),
       like: new Node({ kind: "buffer" }, [], tensor.shape, tensor.dtype),
     };
   }

@@ -8,18 +8,19 @@ import {
   releaseBrief,
 } from "../../backend/engine.ts";
 import { Storage } from "../../memory/mod.ts";
-import type { Edge } from "../autograd/autograd.ts";
+import type { GradFn } from "../core/grad_fn.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { drawStream, presentSeed } from "../core/random_state.ts";
-import { Tensor } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
 import type { Program, Slot, Target } from "./program.ts";
 import { StandIn } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";
+import { isTensor, makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
 
 /** What a tensor that a replay returned was computed from is not known. */
-const replayed: Edge = {
+const replayed: GradFn = {
   name: "compiled",
-  isSpent: true,
+  isFreed: true,
   inputs: [],
   gradient: () => {
     throw new Error(
@@ -40,7 +41,7 @@ export function isReplayable(program: Program, trace: Trace): boolean {
     if (slot.kind === "state") return slot.token.node !== null;
     if (slot.kind !== "role" || slot.refs.length === 1) return true;
     const [first, ...others] = slot.refs.map((ref) =>
-      presentBlock(trace.roles.tensorOf(ref)!.node, program)
+      presentBlock(nodeOf(trace.roles.tensorOf(ref)!), program)
     );
     return others.every((block) => block === first);
   });
@@ -75,7 +76,7 @@ export function replay<R>(program: Program, trace: Trace, value: R): R {
 function blockOf(slot: Slot, program: Program, trace: Trace): Block {
   switch (slot.kind) {
     case "role":
-      return presentBlock(trace.roles.tensorOf(slot.refs[0]!)!.node, program);
+      return presentBlock(nodeOf(trace.roles.tensorOf(slot.refs[0]!)!), program);
     case "state":
       return presentBlock(slot.token.node!, program);
     case "constant":
@@ -94,7 +95,7 @@ function presentBlock(node: Node, { device }: Program): Block {
 
 /** Who has the value of a slot already, where it is no new one. */
 function holderOf(slot: Slot, trace: Trace): Storage<unknown> | null {
-  if (slot.kind === "role") return trace.roles.tensorOf(slot.refs[0]!)!.node.storage;
+  if (slot.kind === "role") return nodeOf(trace.roles.tensorOf(slot.refs[0]!)!).storage;
   if (slot.kind === "state") return slot.token.node!.storage;
   return slot.kind === "constant" ? slot.storage : null;
 }
@@ -121,7 +122,7 @@ function deliver<R>(program: Program, blocks: readonly Block[], trace: Trace, va
     real.set(standIn, made(node, standIn));
   });
   program.assigned.forEach(({ to }, k) => {
-    (to instanceof Tensor ? to : trace.roles.tensorOf(to)!).replaceNode(next[k]!);
+    stateOf(isTensor(to) ? to : trace.roles.tensorOf(to)!).replace(next[k]!);
   });
   trace.gradients.left().forEach(([leaf, standIn], k) => {
     const node = gradients[k]!, known = real.get(standIn);
@@ -136,7 +137,7 @@ function deliver<R>(program: Program, blocks: readonly Block[], trace: Trace, va
 }
 
 function made(node: Node, standIn: Tensor): Tensor {
-  const tensor = new Tensor(node, standIn.device);
-  if (standIn instanceof StandIn && standIn.of.requiresGrad) tensor.edge = replayed;
+  const tensor = makeTensor(node, standIn.device);
+  if (standIn instanceof StandIn && standIn.of.requiresGrad) stateOf(tensor).record(replayed);
   return tensor;
 }

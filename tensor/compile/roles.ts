@@ -1,5 +1,5 @@
 import { type Block, type DeviceHandle, unrecorded } from "../../backend/engine.ts";
-import { nextOrder } from "../core/base.ts";
+import { nextOrder, nodeOf, stateOf } from "../core/tensor_state.ts";
 import { observeCalls } from "../core/calls.ts";
 import { isGradEnabled } from "../core/grad_mode.ts";
 import { realizeAll } from "../execution/realization.ts";
@@ -113,7 +113,7 @@ export class Roles {
   readonly roleOf = (tensor: Tensor): Ref => {
     const known = this.#refs.get(tensor);
     if (known) return known;
-    if (tensor.order >= this.start) {
+    if (stateOf(tensor).order >= this.start) {
       this.#giveUp("it uses a tensor that was made in a way that compile() does not know");
     }
     if (isGradEnabled() && isComputed(tensor)) {
@@ -124,7 +124,7 @@ export class Roles {
     const ref: Captured = { kind: "captured", like: likeness(tensor), device, only: null };
     this.bind(ref, tensor);
     this.noteBlock(ref, tensor);
-    if (tensor.requiresGrad && tensor.edge === null) ref.only = tensor;
+    if (tensor.requiresGrad && stateOf(tensor).gradFn === null) ref.only = tensor;
     return ref;
   };
 
@@ -132,7 +132,7 @@ export class Roles {
   resultOf(tensor: Tensor, from: number, outputs: Output[]): Ref {
     const known = this.#refs.get(tensor);
     if (known) return known;
-    if (tensor.order < from) return this.roleOf(tensor);
+    if (stateOf(tensor).order < from) return this.roleOf(tensor);
     const { device, requiresGrad } = tensor;
     this.#requireDevice(device);
     const ref: Output = { kind: "output", like: likeness(tensor), device, requiresGrad };
@@ -150,7 +150,7 @@ export class Roles {
   /** Notes where a tensor from outside is in memory; computing it is no part of the call. */
   noteBlock(ref: Ref, tensor: Tensor): void {
     observeCalls(null, () => unrecorded(() => realizeAll([tensor])));
-    const block = tensor.node.storage!.handle, known = this.blocks.get(block);
+    const block = nodeOf(tensor).storage!.handle, known = this.blocks.get(block);
     if (known) known.push(ref);
     else this.blocks.set(block, [ref]);
   }
@@ -168,6 +168,6 @@ export class Roles {
 }
 
 /** True for a tensor that `backward` would go on from. */
-export function isComputed({ edge }: Tensor): boolean {
-  return edge !== null && !edge.isSpent;
+export function isComputed(tensor: Tensor): boolean {
+  return stateOf(tensor).isRecorded;
 }

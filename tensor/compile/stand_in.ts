@@ -1,6 +1,4 @@
-import type { Node } from "../../backend/engine.ts";
-import type { Edge } from "../autograd/autograd.ts";
-import { look } from "../core/calls.ts";
+import { shareState, TensorState } from "../core/tensor_state.ts";
 import { Tensor } from "../tensor.ts";
 import type { Output } from "./patterns.ts";
 
@@ -12,56 +10,28 @@ import type { Output } from "./patterns.ts";
 export class StandIn extends Tensor {
   /** What it stands for. */
   readonly of: Output;
-  /** The tensor, once there is one. */
-  real: Tensor | null = null;
+  #real: Tensor | null = null;
 
   /** Stands for a result. */
   constructor(of: Output) {
-    super(of.like, of.device);
+    const state = new TensorState(of.like, of.device, "stand-in");
+    state.requiresGrad = of.requiresGrad;
+    super(state);
     this.of = of;
   }
 
-  /** The node of the tensor: who asks has the operations called. */
-  override get node(): Node {
-    if (this.real === null) look(this);
-    if (this.real !== null) return this.real.node;
-    throw new Error(
-      `Cannot use ${this}: a compiled function made it and did not return it; return it from the ` +
-        `function, or make it outside and pass it`,
-    );
+  /** The tensor, once there is one: from then on the stand-in has its value, its gradient and all. */
+  get real(): Tensor | null {
+    return this.#real;
   }
 
-  /** How it was computed: unknown, until there is a tensor. */
-  override get edge(): Edge | null {
-    return this.real === null ? null : this.real.edge;
-  }
-
-  override set edge(edge: Edge | null) {
-    this.node;
-    this.real!.edge = edge;
-  }
-
-  /** What is known of the result; a leaf may be told otherwise. */
-  override get requiresGrad(): boolean {
-    return this.of.requiresGrad || super.requiresGrad;
-  }
-
-  override set requiresGrad(value: boolean) {
-    super.requiresGrad = value;
-  }
-
-  /** The gradient: the tensor's, once there is one. */
-  override get grad(): Tensor | null {
-    return this.real === null ? super.grad : this.real.grad;
-  }
-
-  override set grad(gradient: Tensor | null) {
-    if (this.real === null) super.grad = gradient;
-    else this.real.grad = gradient;
+  set real(tensor: Tensor) {
+    this.#real = tensor;
+    shareState(this, tensor);
   }
 
   /** Leaves nothing to give back, unless there is a tensor. */
   override dispose(): void {
-    this.real?.dispose();
+    this.#real?.dispose();
   }
 }

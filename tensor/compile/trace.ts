@@ -7,14 +7,16 @@
  * noticed where it matters, and nothing that the function does itself is left out or done twice.
  */
 import { manager, record, type Recording, unrecorded } from "../../backend/engine.ts";
-import { nextOrder, observeAssignments, observeGradients } from "../core/base.ts";
+import { nextOrder, stateOf } from "../core/tensor_state.ts";
 import {
   type CallObserver,
-  callOperation,
+  observeAssignments,
   observeCalls,
+  observeGradients,
   type Operation,
   type OperationKind,
 } from "../core/calls.ts";
+import { callOperation } from "../core/operations.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { observeStreams } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
@@ -138,7 +140,8 @@ export class Trace implements CallObserver {
 
   look(tensor: object): void {
     if (!this.isFollowing) return;
-    if (tensor instanceof StandIn || this.#assigned.has(tensor as Tensor)) this.#materialize();
+    const isOpen = tensor instanceof StandIn && tensor.real === null;
+    if (isOpen || this.#assigned.has(tensor as Tensor)) this.#materialize();
   }
 
   write(holder: object, tensors: readonly object[], fn: () => void): void {
@@ -317,7 +320,7 @@ export class Trace implements CallObserver {
     for (const leaf of before.keys()) this.roles.fix(leaf);
     const assigned = [...this.#assigned]
       .filter((tensor) =>
-        tensor.order < this.roles.start && (tensor === self || !formerly.has(tensor))
+        stateOf(tensor).order < this.roles.start && (tensor === self || !formerly.has(tensor))
       )
       .map((tensor) => this.roles.refOf(tensor) ?? tensor);
     if (kind === "leaf") {
@@ -356,7 +359,7 @@ export class Trace implements CallObserver {
   #recorded(value: unknown): Recorded {
     const results = tensorsIn(value), gradients = this.gradients.left();
     const assigned = [...this.#assigned]
-      .filter((tensor) => !tensor.disposed && tensor.order < this.roles.start);
+      .filter((tensor) => !tensor.disposed && stateOf(tensor).order < this.roles.start);
     realizeAll([...results, ...assigned, ...gradients.map(([, gradient]) => gradient)]);
     const self = patternOf(value, this.#roleOf), args = [patternOf(gradients, this.#roleOf)];
     this.#path.push(stepOf({ fn: null, kind: "set", self, args }));

@@ -1,24 +1,24 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
 import { formatShape, isEager, Node, type Op, type Shape } from "../../backend/engine.ts";
 import type { DType } from "../../backend/engine.ts";
-import { callerStack, isAnomalyEnabled } from "../autograd/anomaly.ts";
-import type { Edge, GradientFn } from "../autograd/autograd.ts";
-import { isGradEnabled } from "./grad_mode.ts";
+import type { GradFn, GradientFn } from "./grad_fn.ts";
+import { callerStack, isAnomalyEnabled, isGradEnabled } from "./grad_mode.ts";
 import { requireType } from "./supported_types.ts";
-import { Tensor } from "../tensor.ts";
+import { isTensor, makeTensor, nodeOf, stateOf } from "./tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 
 /** The rule of options that are tensors. A function, since the modules of this layer form cycles. */
 export function aTensor(): Rule {
   return {
     takes: "a tensor; Tensor.fromHost makes one of arrays",
-    accepts: (value) => value instanceof Tensor,
+    accepts: (value) => isTensor(value),
   };
 }
 
 /** Throws where a caller without types passes something else. */
 export function requireTensor(op: string, value: unknown, or = ""): asserts value is Tensor {
-  if (value instanceof Tensor) return;
+  if (isTensor(value)) return;
   throw new TypeError(
     `Cannot ${op} with ${describe(value)}: pass a tensor${or}; Tensor.fromHost makes one of arrays`,
   );
@@ -27,7 +27,7 @@ export function requireTensor(op: string, value: unknown, or = ""): asserts valu
 /** @throws {TypeError} Unless it is an object of tensors by name, such as `stateDict()` returns. */
 export function requireState(action: string, state: unknown): void {
   const isRecord = typeof state === "object" && state !== null;
-  if (isRecord && Object.values(state).every((value) => value instanceof Tensor)) return;
+  if (isRecord && Object.values(state).every(isTensor)) return;
   throw new TypeError(
     `Cannot ${action} from ${describe(state)}: pass tensors by name, as stateDict() returns them`,
   );
@@ -65,14 +65,14 @@ export function result(
   how: Node | Tensor,
   gradient: GradientFn | null,
 ): Tensor {
-  const node = how instanceof Tensor ? how.node : how;
+  const node = how instanceof Node ? how : nodeOf(how);
   requireType(inputs[0]!.device, node.dtype);
   node.hold();
-  if (how instanceof Tensor) how.dispose();
-  const out = new Tensor(node, inputs[0]!.device);
+  if (!(how instanceof Node)) how.dispose();
+  const out = makeTensor(node, inputs[0]!.device);
   node.drop();
   if (gradient && isGradEnabled() && inputs.some((t) => t.requiresGrad)) {
-    out.edge = edgeOf(name, inputs, gradient);
+    stateOf(out).record(newGradFn(name, inputs, gradient));
   }
   return isEager() ? out.realize() : out;
 }
@@ -87,12 +87,22 @@ export function distinct(name: string, x: Tensor, out: Tensor): Tensor {
 }
 
 /** How the result of an operation is recorded for `backward`. */
-export function edgeOf(name: string, inputs: readonly Tensor[], gradient: GradientFn): Edge {
-  const values = inputs.map((input) => input.node);
+export function newGradFn(
+  name: string,
+  inputs: readonly Tensor[],
+  gradient: GradientFn,
+): GradFn {
+  const values = inputs.map(nodeOf);
   // Backward may need them, whatever becomes of their tensors.
   for (const value of values) value.holdForBackward();
-  const edge: Edge = { name, inputs, gradient, values, needs: inputs.map((t) => t.requiresGrad) };
-  return isAnomalyEnabled() ? { ...edge, stack: callerStack() } : edge;
+  const gradFn: GradFn = {
+    name,
+    inputs,
+    gradient,
+    values,
+    needs: inputs.map((t) => t.requiresGrad),
+  };
+  return isAnomalyEnabled() ? { ...gradFn, stack: callerStack() } : gradFn;
 }
 
 /** A tensor of one operation on one tensor. */
@@ -104,5 +114,5 @@ export function derived(
   dtype: DType,
   gradient: GradientFn | null,
 ): Tensor {
-  return result(name, [input], new Node(op, [input.node], shape, dtype), gradient);
+  return result(name, [input], new Node(op, [nodeOf(input)], shape, dtype), gradient);
 }

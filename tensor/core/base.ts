@@ -8,136 +8,31 @@ import {
   type DeviceHandle,
   type DType,
   dtypes,
-  finalizer,
   formatShape,
   fromBfloat16Bits,
   GoneError,
   MOST_ON_HOST,
-  NEED,
   Node,
   readNode,
   readNodeSync,
-  type Saved,
   type Shape,
-  type Token,
   type TypedArray,
 } from "../../backend/engine.ts";
-import { look, type OperationKind } from "./calls.ts";
-import { DisposedError, ShapeError } from "./errors.ts";
-import type { Edge } from "../autograd/autograd.ts";
+import { type OperationKind, tellAssigned, tellGradient } from "./calls.ts";
+import { nodeOf, provideTensor, type TensorState } from "./tensor_state.ts";
+import { ShapeError } from "./errors.ts";
 import { explain } from "../execution/explain.ts";
-import { endLoan } from "../execution/native_access.ts";
 import {
   computeWithNext,
   noteAssignment,
   realizeAll,
   realizeForRead,
 } from "../execution/realization.ts";
-import { presentNeed } from "../execution/temporaries.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireValue, takes } from "./options.ts";
-import { noteUnread } from "../execution/unread.ts";
 
 /** Numbers and truth values as nested arrays, one level per axis. */
 export type NestedArray = number | boolean | NestedArray[];
-
-/** Saved values of tensors that `backward` has gone through. */
-const spentValues: Saved[] = [];
-
-/** Backward has made all that reads saved values: each of them goes with its last reader. */
-export function useSavedValues(): void {
-  for (const saved of spentValues.splice(0)) saved.use();
-}
-
-let made = 0;
-
-/** The `order` of the next tensor: those made before have smaller ones. */
-export function nextOrder(): number {
-  return made;
-}
-
-let assignmentObserver: ((tensor: Tensor) => void) | null = null;
-
-/** Tensors that must not be read, because a recorded operation used another value of them. */
-let guarded: { readonly tensors: ReadonlySet<TensorBase>; readonly op: string } | null = null;
-
-/** Runs `fn` while reading any of `tensors` is an error that names the operation. */
-export function guardValues<T>(tensors: ReadonlySet<TensorBase>, op: string, fn: () => T): T {
-  const former = guarded;
-  guarded = { tensors, op };
-  try {
-    return fn();
-  } finally {
-    guarded = former;
-  }
-}
-
-let isGoingBackward = false;
-
-/**
- * Runs `fn`, which goes backward: it may read tensors that were disposed of meanwhile, for they are
- * part of the graph all the same. Their values are there, or computed again, or an error says so.
- */
-export function goingBackward<T>(fn: () => T): T {
-  const former = isGoingBackward;
-  isGoingBackward = true;
-  try {
-    return fn();
-  } finally {
-    isGoingBackward = former;
-  }
-}
-
-function changedError(tensor: TensorBase, op: string): Error {
-  return new Error(
-    `Cannot go backward through ${op}: its input of shape ${
-      formatShape(tensor.shape)
-    } was assigned ` +
-      `another value since; go backward before assign() or step(), or compute it again`,
-  );
-}
-
-/** Tells `observer` of every `assign` while `fn` runs. */
-export function observeAssignments<T>(observer: (tensor: Tensor) => void, fn: () => T): T {
-  const former = assignmentObserver;
-  assignmentObserver = observer;
-  try {
-    return fn();
-  } finally {
-    assignmentObserver = former;
-  }
-}
-
-/** Gets a tensor with its gradient and, where that is replaced, the next one. */
-type GradientObserver = (tensor: Tensor, now: Tensor | null, next?: Tensor | null) => void;
-
-let gradientObserver: GradientObserver | null = null;
-
-/** Tells `observer` of every look at a tensor's gradient, and every change, while `fn` runs. */
-export function observeGradients<T>(observer: GradientObserver, fn: () => T): T {
-  const former = gradientObserver;
-  gradientObserver = observer;
-  try {
-    return fn();
-  } finally {
-    gradientObserver = former;
-  }
-}
-
-/** What belongs to a tensor and does not refer to it. */
-interface Held extends Token {
-  /** The value before the last `assign`, kept so that what was computed from it can be read. */
-  former: Node | null;
-  /** What was kept on the way to its value, for `backward`. */
-  saved: Saved[] | null;
-}
-
-/** Lets go of what was kept for the backward of tensors that nobody can reach any more. */
-const forgotten = finalizer<Saved[]>("values that a forgotten tensor kept", releaseAll);
-
-function releaseAll(values: Saved[]): void {
-  for (const saved of values.splice(0)) saved.release();
-}
 
 /** Memory of the host for a tensor that is read. */
 function hostBytes(shape: Shape, nbytes: number): Uint8Array<ArrayBuffer> {
@@ -154,90 +49,58 @@ function hostBytes(shape: Shape, nbytes: number): Uint8Array<ArrayBuffer> {
 
 /** Lifetime, reading and bookkeeping of a tensor. */
 export abstract class TensorBase implements Disposable {
-  /** The device that it lives on. */
-  readonly device: DeviceHandle;
-  /** Grows with creation: what a tensor is computed from has a smaller one. */
-  readonly order: number = made++;
-  #node: Node;
-  readonly #held: Held;
-  #disposed = false;
-  #requiresGrad = false;
-  #edge: Edge | null = null;
-  #companions: (() => Node[]) | null = null;
+  #state: TensorState;
 
-  #grad: Tensor | null = null;
+  static {
+    provideTensor({
+      stateOf: (tensor) => tensor.#state,
+      isTensor: (value): value is Tensor =>
+        typeof value === "object" && value !== null && #state in value,
+      handleOf: (state) =>
+        new (TensorBase.handle as unknown as new (s: TensorState) => Tensor)(state),
+      share: (to, from) => void (to.#state = from.#state),
+    });
+  }
+
+  /** The class of tensors. */
+  static handle: unknown = null;
 
   /**
    * Tensors are made by the static methods of `Tensor`, and by operations.
    *
-   * @param node How the value is made.
-   * @param device Where.
+   * @param state What is kept for it.
    */
-  constructor(node: Node, device: DeviceHandle) {
-    node.hold();
-    this.#node = node;
-    this.#held = { node, former: null, saved: null, isVariable: false };
-    node.token = node.owner = this.#held;
-    this.device = device;
-    const need = node.exposure = presentNeed();
-    if (need === NEED.lasting && !node.isLeaf && node.inputs.length > 0) noteUnread(node, device);
-  }
-
-  /** Says that a temporary has left what it was made in: the user may read it at any time. */
-  expose(): Tensor {
-    const node = this.#node;
-    if (this.#edge?.isSpent) return this.#self();
-    node.exposure = NEED.lasting;
-    if (!node.isLeaf && node.inputs.length > 0) noteUnread(node, this.device);
-    return this.#self();
+  constructor(state: TensorState) {
+    this.#state = state;
   }
 
   #self(): Tensor {
     return this as unknown as Tensor;
   }
 
-  /**
-   * The node of the expression graph behind this tensor.
-   *
-   * @throws {DisposedError} After `dispose()`.
-   */
-  get node(): Node {
-    look(this);
-    if (this.#disposed && !isGoingBackward) throw this.#gone("it");
-    if (guarded?.tensors.has(this)) throw changedError(this, guarded.op);
-    return this.#node;
-  }
-
-  /** True while this tensor has the value of that node. */
-  holds(node: Node): boolean {
-    return this.#node === node;
-  }
-
-  #gone(what: string): DisposedError {
-    return new DisposedError(
-      `Cannot use the tensor of shape ${formatShape(this.shape)}: ${what} was disposed; ` +
-        `call realize() on what is needed later, or dispose later`,
-    );
+  /** The device that it lives on. */
+  get device(): DeviceHandle {
+    return this.#state.device;
   }
 
   /** The size of each axis; `[]` for a scalar. */
   get shape(): Shape {
-    return this.#node.shape;
+    return this.#state.node.shape;
   }
 
   /** The element type. */
   get dtype(): DType {
-    return this.#node.dtype;
+    return this.#state.node.dtype;
   }
 
   /** The number of elements. */
   get size(): number {
-    return this.#node.size;
+    return this.#state.node.size;
   }
 
   /** The number of axes. */
   get ndim(): number {
-    return this.#node.shape.length;
+    return this.#state.node.shape.length;
   }
 
   /** "cl" or "cpu": which backend computes it. */
@@ -247,29 +110,17 @@ export abstract class TensorBase implements Disposable {
 
   /** True after `dispose()`. */
   get disposed(): boolean {
-    return this.#disposed;
+    return this.#state.lifecycle === "disposed";
   }
 
   /** True when the value is in memory; false while it is only a promise. */
   get isRealized(): boolean {
-    return !this.#disposed && this.#node.isLeaf;
-  }
-
-  /** The computation that made it, for `backward`; null for leaves. */
-  get edge(): Edge | null {
-    return this.#edge;
-  }
-
-  /** Set by operations that are recorded, cleared by `backward`. */
-  set edge(edge: Edge | null) {
-    this.#edge = edge;
-    if (edge?.isSpent) this.#node.exposure = NEED.brief;
-    if (this.#held.saved) spentValues.push(...this.#held.saved.splice(0));
+    return this.#state.lifecycle !== "disposed" && this.#state.node.isLeaf;
   }
 
   /** True when `backward` computes a gradient for it, or for something that it was made from. */
   get requiresGrad(): boolean {
-    return this.#requiresGrad || this.#edge !== null;
+    return this.#state.needsGrad;
   }
 
   /**
@@ -285,23 +136,23 @@ export abstract class TensorBase implements Disposable {
         `Cannot require a gradient of a tensor of ${this.dtype}: only floating point has one`,
       );
     }
-    if (!value && this.#edge) {
+    if (!value && this.#state.gradFn) {
       throw new TypeError("Cannot stop gradients at a computed tensor: use detach()");
     }
-    this.#requiresGrad = value;
-    if (value) this.#held.isVariable = true;
+    this.#state.requiresGrad = value;
+    if (value) this.#state.markVariable();
   }
 
   /** The gradient that `backward` has added up, null before. */
   get grad(): Tensor | null {
-    gradientObserver?.(this.#self(), this.#grad);
-    return this.#grad;
+    tellGradient(this.#self(), this.#state.grad);
+    return this.#state.grad;
   }
 
   /** Replaces the gradient; the former one is the caller's to dispose of. */
   set grad(gradient: Tensor | null) {
-    gradientObserver?.(this.#self(), this.#grad, gradient);
-    this.#grad = gradient;
+    tellGradient(this.#self(), this.#state.grad, gradient);
+    this.#state.grad = gradient;
   }
 
   get #engine(): Backend {
@@ -320,28 +171,12 @@ export abstract class TensorBase implements Disposable {
     return this;
   }
 
-  /** The gradients that are computed together with this root of `backward`. */
-  companions(): Node[] {
-    return this.#companions?.() ?? [];
-  }
-
-  /** Says which gradients belong to this root. */
-  setCompanions(nodes: () => Node[]): void {
-    this.#companions = nodes;
-  }
-
   #guard<T>(fn: () => T): T {
     try {
       return fn();
     } catch (error) {
-      throw error instanceof GoneError ? this.#gone("what it is computed from") : error;
+      throw error instanceof GoneError ? this.#state.goneError("what it is computed from") : error;
     }
-  }
-
-  /** Has values on the way to this one kept until `backward` has used them, or this is gone. */
-  addSaved(saved: Saved): void {
-    if (this.#held.saved === null) forgotten.register(this, this.#held.saved = []);
-    this.#held.saved.push(saved);
   }
 
   /** Memory for the elements: the caller's, where it has the size and the type. */
@@ -391,7 +226,7 @@ export abstract class TensorBase implements Disposable {
 
   /** The node, computed and stored unless it is a view of what is; whether the read alone asked. */
   #readable(): { node: Node; isAsked: boolean } {
-    const { node } = this;
+    const node = nodeOf(this.#self());
     return { node, isAsked: this.#guard(() => realizeForRead(this.#self())) };
   }
 
@@ -460,7 +295,7 @@ export abstract class TensorBase implements Disposable {
    * @throws {TypeError} On a tensor that was computed from others and is recorded for `backward`.
    */
   assign(value: Tensor): this {
-    if (this.#edge) {
+    if (this.#state.gradFn) {
       throw new TypeError(
         `Cannot assign to a tensor of shape ${formatShape(this.shape)} that was computed from ` +
           `others: backward goes through its value; make a new tensor, or detach() it first`,
@@ -481,54 +316,13 @@ export abstract class TensorBase implements Disposable {
         `Cannot assign a tensor on ${value.device} to one on ${this.device}: move it with to()`,
       );
     }
-    const former = this.node;
+    nodeOf(this.#self());
     const op = { kind: value.dtype === this.dtype ? "reshape" : "cast" } as const;
-    const next = new Node(op, [value.node], this.shape, this.dtype);
-    next.hold();
-    this.dropFormer();
-    this.#held.former = former;
-    this.#held.isVariable = true;
-    this.#bind(next);
-    former.unbind();
-    assignmentObserver?.(this.#self());
+    this.#state.assign(new Node(op, [nodeOf(value)], this.shape, this.dtype));
+    tellAssigned(this.#self());
     noteAssignment(this.device);
     computeWithNext(this.#self());
     return this;
-  }
-
-  /** Replaces the node by one with the same shape and type; the former value is let go at once. */
-  replaceNode(node: Node): void {
-    const former = this.node;
-    node.hold();
-    this.#held.isVariable = true;
-    this.#bind(node);
-    this.dropFormer();
-    former.unbind();
-    former.drop();
-  }
-
-  #bind(node: Node): void {
-    node.exposure = NEED.lasting;
-    node.token = node.owner = this.#held;
-    this.#node = this.#held.node = node;
-  }
-
-  /** Takes the last `assign` back, where its value could not be computed. */
-  restoreFormer(): void {
-    const { former } = this.#held;
-    if (!former) return;
-    const failed = this.#node;
-    this.#bind(former);
-    this.#held.former = null;
-    failed.owner = null;
-    failed.unbind();
-    failed.drop();
-  }
-
-  /** Gives back the value that `assign` replaced, which is otherwise kept until the next one. */
-  dropFormer(): void {
-    this.#held.former?.drop();
-    this.#held.former = null;
   }
 
   /**
@@ -548,21 +342,7 @@ export abstract class TensorBase implements Disposable {
    * ```
    */
   dispose(): void {
-    if (this.#disposed) return;
-    this.#disposed = true;
-    endLoan(this);
-    this.dropFormer();
-    this.#companions = null;
-    if (this.#held.saved) releaseAll(this.#held.saved);
-    this.#held.node = null;
-    this.#node.unbind();
-    this.#node.drop();
-  }
-
-  /** `dispose`, also where activations of a graph that `backward` went through may be read yet. */
-  disposeForGood(): void {
-    this.dispose();
-    this.#node.releaseBrief();
+    this.#state.dispose();
   }
 
   /** {@linkcode TensorBase.dispose}, for `using`. */
@@ -581,7 +361,7 @@ export abstract class TensorBase implements Disposable {
    * ```
    */
   explain(): string {
-    return explain(this);
+    return explain(this.#self());
   }
 
   /** `Tensor([2, 3], float32, cl)`. */

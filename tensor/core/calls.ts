@@ -1,10 +1,9 @@
 /**
- * Calls of operations on tensors, as `compile` sees them. Every public operation is an observed one:
- * while a compiled function runs, its observer gets the call in place of the operation.
+ * Who is told of what a program does with tensors: `compile`, while it records or follows a function.
+ * `operations.ts` tells it of calls; assignments, gradients and values are told of here.
  */
-
 import { unrecorded } from "../../backend/engine.ts";
-import { composed } from "../execution/temporaries.ts";
+import type { Tensor } from "../tensor.ts";
 
 // deno-lint-ignore no-explicit-any -- operations take what they take
 export type Operation = (this: any, ...args: any[]) => unknown;
@@ -40,7 +39,8 @@ export interface CallObserver {
   settled<T>(value: T): T;
 }
 
-let observer: CallObserver | null = null;
+/** Who gets the calls now; null for nobody. */
+export let observer: CallObserver | null = null;
 
 /** Runs `fn` while `next` gets the calls; null for nobody. */
 export function observeCalls<T>(next: CallObserver | null, fn: () => T): T {
@@ -56,54 +56,6 @@ export function observeCalls<T>(next: CallObserver | null, fn: () => T): T {
 /** Runs `fn` as no part of a compiled function. */
 export function unobserved<T>(fn: () => T): T {
   return observer === null ? fn() : observeCalls(null, () => unrecorded(fn));
-}
-
-/** Calls an operation, or tells the observer of the call. */
-export function observedCall(
-  kind: OperationKind,
-  fn: Operation,
-  self: unknown,
-  args: unknown[],
-): unknown {
-  return observer === null
-    ? callOperation(kind, fn, self, args)
-    : observer.call(kind, fn, self, args);
-}
-
-/** Calls an operation: the tensors that it makes on its way to its results are temporaries. */
-export function callOperation(
-  kind: OperationKind,
-  fn: Operation,
-  self: unknown,
-  args: unknown[],
-): unknown {
-  return kind === "compute" ? composed(fn, self, args) : fn.apply(self, args);
-}
-
-/** The operation with its calls observed. */
-export function observed<F extends Operation>(fn: F, kind: OperationKind): F {
-  const call = function (this: unknown, ...args: unknown[]): unknown {
-    return observedCall(kind, fn, this, args);
-  };
-  Object.defineProperties(call, { name: { value: fn.name }, length: { value: fn.length } });
-  return call as F;
-}
-
-/** Has the calls of a class's methods observed; `kinds` names those that are not `others`, null for none. */
-export function observeMethods(
-  holder: object,
-  kinds: Readonly<Record<string, OperationKind | null>>,
-  others: OperationKind | null,
-): void {
-  for (const name of Object.getOwnPropertyNames(holder)) {
-    const property = Object.getOwnPropertyDescriptor(holder, name)!;
-    const kind = Object.hasOwn(kinds, name) ? kinds[name] ?? null : others;
-    if (kind === null || name === "constructor") continue;
-    if (kind === "set" && property.set) property.set = observed(property.set, kind);
-    else if (typeof property.value === "function") property.value = observed(property.value, kind);
-    else continue;
-    Object.defineProperty(holder, name, property);
-  }
 }
 
 /** True while a compiled function runs that is recorded or followed. */
@@ -135,4 +87,43 @@ export function giveUpReplay(reason: string): void {
 /** See {@linkcode CallObserver.settled}. */
 export function settled<T>(value: T): T {
   return observer === null ? value : observer.settled(value);
+}
+
+let assignmentObserver: ((tensor: Tensor) => void) | null = null;
+
+/** Tells `observer` of every `assign` while `fn` runs. */
+export function observeAssignments<T>(observer: (tensor: Tensor) => void, fn: () => T): T {
+  const former = assignmentObserver;
+  assignmentObserver = observer;
+  try {
+    return fn();
+  } finally {
+    assignmentObserver = former;
+  }
+}
+
+/** A tensor has got another value. */
+export function tellAssigned(tensor: Tensor): void {
+  if (assignmentObserver !== null) assignmentObserver(tensor);
+}
+
+/** Gets a tensor with its gradient and, where that is replaced, the next one. */
+type GradientObserver = (tensor: Tensor, now: Tensor | null, next?: Tensor | null) => void;
+
+let gradientObserver: GradientObserver | null = null;
+
+/** Tells `observer` of every look at a tensor's gradient, and every change, while `fn` runs. */
+export function observeGradients<T>(observer: GradientObserver, fn: () => T): T {
+  const former = gradientObserver;
+  gradientObserver = observer;
+  try {
+    return fn();
+  } finally {
+    gradientObserver = former;
+  }
+}
+
+/** A tensor's gradient is looked at, or is about to be replaced. */
+export function tellGradient(tensor: Tensor, now: Tensor | null, next?: Tensor | null): void {
+  if (gradientObserver !== null) gradientObserver(tensor, now, next);
 }

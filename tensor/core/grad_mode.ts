@@ -1,4 +1,7 @@
-/** Whether operations are recorded for `backward`: a property of the running task, not of the program. */
+/**
+ * How operations are recorded for `backward`, properties of the running task and not of the program:
+ * whether they are, and whether anomalies are looked for.
+ */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { requireValue, takes } from "./options.ts";
 
@@ -33,4 +36,75 @@ export function noGrad<T>(fn: () => T): T {
 export function enableGrad<T>(fn: () => T): T {
   requireValue("run with gradients", "fn", fn, takes.callback);
   return mode.run(true, fn);
+}
+
+// ---- anomalies
+
+/** Whether anomalies are looked for in the running task. */
+const anomalies = new AsyncLocalStorage<boolean>();
+let always = false;
+/** Nobody pays for a look at the scope before the first use. */
+let everUsed = false;
+
+/** True where `backward` looks for NaN and operations note where they were called. */
+export function isAnomalyEnabled(): boolean {
+  return everUsed && (anomalies.getStore() ?? always);
+}
+
+/**
+ * Runs `fn` with anomaly detection: operations note where they were called, and `backward` (and
+ * `grad`) throws an `AnomalyError` if a gradient is NaN, which names the operation that made it so
+ * and where that was called. Put the forward pass and `backward` inside. It is for finding bugs: backward computes at once, and more than it otherwise would; functions made by
+ * `compile` run as they are written. Safe across await.
+ *
+ * @param fn What to run.
+ * @returns What `fn` returns.
+ *
+ * @example
+ * ```ts
+ * import { AnomalyError, detectAnomaly, Tensor } from "@netcl/netcl";
+ * import { assertThrows } from "@std/assert";
+ *
+ * const x = Tensor.fromHost([0, 4], { requiresGrad: true });
+ * assertThrows(
+ *   () => detectAnomaly(() => x.sqrt().mul(0).sum().backward()),
+ *   AnomalyError,
+ *   "Cannot go backward through sqrt",
+ * );
+ * ```
+ */
+export function detectAnomaly<T>(fn: () => T): T {
+  requireValue("detect anomalies", "fn", fn, takes.callback);
+  everUsed = true;
+  return anomalies.run(true, fn);
+}
+
+/**
+ * Turns anomaly detection on or off for the whole program, where no {@linkcode detectAnomaly} says
+ * otherwise.
+ *
+ * @param on Whether to look for NaN.
+ */
+export function setDetectAnomaly(on: boolean): void {
+  requireValue("set the detection of anomalies", "on", on, takes.bool);
+  everUsed ||= on;
+  always = on;
+}
+
+const here = new URL("../", import.meta.url).href;
+const layers = new URL("nn/", here).href;
+const MOST_FRAMES = 64;
+
+function isInside(frame: string): boolean {
+  return frame.includes(here) && !frame.includes(layers);
+}
+
+/** Where the running operation was called: the stack without the library's own first frames. */
+export function callerStack(): string {
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = MOST_FRAMES;
+  const frames = (new Error().stack ?? "").split("\n").slice(1);
+  Error.stackTraceLimit = limit;
+  const first = frames.findIndex((frame) => !isInside(frame));
+  return frames.slice(Math.max(0, first)).join("\n");
 }

@@ -1,13 +1,14 @@
 /** What a tensor would take to compute, in words. */
 import { backendOf, dtypes, formatShape, schedule } from "../../backend/engine.ts";
-import type { TensorBase } from "../core/base.ts";
+import type { Tensor } from "../tensor.ts";
+import { nodeOf } from "../core/tensor_state.ts";
 
 /** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */
-export function explain(tensor: TensorBase): string {
+export function explain(tensor: Tensor): string {
   if (tensor.isRealized) return `${tensor} is in memory: nothing to compute\n`;
   const backend = backendOf(tensor.device);
   const { batching, rules } = backend;
-  const plan = schedule([tensor.node], { batching, rules });
+  const plan = schedule([nodeOf(tensor)], { batching, rules });
   const describe = (at: number): string => {
     const { dtype, shape } = plan.order[at]!;
     return `${dtype} ${formatShape(shape)}`;

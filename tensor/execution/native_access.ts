@@ -3,13 +3,26 @@ import { finalizer, formatShape } from "../../backend/engine.ts";
 import type { BufferHandle, Storage } from "../../memory/mod.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import type { Tensor } from "../tensor.ts";
+import { nodeOf, stateOf } from "../core/tensor_state.ts";
 
-/** The values that tensors have lent: they stay where they are until the tensor is disposed of. */
-const lent = new WeakMap<object, Storage>();
+/** Lets go of memory that was lent by tensors which nobody can reach any more. */
 const forgotten = finalizer<Storage>(
   "memory of a forgotten tensor",
   (storage) => storage.release(),
 );
+
+/** A value that a tensor has lent: it stays where it is until the tensor is disposed of. */
+class Loan {
+  constructor(readonly storage: Storage) {
+    storage.retain();
+    forgotten.register(this, storage, this);
+  }
+
+  end(): void {
+    forgotten.unregister(this);
+    this.storage.release();
+  }
+}
 
 /** The block of a tensor's value, computed and in place before what is enqueued next. */
 export function lendBlock(what: string, tensor: Tensor): BufferHandle {
@@ -20,22 +33,12 @@ export function lendBlock(what: string, tensor: Tensor): BufferHandle {
     );
   }
   giveUpReplay(`it takes the ${what} of a tensor`);
-  const storage = tensor.realize().node.storage!;
-  if (lent.get(tensor) !== storage) {
-    endLoan(tensor);
-    lent.set(tensor, storage.retain());
-    forgotten.register(tensor, storage, tensor);
+  const storage = nodeOf(tensor.realize()).storage!, state = stateOf(tensor);
+  if (state.loan?.storage !== storage) {
+    state.loan?.end();
+    state.loan = new Loan(storage);
   }
   // Copies to the device run beside the kernels: what the caller enqueues waits for them.
   storage.memory.uploads.await(storage.handle);
   return storage.handle as BufferHandle;
-}
-
-/** The tensor is disposed of: its memory is its own again. */
-export function endLoan(tensor: object): void {
-  const storage = lent.get(tensor);
-  if (storage === undefined) return;
-  lent.delete(tensor);
-  forgotten.unregister(tensor);
-  storage.release();
 }

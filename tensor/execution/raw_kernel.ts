@@ -13,16 +13,18 @@ import {
   sizeOf,
   type TypedArray,
 } from "../../backend/engine.ts";
-import { edgeOf, sameDevice } from "../core/apply.ts";
-import { observedCall, type Operation } from "../core/calls.ts";
+import { newGradFn, sameDevice } from "../core/apply.ts";
+import type { Operation } from "../core/calls.ts";
+import { observedCall } from "../core/operations.ts";
 import { checkedShape } from "../ops/creation.ts";
 import { checkedGradients } from "../autograd/custom_gradient.ts";
 import { isGradEnabled } from "../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../core/options.ts";
 import { checkArguments, checkRange } from "./raw_arguments.ts";
 import { realizeAll } from "./realization.ts";
-import { Tensor } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
 import { requireType } from "../core/supported_types.ts";
+import { isTensor, makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
 
 /** A result of a kernel, before there is one. */
 export interface RawOutput {
@@ -197,12 +199,12 @@ function separated(
 ): { inputs: Tensor[]; numbers: number[] } {
   const inputs: Tensor[] = [], numbers: number[] = [];
   args.forEach((value, k) => {
-    if (value instanceof Tensor && numbers.length === 0) inputs.push(value);
+    if (isTensor(value) && numbers.length === 0) inputs.push(value);
     else if (typeof value === "number") numbers.push(value);
     else {
       throw new TypeError(
         `Cannot call the kernel ${name} with ${
-          value instanceof Tensor ? `${value} behind a number` : shown(value)
+          isTensor(value) ? `${value} behind a number` : shown(value)
         } as argument ${k}: pass its input tensors, then its numbers`,
       );
     }
@@ -236,15 +238,15 @@ function resultsOf(
   inputs: Tensor[],
   device: DeviceHandle,
 ): Tensor[] {
-  const nodes = inputs.map((input) => input.node);
+  const nodes = inputs.map((input) => nodeOf(input));
   const results = call.outputs.map(({ shape, dtype }, output) =>
-    new Tensor(new Node({ kind: "custom", call, output }, nodes, shape, dtype), device)
+    makeTensor(new Node({ kind: "custom", call, output }, nodes, shape, dtype), device)
   );
   const differentiable = results.filter(({ dtype }) => isFloat(dtype));
   if (
     isGradEnabled() && differentiable.length > 0 && inputs.some((input) => input.requiresGrad)
   ) {
-    const edge = edgeOf(kernel.name, inputs, (_g, _y, gradients) => {
+    const gradFn = newGradFn(kernel.name, inputs, (_g, _y, gradients) => {
       if (!options.gradient) throw noGradient(kernel.name);
       const given = results.map((result) =>
         gradients[differentiable.indexOf(result)] ?? result.zerosLike()
@@ -252,8 +254,8 @@ function resultsOf(
       const found = options.gradient(given, [...inputs], [...results], [...call.numbers]);
       return checkedGradients(kernel.name, found, inputs);
     });
-    const shared = { ...edge, outputs: differentiable.map(({ order }) => order) };
-    for (const result of differentiable) result.edge = shared;
+    const shared = { ...gradFn, outputs: differentiable.map((result) => stateOf(result).order) };
+    for (const result of differentiable) stateOf(result).gradFn = shared;
   }
   if (isEager()) realizeAll(results);
   return results;

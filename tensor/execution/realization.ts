@@ -15,7 +15,8 @@ import { DisposedError } from "../core/errors.ts";
 import { foreseenGradients } from "../autograd/foresight.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireValue, takes } from "../core/options.ts";
-import { takeUnread } from "./unread.ts";
+import { takeUnread } from "../core/unread.ts";
+import { nodeOf, stateOf } from "../core/tensor_state.ts";
 
 /**
  * Tensors that were assigned a value that is not computed yet. It is computed with the next schedule:
@@ -66,13 +67,20 @@ export function computeWithGradients(root: Tensor): void {
   roots.add(new WeakRef(root));
 }
 
+/** The gradients that are computed together with a root of `backward`. */
+function coScheduled(root: Tensor): Node[] {
+  return stateOf(root).coScheduled?.() ?? [];
+}
+
 /** The roots of a device, with the gradients that they belong to. */
 function rootsOn(device: DeviceHandle): Companion[] {
   const companions: Companion[] = [];
   for (const reference of roots) {
     const root = reference.deref();
     if (!root || root.disposed || root.isRealized) roots.delete(reference);
-    else if (root.device === device) companions.push({ root: root.node, with: root.companions() });
+    else if (root.device === device) {
+      companions.push({ root: nodeOf(root), with: coScheduled(root) });
+    }
   }
   return companions;
 }
@@ -87,7 +95,7 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   if (isFollowing()) return;
   const open: Tensor[] = [];
   for (const tensor of settled(tensors)) {
-    const { node } = tensor;
+    const node = nodeOf(tensor);
     awaited.delete(tensor);
     if (node.saved) node.keep();
     else if (!node.storage) open.push(tensor);
@@ -105,12 +113,12 @@ export function realizeAll(tensors: readonly Tensor[]): void {
  * @returns True when it was computed for the read, and nothing with it.
  */
 export function realizeForRead(tensor: Tensor): boolean {
-  const { node, device } = tensor;
+  const node = nodeOf(tensor), { device } = tensor;
   if (node.saved) node.keep();
   if (isReadable(node)) return false;
   const isAssigned = awaited.delete(tensor);
-  const companions = tensor.companions(), waits = [...awaited].some((t) => t.device === device);
-  if (isAssigned || waits || tensor.edge || companions.length > 0) {
+  const companions = coScheduled(tensor), waits = [...awaited].some((t) => t.device === device);
+  if (isAssigned || waits || stateOf(tensor).gradFn || companions.length > 0) {
     realizeOn(device, [tensor]);
     return false;
   }
@@ -121,8 +129,8 @@ export function realizeForRead(tensor: Tensor): boolean {
 function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {
   const nodes: Node[] = [], later: Node[] = [];
   for (const tensor of tensors) {
-    nodes.push(tensor.node, ...tensor.companions());
-    if (tensor.edge) later.push(...foreseenGradients(tensor));
+    nodes.push(nodeOf(tensor), ...coScheduled(tensor));
+    if (stateOf(tensor).gradFn) later.push(...foreseenGradients(tensor));
   }
   const states = takeAwaited(device), companions = rootsOn(device);
   // A recorded call computes what it returns and assigns, and nothing beside it.
@@ -149,7 +157,7 @@ interface Work {
 function compute({ tensors, nodes, states, unread, companions, later, endsFormer }: Work): void {
   const { device } = tensors[0]!;
   try {
-    const all = [...nodes, ...states.map((tensor) => tensor.node), ...unread];
+    const all = [...nodes, ...states.map((tensor) => nodeOf(tensor)), ...unread];
     const saved = realize(backendOf(device), all, { companions, later, endsFormer });
     if (saved) keep(saved, tensors);
   } catch (error) {
@@ -166,8 +174,8 @@ function compute({ tensors, nodes, states, unread, companions, later, endsFormer
 
 /** What was saved is kept by the tensors through which backward may go. */
 function keep(saved: Saved, tensors: readonly Tensor[]): void {
-  const keepers = tensors.filter(({ edge }) => edge !== null);
-  for (const tensor of keepers) tensor.addSaved(saved);
+  const keepers = tensors.filter((tensor) => stateOf(tensor).gradFn !== null);
+  for (const tensor of keepers) stateOf(tensor).addSaved(saved);
   if (keepers.length === 0) saved.release();
 }
 
@@ -200,7 +208,7 @@ function computeAlone(
 /** Computes an assigned value that may be gone: who reads it is told. */
 function computeIfThere(state: Tensor): void {
   try {
-    computeAlone([state], [state.node], []);
+    computeAlone([state], [nodeOf(state)], []);
   } catch (error) {
     if (!(error instanceof DisposedError)) throw error;
   }

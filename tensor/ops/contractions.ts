@@ -9,10 +9,11 @@ import {
 import { narrowed } from "../core/autocast.ts";
 import { result, sameDevice } from "../core/apply.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
-import { getFloat32Precision } from "../core/float32_precision.ts";
+import { getFloat32Precision } from "./float32_precision.ts";
 import { promote } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { expand } from "./shaping.ts";
+import { nodeOf } from "../core/tensor_state.ts";
 
 function range(start: number, count: number): number[] {
   return Array.from({ length: count }, (_, k) => start + k);
@@ -36,7 +37,7 @@ export function contract(a: Tensor, b: Tensor, batch: number, m: number, k: numb
     ? new Node({ kind: "constant", value: 0 }, [], shape, a.dtype)
     : new Node(
       { kind: "contract", batch, m, n, ...precisionFor(a) },
-      [a.node, b.node],
+      [nodeOf(a), nodeOf(b)],
       shape,
       a.dtype,
     );

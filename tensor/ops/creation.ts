@@ -19,9 +19,10 @@ import type { Buffer } from "../../ffi/mod.ts";
 import { Storage } from "../../memory/mod.ts";
 import type { NestedArray } from "../core/base.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
-import { Tensor } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
 import { requireType, supportsType } from "../core/supported_types.ts";
 import { checkOptions, deviceChoice, type Rules, shown, takes } from "../core/options.ts";
+import { makeTensor, nodeOf } from "../core/tensor_state.ts";
 
 /** Data on the host: a typed array, a number, or nested arrays of numbers. */
 export type HostData = TypedArray | NestedArray;
@@ -81,7 +82,7 @@ export function deviceOf(options: TensorOptions = {}): DeviceHandle {
 export function made(node: Node, options: TensorOptions = {}): Tensor {
   const device = deviceOf(options);
   requireType(device, node.dtype);
-  const tensor = new Tensor(options.persistent ? persisted(node, device) : node, device);
+  const tensor = makeTensor(options.persistent ? persisted(node, device) : node, device);
   if (options.requiresGrad) tensor.requiresGrad = true;
   return tensor;
 }
@@ -91,8 +92,8 @@ function persisted(node: Node, device: DeviceHandle): Node {
   const engine = backendOf(device);
   const nbytes = node.size * dtypes[node.dtype].bytes;
   const block = engine.memory.allocate(nbytes, { persistent: true });
-  using computed = new Tensor(node, device).realize();
-  engine.copy(computed.node.storage!.handle, block, nbytes);
+  using computed = makeTensor(node, device).realize();
+  engine.copy(nodeOf(computed).storage!.handle, block, nbytes);
   return Node.stored(new Storage(engine.memory, block), node.shape, node.dtype);
 }
 

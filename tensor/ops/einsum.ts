@@ -6,7 +6,7 @@
 import { broadcastShapes, type DType, dtypes, formatShape } from "../../backend/engine.ts";
 import { narrowed } from "../core/autocast.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
-import { observed } from "../core/calls.ts";
+import { observed } from "../core/operations.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
 import { shown } from "../core/options.ts";
 import { promote } from "../core/promotion.ts";

@@ -17,6 +17,7 @@ import { DTypeError, ShapeError } from "../core/errors.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import { numberOperand, type Operand, promoteOperands } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
+import { nodeOf } from "../core/tensor_state.ts";
 
 /** A tensor, or a number that stands for a tensor full of it. */
 export type TensorLike = Tensor | number;
@@ -235,7 +236,7 @@ function operandOf(op: string, x: TensorLike): Operand {
  * The node of an operand in the common type. A number is in the precision in which the type is
  * computed, as in PyTorch, unless it stands for an element.
  */
-function nodeOf(
+function operandIn(
   op: string,
   x: TensorLike,
   dtype: DType,
@@ -247,7 +248,7 @@ function nodeOf(
     return { tensor: null, node: new Node({ kind: "constant", value }, [], [], dtype) };
   }
   const tensor = x.cast(dtype);
-  return { tensor, node: tensor.node };
+  return { tensor, node: nodeOf(tensor) };
 }
 
 /** Sums a gradient over the axes along which an operand was broadcast. */
@@ -295,8 +296,8 @@ export function binary(name: string, a: TensorLike, b: TensorLike): Tensor {
   }
   const primitive = entry.primitive ?? name;
   const isTest = entry.bool === true;
-  const x = nodeOf(name, a, common, isTest);
-  const y = nodeOf(name, bounded(primitive, b, common), common, isTest);
+  const x = operandIn(name, a, common, isTest);
+  const y = operandIn(name, bounded(primitive, b, common), common, isTest);
   const fn = boolean(primitive, common);
   const op = { kind: "elementwise", fn } as const;
   const node = new Node(op, [x.node, y.node], shape, entry.bool ? "bool" : common);
@@ -337,7 +338,7 @@ export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor 
   const dtype = promoteOperands(operandOf("select", a), operandOf("select", b));
   sameDevice("select from", [condition, a, b].filter(isTensor));
   const common = !isTensor(a) && !isTensor(b) && dtype === "int64" ? "float32" : dtype;
-  const x = nodeOf("select", a, common, true), y = nodeOf("select", b, common, true);
+  const x = operandIn("select", a, common, true), y = operandIn("select", b, common, true);
   const inner = broadcast("select from", a, b);
   const shape = broadcastShapes(inner, condition.shape);
   if (!shape) {
@@ -349,7 +350,7 @@ export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor 
   }
   const node = new Node(
     { kind: "elementwise", fn: "where" },
-    [condition.node, x.node, y.node],
+    [nodeOf(condition), x.node, y.node],
     shape,
     common,
   );

@@ -7,6 +7,7 @@ import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
 import { positionType } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./axes.ts";
+import { nodeOf } from "../core/tensor_state.ts";
 
 /** Options of reductions. */
 export interface ReduceOptions {
@@ -16,7 +17,7 @@ export interface ReduceOptions {
 
 function reduceNode(fn: ReduceFn, x: Tensor, axes: readonly number[], dtype: DType): Node {
   const shape = x.shape.filter((_, axis) => !axes.includes(axis));
-  return new Node({ kind: "reduce", fn, axes }, [x.node], shape, dtype);
+  return new Node({ kind: "reduce", fn, axes }, [nodeOf(x)], shape, dtype);
 }
 
 function finishShape(

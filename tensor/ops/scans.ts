@@ -1,7 +1,7 @@
 /** Running sums, products and extremes along an axis, each with its gradient. */
 import type { ScanFn } from "../../backend/engine.ts";
 import { derived, result } from "../core/apply.ts";
-import type { GradientFn } from "../autograd/autograd.ts";
+import type { GradientFn } from "../core/grad_fn.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import { positionType } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";

@@ -7,8 +7,9 @@ import { noGrad } from "../core/grad_mode.ts";
 import type { AnyModule } from "../nn/module/module.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
 import { realizeAll } from "../execution/realization.ts";
-import { internally } from "../execution/temporaries.ts";
+import { internally } from "../core/temporaries.ts";
 import { Tensor } from "../tensor.ts";
+import { stateOf } from "../core/tensor_state.ts";
 
 /** Options of {@linkcode AveragedModel}. */
 export interface AveragedModelOptions {
@@ -108,7 +109,7 @@ export class AveragedModel implements Disposable {
       this.#count.assign(next);
     }, NEED.none);
     realizeAll(targets);
-    for (const target of targets) target.dropFormer();
+    for (const target of targets) stateOf(target).dropFormer();
   }
 
   /**
@@ -146,7 +147,7 @@ export class AveragedModel implements Disposable {
     );
     const sources = this.#averages.map(({ source }) => source);
     realizeAll(sources);
-    for (const source of sources) source.dropFormer();
+    for (const source of sources) stateOf(source).dropFormer();
   }
 
   #requireOwn(action: string): void {
@@ -205,7 +206,7 @@ export class AveragedModel implements Disposable {
       }
     });
     realizeAll([...targets.values()]);
-    for (const target of targets.values()) target.dropFormer();
+    for (const target of targets.values()) stateOf(target).dropFormer();
   }
 
   /** Gives the memory of the averages back; the model stays. */

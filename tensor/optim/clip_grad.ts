@@ -1,11 +1,12 @@
 /** Keeping gradients small, on the device: nothing waits for their size. */
 import type { DeviceHandle } from "../../backend/engine.ts";
-import { observedCall } from "../core/calls.ts";
+import { observedCall } from "../core/operations.ts";
 import { computeWithNext } from "../execution/realization.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireParameters } from "./requirements.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { exposed } from "../core/tensor_state.ts";
 
 /** Added to the norm before it divides, as in PyTorch. */
 const TINY = 1e-6;
@@ -21,7 +22,7 @@ function withGradient(op: string, parameters: readonly Tensor[]): Tensor[] {
 
 function replaceGradient(parameter: Tensor, change: (gradient: Tensor) => Tensor): void {
   const former = parameter.grad!;
-  parameter.grad = change(former).expose();
+  parameter.grad = exposed(change(former));
   former.dispose();
 }
 

@@ -2,6 +2,7 @@
 import type { DeviceHandle } from "../../backend/engine.ts";
 import { unobserved, writeAside } from "../core/calls.ts";
 import { Tensor } from "../tensor.ts";
+import { stateOf } from "../core/tensor_state.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */
 export class DeviceScalar {
@@ -25,7 +26,7 @@ export class DeviceScalar {
     writeAside(this, [...this.#copies.values()], () => {
       for (const [device, copy] of this.#copies) {
         using fresh = Tensor.fromHost(value, { device });
-        copy.assign(fresh).realize().dropFormer();
+        stateOf(copy.assign(fresh).realize()).dropFormer();
       }
     });
   }

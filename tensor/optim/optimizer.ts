@@ -1,11 +1,12 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
 import { type DeviceHandle, formatShape, NEED, sameShape } from "../../backend/engine.ts";
 import { atLeastSingle } from "../core/autocast.ts";
-import { giveUpReplay, observedCall } from "../core/calls.ts";
+import { giveUpReplay } from "../core/calls.ts";
+import { observedCall } from "../core/operations.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { DisposedError, ShapeError } from "../core/errors.ts";
 import { noGrad } from "../core/grad_mode.ts";
-import { internally } from "../execution/temporaries.ts";
+import { internally } from "../core/temporaries.ts";
 import { Tensor } from "../tensor.ts";
 import {
   completed,
@@ -18,6 +19,7 @@ import { UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../core/options.ts";
 import { requireParameters } from "./requirements.ts";
 import { requireState } from "../core/apply.ts";
+import { stateOf } from "../core/tensor_state.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
@@ -223,12 +225,12 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       realizeAll(targets);
     } catch (error) {
       // An error or Ctrl+C that cuts a step short leaves every parameter as it was.
-      for (const target of targets) target.restoreFormer();
+      for (const target of targets) stateOf(target).restoreFormer();
       throw error;
     }
     // What was computed from the former parameters may still be read; nobody reads former state.
     const parameters = new Set(active.map(({ parameter }) => parameter));
-    for (const target of targets) if (!parameters.has(target)) target.dropFormer();
+    for (const target of targets) if (!parameters.has(target)) stateOf(target).dropFormer();
   }
 
   /** What parameters and state will be, by their tensors. */
@@ -323,7 +325,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     });
     this.#version++;
     realizeAll(loaded);
-    for (const target of loaded) target.dropFormer();
+    for (const target of loaded) stateOf(target).dropFormer();
     this.groups.forEach((group, k) => {
       group.lr = shortest(state[`param_groups.${k}.lr`]!.itemSync());
     });
@@ -395,7 +397,7 @@ function checkParameters(parameters: readonly Tensor[]): void {
   }
   const seen = new Set<Tensor>();
   for (const parameter of parameters) {
-    if (!parameter.requiresGrad || parameter.edge) {
+    if (!parameter.requiresGrad || stateOf(parameter).gradFn) {
       throw new TypeError(
         `Cannot optimize ${parameter}: pass leaves that require a gradient, such as model.parameters()`,
       );

@@ -4,7 +4,7 @@
  */
 import { isEager, type Node, Template } from "../../backend/engine.ts";
 import { type HalfType, presentHalfType } from "../core/autocast.ts";
-import { Tensor } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
 
 /** What the updates of a step depend on. */
 export interface UpdateKey {
@@ -50,7 +50,7 @@ export class UpdateTemplates {
     if (at < 0) return this.#record(key, half, inputs, update);
     if (at > 0) this.#known.unshift(...this.#known.splice(at, 1));
     const { template, targets } = this.#known[0]!, values = template.instantiate(inputs);
-    return new Map(targets.map((to, k) => [to, new Tensor(values[k]!, to.device)]));
+    return new Map(targets.map((to, k) => [to, makeTensor(values[k]!, to.device)]));
   }
 
   #record(

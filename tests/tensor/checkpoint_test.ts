@@ -18,6 +18,7 @@ import {
 } from "../../mod.ts";
 import { isEager } from "../../backend/engine.ts";
 import { testOnBackends } from "../opencl.ts";
+import { stateOf } from "../../tensor/core/tensor_state.ts";
 
 type Backend = "cpu" | "cl";
 
@@ -285,9 +286,9 @@ testOnBackends("random numbers outside go on as if there were no second run", as
 testOnBackends("without gradients the function is just called", (backend) => {
   withDevice(backend, () => {
     const x = Tensor.ones([3], { requiresGrad: true });
-    assertEquals(noGrad(() => checkpoint((z: Tensor) => z.mul(2), x)).edge, null);
+    assertEquals(stateOf(noGrad(() => checkpoint((z: Tensor) => z.mul(2), x))).gradFn, null);
     assertEquals(checkpoint((z: Tensor) => z, x), x);
-    assertEquals(checkpoint((z: Tensor) => z.mul(2), x.detach()).edge, null);
+    assertEquals(stateOf(checkpoint((z: Tensor) => z.mul(2), x.detach())).gradFn, null);
     assertEquals(checkpoint(() => 5), 5);
   });
 });

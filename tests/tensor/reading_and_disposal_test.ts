@@ -13,6 +13,7 @@ import {
 } from "../../mod.ts";
 import { isEager } from "../../backend/engine.ts";
 import { testOnBackends } from "../opencl.ts";
+import { nodeOf } from "../../tensor/core/tensor_state.ts";
 
 function kernelsOf(fn: () => unknown): number {
   profiler.reset();
@@ -257,7 +258,7 @@ testOnBackends("a state that is passed on from step to step unread stays short",
       loss.backward();
       sgd.step();
       state = state.mul(0.5).add(loss.detach());
-      assert(state.node.depth < 120, `${state.node.depth} operations`);
+      assert(nodeOf(state).depth < 120, `${nodeOf(state).depth} operations`);
     }
     assert(Number.isFinite(state.itemSync()));
   });

@@ -2,9 +2,10 @@ import { type DType, formatShape } from "../../../backend/engine.ts";
 import { sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { checkOptions, deviceChoice, elementType, type Rules, takes } from "../../core/options.ts";
-import { internally } from "../../execution/temporaries.ts";
+import { internally } from "../../core/temporaries.ts";
 import { Tensor } from "../../tensor.ts";
 import type { DeviceHandle } from "../../../backend/engine.ts";
+import { exposed } from "../../core/tensor_state.ts";
 
 /** How {@linkcode KeyValueCache} is made. */
 export interface KeyValueCacheOptions {
@@ -112,7 +113,7 @@ export class KeyValueCache implements Disposable {
       using offset = this.#keys.indexLike([this.capacity]).sub(this.#position);
       using rows = this.#keys.indexLike([count]).unsqueeze(1);
       // Row i may look at the slot that is i behind the position, and at those before.
-      const mask = offset.le(rows).realize().expose();
+      const mask = exposed(offset.le(rows).realize());
       this.#put(this.#keys, key, offset);
       this.#put(this.#values, value, offset);
       using end = this.#position.add(count);

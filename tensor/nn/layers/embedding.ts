@@ -1,4 +1,4 @@
-import { observedCall } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
 import { indexSelect } from "../../ops/indexing/indexing.ts";
 import type { Tensor } from "../../tensor.ts";
 import { normal } from "../module/init.ts";

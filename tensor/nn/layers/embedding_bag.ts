@@ -1,5 +1,5 @@
 import { formatShape } from "../../../backend/engine.ts";
-import { observedCall } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { indexSelect, scatterAdd } from "../../ops/indexing/indexing.ts";

@@ -2,18 +2,19 @@
 import { formatShape, sameShape, type Shape } from "../../../backend/engine.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
-import { observedCall } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
 import { isRecomputing } from "../../autograd/checkpoint.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { isGradEnabled, noGrad } from "../../core/grad_mode.ts";
 import { spread } from "../../ops/reductions.ts";
-import { internally, withTemporaries } from "../../execution/temporaries.ts";
+import { internally, withTemporaries } from "../../core/temporaries.ts";
 import { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { buffer, parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
+import { nodeOf, stateOf } from "../../core/tensor_state.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
 interface Moments {
@@ -39,7 +40,7 @@ export function standardize(x: Tensor, axes: readonly number[], eps: number): St
   const made = withTemporaries(() =>
     observedCall("compute", standardizedBy, undefined, [x, axes, eps]) as Standardized
   );
-  made.value.expose();
+  stateOf(made.value).expose();
   return made;
 }
 
@@ -53,7 +54,7 @@ function standardizedBy(x: Tensor, axes: readonly number[], eps: number): Standa
     const detached = x.detach(), moments = momentsOf(detached, axes);
     const scale = rootOf(moments, eps);
     const scaled = detached.sub(moments.mean).mul(scale);
-    return { moments, scale, node: scaled.sub(moments.rest.mul(scale)).node };
+    return { moments, scale, node: nodeOf(scaled.sub(moments.rest.mul(scale))) };
   });
   const value = result("standardize", [x], node, (g, y) => {
     const factor = isGradEnabled() ? rootOf(momentsOf(x, axes), eps) : scale;
@@ -194,7 +195,7 @@ function toward(from: Tensor, to: Tensor, share: Tensor | number): Tensor {
 }
 
 function change(tensor: Tensor, value: Tensor): void {
-  tensor.assign(value).dropFormer();
+  stateOf(tensor.assign(value)).dropFormer();
 }
 
 /**

@@ -1,7 +1,7 @@
 import { dtypes, formatShape, sameShape, type Shape } from "../../../backend/engine.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
-import { observedCall } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { isGradEnabled, noGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";

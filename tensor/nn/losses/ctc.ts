@@ -2,7 +2,7 @@
 import { formatShape } from "../../../backend/engine.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, sameDevice } from "../../core/apply.ts";
-import { observedCall } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { gather } from "../../ops/indexing/indexing.ts";
 import { requireInteger } from "../../core/promotion.ts";

@@ -2,7 +2,7 @@
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { formatShape, sameShape } from "../../../backend/engine.ts";
 import { aTensor, requireTensor, result, sameDevice } from "../../core/apply.ts";
-import { observedCall } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
 import { noGrad } from "../../core/grad_mode.ts";
 import { gather, indexSelect } from "../../ops/indexing/indexing.ts";
 import { inRows, weightsOf } from "../../ops/losses.ts";

@@ -16,6 +16,7 @@ import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
 import { requireState } from "../../core/apply.ts";
+import { disposeForGood, stateOf } from "../../core/tensor_state.ts";
 
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`
@@ -244,7 +245,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
       for (const { tensor, value } of pairs) tensor.assign(value.to(tensor.device));
     });
     realizeAll(pairs.map(({ tensor }) => tensor));
-    for (const { tensor } of pairs) tensor.dropFormer();
+    for (const { tensor } of pairs) stateOf(tensor).dropFormer();
     return { missing, unexpected };
   }
 
@@ -339,9 +340,9 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   dispose(): void {
     for (const [, tensor] of this.#tensors()) {
       if (!roleOf(tensor)) continue;
-      tensor.grad?.disposeForGood();
+      if (tensor.grad) disposeForGood(tensor.grad);
       tensor.grad = null;
-      tensor.disposeForGood();
+      disposeForGood(tensor);
     }
   }
 

@@ -2,6 +2,7 @@
 import type { Tensor } from "../../tensor.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 import { requireTensor } from "../../core/apply.ts";
+import { stateOf } from "../../core/tensor_state.ts";
 
 /** A parameter is learned; a buffer is state beside it; a constant is no business of the module. */
 export type Role = "parameter" | "buffer" | "transient";
@@ -59,5 +60,5 @@ export function withRole(value: Tensor, role: Role): Tensor {
 
 /** The role of a tensor; null for those that are neither marked nor require a gradient. */
 export function roleOf(tensor: Tensor): Role | null {
-  return roles.get(tensor) ?? (tensor.requiresGrad && !tensor.edge ? "parameter" : null);
+  return roles.get(tensor) ?? (tensor.requiresGrad && !stateOf(tensor).gradFn ? "parameter" : null);
 }

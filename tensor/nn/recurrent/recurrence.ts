@@ -4,7 +4,7 @@
  * over all steps; the products with h are not kept for it but computed again, all at once.
  */
 import { result } from "../../core/apply.ts";
-import { observedCall } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
 import { noGrad } from "../../core/grad_mode.ts";
 import { Tensor } from "../../tensor.ts";
 import { blocks, type GateKind, gatesOf, type StateOf } from "./gates.ts";

@@ -6,6 +6,7 @@ import { positionType, promote, requireInteger } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
 import { normalizeAxis } from "../axes.ts";
 import { requireValue, shown, takes } from "../../core/options.ts";
+import { nodeOf } from "../../core/tensor_state.ts";
 
 /** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */
 export function gather(x: Tensor, axis: number, indices: Tensor, op = "gather"): Tensor {
@@ -29,7 +30,12 @@ export function gather(x: Tensor, axis: number, indices: Tensor, op = "gather"):
 /** Gathers with indices that broadcast to `shape`. */
 function gatherAt(op: string, x: Tensor, axis: number, indices: Tensor, shape: Shape): Tensor {
   const index = indices.expand(shape);
-  const node = new Node({ kind: "gather", axis, opName: op }, [x.node, index.node], shape, x.dtype);
+  const node = new Node(
+    { kind: "gather", axis, opName: op },
+    [nodeOf(x), nodeOf(index)],
+    shape,
+    x.dtype,
+  );
   return result(op, [x], node, (g) => [scatterNode(op, "add", x.zerosLike(), axis, indices, g)]);
 }
 
@@ -55,8 +61,12 @@ export function scatterNode(
 ): Tensor {
   // Where nothing is stored, the base is the result.
   const [scattered, from]: [Op, Node[]] = indices.size === 0
-    ? [{ kind: "reshape" }, [base.node]]
-    : [{ kind: "scatter", axis, mode, opName: op }, [base.node, indices.node, source.node]];
+    ? [{ kind: "reshape" }, [nodeOf(base)]]
+    : [{ kind: "scatter", axis, mode, opName: op }, [
+      nodeOf(base),
+      nodeOf(indices),
+      nodeOf(source),
+    ]];
   const node = new Node(scattered, from, base.shape, base.dtype);
   return result(op, [base, source], node, (g) => [
     mode === "add" ? g : scatterNode(op, "set", g, axis, indices, source.zerosLike()),

@@ -7,6 +7,7 @@ import { Tensor } from "../../tensor.ts";
 import { type Point, strongWolfe } from "./line_search.ts";
 import { type OptimizerOptions, ParameterGroup } from "../parameter_group.ts";
 import { requireParameters } from "../requirements.ts";
+import { stateOf } from "../../core/tensor_state.ts";
 
 /** Options of {@linkcode LBFGS}; names and defaults are PyTorch's. */
 export interface LBFGSOptions extends OptimizerOptions {
@@ -126,7 +127,9 @@ export class LBFGS {
     const [first] = parameters;
     if (first === undefined) throw new TypeError("Cannot make LBFGS of no parameters");
     for (const parameter of parameters) {
-      if (parameter.requiresGrad && !parameter.edge && parameter.device === first.device) continue;
+      if (
+        parameter.requiresGrad && !stateOf(parameter).gradFn && parameter.device === first.device
+      ) continue;
       throw new TypeError(
         `Cannot optimize ${parameter} by LBFGS: pass leaves that require a gradient, on one device`,
       );

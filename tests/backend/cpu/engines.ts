@@ -14,6 +14,7 @@ import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dty
 import type { Tensor } from "../../../mod.ts";
 import "../../opencl.ts";
 import { bytesOn } from "../evaluate.ts";
+import { nodeOf } from "../../../tensor/core/tensor_state.ts";
 
 /** A backend that computes in one way, whatever the system has. */
 export function backendWith(engine: Engine): CPUBackend {
@@ -61,7 +62,7 @@ export const fast: readonly CPUBackend[] = [
 
 /** The elements of a tensor that is not in memory yet, as one backend computes them. */
 export function compute(backend: CPUBackend, tensor: Tensor): (number | bigint)[] {
-  const { buffer } = bytesOn(backend, tensor.node);
+  const { buffer } = bytesOn(backend, nodeOf(tensor));
   const elements = [
     ...dtypes[tensor.dtype].view(buffer, 0, tensor.size) as Iterable<number | bigint>,
   ];

@@ -5,6 +5,7 @@ import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { type DType, Tensor, withDevice } from "../../../mod.ts";
 import { assertAgree, blasBackend } from "./engines.ts";
+import { nodeOf } from "../../../tensor/core/tensor_state.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32"): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
@@ -14,7 +15,7 @@ function filled(shape: readonly number[], dtype: DType = "float32"): Tensor {
 
 /** The kernel with the contraction. */
 function contractionOf(tensor: Tensor): LoopKernel {
-  const kernels = schedule([tensor.node]).kernels.map(({ kernel }) => kernel);
+  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
   const found = kernels.find((k) => k.kind === "loop" && k.contraction !== null);
   assert(found?.kind === "loop");
   return found;

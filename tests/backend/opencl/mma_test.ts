@@ -18,6 +18,7 @@ import {
   withDevice,
 } from "../../../mod.ts";
 import { hasOpenCL } from "../../opencl.ts";
+import { nodeOf } from "../../../tensor/core/tensor_state.ts";
 
 const gpu: Target = {
   isGpu: true,
@@ -31,7 +32,7 @@ const gpu: Target = {
 
 function contractionOf(make: () => Tensor): LoopKernel {
   return noGrad(() => {
-    const { kernels } = schedule([make().node], {
+    const { kernels } = schedule([nodeOf(make())], {
       rules: { ...defaultRules, takesPadding: () => true },
     });
     return kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>

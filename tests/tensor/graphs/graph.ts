@@ -6,6 +6,7 @@ import { realize } from "../../../backend/execution/realize.ts";
 import { grad, manualSeed, type Node, Tensor } from "../../../mod.ts";
 import { bytesOn } from "../../backend/evaluate.ts";
 import { begin, operations } from "./operations.ts";
+import { nodeOf } from "../../../tensor/core/tensor_state.ts";
 
 /** One step of a graph: which tensors that are there already it takes, counted from the last. */
 export interface Step {
@@ -93,7 +94,7 @@ export type Numbers = readonly number[];
 
 function read(backend: Backend, tensor: Tensor): Numbers {
   if (tensor.size === 0) return [];
-  const { buffer } = bytesOn(backend, tensor.node);
+  const { buffer } = bytesOn(backend, nodeOf(tensor));
   return [...dtypes[tensor.dtype].view(buffer, 0, tensor.size) as Iterable<number | bigint>].map(
     Number,
   );
@@ -101,7 +102,7 @@ function read(backend: Backend, tensor: Tensor): Numbers {
 
 /** Computed in one schedule. */
 export function together(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
-  realize(backend, tensors.map((t) => t.node));
+  realize(backend, tensors.map((t) => nodeOf(t)));
   return tensors.map((t) => read(backend, t));
 }
 
@@ -119,7 +120,7 @@ export function apart(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
 }
 
 function nodesBelow(tensors: readonly Tensor[]): Node[] {
-  const seen = new Set(tensors.map((t) => t.node));
+  const seen = new Set(tensors.map((t) => nodeOf(t)));
   for (const node of seen) for (const input of node.inputs) seen.add(input);
   return [...seen].sort((a, b) => a.id - b.id);
 }

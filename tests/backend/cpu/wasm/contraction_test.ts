@@ -7,6 +7,7 @@ import type { HostBlock } from "../../../../backend/cpu/script/runner.ts";
 import { contractionRunner } from "../../../../backend/cpu/wasm/products/contraction.ts";
 import { HostPool } from "../../../../memory/mod.ts";
 import { assertAgree, compute, wasmBackend } from "../engines.ts";
+import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
 
 /** Small whole numbers, so that every sum is exact. */
 function filled(shape: readonly number[], seed = 0, dtype: DType = "float32"): Tensor {
@@ -69,7 +70,7 @@ Deno.test("windows of images are read where they are", () => {
     const image = filled([3, 8, 13, 12]), weight = filled([16, 8, 3, 3], 5);
     const convolved = () => image.conv2d(weight, { padding: 1, stride: 2 }).relu();
     assertAgree(convolved);
-    const kernels = schedule([convolved().node]).kernels.map(({ kernel }) => kernel);
+    const kernels = schedule([nodeOf(convolved())]).kernels.map(({ kernel }) => kernel);
     const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
     assertStringIncludes(source, "WebAssembly SIMD: 3 times 42 x 72 by 72 x 16, float32");
     assertAgree(() => image.conv2d(filled([6, 4, 2, 3], 1), { groups: 2, dilation: 2 }));
@@ -80,7 +81,7 @@ Deno.test("a product for which that memory has no room is computed in other memo
   withDevice("cpu", () => {
     const { memory, engine } = wasmBackend, elsewhere = new HostPool();
     const [a, b] = [filled([20, 30], 1, "float16"), filled([30, 17], 2, "float16")];
-    const { kernel } = schedule([a.matmul(b).node]).kernels[0]!;
+    const { kernel } = schedule([nodeOf(a.matmul(b))]).kernels[0]!;
     const inputs = [a, b].map((tensor) => {
       const bytes = new Uint8Array(tensor.toHostSync().buffer as ArrayBuffer);
       const block = memory.allocate(bytes.length);

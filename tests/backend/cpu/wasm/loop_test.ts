@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { assertAgree, compute, wasmBackend } from "../engines.ts";
+import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
@@ -12,7 +13,7 @@ function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): T
 
 /** What runs for a tensor, kernel by kernel. */
 function sourcesOf(tensor: Tensor): string[] {
-  const kernels = schedule([tensor.node]).kernels.map(({ kernel }) => kernel);
+  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
   return wasmBackend.prepare(kernels).map(({ source }) => source);
 }
 

@@ -3,14 +3,10 @@
  * else has. They need not be computed again once they have been.
  */
 import { NEED, type Need } from "../../backend/engine.ts";
-import { noGrad } from "../core/grad_mode.ts";
-
-let need: Need = NEED.lasting;
+import { noGrad } from "./grad_mode.ts";
 
 /** How strongly a tensor that is made now needs its value after it was computed on the way. */
-export function presentNeed(): Need {
-  return need;
-}
+export let need: Need = NEED.lasting;
 
 /**
  * Runs `fn`, whose tensors are temporaries; what leaves it for the user must be exposed.
@@ -28,33 +24,9 @@ export function withTemporaries<T>(fn: () => T, kept: Need = NEED.brief): T {
   }
 }
 
-interface Exposable {
-  expose(): unknown;
-}
-
-/** Runs an operation, of whose tensors its results alone are the user's. */
-export function composed(
-  // deno-lint-ignore no-explicit-any -- operations take what they take
-  fn: (this: any, ...args: any[]) => unknown,
-  self: unknown,
-  args: unknown[],
-): unknown {
-  if (need !== NEED.lasting) return fn.apply(self, args);
-  need = NEED.brief;
-  try {
-    const made = fn.apply(self, args);
-    exposeAll(made);
-    return made;
-  } finally {
-    need = NEED.lasting;
-  }
-}
-
-/** Exposes a tensor, or those in an array or a plain object. */
-function exposeAll(value: unknown): void {
-  if (typeof value !== "object" || value === null) return;
-  if ("expose" in value) (value as Exposable).expose();
-  else for (const item of Object.values(value)) exposeAll(item);
+/** Says what tensors that are made from now on are needed for; the caller takes it back. */
+export function setNeed(next: Need): void {
+  need = next;
 }
 
 /** Runs a part of an operation: its tensors are temporaries, and it is not recorded. */

@@ -1,0 +1,47 @@
+/** How a tensor was computed, as `backward` needs to know it. */
+import type { Node } from "../../backend/engine.ts";
+import type { Tensor } from "../tensor.ts";
+
+/**
+ * The gradients of an operation's inputs, given that of its result; null where none is needed. An
+ * operation with several results gets the gradients of all, null where a result was not used.
+ */
+export type GradientFn = (
+  gradient: Tensor,
+  result: Tensor,
+  gradients: readonly (Tensor | null)[],
+) => readonly (Tensor | null)[];
+
+/** The recorded operation behind a tensor: PyTorch's `grad_fn`. */
+export interface GradFn {
+  /** The operation. */
+  readonly name: string;
+  /** What it was computed from. */
+  readonly inputs: readonly Tensor[];
+  /** The values that the inputs had then; they stay until `backward` lets go of them. */
+  readonly values?: readonly Node[];
+  /** Which inputs required a gradient then; without it, those that do now. */
+  readonly needs?: readonly boolean[];
+  /** True once it holds the values of its inputs no more. */
+  isReleased?: boolean;
+  /** The gradients of the inputs. */
+  readonly gradient: GradientFn;
+  /** The orders of its results, where it may have several: they share this record. */
+  readonly outputs?: readonly number[];
+  /** True once `backward` has freed it. */
+  readonly isFreed?: boolean;
+  /** Where it was called, when anomalies are looked for. */
+  readonly stack?: string;
+}
+
+/** The values of the inputs may go, as far as this operation is concerned. */
+export function releaseGradFn(gradFn: GradFn): void {
+  if (gradFn.isReleased || !gradFn.values) return;
+  gradFn.isReleased = true;
+  for (const value of gradFn.values) value.dropForBackward();
+}
+
+/** The inputs that a gradient goes on to: those that required one when the operation was recorded. */
+export function neededInputs({ inputs, needs }: GradFn): readonly Tensor[] {
+  return inputs.filter((input, k) => input.requiresGrad && (needs?.[k] ?? true));
+}

@@ -1,0 +1,108 @@
+/**
+ * How an operation of the public face is called: `compile` is told of the call where it listens, and
+ * the tensors that the operation makes on the way to its results are temporaries. Both cost a plain
+ * call two comparisons.
+ */
+import { NEED } from "../../backend/engine.ts";
+import type { Tensor } from "../tensor.ts";
+import { observer, type Operation, type OperationKind } from "./calls.ts";
+import { isTensor, stateOf } from "./tensor_state.ts";
+import { need, setNeed } from "./temporaries.ts";
+
+/**
+ * Calls an operation that gives tensors and has no other effect.
+ *
+ * @param fn The operation: a function that is the same one in every call, since `compile` knows the
+ * call again by it.
+ * @param args Its arguments, four at most; those that are left out are undefined.
+ */
+export function compute<A extends unknown[], R>(fn: (...args: A) => R, ...args: A): R;
+export function compute(
+  fn: Operation,
+  a?: unknown,
+  b?: unknown,
+  c?: unknown,
+  d?: unknown,
+): unknown {
+  if (observer !== null) return observer.call("compute", fn, undefined, given(a, b, c, d));
+  if (need !== NEED.lasting) return fn(a, b, c, d);
+  setNeed(NEED.brief);
+  try {
+    return exposeAll(fn(a, b, c, d));
+  } finally {
+    setNeed(NEED.lasting);
+  }
+}
+
+/**
+ * Calls a function that does something with a tensor, such as to read it or to assign to it.
+ *
+ * @param kind What it does.
+ * @param fn The function, the same one in every call.
+ * @param tensor The tensor.
+ * @param value What else the function takes.
+ */
+export function act<V, R>(
+  kind: OperationKind,
+  fn: (tensor: Tensor, value: V) => R,
+  tensor: Tensor,
+  value: V,
+): R;
+export function act<R>(kind: OperationKind, fn: (tensor: Tensor) => R, tensor: Tensor): R;
+export function act(kind: OperationKind, fn: Operation, tensor: Tensor, value?: unknown): unknown {
+  return observer === null
+    ? fn(tensor, value)
+    : observer.call(kind, fn, tensor, given(tensor, value));
+}
+
+/** The arguments up to the last one that is there. */
+function given(...args: unknown[]): unknown[] {
+  while (args.length > 0 && args.at(-1) === undefined) args.pop();
+  return args;
+}
+
+/** Calls an operation with any arguments, or tells the observer of the call. */
+export function observedCall(
+  kind: OperationKind,
+  fn: Operation,
+  self: unknown,
+  args: unknown[],
+): unknown {
+  return observer === null
+    ? callOperation(kind, fn, self, args)
+    : observer.call(kind, fn, self, args);
+}
+
+/** Calls an operation: the tensors that it makes on its way to its results are temporaries. */
+export function callOperation(
+  kind: OperationKind,
+  fn: Operation,
+  self: unknown,
+  args: unknown[],
+): unknown {
+  if (kind !== "compute" || need !== NEED.lasting) return fn.apply(self, args);
+  setNeed(NEED.brief);
+  try {
+    return exposeAll(fn.apply(self, args));
+  } finally {
+    setNeed(NEED.lasting);
+  }
+}
+
+/** The operation with its calls observed. */
+export function observed<F extends Operation>(fn: F, kind: OperationKind): F {
+  const call = function (this: unknown, ...args: unknown[]): unknown {
+    return observedCall(kind, fn, this, args);
+  };
+  Object.defineProperties(call, { name: { value: fn.name }, length: { value: fn.length } });
+  return call as F;
+}
+
+/** Exposes a tensor, or those in an array or a plain object; returns the value. */
+function exposeAll<T>(value: T): T {
+  if (isTensor(value)) stateOf(value).expose();
+  else if (typeof value === "object" && value !== null) {
+    for (const item of Object.values(value)) exposeAll(item);
+  }
+  return value;
+}
