@@ -4,6 +4,7 @@
  */
 import { isEager, type Node, Template } from "../../backend/engine.ts";
 import { type HalfType, presentHalfType } from "../core/autocast.ts";
+import { makeTensor, nodeOf } from "../core/tensor_state.ts";
 import type { Tensor } from "../tensor.ts";
 
 /** What the updates of a step depend on. */
@@ -43,7 +44,7 @@ export class UpdateTemplates {
    */
   nextValues(key: UpdateKey, update: () => Map<Tensor, Tensor>): Map<Tensor, Tensor> {
     if (isEager()) return update();
-    const inputs = key.inputs.map(({ node }) => node), half = presentHalfType();
+    const inputs = key.inputs.map(nodeOf), half = presentHalfType();
     const at = this.#known.findIndex((known) =>
       known.half === half && areEqual(known.key, key) && known.template.takes(inputs)
     );
@@ -62,7 +63,7 @@ export class UpdateTemplates {
     const { result: next, template } = Template.record(
       inputs,
       update,
-      (values) => [...values.values()].map(({ node }) => node),
+      (values) => [...values.values()].map(nodeOf),
     );
     if (template === null) return next;
     const key = { parameters, options: options.map((group) => ({ ...group })), version };
