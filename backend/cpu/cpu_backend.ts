@@ -53,6 +53,9 @@ type Compiled = (
   parameters: readonly (number | bigint)[],
 ) => void;
 
+/** A kernel of so few operations takes a few milliseconds at most: no signal has to be held back for it. */
+const MAX_QUICK = 1 << 16;
+
 /** Runs kernels on the host. */
 export class CPUBackend implements Backend {
   readonly name = "cpu";
@@ -138,14 +141,15 @@ export class CPUBackend implements Backend {
   }
 
   #launch(kernel: Kernel): Launch {
-    const runner = this.#runner(kernel);
+    const runner = this.#runner(kernel), isQuick = operationsOf(kernel) <= MAX_QUICK;
     const bytes = outputsOf(kernel).reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
     return {
       name: kernel.label,
       source: runner.source,
       bytes,
       run: (reads, writes) => {
-        withoutDeadline(() => runner.run(reads, writes));
+        if (isQuick) runner.run(reads, writes);
+        else withoutDeadline(() => runner.run(reads, writes));
         countLaunch(bytes);
       },
     };
@@ -237,6 +241,12 @@ export class CPUBackend implements Backend {
     this.#compiled.clear();
     this.memory.destroy();
   }
+}
+
+/** How many operations on single elements a kernel is, at most. */
+function operationsOf(kernel: Kernel): number {
+  if (kernel.kind !== "loop") return Infinity;
+  return kernel.sizes.reduce((product, size) => product * size, 1 + kernel.exprs.length);
 }
 
 function outputsOf(kernel: Kernel): readonly { readonly size: number; readonly dtype: DType }[] {
