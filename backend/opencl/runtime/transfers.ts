@@ -70,9 +70,9 @@ export class TransferEngine {
   #transferQueue: CommandQueue | null = null;
   #launches = 0;
   #marks: Event[] = [];
-  /** Counts what was enqueued; with `#settled` it tells an idle queue from a busy one. */
+  /** Counts what was enqueued; with `#completed` it tells an idle queue from a busy one. */
   #enqueued = 0;
-  #settled = 0;
+  #completed = 0;
 
   /**
    * @param queue The in-order compute queue.
@@ -106,10 +106,10 @@ export class TransferEngine {
     const nbytes = data.byteLength;
     if (nbytes === 0) return;
     const bytes = fixed(data);
-    const isIdle = this.#enqueued++ === this.#settled;
+    const isIdle = this.#enqueued++ === this.#completed;
     if (!this.#async || (this.#isUnified && isIdle)) {
       this.#queue.write(buffer, bytes, { offset, blocking: true }).release();
-      this.#settle(this.#enqueued);
+      this.#retireCompleted(this.#enqueued);
     } else if (!this.#isUnified && nbytes < MIN_PINNED_BYTES) {
       this.#queue.write(buffer, bytes, { offset }).release();
     } else {
@@ -144,7 +144,7 @@ export class TransferEngine {
 
   /** The queue to fill a new block on: the transfer queue where that hides the copy. */
   #queueFor(nbytes: number, pinMemory: boolean): CommandQueue {
-    const isDirect = this.#isUnified && !pinMemory && this.#enqueued === this.#settled;
+    const isDirect = this.#isUnified && !pinMemory && this.#enqueued === this.#completed;
     const overlaps = this.#overlaps && !isDirect && nbytes >= MIN_OVERLAPPED_BYTES;
     return overlaps ? this.#transfer() : this.#queue;
   }
@@ -163,7 +163,7 @@ export class TransferEngine {
     this.#enqueued++;
     if (!this.#async) {
       last.waitSync();
-      this.#settle(this.#enqueued);
+      this.#retireCompleted(this.#enqueued);
     } else if (queue !== this.#queue) {
       recordQueue(block, this.#queue);
       memory.uploads.add(block, last.share());
@@ -217,7 +217,7 @@ export class TransferEngine {
     } finally {
       for (const event of events) event.release();
     }
-    this.#settle(enqueued);
+    this.#retireCompleted(enqueued);
   }
 
   /**
@@ -234,7 +234,7 @@ export class TransferEngine {
     } finally {
       for (const event of events) event.release();
     }
-    this.#settle(this.#enqueued);
+    this.#retireCompleted(this.#enqueued);
   }
 
   #copyAll(copies: readonly Copy[]): Event[] {
@@ -275,14 +275,14 @@ export class TransferEngine {
   async finish(): Promise<void> {
     const enqueued = this.#enqueued;
     await Promise.all([this.#queue.finish(), this.#transferQueue?.finish()]);
-    this.#settle(enqueued);
+    this.#retireCompleted(enqueued);
   }
 
   /** Waits for everything enqueued so far. */
   finishSync(): void {
     this.#queue.finishSync();
     this.#transferQueue?.finishSync();
-    this.#settle(this.#enqueued);
+    this.#retireCompleted(this.#enqueued);
   }
 
   /** Waits for the uploads that were begun so far, and for no kernel. */
@@ -302,8 +302,9 @@ export class TransferEngine {
     this.#transferQueue = null;
   }
 
-  #settle(enqueued: number): void {
-    this.#settled = Math.max(this.#settled, enqueued);
+  /** Everything up to this count is complete: staging blocks are free again. */
+  #retireCompleted(enqueued: number): void {
+    this.#completed = Math.max(this.#completed, enqueued);
     this.#staging.retire();
   }
 

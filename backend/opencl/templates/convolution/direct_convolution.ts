@@ -157,7 +157,7 @@ function writeTiles(
     if (line === null) return;
     emitter.open(`for (Index i${line} = line; i${line} < line + ${lines}; ++i${line}) {`);
   };
-  // What does not fit the caches is read once: the scalars of all rows, or else the window.
+  // Weights that do not fit the caches are read once, and the window for each row of tiles; else the other way.
   const isLarge = sizes[row]! * extent(kernel, kernel.inner) * 4 > MAX_SCALAR_BYTES;
   if (!isLarge) openLines();
   emitter.open(`for (Index at = 0; at < ${emitter.size(row)}; at += ${height}) {`);
@@ -167,7 +167,7 @@ function writeTiles(
     window,
     (s) => s === column ? null : s === line ? `(i${s} - line)` : `i${s}`,
   );
-  // A convolution has a kernel of its own anyway: so many addresses are cheap as numbers only.
+  // Written as a number: with an argument here, address arithmetic outweighs the products.
   const move = String(coefficient(tile.scalar.form, row));
   emitBlock(emitter, dialect, tile, move, () => `packed + ${index}`);
   if (line !== null) emitter.close();

@@ -34,7 +34,7 @@ const MIN_LANES = 8;
 /** What is packed of each operand, and the sums, stay in the second level of caches. */
 const MAX_BYTES = 1 << 16;
 
-/** How such a contraction is divided. */
+/** How the loops of a weight gradient are divided. */
 interface WeightTiling {
   /** The loop over channels that are lanes, and vectors of them. */
   readonly channel: number;
@@ -79,9 +79,9 @@ function weightTiling(kernel: LoopKernel, target: Target): WeightTiling | null {
   const count = tapCount(kernel, Math.floor(MAX_VECTORS / vectors));
   const taps = c.n.slice(c.n.length - count), around = c.n.slice(0, c.n.length - count);
   if (extent(kernel, taps) < MIN_TAPS) return null;
-  // Fewer positions than taps: that is a convolution itself, whose taps are what is summed over.
+  // With fewer positions than taps this is a forward convolution, which sums over its taps.
   if (sizes[position]! <= sizes[last(c.n)]!) return null;
-  // Taps see neighbouring positions; other sums of products are better off with vectors along them.
+  // Taps must see neighbouring positions; other products are faster in vectors along their columns.
   if (!taps.some((s) => overlaps(kernel, s, position))) return null;
   const line = lineOf(kernel, taps, position);
   const room = Math.min(MAX_BYTES, target.localMemory / 4) / 4;

@@ -126,7 +126,7 @@ function writeTile(
     } else {
       block(`for (int k = ${bounds[0]}; k + ${width} <= ${stop}; k += ${width}) {`, "k", false);
     }
-    // What is left is read with the end of what was summed already, which is masked out.
+    // The last vector of a row ends with it; lanes that were summed before are set to zero.
     const isLast = isAlong ? `if (stop == ${end}) {` : "{";
     if (size % width !== 0) block(isLast, `${end} - ${width}`, true);
     if (isAlong) {

@@ -16,7 +16,7 @@ import {
 import { single } from "../parts/template.ts";
 import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
 import { FLOAT, type Shape, tileCount, tileOf, type TileRule } from "../parts/tiling.ts";
-import { fetchTile, type Operand, putTile } from "./tile_loader.ts";
+import { fetchTile, putTile, type TileOperand } from "./tile_loader.ts";
 
 /** The tile of a work-group (bm x bn, bk terms at a time), and a work-item's piece of it (tm x tn). */
 export interface LocalMemoryTile {
@@ -105,7 +105,7 @@ function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSi
   emitter.line(
     `for (int r = 0; r < ${t.tm}; ++r) for (int q = 0; q < ${t.tn}; ++q) acc_[r][q] = 0;`,
   );
-  const operands: readonly Operand[] = [
+  const operands: readonly TileOperand[] = [
     { load: c.a, symbols: c.m, tile: "as", next: "na", origin: "row0", size: sizeM, extent: t.bm },
     {
       load: c.b,

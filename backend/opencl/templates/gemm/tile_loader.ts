@@ -10,7 +10,7 @@ import { last } from "../parts/contraction_shape.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
 
 /** One operand of a tiled contraction. */
-export interface Operand {
+export interface TileOperand {
   readonly load: Load;
   readonly symbols: readonly number[];
   /** Its tile in local memory, and what each work-item holds of the next one. */
@@ -24,7 +24,7 @@ export interface Operand {
 /** The element of a tile that a work-item copies in turn `u`: neighbours along what lies contiguous. */
 function tileElement(
   c: Contraction,
-  { load, extent }: Operand,
+  { load, extent }: TileOperand,
   bk: number,
   threads: number,
 ): string {
@@ -40,7 +40,7 @@ function tileElement(
 export function fetchTile(
   emitter: Emitter,
   c: Contraction,
-  operand: Operand,
+  operand: TileOperand,
   origin: string,
   sizeK: string,
   bk: number,
@@ -55,7 +55,7 @@ export function fetchTile(
   const { bounds } = load;
   const isWhole = extent(emitter.kernel, symbols) % operand.extent === 0 &&
     extent(emitter.kernel, c.k) % bk === 0;
-  // Whole tiles need no test but that for the one behind the last: on 4096 it costs a fifth.
+  // Whole tiles are tested once, for the tile behind the last: tests of elements cost a fifth at 4096.
   emitter.open(isWhole ? `if (${origin} < ${sizeK}) {` : `if (p < ${size} && k < ${sizeK}) {`);
   decomposeInto(emitter, symbols, "p", "i");
   decomposeInto(emitter, c.k, "k", "i");
@@ -69,7 +69,7 @@ export function fetchTile(
 export function putTile(
   emitter: Emitter,
   c: Contraction,
-  operand: Operand,
+  operand: TileOperand,
   bk: number,
   threads: number,
 ): void {

@@ -15,7 +15,7 @@ import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
 
 /** Work-items of a group, and of one that reduces a row of few elements. */
 const GROUP = 256, MIN_GROUP = 64;
-/** Elements of a row for each work-item of its group: fewer make joining longer than summing. */
+/** Elements of a row for each work-item: with fewer, joining takes longer than summing. */
 const MIN_SHARE = 4;
 
 /** One work-group a row. */

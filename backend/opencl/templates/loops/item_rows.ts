@@ -23,7 +23,7 @@ export const itemRows: LoopTemplate<Planned<LoopKernel>> = {
   workItems: ({ kernel }) => extent(kernel, kernel.outer),
 };
 
-/** A handful of local sizes: CPU drivers compile a kernel anew for each. */
+/** Few different local sizes: CPU drivers compile a kernel anew for each. */
 function localSize(kernel: LoopKernel, target: Target): readonly number[] {
   const last = kernel.outer[kernel.outer.length - 1];
   if (last === undefined) return [1];

@@ -5,18 +5,23 @@ import { type Contraction, extent, type Load } from "../../../kernel/kernel.ts";
 import { last } from "../parts/contraction_shape.ts";
 import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
 import { loadText } from "../../codegen/dialect.ts";
-import type { Plan } from "./mma_plan.ts";
+import type { WarpTiling } from "./warp_tiling.ts";
 import { COLUMNS, ROWS, SLAB_PADDING, slabPieces } from "./mma_tile.ts";
 
 /**
  * The epilogue: the sums go to local memory, as many columns of each warp at a time as fit, and the group
- * stores them so that neighbours walk along the axis on which results lie side by side.
+ * stores them so that neighbours walk along the axis on which results lie operand by operand.
  */
-export function storeSums(emitter: Emitter, plan: Plan, sizeM: string, sizeN: string): void {
-  const { c, tile, threads } = plan;
+export function storeSums(
+  emitter: Emitter,
+  tiling: WarpTiling,
+  sizeM: string,
+  sizeN: string,
+): void {
+  const { c, tile, threads } = tiling;
   const { kernel } = emitter;
   const { bm, bn, wm, wn } = tile;
-  const pieces = slabPieces(tile, tile.stages * plan.stageBytes)!;
+  const pieces = slabPieces(tile, tile.stages * tiling.stageBytes)!;
   const [width, share] = [bn / pieces, wn / pieces];
   const pitch = width + SLAB_PADDING, perPiece = share / COLUMNS;
   const isTransposed = kernel.outputs.length > 0 &&
@@ -51,7 +56,7 @@ export function storeSums(emitter: Emitter, plan: Plan, sizeM: string, sizeN: st
   decomposeInto(emitter, c.m, "row", "i");
   decomposeInto(emitter, c.n, "column", "i");
   emitter.line(`float acc = slab[r * ${pitch} + q];`);
-  if (plan.unit === "3xtf32") recompute(emitter, c);
+  if (tiling.unit === "3xtf32") recompute(emitter, c);
   emitEpilogue(emitter);
   if (!whole) emitter.close();
   emitter.close();

@@ -27,13 +27,13 @@ import {
 import { single } from "../parts/template.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
 import { product, type Shape, tileCount, tileOf } from "../parts/tiling.ts";
-import { copySide, declareHeld, putHeld } from "./mma_copies.ts";
+import { copyOperand, declareHeld, putHeld } from "./mma_copies.ts";
 import { storeSums } from "./mma_epilogue.ts";
-import { planOf, unitOf } from "./mma_plan.ts";
+import { unitOf, warpTilingOf } from "./warp_tiling.ts";
 import { addParts, declareSums, multiply } from "./mma_products.ts";
 import { type MmaTile, mmaTiles } from "./mma_tile.ts";
 
-/** Fewer rows or columns leave most of a matrix unit's tile empty; so small products are over anyway. */
+/** Products of float32 with fewer rows, columns or terms than this: most of a tile would be empty, or the launch takes longer than the product. */
 const MIN_SIDE = 32, MIN_PRODUCTS = 1 << 22;
 /** Shorter sums do not fill one matrix instruction. */
 const MIN_TERMS = 16;
@@ -71,12 +71,12 @@ function isWorthwhile(c: Contraction, { m, n, k, batch }: Shape): boolean {
 
 function writeTile(emitter: Emitter, c: Contraction, tile: MmaTile): WorkSize {
   const { kernel } = emitter;
-  const plan = planOf(emitter, c, tile);
+  const tiling = warpTilingOf(emitter, c, tile);
   const { bm, bn, bk, stages } = tile;
   const [m, n, k] = [extent(kernel, c.m), extent(kernel, c.n), extent(kernel, c.k)];
   const [groupsM, groupsN] = [Math.ceil(m / bm), Math.ceil(n / bn)];
   emitter.line(
-    `local uchar sm[${stages * plan.stageBytes}] __attribute__((aligned(128)));`,
+    `local uchar sm[${stages * tiling.stageBytes}] __attribute__((aligned(128)));`,
   );
   emitter.line("const uint smem = (uint)(size_t)sm;");
   emitter.line("const int lid = get_local_id(0), lane = lid & 31, warp = lid >> 5;");
@@ -86,32 +86,32 @@ function writeTile(emitter: Emitter, c: Contraction, tile: MmaTile): WorkSize {
   const steps = emitter.index(Math.ceil(k / bk));
   const sizeK = emitter.index(k);
   declareSums(emitter, tile, "sums");
-  // Matrix units cut what they add up: few terms are summed by them, and the rest by additions that round.
-  if (plan.unit === "3xtf32") declareSums(emitter, tile, "part");
-  declareHeld(emitter, plan);
+  // Matrix units truncate sums: they add up few terms, whose sums are added by instructions that round.
+  if (tiling.unit === "3xtf32") declareSums(emitter, tile, "part");
+  declareHeld(emitter, tiling);
   emitter.open(`for (int t = ${1 - stages}; t < ${steps}; ++t) {`);
   emitter.line(`if (t >= 0) { MMA_WAIT(${stages - 2}); barrier(CLK_LOCAL_MEM_FENCE); }`);
   emitter.line(`const int ahead = t + ${stages - 1};`);
-  emitter.line(`const uint into = smem + (uint)(ahead % ${stages}) * ${plan.stageBytes}u;`);
+  emitter.line(`const uint into = smem + (uint)(ahead % ${stages}) * ${tiling.stageBytes}u;`);
   emitter.open(`if (ahead < ${steps}) {`);
-  for (const side of [plan.a, plan.b]) copySide(emitter, plan, side, sizeK);
+  for (const operand of [tiling.a, tiling.b]) copyOperand(emitter, tiling, operand, sizeK);
   emitter.close();
   emitter.line("MMA_COMMIT();");
   emitter.open("if (t >= 0) {");
-  multiply(emitter, plan);
+  multiply(emitter, tiling);
   emitter.close();
-  for (const side of [plan.a, plan.b]) {
-    if (side.vector > 0) continue;
+  for (const operand of [tiling.a, tiling.b]) {
+    if (operand.vector > 0) continue;
     emitter.open(`if (ahead < ${steps}) {`);
-    putHeld(emitter, plan, side);
+    putHeld(emitter, tiling, operand);
     emitter.close();
   }
   emitter.close();
-  if (plan.unit === "3xtf32") addParts(emitter, tile);
-  storeSums(emitter, plan, emitter.index(m), emitter.index(n));
+  if (tiling.unit === "3xtf32") addParts(emitter, tile);
+  storeSums(emitter, tiling, emitter.index(m), emitter.index(n));
   return {
-    global: [groupsM * groupsN * extent(kernel, c.batch) * plan.threads],
-    local: [plan.threads],
+    global: [groupsM * groupsN * extent(kernel, c.batch) * tiling.threads],
+    local: [tiling.threads],
   };
 }
 

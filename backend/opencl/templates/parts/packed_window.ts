@@ -121,7 +121,7 @@ export function packWindow(
   const inside = axes.flatMap(({ walks }) => walks.map(([s]) => s));
   const base = (form: AffineExpr): string => {
     const moved = form.terms.filter(([s]) => inside.includes(s) && starts.has(s));
-    // A convolution has a kernel of its own anyway: what is known of its edges is written out.
+    // A convolution's text holds its sizes in any case, so its edges stand there as numbers.
     if (moved.length === 0 && form.terms.every(([s]) => inside.includes(s))) {
       return `${form.offset}`;
     }

@@ -13,12 +13,12 @@ export const rowScan = rowTemplate("row scan", "scan", (kernel) => kernel.rows, 
 /** The scalar function that joins a running result with the next element. */
 const joins = { prod: "mul", max: "maximum", min: "minimum" } as const;
 
-/** Terms of a running sum in a row: each of them is stored, so roundings within a block are seen. */
+/** Terms of a block of a running sum. Short, since roundings within a block reach the results. */
 const SCAN_BLOCK = 16;
 
 /**
- * Running products and extremes, and sums. Sums of floats are added up in blocks: what adding a block to the sum rounds off is
- * the start of the next one.
+ * Running sums, products and extremes. Sums of floats are added up in blocks: what is rounded off when a
+ * block is added to the sum is the start of the next block (Kahan's compensation, once a block).
  */
 function scan(kernel: Scan, p: Parameters): string {
   const dtype = kernel.output.dtype;

@@ -1,4 +1,4 @@
-/** What the kernels of contractions on matrix units are written from: the tile, and how each operand lies. */
+/** A tile on matrix units laid out for warps: how each operand lies in global and in local memory. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
@@ -14,7 +14,7 @@ export const WARP = 32;
 export type Unit = "f16" | "bf16" | "tf32" | "3xtf32";
 
 /** One operand, as it is copied to local memory. */
-export interface Side {
+export interface StagedOperand {
   readonly load: Load;
   /** The loops of its rows (m) or columns (n). */
   readonly symbols: readonly number[];
@@ -22,7 +22,7 @@ export interface Side {
   /** Where the tile begins along `symbols`, and how long that axis is. */
   readonly origin: string;
   readonly size: string;
-  /** True where neighbours along the summed axis lie side by side. */
+  /** True where neighbours along the summed axis lie operand by operand. */
   readonly alongK: boolean;
   /** Rows of the tile in local memory, and elements of each. */
   readonly rows: number;
@@ -31,8 +31,8 @@ export interface Side {
   readonly vector: number;
 }
 
-/** What the text of one kernel is written from. */
-export interface Plan {
+/** One kernel: its tile, and how its operands are staged. */
+export interface WarpTiling {
   readonly c: Contraction;
   readonly tile: MmaTile;
   readonly unit: Unit;
@@ -41,8 +41,8 @@ export interface Plan {
   readonly chunk: number;
   readonly threads: number;
   readonly stageBytes: number;
-  readonly a: Side;
-  readonly b: Side;
+  readonly a: StagedOperand;
+  readonly b: StagedOperand;
 }
 
 /** The matrix unit that multiplies elements of a contraction; null where there is none. */
@@ -55,12 +55,17 @@ export function unitOf(c: Contraction): Unit | null {
   return (c.precision ?? "highest") === "highest" ? "3xtf32" : "tf32";
 }
 
-export function planOf(emitter: Emitter, c: Contraction, tile: MmaTile): Plan {
+export function warpTilingOf(emitter: Emitter, c: Contraction, tile: MmaTile): WarpTiling {
   const { kernel } = emitter;
   const unit = unitOf(c)!;
   const bytes = unit === "f16" || unit === "bf16" ? 2 : 4;
   const chunk = CHUNK_BYTES / bytes;
-  const side = (name: "a" | "b", load: Load, symbols: readonly number[], length: number): Side => {
+  const operand = (
+    name: "a" | "b",
+    load: Load,
+    symbols: readonly number[],
+    length: number,
+  ): StagedOperand => {
     const alongK = isAlongK(c, load, symbols);
     return {
       load,
@@ -82,8 +87,8 @@ export function planOf(emitter: Emitter, c: Contraction, tile: MmaTile): Plan {
     chunk,
     threads: WARP * (tile.bm / tile.wm) * (tile.bn / tile.wn),
     stageBytes: stageBytesOf(tile, bytes),
-    a: side("a", c.a, c.m, tile.bm),
-    b: side("b", c.b, c.n, tile.bn),
+    a: operand("a", c.a, c.m, tile.bm),
+    b: operand("b", c.b, c.n, tile.bn),
   };
 }
 
@@ -132,16 +137,21 @@ export function isFlat(
   return true;
 }
 
-/** Pieces of 16 bytes of a side that a work-item copies in each stage. */
-export function turnsOf({ chunk, threads }: Plan, { rows, columns }: Side): number {
+/** Pieces of 16 bytes of an operand that a work-item copies in each stage. */
+export function turnsOf({ chunk, threads }: WarpTiling, { rows, columns }: StagedOperand): number {
   return Math.ceil(rows * columns / chunk / threads);
 }
 
 /** Where in its row a piece lies: no two rows that are read together meet in a bank. */
-export function swizzled(plan: Plan, side: Side, row: string, chunk: string): string {
-  const perRow = side.columns / plan.chunk;
+export function swizzled(
+  tiling: WarpTiling,
+  operand: StagedOperand,
+  row: string,
+  chunk: string,
+): string {
+  const perRow = operand.columns / tiling.chunk;
   // Floats that lie along m or n are read four bytes at a time, four rows together.
-  if (plan.bytes === 4 && !side.alongK) return `${chunk} ^ ((${row} & 3) << 1)`;
+  if (tiling.bytes === 4 && !operand.alongK) return `${chunk} ^ ((${row} & 3) << 1)`;
   if (perRow >= 8) return `${chunk} ^ (${row} & 7)`;
   if (perRow === 4) return `${chunk} ^ ((${row} >> 1) & 3)`;
   return `${chunk} ^ ((${row} >> 2) & 1)`;
