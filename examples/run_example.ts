@@ -25,7 +25,7 @@ export interface Example<F extends Flags> {
  */
 export async function runExample<F extends Flags>(
   example: Example<F>,
-  main: (values: { [name in keyof F]: string }) => Promise<void>,
+  main: (values: { [name in keyof F | "seed"]: string }) => Promise<void>,
 ): Promise<void> {
   const flags = { ...example.flags, device, seed };
   await reportUsage(async () => {

