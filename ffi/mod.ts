@@ -3,6 +3,12 @@
  * object; a status is an exception; nothing is loaded before the first call. It imports nothing but
  * itself.
  *
+ * **Folders**, each of which imports those before it only: `host/` (options, files, environment),
+ * `symbols/` (the C declarations), `library/` (libOpenCL, errors, constants), `objects/` (platforms,
+ * devices, contexts), `events/` (waiting, transfers), `memory/` (buffers, images), `kernels/`
+ * (programs, arguments), `queue/` (commands). A call goes down through them to the driver; handles
+ * and events come back.
+ *
  * @example Add two vectors
  * ```ts
  * import { Buffer, CommandQueue, Context, platforms, Program } from "@netcl/netcl/ffi";
@@ -75,28 +81,29 @@ export {
   type Releaser,
 } from "./objects/object.ts";
 export type { NameVersion, PropertyKind, PropertyTypes } from "./library/info.ts";
-export { isOpenCLAvailable, Platform, platforms } from "./objects/platform.ts";
-export { type AffinityName, Device, type DevicePartitioning, SubDevice } from "./objects/device.ts";
+export { isOpenCLAvailable, platforms } from "./objects/platforms.ts";
+export { Device, Platform, SubDevice } from "./objects/device.ts";
+export type { AffinityName, DevicePartitioning } from "./objects/device_partition.ts";
 export { deviceProperties, type DevicePropertyName } from "./objects/device_info.ts";
 export { Context } from "./objects/context.ts";
 export { Buffer, type BufferOptions } from "./memory/buffer.ts";
-export { type ExistingProgram, type Header, Program } from "./objects/program.ts";
-export { type ArgumentInfo, Kernel, type KernelArg } from "./objects/kernel.ts";
-export { Event, type EventProfile, type Flushable, UserEvent } from "./objects/event.ts";
+export { type ExistingProgram, type Header, Program } from "./kernels/program.ts";
+export { type ArgumentInfo, Kernel, type KernelArg } from "./kernels/kernel.ts";
+export { Event, type EventProfile, UserEvent } from "./events/event.ts";
+export type { EnqueueTarget, Flushable } from "./events/enqueue_target.ts";
 export { CommandQueue } from "./queue/command_queue.ts";
 export type {
   BufferCopyOptions,
-  FillOptions,
   LaunchOptions,
-  MapOptions,
   MigrateOptions,
   QueueOptions,
   RectCopyOptions,
   RectOptions,
   TransferOptions,
 } from "./queue/queue_options.ts";
-export type { CopyOptions } from "./queue/transfers.ts";
-export { transfersWith } from "./queue/transfers_in_flight.ts";
+export type { FillOptions, MapOptions } from "./memory/access_options.ts";
+export type { CopyOptions } from "./events/copy_options.ts";
+export { transfersWith } from "./events/transfers_in_flight.ts";
 export { MappedRegion } from "./memory/mapped_region.ts";
 export { SvmBuffer, type SvmOptions } from "./memory/svm.ts";
 export {
@@ -112,8 +119,8 @@ export type { ImageFormat } from "./memory/image_format.ts";
 export { Sampler, type SamplerOptions } from "./memory/sampler.ts";
 export type { RectLayout, Triple } from "./memory/rect.ts";
 export { liveQueues, onQueueCreated } from "./queue/queue_registry.ts";
-export { setWaitPolicy, type WaitPolicy } from "./objects/waiting.ts";
-export { bindExtension, extensionVersion } from "./library/extension.ts";
+export { setWaitPolicy, type WaitPolicy } from "./events/waiting.ts";
+export { bindExtension, extensionVersion } from "./objects/extension.ts";
 export { CommandBuffer, type Recorded, type SyncPoint } from "./queue/command_buffer.ts";
 export { commandBufferFunctions } from "./symbols/command_buffer.ts";
 export { unifiedSharedMemoryFunctions } from "./symbols/unified_shared_memory.ts";

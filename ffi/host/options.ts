@@ -2,6 +2,10 @@
  * Options are checked: JavaScript would ignore a name that is written wrongly, and turn a value of
  * another type into the one that is due.
  *
+ * This folder (`host/`) is what has nothing to do with OpenCL: checks of options and sizes, the
+ * environment, files that are written whole or not at all, the C library. It imports nothing but
+ * itself; every layer uses it.
+ *
  * @module
  */
 import { didYouMean } from "./nearest_name.ts";

@@ -1,16 +1,17 @@
 /**
  * One lock for all threads of JavaScript in this process, which share nothing else.
  *
- * Drivers are not always as safe for threads as OpenCL asks: PoCL (3.1 to 5.0) makes, counts and
- * frees the one LLVM context behind all its contexts without a lock (pocl_llvm_create_context in
- * pocl_llvm_utils.cc), so two workers that open a device at once leave a wrong count behind, and a
- * crash at a later build.
+ * Drivers are not always as safe for threads as OpenCL asks. A crash at a build was reported after
+ * two workers had opened a PoCL device at the same time; it was never reproduced here. The likely
+ * cause is the one LLVM context behind all contexts of PoCL, which it makes and counts in
+ * pocl_llvm_create_context (pocl_llvm_utils.cc). So contexts are made and released by one thread at
+ * a time, which costs nothing else.
  *
  * The lock is a robust mutex of the C library: a worker that ends while it holds the lock leaves it
  * to the next. Where a terminated worker's thread stays (Deno ends no thread that naps), others wait
- * for a few seconds and then do without. Its address stands in the environment of the C library, the one place that
- * every worker finds; it is set once, before the first call of a driver. Where there are no such
- * mutexes (macOS, Windows) or no permission, there is no lock.
+ * for a few seconds and then do without. Its address stands in the environment of the C library, the
+ * one place that every worker finds; it is set once, before the first call of a driver. Where there
+ * are no such mutexes (macOS, Windows) or no permission, there is no lock.
  *
  * @module
  */

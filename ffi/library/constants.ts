@@ -1,7 +1,8 @@
 /**
  * The constants of cl.h, grouped as the header groups them and named as there, less the prefix:
  * `CL_MEM_READ_ONLY` is `MemFlags.READ_ONLY`. Bit fields and property keys are 64 bits wide and so
- * bigints, like the parameters that take them.
+ * bigints, like the parameters that take them. The file is long because it is one table, which a test
+ * compares with the header.
  *
  * @module
  */

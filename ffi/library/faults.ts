@@ -5,7 +5,7 @@
  * @module
  */
 import { Status } from "./constants.ts";
-import { type AnyCall, setExtensionInterceptor } from "./extension.ts";
+import { type AnyCall, setExtensionInterceptor } from "./extension_calls.ts";
 import { cl, replaceSymbols } from "./library.ts";
 import { type FunctionName, functions, type OpenCLSymbols } from "./symbols.ts";
 import type { FunctionType } from "../symbols/types.ts";

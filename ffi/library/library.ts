@@ -2,6 +2,10 @@
  * Finds libOpenCL and opens it at the first call. It is never closed: drivers run threads of their
  * own, and a call after closing is a crash.
  *
+ * This folder (`library/`) is libOpenCL as functions: finding it, the table that is called (or made
+ * to fail), statuses as errors, constants, queries, and how memory of JavaScript is kept for C. It
+ * imports `symbols/` and `host/`. Calls come from all folders below; it hands them to the driver.
+ *
  * @module
  */
 import { readEnvironment, setDefaultVariable } from "../host/environment.ts";

@@ -1,18 +1,22 @@
 /**
  * Buffers and parts of them.
  *
+ * This folder (`memory/`) has the memory objects: buffers, images, samplers, shared virtual memory,
+ * mapped regions, and boxes of bytes. It imports `events/`, `objects/`, `library/` and `host/`.
+ * Bytes come from arrays and go to them through a queue, which is passed to each method.
+ *
  * @module
  */
 import { BufferCreateType, MemFlags, MemInfo } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
-import { addUser, whenIdle } from "../objects/context_work.ts";
+import { addUser, whenIdle } from "../events/context_work.ts";
 import { check } from "../library/errors.ts";
 import { readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
 import { OpenCLObject, type Releaser, releasers } from "../objects/object.ts";
 import { checkRange, toSize } from "../host/size.ts";
 import type { Handle } from "../symbols/types.ts";
-import { transferable } from "../queue/transfers.ts";
+import { transferable } from "../events/transfers.ts";
 import * as takes from "../host/option_rules.ts";
 import { checkOptions, type Rules } from "../host/options.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Buffer } from "./buffer.ts";
-import type { CommandQueue } from "../queue/command_queue.ts";
+import type { EnqueueTarget } from "../events/enqueue_target.ts";
 import {
   ChannelOrder,
   ChannelType,
@@ -14,8 +14,8 @@ import {
 } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
 import { check } from "../library/errors.ts";
-import { type Event, takeEvent } from "../objects/event.ts";
-import { eventList, eventOut, listEvents } from "../objects/event_list.ts";
+import { type Event, takeEvent } from "../events/event.ts";
+import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { elementBytes, formatRules, type ImageFormat } from "./image_format.ts";
 import { readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
@@ -24,10 +24,10 @@ import { checkRegion, corner, pitches, type Triple, triple } from "./rect.ts";
 import { toSize } from "../host/size.ts";
 import type { OpenCLSymbols } from "../library/symbols.ts";
 import type { Handle } from "../symbols/types.ts";
-import { type CopyOptions, download, transferable, upload } from "../queue/transfers.ts";
+import { type CopyOptions, copyRules } from "../events/copy_options.ts";
+import { download, transferable, upload } from "../events/transfers.ts";
 import * as takes from "../host/option_rules.ts";
 import { checkOptions, type Rules } from "../host/options.ts";
-import { copyRules } from "../queue/queue_options.ts";
 
 /** Dimensions of an image. */
 export type ImageType = "1d" | "1d-array" | "2d" | "2d-array" | "3d";
@@ -182,7 +182,7 @@ export class Image extends OpenCLObject<"Mem"> {
   }
 
   /** Copies densely packed elements into it. */
-  write(queue: CommandQueue, data: ArrayBufferView, options: ImageTransferOptions = {}): Event {
+  write(queue: EnqueueTarget, data: ArrayBufferView, options: ImageTransferOptions = {}): Event {
     checkOptions("write to an image", options, transferRules);
     return upload(queue, data, options, (bytes, blocking) => {
       const args = this.#transferArgs(queue, bytes, blocking, options);
@@ -191,7 +191,7 @@ export class Image extends OpenCLObject<"Mem"> {
   }
 
   /** Copies its elements into an array, densely packed. */
-  read(queue: CommandQueue, into: ArrayBufferView, options: ImageTransferOptions = {}): Event {
+  read(queue: EnqueueTarget, into: ArrayBufferView, options: ImageTransferOptions = {}): Event {
     checkOptions("read an image", options, transferRules);
     return download(queue, into, options, (bytes, blocking) => {
       const args = this.#transferArgs(queue, bytes, blocking, options);
@@ -201,7 +201,7 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** What reading and writing pass to C. */
   #transferArgs(
-    queue: CommandQueue,
+    queue: EnqueueTarget,
     bytes: Uint8Array,
     blocking: number,
     options: ImageTransferOptions,
@@ -228,7 +228,7 @@ export class Image extends OpenCLObject<"Mem"> {
    *   types.
    */
   fill(
-    queue: CommandQueue,
+    queue: EnqueueTarget,
     color: Float32Array | Int32Array | Uint32Array,
     options: ImageRegionOptions = {},
   ): Event {
@@ -254,7 +254,7 @@ export class Image extends OpenCLObject<"Mem"> {
   }
 
   /** Copies elements to another image of the same format. */
-  copyTo(queue: CommandQueue, destination: Image, options: ImageCopyOptions = {}): Event {
+  copyTo(queue: EnqueueTarget, destination: Image, options: ImageCopyOptions = {}): Event {
     checkOptions("copy an image", options, imageCopyRules);
     this.#checkPart(options);
     const { region = this.extent } = options;
@@ -274,7 +274,7 @@ export class Image extends OpenCLObject<"Mem"> {
   }
 
   /** Copies elements to a buffer, densely packed. */
-  copyToBuffer(queue: CommandQueue, buffer: Buffer, options: ImageBufferOptions = {}): Event {
+  copyToBuffer(queue: EnqueueTarget, buffer: Buffer, options: ImageBufferOptions = {}): Event {
     checkOptions("copy an image to a buffer", options, bufferRules);
     const { offset = 0, origin = corner, wait } = options;
     toSize(offset, "an offset");
@@ -294,7 +294,7 @@ export class Image extends OpenCLObject<"Mem"> {
   }
 
   /** Copies densely packed elements of a buffer into it. */
-  copyFromBuffer(queue: CommandQueue, buffer: Buffer, options: ImageBufferOptions = {}): Event {
+  copyFromBuffer(queue: EnqueueTarget, buffer: Buffer, options: ImageBufferOptions = {}): Event {
     checkOptions("copy a buffer to an image", options, bufferRules);
     const { offset = 0, origin = corner, wait } = options;
     toSize(offset, "an offset");

@@ -4,19 +4,19 @@
  * @module
  */
 import type { Buffer } from "./buffer.ts";
-import type { CommandQueue } from "../queue/command_queue.ts";
+import type { EnqueueTarget } from "../events/enqueue_target.ts";
 import { MapFlags } from "../library/constants.ts";
 import { check } from "../library/errors.ts";
-import { Event, takeEvent } from "../objects/event.ts";
-import { eventList, eventOut, listEvents } from "../objects/event_list.ts";
+import { Event, takeEvent } from "../events/event.ts";
+import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { cl } from "../library/library.ts";
 import { detach, memoryView } from "../library/memory_view.ts";
 import { OpenCLObject, type Releaser } from "../objects/object.ts";
-import { type MapOptions, mapRules } from "../queue/queue_options.ts";
+import { type MapOptions, mapRules } from "./access_options.ts";
 import { runAll } from "../host/run_all.ts";
 import { checkRange, toSize } from "../host/size.ts";
 import type { Handle } from "../symbols/types.ts";
-import { hasWaitPolicy } from "../objects/waiting.ts";
+import { hasWaitPolicy } from "../events/waiting.ts";
 import { checkOptions } from "../host/options.ts";
 
 const errorCode = new Int32Array(1);
@@ -29,13 +29,13 @@ const errorCode = new Int32Array(1);
 export class MappedRegion extends OpenCLObject<"Mem"> {
   /** Completes when the region may be touched; released by `unmap()`. */
   readonly event: Event;
-  readonly #queue: CommandQueue;
+  readonly #queue: EnqueueTarget;
   readonly #mapping: Mapping;
   readonly #bytes: Uint8Array<ArrayBuffer>;
   #unmapped: Event | null = null;
 
-  /** Queues make regions: see {@linkcode CommandQueue.map}. */
-  constructor(queue: CommandQueue, buffer: Buffer, address: bigint, nbytes: number, event: Event) {
+  /** Queues make regions: see `CommandQueue.map`. */
+  constructor(queue: EnqueueTarget, buffer: Buffer, address: bigint, nbytes: number, event: Event) {
     const mapping = new Mapping(queue.unsafeHandle, buffer.unsafeHandle, address);
     super("MappedRegion", buffer.unsafeHandle, mapping);
     this.#queue = queue;
@@ -103,7 +103,7 @@ class Mapping implements Releaser {
 }
 
 /** Maps a part of a buffer. */
-export function mapRegion(queue: CommandQueue, buffer: Buffer, options: MapOptions): MappedRegion {
+export function mapRegion(queue: EnqueueTarget, buffer: Buffer, options: MapOptions): MappedRegion {
   checkOptions("map a buffer", options, mapRules);
   const { offset = 0, blocking = true, wait } = options;
   const { nbytes = buffer.nbytes - offset } = options;

@@ -3,22 +3,22 @@
  *
  * @module
  */
-import type { CommandQueue } from "../queue/command_queue.ts";
+import type { EnqueueTarget } from "../events/enqueue_target.ts";
 import { MemFlags, Status } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
-import { addUser, awaitDeferred, whenIdle } from "../objects/context_work.ts";
+import { addUser, awaitDeferred, whenIdle } from "../events/context_work.ts";
 import { check, OpenCLError } from "../library/errors.ts";
-import { type Event, takeEvent } from "../objects/event.ts";
-import { eventList, eventOut, listEvents } from "../objects/event_list.ts";
+import { type Event, takeEvent } from "../events/event.ts";
+import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { cl } from "../library/library.ts";
 import { mapFlags } from "./mapped_region.ts";
 import { detach, memoryView } from "../library/memory_view.ts";
 import { OpenCLObject } from "../objects/object.ts";
-import { type FillOptions, fillRules, type MapOptions, mapRules } from "../queue/queue_options.ts";
+import { type FillOptions, fillRules, type MapOptions, mapRules } from "./access_options.ts";
 import { checkPattern, checkRange, toSize } from "../host/size.ts";
 import { withProcessLock } from "../host/process_lock.ts";
 import type { Handle } from "../symbols/types.ts";
-import { transferable } from "../queue/transfers.ts";
+import { transferable } from "../events/transfers.ts";
 import * as takes from "../host/option_rules.ts";
 import { checkOptions, type Rules } from "../host/options.ts";
 
@@ -82,7 +82,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
   }
 
   /** Lets the host touch the memory from the event on; not needed for fine-grained memory. */
-  map(queue: CommandQueue, options: MapOptions = {}): Event {
+  map(queue: EnqueueTarget, options: MapOptions = {}): Event {
     checkOptions("map shared memory", options, mapRules);
     const { blocking = true, wait } = options;
     const { offset = 0, nbytes = this.nbytes - offset } = options;
@@ -103,7 +103,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
   }
 
   /** Gives mapped memory back to the device. */
-  unmap(queue: CommandQueue, wait?: readonly Event[]): Event {
+  unmap(queue: EnqueueTarget, wait?: readonly Event[]): Event {
     const status = cl.clEnqueueSVMUnmap(
       queue.unsafeHandle,
       this.unsafeHandle,
@@ -115,7 +115,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
   }
 
   /** Repeats a pattern over it: 1, 2, 4 ... 128 bytes. */
-  fill(queue: CommandQueue, pattern: ArrayBufferView, options: FillOptions = {}): Event {
+  fill(queue: EnqueueTarget, pattern: ArrayBufferView, options: FillOptions = {}): Event {
     checkOptions("fill shared memory", options, fillRules);
     const { offset = 0, wait } = options;
     const { nbytes = this.nbytes - offset } = options;
@@ -136,7 +136,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
 
   /** Copies its first bytes to other shared memory. */
   copyTo(
-    queue: CommandQueue,
+    queue: EnqueueTarget,
     destination: SvmBuffer,
     nbytes: number = this.nbytes,
     wait?: readonly Event[],

@@ -1,46 +1,86 @@
 /**
- * Devices and what they say about themselves.
+ * Platforms and devices, and what they say about themselves. A platform lists its devices and a
+ * device tells its platform: two classes that know each other, in one file.
  *
  * @module
  */
-import {
-  AffinityDomain,
-  DeviceInfo,
-  DevicePartition,
-  DeviceType,
-  Status,
-} from "../library/constants.ts";
+import { DeviceInfo, DeviceType, PlatformInfo, Status } from "../library/constants.ts";
 import { deviceProperties, type DevicePropertyName } from "./device_info.ts";
 import { check } from "../library/errors.ts";
 import { type InfoCall, type PropertyTypes, readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
 import { OpenCLObject, ownAll, releasers } from "./object.ts";
-import { Platform } from "./platform.ts";
+import { listHandles } from "../library/handle_list.ts";
+import { type DevicePartitioning, partitionProperties } from "./device_partition.ts";
 import type { Handle } from "../symbols/types.ts";
 
-/** How {@linkcode Device.partition} divides a device. */
-export type DevicePartitioning =
-  | { /** Compute units of each part. */ readonly equally: number }
-  | { /** Compute units, part by part. */ readonly counts: readonly number[] }
-  | { /** What the units of a part share. */ readonly affinity: AffinityName };
+const deviceTypes = {
+  all: DeviceType.ALL,
+  gpu: DeviceType.GPU,
+  cpu: DeviceType.CPU,
+  accelerator: DeviceType.ACCELERATOR,
+} as const;
 
-/** What compute units may share. */
-export type AffinityName =
-  | "numa"
-  | "l4-cache"
-  | "l3-cache"
-  | "l2-cache"
-  | "l1-cache"
-  | "next-partitionable";
+/** One OpenCL driver and its devices. There is one object a platform. */
+export class Platform {
+  static readonly #known = new Map<bigint, Platform>();
+  readonly #ask: InfoCall;
+  /** The raw handle, for calls that this library does not wrap. */
+  readonly unsafeHandle: Handle<"Platform">;
 
-const affinities: { readonly [name in AffinityName]: bigint } = {
-  "numa": AffinityDomain.NUMA,
-  "l4-cache": AffinityDomain.L4_CACHE,
-  "l3-cache": AffinityDomain.L3_CACHE,
-  "l2-cache": AffinityDomain.L2_CACHE,
-  "l1-cache": AffinityDomain.L1_CACHE,
-  "next-partitionable": AffinityDomain.NEXT_PARTITIONABLE,
-};
+  private constructor(handle: Handle<"Platform">) {
+    this.unsafeHandle = handle;
+    this.#ask = (parameter, size, value, sizeOut) =>
+      cl.clGetPlatformInfo(handle, parameter, size, value, sizeOut);
+  }
+
+  /** The platform of a raw handle. */
+  static of(handle: Handle<"Platform">): Platform {
+    let platform = Platform.#known.get(handle);
+    if (platform === undefined) Platform.#known.set(handle, platform = new Platform(handle));
+    return platform;
+  }
+
+  /** Its name, as in `"Portable Computing Language"`. */
+  get name(): string {
+    return readers.string(this.#ask, PlatformInfo.NAME, "clGetPlatformInfo");
+  }
+
+  /** Who made it. */
+  get vendor(): string {
+    return readers.string(this.#ask, PlatformInfo.VENDOR, "clGetPlatformInfo");
+  }
+
+  /** Its OpenCL version, as in `"OpenCL 3.0 ..."`. */
+  get version(): string {
+    return readers.string(this.#ask, PlatformInfo.VERSION, "clGetPlatformInfo");
+  }
+
+  /** `"FULL_PROFILE"` or `"EMBEDDED_PROFILE"`. */
+  get profile(): string {
+    return readers.string(this.#ask, PlatformInfo.PROFILE, "clGetPlatformInfo");
+  }
+
+  /** The names of its extensions. */
+  get extensions(): string[] {
+    return readers.words(this.#ask, PlatformInfo.EXTENSIONS, "clGetPlatformInfo");
+  }
+
+  /** Its devices of a type; an empty list where it has none. */
+  devices(type: "all" | "gpu" | "cpu" | "accelerator" = "all"): Device[] {
+    const handles = listHandles(
+      "clGetDeviceIDs",
+      Status.CL_DEVICE_NOT_FOUND,
+      (count, ids, out) => cl.clGetDeviceIDs(this.unsafeHandle, deviceTypes[type], count, ids, out),
+    );
+    return Array.from(handles, (handle) => Device.of(handle as Handle<"Device">));
+  }
+
+  /** Lets the driver free its compiler's memory until the next build. */
+  unloadCompiler(): void {
+    check(cl.clUnloadPlatformCompiler(this.unsafeHandle), "clUnloadPlatformCompiler");
+  }
+}
 
 /**
  * A device of a platform. There is one object a device: they can be compared with `===`. Every
@@ -193,21 +233,6 @@ export class Device {
       (handle) => new SubDevice(handle as Handle<"Device">),
     );
   }
-}
-
-function partitionProperties(how: DevicePartitioning): BigInt64Array {
-  if ("equally" in how) {
-    return new BigInt64Array([DevicePartition.EQUALLY, BigInt(how.equally), 0n]);
-  }
-  if ("affinity" in how) {
-    return new BigInt64Array([
-      DevicePartition.BY_AFFINITY_DOMAIN,
-      affinities[how.affinity],
-      0n,
-    ]);
-  }
-  const { BY_COUNTS, BY_COUNTS_LIST_END } = DevicePartition;
-  return new BigInt64Array([BY_COUNTS, ...how.counts.map(BigInt), BY_COUNTS_LIST_END, 0n]);
 }
 
 class SubDeviceOwner extends OpenCLObject<"Device"> {

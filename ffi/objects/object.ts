@@ -2,6 +2,10 @@
  * Ownership of OpenCL objects: release once, refuse use after it, count what lives, and catch what
  * was forgotten.
  *
+ * This folder (`objects/`) has what every OpenCL object is made of, and those that exist before any
+ * command: platforms, devices, contexts, functions of extensions. It imports `library/`, `symbols/`
+ * and `host/`. Handles come from the driver and go back to it at the release.
+ *
  * @module
  */
 import { check, DisposedError } from "../library/errors.ts";

@@ -3,28 +3,27 @@
  *
  * @module
  */
+import { type FillOptions, fillRules } from "../memory/access_options.ts";
 import type { Buffer } from "../memory/buffer.ts";
 import type { CommandQueue } from "./command_queue.ts";
 import { check } from "../library/errors.ts";
-import { type Event, takeEvent } from "../objects/event.ts";
-import { eventList, eventOut, listEvents } from "../objects/event_list.ts";
-import { bindExtension, extensionVersion } from "../library/extension.ts";
+import { type Event, takeEvent } from "../events/event.ts";
+import { eventList, eventOut, listEvents } from "../events/event_list.ts";
+import { bindExtension, extensionVersion } from "../objects/extension.ts";
 import { readers } from "../library/info.ts";
-import type { Kernel } from "../objects/kernel.ts";
+import type { Kernel } from "../kernels/kernel.ts";
 import { prepareLaunch, writeSizes } from "./launch.ts";
 import { OpenCLObject } from "../objects/object.ts";
 import {
   type BufferCopyOptions,
   bufferCopyRules,
-  type FillOptions,
-  fillRules,
   type LaunchOptions,
   launchRules,
 } from "./queue_options.ts";
 import { checkPattern, checkRange, toSize } from "../host/size.ts";
 import { commandBufferFunctions } from "../symbols/command_buffer.ts";
 import type { Calls, FunctionTable, FunctionType, Handle } from "../symbols/types.ts";
-import { transferable } from "./transfers.ts";
+import { transferable } from "../events/transfers.ts";
 import { checkOptions } from "../host/options.ts";
 
 const extension = "cl_khr_command_buffer";

@@ -1,47 +1,56 @@
 /**
  * Command queues: everything that a device is told to do.
  *
+ * This folder (`queue/`) has the queues, recorded command buffers and launches. It may import every
+ * other folder of `ffi/`, and none imports it. Commands come from `memory/` and the backends; what
+ * is left of them is an event.
+ *
  * @module
  */
 import type { Buffer } from "../memory/buffer.ts";
-import { MigrationFlags, QueueProperties } from "../library/constants.ts";
+import { MigrationFlags } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
-import { addQueue, removeQueue } from "../objects/context_work.ts";
+import { addQueue } from "../events/context_work.ts";
 import type { Device } from "../objects/device.ts";
 import { check } from "../library/errors.ts";
-import { Event, takeEvent } from "../objects/event.ts";
-import { eventList, eventOut, listEvents } from "../objects/event_list.ts";
+import { Event, takeEvent } from "../events/event.ts";
+import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { HeldLaunches } from "./held_launches.ts";
-import type { Kernel } from "../objects/kernel.ts";
+import type { Kernel } from "../kernels/kernel.ts";
 import { checkLaunch, launch, prepareLaunch, writeSizes } from "./launch.ts";
 import { cl } from "../library/library.ts";
 import { type MappedRegion, mapRegion } from "../memory/mapped_region.ts";
-import { OpenCLObject, type Releaser, releasers } from "../objects/object.ts";
+import { OpenCLObject } from "../objects/object.ts";
 import { checkOptions } from "../host/options.ts";
 import * as rules from "./queue_options.ts";
+import { type FillOptions, fillRules, type MapOptions } from "../memory/access_options.ts";
 import type {
   BufferCopyOptions,
-  FillOptions,
   LaunchOptions,
-  MapOptions,
   MigrateOptions,
   QueueOptions,
   RectCopyOptions,
   RectOptions,
   TransferOptions,
 } from "./queue_options.ts";
+import { createQueue, queueReleaser } from "./queue_handle.ts";
 import { registerQueue } from "./queue_registry.ts";
 import { copyRect, readRect, writeRect } from "./rect_transfers.ts";
 import { runAll } from "../host/run_all.ts";
-import { SharedWait } from "../objects/shared_wait.ts";
+import { SharedWait } from "../events/shared_wait.ts";
 import { checkPattern, checkRange, toSize } from "../host/size.ts";
 import type { OpenCLSymbols } from "../library/symbols.ts";
 import type { Handle } from "../symbols/types.ts";
-import { download, settleTransfers, transferable, TransferList, upload } from "./transfers.ts";
-import { hasWaitPolicy, underPolicy, waitForEventSync } from "../objects/waiting.ts";
+import {
+  download,
+  settleTransfers,
+  transferable,
+  TransferList,
+  upload,
+} from "../events/transfers.ts";
+import { hasWaitPolicy, underPolicy, waitForEventSync } from "../events/waiting.ts";
 
-// Out-parameters of one call at a time: every call below is synchronous.
-const errorCode = new Int32Array(1);
+// Parameters of one call at a time: every call below is synchronous.
 const globalOut = new BigUint64Array(3);
 const localOut = new BigUint64Array(3);
 const offsetOut = new BigUint64Array(3);
@@ -108,8 +117,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /**
-   * Copies an array into a buffer. Unless it is lent, the array may be changed as soon as this
-   * returns.
+   * Copies an array into a buffer. The array may be changed as soon as this returns, unless
+   * `noCopy` hands it to the driver.
    *
    * @throws {TypeError} If the array's memory may move or is gone.
    */
@@ -122,8 +131,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   }
 
   /**
-   * Copies a buffer into an array, as many bytes as the array has. Unless it is lent, the array
-   * changes when the event, or the queue, was waited for.
+   * Copies a buffer into an array, as many bytes as the array has. The array changes when
+   * the event, or the queue, was waited for; with `noCopy` as soon as the driver copies.
    *
    * @throws {TypeError} If the array's memory may move or is gone.
    */
@@ -202,7 +211,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     pattern: ArrayBufferView,
     options: FillOptions = {},
   ): Event {
-    checkOptions("fill a buffer", options, rules.fillRules);
+    checkOptions("fill a buffer", options, fillRules);
     const { offset = 0, wait } = options;
     const { nbytes = buffer.nbytes - offset } = options;
     checkRange(offset, nbytes, buffer.nbytes, "a buffer");
@@ -375,29 +384,4 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
   hold(event: Event, memory: ArrayBufferView, finish: (() => void) | null = null): void {
     this.#transfers.add(event, memory, finish);
   }
-}
-
-/** Also of queues that the collector finds: what they were given goes on. */
-const queueReleaser: Releaser = {
-  call: releasers.queue.call,
-  run(queue) {
-    removeQueue(queue as Handle<"CommandQueue">);
-    return releasers.queue.run(queue);
-  },
-};
-
-function createQueue(
-  context: Context,
-  device: Device,
-  options: QueueOptions,
-): Handle<"CommandQueue"> {
-  checkOptions("make a CommandQueue", options, rules.queueRules);
-  const { profiling, outOfOrder } = options;
-  const properties = (profiling ? QueueProperties.PROFILING_ENABLE : 0n) |
-    (outOfOrder ? QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE : 0n);
-  // The 1.x function: deprecated, but present in every library, and all that these properties need.
-  const { unsafeHandle } = device;
-  const handle = cl.clCreateCommandQueue(context.unsafeHandle, unsafeHandle, properties, errorCode);
-  check(errorCode[0]!, "clCreateCommandQueue");
-  return handle;
 }

@@ -5,8 +5,8 @@
  */
 import type { Context } from "../objects/context.ts";
 import { finalizer } from "../library/finalizer.ts";
-import { UserEvent } from "../objects/event.ts";
-import type { Kernel } from "../objects/kernel.ts";
+import { UserEvent } from "../events/event.ts";
+import type { Kernel } from "../kernels/kernel.ts";
 import { launch } from "./launch.ts";
 import type { Handle } from "../symbols/types.ts";
 

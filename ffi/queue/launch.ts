@@ -4,9 +4,9 @@
  * @module
  */
 import { OpenCLError } from "../library/errors.ts";
-import type { Event } from "../objects/event.ts";
-import { eventList, listEvents } from "../objects/event_list.ts";
-import type { Kernel } from "../objects/kernel.ts";
+import type { Event } from "../events/event.ts";
+import { eventList, listEvents } from "../events/event_list.ts";
+import type { Kernel } from "../kernels/kernel.ts";
 import { cl } from "../library/library.ts";
 import type { LaunchOptions } from "./queue_options.ts";
 import { toSize } from "../host/size.ts";

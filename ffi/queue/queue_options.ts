@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Event } from "../objects/event.ts";
-import type { KernelArg } from "../objects/kernel.ts";
+import type { Event } from "../events/event.ts";
+import type { KernelArg } from "../kernels/kernel.ts";
 import type { RectLayout, Triple } from "../memory/rect.ts";
-import type { CopyOptions } from "./transfers.ts";
+import { type CopyOptions, copyRules } from "../events/copy_options.ts";
 import * as takes from "../host/option_rules.ts";
 import type { Rules } from "../host/options.ts";
 
@@ -60,40 +60,12 @@ export interface RectCopyOptions {
   readonly wait?: readonly Event[];
 }
 
-/** Which bytes a fill covers. */
-export interface FillOptions {
-  /** Where they begin. */
-  readonly offset?: number;
-  /** How many; by default the rest. */
-  readonly nbytes?: number;
-  /** What to wait for. */
-  readonly wait?: readonly Event[];
-}
-
 /** Where buffers move to. */
 export interface MigrateOptions {
   /** To the host instead of the device. */
   readonly toHost?: boolean;
   /** Without their content, which is undefined afterwards. */
   readonly contentUndefined?: boolean;
-  /** What to wait for. */
-  readonly wait?: readonly Event[];
-}
-
-/** What part of a buffer to map, and for what. */
-export interface MapOptions {
-  /** Whether the host will read it; true by default. */
-  readonly read?: boolean;
-  /** Whether the host will write it; true by default. */
-  readonly write?: boolean;
-  /** Whether to drop the former content, which saves a copy on discrete devices. */
-  readonly discard?: boolean;
-  /** Where it begins, in bytes. */
-  readonly offset?: number;
-  /** How many bytes; by default the rest. */
-  readonly nbytes?: number;
-  /** Whether to wait until it may be touched; true by default. */
-  readonly blocking?: boolean;
   /** What to wait for. */
   readonly wait?: readonly Event[];
 }
@@ -117,13 +89,6 @@ const layout = takes.object("an object of { origin, rowPitch, slicePitch }");
 
 /** What {@linkcode QueueOptions} may hold. */
 export const queueRules: Rules<QueueOptions> = { profiling: takes.bool, outOfOrder: takes.bool };
-
-/** What {@linkcode CopyOptions} may hold. */
-export const copyRules: Rules<CopyOptions> = {
-  blocking: takes.bool,
-  borrow: takes.bool,
-  wait: takes.list,
-};
 
 /** What {@linkcode TransferOptions} may hold. */
 export const transferRules: Rules<TransferOptions> = { offset: takes.whole, ...copyRules };
@@ -152,28 +117,10 @@ export const rectCopyRules: Rules<RectCopyOptions> = {
   wait: takes.list,
 };
 
-/** What {@linkcode FillOptions} may hold. */
-export const fillRules: Rules<FillOptions> = {
-  offset: takes.whole,
-  nbytes: takes.whole,
-  wait: takes.list,
-};
-
 /** What {@linkcode MigrateOptions} may hold. */
 export const migrateRules: Rules<MigrateOptions> = {
   toHost: takes.bool,
   contentUndefined: takes.bool,
-  wait: takes.list,
-};
-
-/** What {@linkcode MapOptions} may hold. */
-export const mapRules: Rules<MapOptions> = {
-  read: takes.bool,
-  write: takes.bool,
-  discard: takes.bool,
-  offset: takes.whole,
-  nbytes: takes.whole,
-  blocking: takes.bool,
   wait: takes.list,
 };
 

@@ -5,8 +5,8 @@
  */
 import type { Buffer } from "../memory/buffer.ts";
 import type { CommandQueue } from "./command_queue.ts";
-import { type Event, takeEvent } from "../objects/event.ts";
-import { eventList, eventOut, listEvents } from "../objects/event_list.ts";
+import { type Event, takeEvent } from "../events/event.ts";
+import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { cl } from "../library/library.ts";
 import {
   type RectCopyOptions,
@@ -16,7 +16,13 @@ import {
 } from "./queue_options.ts";
 import { checkRect, corner, pitches, type RectLayout, triple, unpack } from "../memory/rect.ts";
 import type { OpenCLSymbols } from "../library/symbols.ts";
-import { driverMemory, mayLend, transfer, transferable, upload } from "./transfers.ts";
+import {
+  driverMemory,
+  mayUseDirectly,
+  transfer,
+  transferable,
+  upload,
+} from "../events/transfers.ts";
 import { checkOptions } from "../host/options.ts";
 
 /** Copies a box of an array into a box of a buffer. */
@@ -46,12 +52,12 @@ export function readRect(
   const { region, host = {}, blocking = false } = options;
   checkRect(region, host, into.byteLength, "the array");
   const bytes = transferable(into, "read into");
-  const borrow = mayLend(bytes, blocking, options.borrow ?? blocking);
-  const target = borrow ? bytes : driverMemory(region[0] * region[1] * region[2]);
+  const direct = mayUseDirectly(bytes, blocking, options.noCopy ?? blocking);
+  const target = direct ? bytes : driverMemory(region[0] * region[1] * region[2]);
   const deliver = (): void =>
     unpack(target, transferable(into, "finish a read into"), region, host);
-  return transfer(queue, target, into, blocking, borrow ? null : deliver, (bytes, blocking) => {
-    const args = transferArgs(queue, buffer, bytes, blocking, options, borrow ? host : {});
+  return transfer(queue, target, into, blocking, direct ? null : deliver, (bytes, blocking) => {
+    const args = transferArgs(queue, buffer, bytes, blocking, options, direct ? host : {});
     return takeEvent(cl.clEnqueueReadBufferRect(...args), "clEnqueueReadBufferRect", queue);
   });
 }

@@ -1,5 +1,6 @@
 /**
  * Functions that enqueue commands.
+ * The file is long because it is one table, a line a parameter, which a test compares with cl.h.
  *
  * @module
  */

@@ -1,5 +1,6 @@
 /**
  * Functions of platforms, devices, contexts, queues, memory objects and samplers.
+ * The file is long because it is one table, a line a parameter, which a test compares with cl.h.
  *
  * @module
  */

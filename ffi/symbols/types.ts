@@ -2,6 +2,9 @@
  * How the symbol tables say which OpenCL object a parameter takes, and the types that follow from
  * a table.
  *
+ * This folder (`symbols/`) is the C declarations as data: every function of OpenCL 1.0 to 3.0 and of
+ * the extensions that netcl uses, by object. It imports nothing; `library/` makes functions of it.
+ *
  * @module
  */
 

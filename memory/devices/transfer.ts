@@ -100,7 +100,7 @@ export function copyStaged(
       written[turn]?.release();
       const chunk = slots[turn]!.view.subarray(0, Math.min(CHUNK_BYTES, nbytes - offset));
       from.read(source, chunk, { offset, blocking: true }).release();
-      written[turn] = to.write(target, chunk, { offset, borrow: true });
+      written[turn] = to.write(target, chunk, { offset, noCopy: true });
       to.flush();
     }
   } finally {

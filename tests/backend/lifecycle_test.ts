@@ -25,7 +25,7 @@ import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
 import { waitSync } from "../../backend/lifecycle/waits.ts";
 import { withFaults } from "../../ffi/library/faults.ts";
 import { liveObjects, OpenCLError, Status, UserEvent } from "../../ffi/mod.ts";
-import { waitsInFlight } from "../../ffi/objects/waiting.ts";
+import { waitsInFlight } from "../../ffi/events/waiting.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 
 // Outside of the tests: the first queue starts the signal handling, which stays.

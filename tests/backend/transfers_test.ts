@@ -176,7 +176,7 @@ testOpenCL("a block that a kernel still reads is not filled again", () => {
       memory.uploads.await(block);
       const into = new Uint8Array(nbytes);
       const { base: buffer, offset } = block;
-      copies.push({ into, event: queue.read(buffer, into, { offset, borrow: true }) });
+      copies.push({ into, event: queue.read(buffer, into, { offset, noCopy: true }) });
       block.release(); // its memory is the pool's while the read waits behind the gate
       const next = engine.upload(memory, pattern(nbytes, 100 + round));
       engine.awaitUploads();
@@ -338,10 +338,10 @@ testOpenCL("Staging keeps every piece until its copy is done", () => {
         staging.pass(
           pattern(nbytes, i),
           { pinned, maxBytes: 4 * KiB },
-          (staged) => queue.write(buffer, staged, { borrow: true }),
+          (staged) => queue.write(buffer, staged, { noCopy: true }),
         );
         const into = new Uint8Array(nbytes);
-        queue.read(buffer, into, { borrow: true }).release();
+        queue.read(buffer, into, { noCopy: true }).release();
         return into;
       });
       staging.release();

@@ -21,7 +21,7 @@ import {
   UserEvent,
   withFaults,
 } from "../../ffi/mod.ts";
-import { awaitDeferred } from "../../ffi/objects/context_work.ts";
+import { awaitDeferred } from "../../ffi/events/context_work.ts";
 import { context, device, hasOpenCL, leftBehind, program, queue } from "../ffi/fixture.ts";
 
 const hasCommandBuffers = hasOpenCL && device.extensions.includes("cl_khr_command_buffer");

@@ -60,7 +60,7 @@ const layout: fc.Arbitrary<RectLayout> = fc.record(
 testOpenCL("no box, whatever its numbers, reaches bytes outside of the array", () => {
   using buffer = new Buffer(context, 4096);
   queue.fill(buffer, new Uint8Array([7])).release();
-  const box = fc.record({ region: triple, host: layout, buffer: layout, borrow: fc.boolean() });
+  const box = fc.record({ region: triple, host: layout, buffer: layout, noCopy: fc.boolean() });
   fc.assert(
     fc.property(box, fc.boolean(), (options, blocking) => {
       const { view, intact } = guarded(64);
@@ -241,7 +241,7 @@ const views: { [name: string]: (nbytes: number) => ArrayBufferView } = {
 testOpenCL("transfers honour a view's offset and length", async () => {
   using buffer = new Buffer(context, 64);
   for (const [name, make] of Object.entries(views)) {
-    for (const options of [{}, { blocking: true }, { borrow: true }]) {
+    for (const options of [{}, { blocking: true }, { noCopy: true }]) {
       const source = make(32), target = make(16);
       const bytesOf = (v: ArrayBufferView) => new Uint8Array(v.buffer, v.byteOffset, v.byteLength);
       bytesOf(source).forEach((_, i, bytes) => bytes[i] = i + 1);
@@ -265,7 +265,7 @@ testOpenCL("arrays that are gone or may move are refused by every call that keep
     const rect = { region: [4, 1, 1] as const };
     for (
       const attempt of [
-        () => queue.write(buffer, view, { borrow: true }),
+        () => queue.write(buffer, view, { noCopy: true }),
         () => queue.read(buffer, view),
         () => queue.fill(buffer, view),
         () => queue.writeRect(buffer, view, rect),

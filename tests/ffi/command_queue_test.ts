@@ -66,7 +66,7 @@ testOpenCL("borrowed and blocking transfers go straight to the array", async () 
   queue.read(buffer, out, { blocking: true }).release();
   assertEquals(out, counting);
   const lent = new Float32Array(256);
-  using event = queue.read(buffer, lent, { borrow: true });
+  using event = queue.read(buffer, lent, { noCopy: true });
   await event.wait();
   assertEquals(lent, counting);
 });

@@ -16,7 +16,7 @@ import {
   withFaults,
 } from "../../ffi/mod.ts";
 import { cl, replaceSymbols } from "../../ffi/library/library.ts";
-import { awaitDeferred } from "../../ffi/objects/context_work.ts";
+import { awaitDeferred } from "../../ffi/events/context_work.ts";
 import { context, device, hasOpenCL, leftBehind, program, queue, testOpenCL } from "./fixture.ts";
 
 setFlagsFromString("--expose-gc");
@@ -86,7 +86,7 @@ testOpenCL("a lent array is held although an older read could not be delivered",
   undeliverable(mine, buffer);
   const lent = (() => {
     const data = new Uint8Array(1 << 16).fill(7);
-    mine.write(buffer, data, { borrow: true, wait: [gate] }).release();
+    mine.write(buffer, data, { noCopy: true, wait: [gate] }).release();
     return new WeakRef(data.buffer);
   })();
   await collect();

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { sourceExcerpt } from "../../ffi/library/build_log.ts";
+import { sourceExcerpt } from "../../ffi/kernels/build_log.ts";
 import {
   Buffer,
   check,

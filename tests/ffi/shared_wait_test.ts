@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { SharedWait } from "../../ffi/objects/shared_wait.ts";
+import { SharedWait } from "../../ffi/events/shared_wait.ts";
 
 /** A wait whose turns end by hand. */
 function manual(): { readonly turns: PromiseWithResolvers<void>[]; readonly wait: SharedWait } {

@@ -8,7 +8,7 @@ import {
   type OpenCLSymbols,
   UserEvent,
 } from "../../ffi/mod.ts";
-import { awaitDeferred } from "../../ffi/objects/context_work.ts";
+import { awaitDeferred } from "../../ffi/events/context_work.ts";
 import { cl as symbols, replaceSymbols } from "../../ffi/library/library.ts";
 import {
   destroyContextPools,
@@ -48,7 +48,7 @@ Deno.test({
     handle.view.set([1, 2, 3]);
     assert(handle.view === handle.view, "one view a handle");
     using target = new Buffer(queue!.context, 5000);
-    using event = queue!.write(target, handle.view, { borrow: true });
+    using event = queue!.write(target, handle.view, { noCopy: true });
     await event.wait();
     const out = new Uint8Array(3);
     queue!.read(target, out, { blocking: true }).release();
@@ -97,7 +97,7 @@ Deno.test({
     using target = new Buffer(queue!.context, 8 * MiB);
     const first = pool.allocate(8 * MiB);
     first.view.fill(7);
-    const event = queue!.write(target, first.view, { borrow: true });
+    const event = queue!.write(target, first.view, { noCopy: true });
     recordQueue(first, queue!);
     first.release();
     const second = pool.allocate(8 * MiB);
@@ -123,7 +123,7 @@ Deno.test({
       const options = named && { queue: named };
       const first = pool.allocate(8 * MiB, options);
       first.view.fill(7);
-      const copy = other.write(target, first.view, { borrow: true, wait: [gate] });
+      const copy = other.write(target, first.view, { noCopy: true, wait: [gate] });
       first.release();
       const second = pool.allocate(8 * MiB, options);
       second.view.fill(9);
@@ -152,7 +152,7 @@ Deno.test({
     const gone = new CommandQueue(queue!.context);
     const handle = pool.allocate(64 * MiB, { queue: gone });
     handle.view.fill(7);
-    using copy = gone.write(target, handle.view, { borrow: true });
+    using copy = gone.write(target, handle.view, { noCopy: true });
     gone.release();
     handle.release();
     assertEquals([copy.status, pool.stats.reservedBytes], ["complete", 0]);

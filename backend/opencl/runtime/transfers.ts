@@ -191,7 +191,7 @@ export class TransferEngine {
   /** From memory that stays as it is until the event is complete. */
   #enqueue(queue: CommandQueue, buffer: Buffer, offset: number, bytes: Uint8Array): Event {
     const enqueuedAt = performance.now();
-    const event = queue.write(buffer, bytes, { offset, borrow: true });
+    const event = queue.write(buffer, bytes, { offset, noCopy: true });
     queue.flush();
     const trace = activeTrace();
     if (trace) {
@@ -241,7 +241,7 @@ export class TransferEngine {
     const some = copies.filter(({ into }) => into.byteLength > 0);
     if (some.length > 0) this.#enqueued++;
     return some.map(({ buffer, offset, into }) =>
-      this.#queue.read(buffer, into, { offset, borrow: true })
+      this.#queue.read(buffer, into, { offset, noCopy: true })
     );
   }
 

@@ -3,23 +3,13 @@
  *
  * @module
  */
-import type { Device } from "../objects/device.ts";
-import { OpenCLUnavailableError } from "./errors.ts";
-import { cl } from "./library.ts";
+import type { Device } from "./device.ts";
+import { type AnyCall, interceptable } from "../library/extension_calls.ts";
+import { OpenCLUnavailableError } from "../library/errors.ts";
+import { cl } from "../library/library.ts";
 import type { Calls, FunctionTable, FunctionType } from "../symbols/types.ts";
 
 const encoder = new TextEncoder();
-
-/** A function of any signature. */
-// deno-lint-ignore no-explicit-any -- the tables know the signatures
-export type AnyCall = (...args: any[]) => unknown;
-
-let intercept: ((name: string, type: FunctionType, call: AnyCall) => AnyCall) | null = null;
-
-/** Lets every call of an extension's function go through another one: see `withFaults`. */
-export function setExtensionInterceptor(next: typeof intercept): void {
-  intercept = next;
-}
 
 /** The version of an extension, as in `[0, 9, 0]`; all zeros where the driver does not tell. */
 export function extensionVersion(device: Device, extension: string): [number, number, number] {
@@ -81,6 +71,5 @@ function bind(device: Device, key: string, type: FunctionType): AnyCall {
   const definition: Deno.ForeignFunction = { parameters: [...parameters], result, nonblocking };
   const fn = new Deno.UnsafeFnPointer(pointer as Deno.PointerObject<typeof definition>, definition);
   const call: AnyCall = fn.call.bind(fn);
-  return (...args: unknown[]) =>
-    intercept === null ? call(...args) : intercept(name, type, call)(...args);
+  return interceptable(name, type, call);
 }

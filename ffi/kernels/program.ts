@@ -3,19 +3,19 @@
  *
  * @module
  */
-import { sourceExcerpt } from "../library/build_log.ts";
+import { sourceExcerpt } from "./build_log.ts";
 import { ProgramBuildInfo, ProgramInfo, Status } from "../library/constants.ts";
-import type { Context } from "./context.ts";
-import type { Device } from "./device.ts";
+import type { Context } from "../objects/context.ts";
+import type { Device } from "../objects/device.ts";
 import { check, DisposedError, KernelBuildError, OpenCLError } from "../library/errors.ts";
 import { holdDuring } from "../library/hold.ts";
 import { type PropertyTypes, readers } from "../library/info.ts";
 import { Kernel } from "./kernel.ts";
 import { cl } from "../library/library.ts";
-import { withAddresses } from "../library/memory_address.ts";
-import { OpenCLObject, ownAll, releasers } from "./object.ts";
+import { withAddresses } from "./memory_address.ts";
+import { OpenCLObject, ownAll, releasers } from "../objects/object.ts";
 import type { Handle } from "../symbols/types.ts";
-import { underPolicy } from "./waiting.ts";
+import { underPolicy } from "../events/waiting.ts";
 
 /** A program that others include when they are compiled. */
 export interface Header {

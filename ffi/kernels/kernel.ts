@@ -1,17 +1,21 @@
 /**
  * Kernels and their arguments.
  *
+ * This folder (`kernels/`) goes from source to what can be launched: programs with their builds and
+ * binaries, kernels, arguments. It imports `memory/` (what arguments may be), `events/`, `objects/`,
+ * `library/` and `host/`. Source comes from the code generators; kernels go to `queue/`.
+ *
  * @module
  */
 import { Buffer } from "../memory/buffer.ts";
 import { KernelArgInfo, KernelInfo, Status, WorkGroupInfo } from "../library/constants.ts";
-import type { Device } from "./device.ts";
+import type { Device } from "../objects/device.ts";
 import { check, OpenCLError } from "../library/errors.ts";
 import { type InfoCall, type PropertyTypes, readers } from "../library/info.ts";
 import { type ArgumentEncoder, encoderOf } from "./kernel_args.ts";
 import { Image } from "../memory/image.ts";
 import { cl } from "../library/library.ts";
-import { OpenCLObject, releasers, releases } from "./object.ts";
+import { OpenCLObject, releasers, releases } from "../objects/object.ts";
 import { Sampler } from "../memory/sampler.ts";
 import { checkRange, toSize } from "../host/size.ts";
 import { SvmBuffer } from "../memory/svm.ts";

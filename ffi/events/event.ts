@@ -1,26 +1,24 @@
 /**
  * Events: what a command leaves behind to wait for.
  *
+ * This folder (`events/`) is about what goes on after a call has returned: waiting, the memory that
+ * a transfer holds until its event is complete, what must not be freed before a context's queues are
+ * done. It imports `objects/`, `library/` and `host/`, and knows queues by `EnqueueTarget` only.
+ * Events come from the enqueue functions of `memory/` and `queue/`.
+ *
  * @module
  */
 import { CommandType, EventInfo, ProfilingInfo, Status } from "../library/constants.ts";
-import type { Context } from "./context.ts";
+import type { Context } from "../objects/context.ts";
 import { check, CommandFailedError } from "../library/errors.ts";
+import type { Flushable } from "./enqueue_target.ts";
 import { eventOut } from "./event_list.ts";
 import { readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
-import { OpenCLObject, type Releaser, releasers } from "./object.ts";
+import { OpenCLObject, type Releaser, releasers } from "../objects/object.ts";
 import type { Handle } from "../symbols/types.ts";
-import { settleTransfers, throwFailureOf, throwSilenceOf } from "../queue/transfers.ts";
+import { settleTransfers, throwFailureOf, throwSilenceOf } from "./transfers.ts";
 import { executionStatus, waitForEvent, waitForEventSync } from "./waiting.ts";
-
-/** What an event needs of its queue. */
-export interface Flushable {
-  /** Whether it was released, which sent what was enqueued before to the device. */
-  readonly released: boolean;
-  /** Sends everything that was enqueued to the device. */
-  flush(): void;
-}
 
 /** Time stamps of a command in nanoseconds of the device's clock. */
 export interface EventProfile {

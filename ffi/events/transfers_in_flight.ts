@@ -4,7 +4,7 @@
  * @module
  */
 import { check } from "../library/errors.ts";
-import { Event } from "../objects/event.ts";
+import { Event } from "./event.ts";
 import { cl } from "../library/library.ts";
 import { settleTransfers, unsettledWith } from "./transfers.ts";
 

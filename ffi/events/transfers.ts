@@ -3,14 +3,16 @@
  *
  * A synchronous foreign call keeps nothing alive once it returns: an array that is collected, or
  * transferred to a worker, while the driver copies it, is wrong data or a crash. So a transfer
- * that does not block goes through a copy that nobody else knows, unless the caller lends the
- * array; and either is held here until the transfer's event is complete.
+ * that does not block goes through a copy that nobody else knows, unless the caller asks for none
+ * (`noCopy`); and either is held here until the transfer's event is complete.
  *
  * @module
  */
-import { settleDeferred } from "../objects/context_work.ts";
+import { settleDeferred } from "./context_work.ts";
 import { check } from "../library/errors.ts";
-import type { Event } from "../objects/event.ts";
+import type { CopyOptions } from "./copy_options.ts";
+import type { EnqueueTarget } from "./enqueue_target.ts";
+import type { Event } from "./event.ts";
 import { cl } from "../library/library.ts";
 import {
   allocateNative,
@@ -21,20 +23,7 @@ import {
 import { memoryOwner } from "../library/memory_view.ts";
 import { runAll } from "../host/run_all.ts";
 import type { Handle } from "../symbols/types.ts";
-import { executionStatus, hasWaitPolicy } from "../objects/waiting.ts";
-
-/** How bytes move between the device and an array. */
-export interface CopyOptions {
-  /** Whether to return only when it is done. */
-  readonly blocking?: boolean;
-  /**
-   * Lends the array to the driver, which saves a copy: leave it alone, and do not transfer it to
-   * anyone, until the event is complete.
-   */
-  readonly borrow?: boolean;
-  /** What to wait for. */
-  readonly wait?: readonly Event[];
-}
+import { executionStatus, hasWaitPolicy } from "./waiting.ts";
 
 interface Transfer {
   /** A reference of its own: the caller may release the event. */
@@ -184,26 +173,20 @@ export function unsettledWith(owner: object): Handle<"Event">[] {
   return [...unsettled].flatMap((list) => list.with(owner));
 }
 
-/** What holds memory until an event is complete: a queue. */
-export interface Holder {
-  /** Holds `memory` until `event` is complete, then runs `finish`. */
-  hold(event: Event, memory: ArrayBufferView, finish?: (() => void) | null): void;
-}
-
 /**
  * Enqueues a copy to the device.
  *
  * @param enqueue Passes the bytes and the blocking flag to C.
  */
 export function upload(
-  queue: Holder,
+  queue: EnqueueTarget,
   data: ArrayBufferView,
-  { blocking = false, borrow = blocking }: CopyOptions,
+  { blocking = false, noCopy = blocking }: CopyOptions,
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
   const bytes = transferable(data, "write from");
-  const lent = mayLend(bytes, blocking, borrow) ? bytes : copyOf(bytes);
-  return transfer(queue, lent, data, blocking, null, enqueue);
+  const source = mayUseDirectly(bytes, blocking, noCopy) ? bytes : copyOf(bytes);
+  return transfer(queue, source, data, blocking, null, enqueue);
 }
 
 /**
@@ -212,13 +195,13 @@ export function upload(
  * @param enqueue Passes the bytes and the blocking flag to C.
  */
 export function download(
-  queue: Holder,
+  queue: EnqueueTarget,
   into: ArrayBufferView,
-  { blocking = false, borrow = blocking }: CopyOptions,
+  { blocking = false, noCopy = blocking }: CopyOptions,
   enqueue: (bytes: Uint8Array, blocking: number) => Event,
 ): Event {
   const bytes = transferable(into, "read into");
-  if (mayLend(bytes, blocking, borrow)) {
+  if (mayUseDirectly(bytes, blocking, noCopy)) {
     return transfer(queue, bytes, into, blocking, null, enqueue);
   }
   const copy = driverMemory(bytes.byteLength);
@@ -227,10 +210,11 @@ export function download(
 }
 
 /**
- * Whether the driver may be given the bytes themselves: they are lent, and stay until it is done.
+ * Whether the driver may be given the bytes themselves: the caller allows it, and they stay until it
+ * is done.
  */
-export function mayLend(bytes: Uint8Array, blocking: boolean, borrow: boolean): boolean {
-  return borrow && (!needsShelter(bytes) || blocksInDriver(blocking, null));
+export function mayUseDirectly(bytes: Uint8Array, blocking: boolean, noCopy: boolean): boolean {
+  return noCopy && (!needsShelter(bytes) || blocksInDriver(blocking, null));
 }
 
 /** Memory for the driver to copy to or from, which stays until it is done. */
@@ -253,12 +237,12 @@ function blocksInDriver(blocking: boolean, finish: (() => void) | null): boolean
 /**
  * Enqueues a copy to or from bytes that stay where they are.
  *
- * @param array The caller's array, which is held with the bytes where it lends them.
+ * @param array The caller's array, which is held with the bytes where they are its own.
  * @param finish Runs when it is complete.
  * @param enqueue Passes the bytes and the blocking flag to C.
  */
 export function transfer(
-  queue: Holder,
+  queue: EnqueueTarget,
   bytes: Uint8Array,
   array: ArrayBufferView,
   blocking: boolean,

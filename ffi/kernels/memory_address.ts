@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { MemFlags, MemInfo } from "./constants.ts";
+import { MemFlags, MemInfo } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
-import { check } from "./errors.ts";
-import { holdWhile } from "./hold.ts";
-import { readers } from "./info.ts";
-import { cl } from "./library.ts";
+import { check } from "../library/errors.ts";
+import { holdWhile } from "../library/hold.ts";
+import { readers } from "../library/info.ts";
+import { cl } from "../library/library.ts";
 
 const errorCode = new Int32Array(1);
 

@@ -1,0 +1,54 @@
+/**
+ * What filling and mapping can be told, of a buffer and of shared virtual memory alike.
+ *
+ * @module
+ */
+import type { Event } from "../events/event.ts";
+import * as takes from "../host/option_rules.ts";
+import type { Rules } from "../host/options.ts";
+
+/** Which bytes a fill covers. */
+export interface FillOptions {
+  /** Where they begin. */
+  readonly offset?: number;
+  /** How many; by default the rest. */
+  readonly nbytes?: number;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+/** What part of a buffer to map, and for what. */
+export interface MapOptions {
+  /** Whether the host will read it; true by default. */
+  readonly read?: boolean;
+  /** Whether the host will write it; true by default. */
+  readonly write?: boolean;
+  /** Whether to drop the former content, which saves a copy on discrete devices. */
+  readonly discard?: boolean;
+  /** Where it begins, in bytes. */
+  readonly offset?: number;
+  /** How many bytes; by default the rest. */
+  readonly nbytes?: number;
+  /** Whether to wait until it may be touched; true by default. */
+  readonly blocking?: boolean;
+  /** What to wait for. */
+  readonly wait?: readonly Event[];
+}
+
+/** What {@linkcode FillOptions} may hold. */
+export const fillRules: Rules<FillOptions> = {
+  offset: takes.whole,
+  nbytes: takes.whole,
+  wait: takes.list,
+};
+
+/** What {@linkcode MapOptions} may hold. */
+export const mapRules: Rules<MapOptions> = {
+  read: takes.bool,
+  write: takes.bool,
+  discard: takes.bool,
+  offset: takes.whole,
+  nbytes: takes.whole,
+  blocking: takes.bool,
+  wait: takes.list,
+};

@@ -1,0 +1,52 @@
+/**
+ * The platforms of this machine.
+ *
+ * @module
+ */
+import { Status } from "../library/constants.ts";
+import { OpenCLUnavailableError } from "../library/errors.ts";
+import { listHandles } from "../library/handle_list.ts";
+import { cl, libraryPath } from "../library/library.ts";
+import type { Handle } from "../symbols/types.ts";
+import { Platform } from "./device.ts";
+
+/**
+ * The platforms of this machine. Opens the OpenCL library.
+ *
+ * @throws {OpenCLUnavailableError} If there is no library, no permission or no driver.
+ *
+ * @example
+ * ```ts
+ * import { platforms } from "@netcl/netcl/ffi";
+ *
+ * for (const platform of platforms()) {
+ *   for (const device of platform.devices()) {
+ *     console.log(`${platform.name}: ${device.name}, ${device.globalMemSize} bytes`);
+ *   }
+ * }
+ * ```
+ */
+export function platforms(): Platform[] {
+  const handles = listHandles(
+    "clGetPlatformIDs",
+    Status.CL_PLATFORM_NOT_FOUND_KHR,
+    (count, ids, out) => cl.clGetPlatformIDs(count, ids, out),
+  );
+  if (handles.length === 0) {
+    throw new OpenCLUnavailableError(
+      `Cannot find an OpenCL driver: ${libraryPath} knows no platform.\n` +
+        "What to do: install the driver of your GPU, or PoCL for the CPU (pocl-opencl-icd); " +
+        "check OCL_ICD_VENDORS if it is set",
+    );
+  }
+  return Array.from(handles, (handle) => Platform.of(handle as Handle<"Platform">));
+}
+
+/** Whether there is an OpenCL library with at least one platform. Never throws. */
+export function isOpenCLAvailable(): boolean {
+  try {
+    return platforms().length > 0;
+  } catch {
+    return false;
+  }
+}
