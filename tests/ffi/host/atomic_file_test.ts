@@ -1,0 +1,316 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { saveFile, saveFileSync, savesFinished } from "../../../ffi/host/atomic_file.ts";
+import { plain } from "../../plain.ts";
+import { fileURLToPath } from "node:url";
+
+const isUnix = Deno.build.os !== "windows";
+const isRoot = isUnix && Deno.uid() === 0;
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+async function inFolder(fn: (folder: string) => Promise<void> | void): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "netcl ä " });
+  try {
+    await fn(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+function namesIn(folder: string): string[] {
+  return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+}
+
+function modeOf(path: string): number {
+  return Deno.statSync(path).mode! & 0o777;
+}
+
+/** Both ways to save, as the tests need them. */
+const ways = {
+  saveFile: (path: string, text: string) => saveFile(path, [bytes(text)]),
+  saveFileSync: (path: string, text: string) => Promise.resolve(saveFileSync(path, text)),
+};
+
+for (const [name, save] of Object.entries(ways)) {
+  Deno.test(`${name} writes texts of every length, also over longer ones`, () =>
+    inFolder(async (folder) => {
+      const path = `${folder}/a b ü.txt`;
+      for (const length of [100, 17, 16, 15, 1, 0, 1000]) {
+        const text = "0123456789abcdef".repeat(100).slice(0, length);
+        await save(path, text);
+        assertEquals(Deno.readTextFileSync(path), text);
+      }
+      assertEquals(namesIn(folder), ["a b ü.txt"]);
+    }));
+
+  Deno.test({
+    name: `${name} keeps the mode of a file, and gives a new one that of every new file`,
+    ignore: !isUnix,
+    fn: () =>
+      inFolder(async (folder) => {
+        for (const mode of [0o600, 0o640, 0o755, 0o666]) {
+          Deno.writeTextFileSync(`${folder}/old`, "x");
+          Deno.chmodSync(`${folder}/old`, mode);
+          await save(`${folder}/old`, "new");
+          assertEquals(modeOf(`${folder}/old`), mode);
+        }
+        Deno.writeTextFileSync(`${folder}/usual`, "x");
+        await save(`${folder}/new`, "new");
+        assertEquals(modeOf(`${folder}/new`), modeOf(`${folder}/usual`));
+      }),
+  });
+
+  Deno.test({
+    name: `${name} keeps the owner where the user may set it`,
+    ignore: !isRoot,
+    fn: () =>
+      inFolder(async (folder) => {
+        Deno.writeTextFileSync(`${folder}/old`, "x");
+        Deno.chmodSync(`${folder}/old`, 0o640);
+        Deno.chownSync(`${folder}/old`, 1234, 4321);
+        await save(`${folder}/old`, "new");
+        const { uid, gid } = Deno.statSync(`${folder}/old`);
+        assertEquals([uid, gid, modeOf(`${folder}/old`)], [1234, 4321, 0o640]);
+      }),
+  });
+
+  Deno.test({
+    name: `${name} leaves links and replaces what they lead to`,
+    ignore: !isUnix,
+    fn: () =>
+      inFolder(async (folder) => {
+        Deno.mkdirSync(`${folder}/disk`);
+        Deno.writeTextFileSync(`${folder}/disk/target`, "x");
+        Deno.symlinkSync("disk/target", `${folder}/near`);
+        Deno.symlinkSync(`${folder}/near`, `${folder}/far`);
+        Deno.symlinkSync("disk/absent", `${folder}/dangling`);
+        await save(`${folder}/far`, "through two links");
+        await save(`${folder}/dangling`, "made");
+        assertEquals(Deno.readTextFileSync(`${folder}/disk/target`), "through two links");
+        assertEquals(Deno.readTextFileSync(`${folder}/disk/absent`), "made");
+        for (const link of ["near", "far", "dangling"]) {
+          assert(Deno.lstatSync(`${folder}/${link}`).isSymlink, link);
+        }
+        Deno.symlinkSync("none/at/all", `${folder}/astray`);
+        const error = await assertRejects(
+          async () => await save(`${folder}/astray`, ""),
+          Deno.errors.NotFound,
+        );
+        const where = `it is a link into ${folder}/none/at, which is not there; make its folder`;
+        assert(error.message.includes(where), error.message);
+        assert(Deno.lstatSync(`${folder}/astray`).isSymlink);
+        Deno.symlinkSync("ring", `${folder}/ring`);
+        await assertRejects(async () => await save(`${folder}/ring`, ""), Error, "links lead on");
+      }),
+  });
+
+  Deno.test({
+    name: `${name} passes bytes to a device and a FIFO, and replaces neither`,
+    ignore: !isUnix,
+    fn: () =>
+      inFolder(async (folder) => {
+        Deno.symlinkSync("/dev/null", `${folder}/sink`);
+        await save("/dev/null", "x");
+        await save(`${folder}/sink`, "x");
+        assert(Deno.lstatSync("/dev/null").isCharDevice);
+        assert(Deno.lstatSync(`${folder}/sink`).isSymlink);
+        const fifo = `${folder}/fifo`;
+        await new Deno.Command("mkfifo", { args: [fifo] }).output();
+        const reader = new Deno.Command("cat", { args: [fifo], stdout: "piped" }).spawn();
+        await save(fifo, "through the FIFO");
+        const { stdout } = await reader.output();
+        assertEquals(new TextDecoder().decode(stdout), "through the FIFO");
+        assert(Deno.lstatSync(fifo).isFifo);
+      }),
+  });
+
+  Deno.test(`${name} says which path it cannot write, and what to do`, () =>
+    inFolder(async (folder) => {
+      const tell = (path: string) => assertRejects(async () => await save(path, "x"), Error);
+      const missing = await tell(`${folder}/none/a`);
+      assert(missing instanceof Deno.errors.NotFound);
+      assertEquals(
+        missing.message,
+        `Cannot save "${folder}/none/a": No such file or directory; make its folder first, as with ` +
+          "Deno.mkdir(folder, { recursive: true })",
+      );
+      const isFolder = await tell(folder);
+      assert(isFolder.message.includes("choose the name of a file in it"), isFolder.message);
+      const long = await tell(`${folder}/${"x".repeat(300)}`);
+      assert(long.message.includes("choose a shorter name"), long.message);
+      if (isUnix) {
+        const full = await tell("/dev/full");
+        assert(full.message.includes("the disk is full"), full.message);
+      }
+      assertEquals(namesIn(folder), []);
+    }));
+}
+
+Deno.test("of two saves to one path the one that began later stays, whichever ends first", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/file`;
+    const gate = Promise.withResolvers<void>();
+    async function* slow() {
+      yield bytes("the earlier ");
+      await gate.promise;
+      yield bytes("one");
+    }
+    const first = saveFile(path, slow());
+    await saveFile(path, [bytes("the later one")]);
+    gate.resolve();
+    await first;
+    assertEquals(Deno.readTextFileSync(path), "the later one");
+    assertEquals(namesIn(folder), ["file"]);
+    await saveFile(path, [bytes("one more")]);
+    assertEquals(Deno.readTextFileSync(path), "one more");
+  }));
+
+Deno.test("a save whose bytes fail leaves the former file and nothing beside it", () =>
+  inFolder(async (folder) => {
+    Deno.writeTextFileSync(`${folder}/file`, "former");
+    async function* failing() {
+      yield bytes("half");
+      await Promise.resolve();
+      throw new RangeError("no more");
+    }
+    await assertRejects(() => saveFile(`${folder}/file`, failing()), RangeError, "no more");
+    assertEquals(Deno.readTextFileSync(`${folder}/file`), "former");
+    assertEquals(namesIn(folder), ["file"]);
+  }));
+
+Deno.test("savesFinished waits for the saves that go on", () =>
+  inFolder(async (folder) => {
+    const gate = Promise.withResolvers<void>();
+    async function* slow() {
+      await gate.promise;
+      yield bytes("done");
+    }
+    const save = saveFile(`${folder}/file`, slow());
+    let finished = false;
+    const waiting = savesFinished().then(() => finished = true);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    assertEquals(finished, false);
+    gate.resolve();
+    await Promise.all([save, waiting]);
+    assertEquals(finished, true);
+  }));
+
+Deno.test("what a killed process left is taken away by the next save, and nothing else is", () =>
+  inFolder(async (folder) => {
+    const module = new URL("../../../ffi/host/atomic_file.ts", import.meta.url).href;
+    const program = `
+      import { saveFile } from ${JSON.stringify(module)};
+      async function* endless() {
+        for (;;) {
+          yield new Uint8Array(1000);
+          console.log("part");
+          await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+      }
+      await saveFile(Deno.args[0], endless());`;
+    const child = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", `data:text/typescript,${encodeURIComponent(program)}`]
+        .concat(`${folder}/model`),
+      stdout: "piped",
+    }).spawn();
+    const reader = child.stdout.getReader();
+    await reader.read();
+    const [left] = namesIn(folder);
+    assert(left !== undefined, "the partial file is there");
+    await saveFile(`${folder}/other`, [bytes("beside a save that goes on")]);
+    assertEquals(namesIn(folder), [left, "other"].sort());
+    child.kill("SIGKILL");
+    await reader.cancel();
+    await child.status;
+    Deno.writeTextFileSync(`${folder}/.netcl-0123456789abcdef.part`, "somebody's own, by content");
+    Deno.writeTextFileSync(`${folder}/model.123.part`, "netcl unfinished by content only");
+    await saveFile(`${folder}/other`, [bytes("again")]);
+    assertEquals(
+      namesIn(folder),
+      [".netcl-0123456789abcdef.part", "model.123.part", "other"],
+    );
+  }));
+
+Deno.test({
+  name: "a full disk leaves the former file and nothing beside it",
+  ignore: !isRoot || Deno.build.os !== "linux",
+  fn: () =>
+    inFolder(async (folder) => {
+      const mount = await new Deno.Command("mount", {
+        args: ["-t", "tmpfs", "-o", "size=256k", "tmpfs", folder],
+        stderr: "null",
+      }).output();
+      if (!mount.success) return; // a container may not
+      try {
+        await saveFile(`${folder}/file`, [bytes("former")]);
+        const error = await assertRejects(
+          () => saveFile(`${folder}/file`, [new Uint8Array(1 << 20)]),
+          Error,
+          "the disk is full: make room, or save elsewhere",
+        );
+        assert(error.message.startsWith(`Cannot save "${folder}/file": `), error.message);
+        assertThrows(() => saveFileSync(`${folder}/file`, "x".repeat(1 << 20)), Error, "full");
+        assertEquals(Deno.readTextFileSync(`${folder}/file`), "former");
+        assertEquals(namesIn(folder), ["file"]);
+      } finally {
+        await new Deno.Command("umount", { args: [folder] }).output();
+      }
+    }),
+});
+
+/** Runs a program as an ordinary user, with some permissions; needs root. */
+async function asNobody(program: string, flags: string[], ...args: string[]): Promise<string> {
+  const module = new URL("../../../ffi/host/atomic_file.ts", import.meta.url).href;
+  const source = `import { saveFile } from ${JSON.stringify(module)};
+    const save = (path, text) =>
+      saveFile(path, [new TextEncoder().encode(text)]).then(() => "saved", (e) => e.message);
+    ${program}`;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-check", "--no-prompt", ...flags]
+      .concat(`data:text/typescript,${encodeURIComponent(source)}`, args),
+    ...(isRoot && { uid: 65534, gid: 65534 }),
+    env: { ...plain, DENO_DIR: args[0]! },
+  }).output();
+  return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+}
+
+Deno.test({
+  name: "an ordinary user is told of what may not be written, and a protected file stays",
+  ignore: !isRoot,
+  fn: () =>
+    inFolder(async (folder) => {
+      Deno.mkdirSync(`${folder}/own`);
+      Deno.chownSync(`${folder}/own`, 65534, 65534);
+      Deno.mkdirSync(`${folder}/foreign`);
+      Deno.chmodSync(folder, 0o755);
+      Deno.writeTextFileSync(`${folder}/own/protected`, "former");
+      Deno.chmodSync(`${folder}/own/protected`, 0o444);
+      const out = await asNobody(
+        `console.log(await save(Deno.args[0] + "/new", "x"));
+         console.log(await save(Deno.args[0] + "/protected", "x"));
+         console.log(await save(Deno.args[1] + "/new", "x"));`,
+        ["-A"],
+        `${folder}/own`,
+        `${folder}/foreign`,
+      );
+      const [own, kept, foreign] = out.split("\n");
+      assertEquals(own, "saved");
+      for (const line of [kept!, foreign!]) {
+        assert(/^Cannot save .*: Permission denied; it or its folder is not writable/.test(line));
+      }
+      assertEquals(Deno.readTextFileSync(`${folder}/own/protected`), "former");
+    }),
+});
+
+Deno.test("with permissions for the file alone it is overwritten, without any the flag is named", () =>
+  inFolder(async (folder) => {
+    Deno.chmodSync(folder, 0o777);
+    const run = (...flags: string[]) =>
+      asNobody(
+        `console.log(await save(Deno.args[0] + "/file", "short"));`,
+        [...flags, `--allow-read=${fileURLToPath(new URL("../../../", import.meta.url))}`],
+        folder,
+      );
+    assertEquals(await run(`--allow-write=${folder}/file`), "saved\n");
+    assertEquals(Deno.readTextFileSync(`${folder}/file`), "short");
+    assert((await run()).includes(`run with --allow-write="${folder}/file"`));
+  }));

@@ -1,0 +1,153 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import {
+  Buffer,
+  DisposedError,
+  type Kernel,
+  leakedObjects,
+  OpenCLError,
+  Program,
+} from "../../../ffi/mod.ts";
+import { context, program, queue, testOpenCL } from "../fixture.ts";
+
+const types = [
+  "char",
+  "uchar",
+  "short",
+  "ushort",
+  "int",
+  "uint",
+  "long",
+  "ulong",
+  "float",
+] as const;
+const scalars = types.map((type) =>
+  `kernel void k_${type}(global ${type}* y, ${type} value) { y[0] = value; }`
+).join("\n");
+
+const limits = {
+  char: [-128, 127],
+  uchar: [0, 255],
+  short: [-32768, 32767],
+  ushort: [0, 65535],
+  int: [-(2 ** 31), 2 ** 31 - 1],
+  uint: [0, 2 ** 32 - 1],
+  long: [-(2n ** 63n), 2n ** 63n - 1n],
+  ulong: [0n, 2n ** 64n - 1n],
+} as const;
+
+const arrays = {
+  char: Int8Array,
+  uchar: Uint8Array,
+  short: Int16Array,
+  ushort: Uint16Array,
+  int: Int32Array,
+  uint: Uint32Array,
+  long: BigInt64Array,
+  ulong: BigUint64Array,
+  float: Float32Array,
+} as const;
+
+testOpenCL(
+  "plain numbers become what the kernel declares, and out-of-range ones are refused",
+  async () => {
+    using built = new Program(context, scalars).build();
+    using buffer = new Buffer(context, 8);
+    const pass = async (type: typeof types[number], value: number | bigint) => {
+      using kernel = built.kernel(`k_${type}`);
+      queue.run(kernel, { global: [1], args: [buffer, value] }).release();
+      const out = new arrays[type](1);
+      await queue.read(buffer, out).wait();
+      return out[0];
+    };
+    for (
+      const [type, [low, high]] of Object.entries(limits) as [keyof typeof limits, [never, never]][]
+    ) {
+      assertEquals(await pass(type, low), low, type);
+      assertEquals(await pass(type, high), high, type);
+      using kernel = built.kernel(`k_${type}`);
+      const outside = [BigInt(low) - 1n, BigInt(high) + 1n, 0.5, NaN];
+      for (const value of outside) assertThrows(() => kernel.setNumber(1, value), RangeError);
+    }
+    assertEquals(await pass("float", 0.1), Math.fround(0.1));
+  },
+);
+
+testOpenCL("Kernel tells about its arguments and limits", () => {
+  using kernel = program.kernel("axpy");
+  assertEquals([kernel.name, kernel.numArgs], ["axpy", 4]);
+  assertEquals(kernel.argument(0), { name: "x", typeName: "float*", addressSpace: "global" });
+  assertEquals(kernel.argument(3), { name: "n", typeName: "uint", addressSpace: "private" });
+  assert(kernel.workGroupSize() >= 1);
+  assert(kernel.preferredWorkGroupSizeMultiple() >= 1);
+  assertEquals(kernel.workGroupSize(queue.device), kernel.workGroupSize());
+  assertEquals(kernel.compileWorkGroupSize(), [0, 0, 0]);
+  assert(kernel.localMemSize() >= 0 && kernel.privateMemSize() >= 0);
+});
+
+testOpenCL("a number for what is no scalar is refused with what to pass instead", () => {
+  using kernel = program.kernel("axpy");
+  const error = assertThrows(() => kernel.setNumber(0, 1), TypeError);
+  assert(error.message.includes("argument 0 (float* x) of axpy"), error.message);
+});
+
+testOpenCL("a value of the wrong size names the argument", () => {
+  using kernel = program.kernel("axpy");
+  const error = assertThrows(() => kernel.setBytes(2, new Float64Array(1)), OpenCLError);
+  assertEquals([error.codeName, error.call], ["CL_INVALID_ARG_SIZE", "clSetKernelArg"]);
+  assert(error.message.includes("argument 2 of axpy"), error.message);
+});
+
+testOpenCL("local memory is an argument", async () => {
+  using built = new Program(
+    context,
+    `kernel void reverse(global int* y, local int* t) {
+      const size_t i = get_local_id(0), n = get_local_size(0);
+      t[i] = y[i];
+      barrier(CLK_LOCAL_MEM_FENCE);
+      y[i] = t[n - 1 - i];
+    }`,
+  ).build();
+  using buffer = new Buffer(context, 16, { data: new Int32Array([1, 2, 3, 4]) });
+  using kernel = built.kernel("reverse");
+  queue.run(kernel, { global: [4], local: [4], args: [buffer, { local: 16 }] }).release();
+  const out = new Int32Array(4);
+  await queue.read(buffer, out).wait();
+  assertEquals([...out], [4, 3, 2, 1]);
+});
+
+testOpenCL("clone keeps the arguments that are set", async () => {
+  using buffer = new Buffer(context, 4);
+  using kernel = program.kernel("put");
+  kernel.setArgs([buffer, 5]);
+  using copy: Kernel = kernel.clone();
+  kernel.setNumber(1, 6);
+  queue.run(copy, { global: [1] }).release();
+  const out = new Int32Array(1);
+  await queue.read(buffer, out).wait();
+  assertEquals(out[0], 5);
+});
+
+testOpenCL("a launch with memory that was released since it was set is refused", () => {
+  const buffer = new Buffer(context, 4);
+  using kernel = program.kernel("put");
+  kernel.setArgs([buffer, 5]);
+  buffer.release();
+  assertThrows(() => queue.run(kernel, { global: [1] }), DisposedError, "Buffer");
+});
+
+testOpenCL("a kernel keeps what its arguments refer to from the collector", async () => {
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc") as () => void;
+  using kernel = program.kernel("put");
+  const before = leakedObjects().Buffer;
+  (() => kernel.setArgs([new Buffer(context, 4), 5]))();
+  for (let turn = 0; turn < 5; turn++) {
+    gc();
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  assertEquals(leakedObjects().Buffer, before);
+  queue.run(kernel, { global: [1] }).release();
+  await queue.finish();
+});

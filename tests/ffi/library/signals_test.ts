@@ -1,0 +1,80 @@
+import { assertEquals } from "@std/assert";
+import { denoArgs } from "../child.ts";
+import { hasOpenCL } from "../fixture.ts";
+import { plain } from "../../plain.ts";
+
+const ignore = !hasOpenCL || Deno.build.os === "windows";
+
+/**
+ * Runs a child under a shell line, sends it signals as it names them, and returns what it printed.
+ */
+async function converse(
+  shell: string,
+  source: string,
+): Promise<{ out: string; status: Deno.CommandStatus }> {
+  const child = new Deno.Command("sh", {
+    args: ["-c", `${shell} exec "$0" "$@"`, Deno.execPath(), ...denoArgs(source)],
+    env: plain,
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  let out = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    out += text;
+    const [, signal] = /send (\w+)\n$/.exec(text) ?? [];
+    if (signal) child.kill(signal as Deno.Signal);
+  }
+  return { out, status: await child.status };
+}
+
+Deno.test({
+  name: "a listener that is added after the driver was loaded still runs",
+  ignore,
+  async fn() {
+    const source = `
+      import { ignoredSignals, platforms } from "@netcl/netcl/ffi";
+      platforms()[0].devices();
+      console.log("ignored:", ignoredSignals().join());
+      const handled = Promise.withResolvers();
+      Deno.addSignalListener("SIGINT", handled.resolve);
+      const alive = setInterval(() => {}, 1000);
+      console.log("send SIGINT");
+      await handled.promise;
+      clearInterval(alive);
+      console.log("handled");
+      Deno.exit(0);`;
+    const { out, status } = await converse("", source);
+    assertEquals(out, "ignored: \nsend SIGINT\nhandled\n");
+    assertEquals(status.code, 0);
+  },
+});
+
+Deno.test({
+  name: "without a listener a signal ends the program as ever",
+  ignore,
+  async fn() {
+    const source = `
+      import { platforms } from "@netcl/netcl/ffi";
+      platforms()[0].devices();
+      console.log("send SIGTERM");
+      setInterval(() => {}, 1000);`;
+    assertEquals((await converse("", source)).status.signal, "SIGTERM");
+  },
+});
+
+Deno.test({
+  name: "a signal that was ignored at the start, as by nohup, stays ignored",
+  ignore,
+  async fn() {
+    const source = `
+      import { ignoredSignals, platforms } from "@netcl/netcl/ffi";
+      platforms()[0].devices();
+      console.log("ignored:", ignoredSignals().join());
+      console.log("send SIGHUP");
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      console.log("survived");
+      Deno.exit(0);`;
+    const { out } = await converse("trap '' HUP;", source);
+    assertEquals(out, "ignored: SIGHUP\nsend SIGHUP\nsurvived\n");
+  },
+});

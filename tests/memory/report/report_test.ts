@@ -1,0 +1,182 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  DeviceMemory,
+  memory,
+  type MemoryEvent,
+  OutOfMemoryError,
+  Recorder,
+  registerDeviceMemory,
+  SimulatedSource,
+  SlabPool,
+  unregisterDeviceMemory,
+} from "../../../memory/mod.ts";
+import { html } from "../../../memory/report/html.ts";
+import { reportPage } from "../../../memory/report/report.ts";
+import { layOut } from "../../../memory/report/timeline.ts";
+import { sequenceLengths, transformerTrace } from "../transformer_trace.ts";
+import { fileURLToPath } from "node:url";
+
+function event(action: "alloc" | "free", id: number, nbytes: number): MemoryEvent {
+  return { time: id, action, device: "card", id, nbytes, label: `block ${id}` };
+}
+
+Deno.test("A timeline stacks blocks in the order of their allocation and lets them come down", () => {
+  const { blocks, columns, peak, drawn } = layOut([
+    event("alloc", 1, 100),
+    event("alloc", 2, 50),
+    event("alloc", 3, 10),
+    event("free", 2, 50),
+    event("free", 1, 100),
+    event("alloc", 4, 5),
+  ]);
+  assertEquals(columns, 6);
+  assertEquals(blocks.map(({ origin, steps, end }) => [origin, steps, end]), [
+    ["block 1", [[0, 0]], 4],
+    ["block 2", [[1, 100]], 3],
+    ["block 3", [[2, 150], [3, 100], [4, 0]], 6],
+    ["block 4", [[5, 10]], 6],
+  ]);
+  assertEquals(drawn, [100, 150, 160, 110, 10, 15]);
+  assertEquals([peak.nbytes, peak.column], [160, 2]);
+  assertEquals(peak.origins.map(({ origin }) => origin), ["block 1", "block 2", "block 3"]);
+});
+
+Deno.test("A timeline draws the largest areas and sums the others up", () => {
+  const events = [
+    event("alloc", 1, 1000),
+    ...[2, 3, 4, 5].flatMap((id) => [event("alloc", id, 10), event("free", id, 10)]),
+  ];
+  const { blocks, others } = layOut(events, 2200, 1);
+  assertEquals(blocks.map(({ origin }) => origin), ["block 1"]);
+  assertEquals(others, [0, 10, 0, 10, 0, 10, 0, 10, 0]);
+});
+
+Deno.test("A timeline of many events has no more columns than asked for, and its heights add up", () => {
+  const { events } = transformerTrace(2, () => 64);
+  const recorded = events.map(([sign, id, nbytes]) =>
+    event(sign > 0 ? "alloc" : "free", id, nbytes)
+  );
+  const { columns, blocks, drawn, others, peak } = layOut(recorded, 300, 50);
+  assertEquals([columns, blocks.length], [300, 50]);
+  const most = Math.max(...drawn.map((bytes, i) => bytes + others[i]!));
+  assert(most <= 2 * peak.nbytes && drawn.every((bytes) => bytes >= 0));
+  for (const { steps, end } of blocks) {
+    steps.forEach(([column], i) => assert(i === 0 || column > steps[i - 1]![0]));
+    assert(end >= steps.at(-1)![0]);
+  }
+});
+
+Deno.test("Nothing that a label says becomes part of the page", () => {
+  assertEquals(html`<b>${"<script>\"&'"}</b>`.text, "<b>&lt;script&gt;&quot;&amp;&#39;</b>");
+  const card = new DeviceMemory(new SlabPool(new SimulatedSource()), { name: "<card>" });
+  using recorder = new Recorder();
+  recorder.attach(card.name, card.pool);
+  card.allocate(64, { label: "<script>alert(1)</script>" });
+  const page = reportPage(card, recorder);
+  assert(!page.includes("<script>") && page.includes("&lt;script&gt;"));
+});
+
+function trainedCard(): DeviceMemory<never> {
+  const totalBytes = 800 * 2 ** 20;
+  const pool = new SlabPool(new SimulatedSource());
+  return new DeviceMemory(pool, { name: "card", totalBytes }) as unknown as DeviceMemory<never>;
+}
+
+/** Three steps of a transformer, with the names that its parts have. */
+function train(card: DeviceMemory<never>): void {
+  const { events } = transformerTrace(3, sequenceLengths["lengths 64 to 256, varying"]!);
+  const names = ["layer norm", "qkv = matmul", "softmax", "projection", "gelu", "residual"];
+  const live = new Map<number, { release(): void }>();
+  for (const [sign, id, nbytes] of events) {
+    if (sign < 0) {
+      live.get(id)!.release();
+      live.delete(id);
+      continue;
+    }
+    const label = id < 197 ? "parameters" : nbytes > 2e7 ? "logits" : names[id % names.length]!;
+    live.set(id, card.allocate(nbytes, { label }));
+  }
+}
+
+Deno.test("The report is one page with figures, timeline, peak, segments and no foreign resource", () => {
+  const device = {}, card = trainedCard();
+  registerDeviceMemory(device, card);
+  using _recorder = memory.record({ stacks: true });
+  train(card);
+  const path = Deno.makeTempFileSync({ suffix: ".html" });
+  memory.report(path, device);
+  const page = Deno.readTextFileSync(path);
+  Deno.removeSync(path);
+  unregisterDeviceMemory(device);
+  assertStringIncludes(page, "Memory of card");
+  assert(!/(src|href)=|@import|url\(|https?:/.test(page), "nothing comes from elsewhere");
+  assertMatch(page, /parameters at report_test.ts:\d+/);
+  for (const heading of ["Timeline", "At the peak", "Live now", "Segments", "Counters"]) {
+    assertStringIncludes(page, heading);
+  }
+  assert((page.match(/<path class="o-/g) ?? []).length > 200, "blocks are drawn one by one");
+  assert(page.length < 600_000, `${page.length} bytes`);
+  assert(!/NaN|Infinity|undefined/.test(page), "every coordinate is a number");
+});
+
+Deno.test("Without a recording the report shows the present and says how to get more", () => {
+  const card = trainedCard();
+  card.allocate(1000, { label: "weights" });
+  const page = reportPage(card, null);
+  assertStringIncludes(page, "memory.record(");
+  assertStringIncludes(page, "weights");
+  assertStringIncludes(page, "segment 0");
+});
+
+Deno.test("The report of a device that nobody used is a page too", () => {
+  const page = reportPage(trainedCard(), new Recorder());
+  assertStringIncludes(page, "Nothing is live.");
+  assert(!/NaN|undefined|-Infinity/.test(page));
+});
+
+const browser = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
+  .find((path) => {
+    try {
+      return Deno.statSync(path).isFile;
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return false;
+      throw error;
+    }
+  });
+
+Deno.test({
+  name: "The report looks right in a browser: see out/memory_report.png",
+  ignore: browser === undefined,
+  async fn() {
+    const card = trainedCard();
+    using recorder = new Recorder({ stacks: true });
+    recorder.attach(card.name, card.pool);
+    train(card);
+    card.setLimit(640 * 2 ** 20);
+    try {
+      card.allocate(2 ** 29);
+    } catch (error) {
+      if (!(error instanceof OutOfMemoryError)) throw error;
+    }
+    const out = fileURLToPath(new URL("../../../out/", import.meta.url));
+    Deno.mkdirSync(out, { recursive: true });
+    Deno.writeTextFileSync(`${out}memory_report.html`, reportPage(card, recorder));
+    const { success, stderr } = await new Deno.Command(browser!, {
+      args: [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--window-size=1280,1500",
+        `--screenshot=${out}memory_report.png`,
+        `file://${out}memory_report.html`,
+      ],
+      stdout: "null",
+      stderr: "piped",
+    }).output();
+    assert(success, new TextDecoder().decode(stderr));
+    const png = new DataView(Deno.readFileSync(`${out}memory_report.png`).buffer);
+    assertEquals([png.getUint32(16), png.getUint32(20)], [1280, 1500]);
+    assert(png.byteLength > 50_000, "a page without a picture would be smaller");
+  },
+});
