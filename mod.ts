@@ -52,6 +52,7 @@ export {
   Node,
   type NodeStorage,
   type Op,
+  type PrimitiveName,
   profiler,
   type ProfilerCounters,
   type RandomStream,

@@ -15,7 +15,6 @@ export {
   toBfloat16Bits,
 } from "./graph/dtype.ts";
 export { declarationOf, declaredTypes } from "./graph/kernel_declaration.ts";
-export { accepts, primitives } from "./kernel/primitives.ts";
 export { Template } from "./graph/template.ts";
 export { GoneError } from "./graph/collect.ts";
 export { type Companion, schedule } from "./schedule/schedule.ts";

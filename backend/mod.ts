@@ -25,6 +25,7 @@ export {
 } from "./devices/devices.ts";
 export type { CustomCall, CustomKernel } from "./graph/custom.ts";
 export type { DType, TypedArray } from "./graph/dtype.ts";
+export type { PrimitiveName } from "./graph/primitives.ts";
 export type { KernelDeclaration, KernelParameter, ScalarType } from "./graph/kernel_declaration.ts";
 export {
   type Float32Precision,

@@ -4,13 +4,14 @@
  */
 import { type AffineExpr, affineKey } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
+import type { ReduceFn } from "../graph/node.ts";
+import type { PrimitiveName } from "../graph/primitives.ts";
 import {
   type Bound,
   type Expr,
   fixedExprs,
   innerLevels,
   type LoopKernel,
-  type Reduction,
 } from "../kernel/kernel.ts";
 import { opCode } from "../graph/op_names.ts";
 
@@ -35,20 +36,18 @@ export interface Dialect {
   load(input: number, dtype: DType, index: string): string;
   /** Stores a value of compute type in an output. */
   store(output: number, dtype: DType, index: string, value: string): string;
-  primitive(fn: string, args: readonly string[], dtype: DType, result: DType): string;
+  primitive(fn: PrimitiveName, args: readonly string[], dtype: DType, result: DType): string;
   cast(text: string, from: DType, to: DType): string;
-  constant(value: number, dtype: DType): string;
+  constant(value: number | bigint, dtype: DType): string;
   /** An index as a number of `dtype`. */
   indexValue(index: string, dtype: DType): string;
   random(index: string, seed: string, stream: string): string;
   /** The value of an index that was read from memory, checked. */
   checkedIndex(value: string, size: string, op: string): string;
-  /** The element that a reduction starts from. */
-  identity(reduction: Reduction): string;
   /** Whether sums of the type are kept in more precision than it has. */
   sumsWide(dtype: DType): boolean;
-  /** Statements that join a value into an accumulator (and its position, for argmax). */
-  accumulate(reduction: Reduction, acc: string, value: string, index: string): string[];
+  /** Statements that join a value into an accumulator of `dtype` (and its position, for argmax). */
+  accumulate(fn: ReduceFn, dtype: DType, acc: string, value: string, index: string): string[];
   /** What was added up, in the precision of its type. */
   total(acc: string, dtype: DType): string;
   /** The result of an arg-reduction as a number of its type. */
@@ -81,11 +80,6 @@ export class Emitter {
     this.#levels = innerLevels(kernel);
     this.#depths = reductionDepths(kernel);
     this.#hidden = foldable(kernel);
-  }
-
-  /** True for accumulators that need a position beside the value. */
-  static isArg(reduction: Reduction): boolean {
-    return reduction.fn === "argmax" || reduction.fn === "argmin";
   }
 
   line(text: string): void {

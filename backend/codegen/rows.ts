@@ -1,8 +1,8 @@
 /** The statements of rows: loops over them, accumulators of reductions, and what is stored. */
-import type { DType } from "../graph/dtype.ts";
-import { type Dialect, Emitter } from "./emit.ts";
+import type { Dialect, Emitter } from "./emit.ts";
+import { identityOf, isArgReduction } from "../graph/reductions.ts";
 import { type Blocks, blocksOf, isBlocked, scalarTotal, Total } from "../kernel/accumulation.ts";
-import { extent, type LoopKernel, type Reduction } from "../kernel/kernel.ts";
+import { accumulatorType, extent, type LoopKernel } from "../kernel/kernel.ts";
 
 /**
  * The statements of one row of a kernel: stages, then stores.
@@ -176,8 +176,8 @@ export class StageSums {
   #declare(r: number, name: string): void {
     const dialect = this.#dialect, reduction = this.#emitter.kernel.reductions[r]!;
     const dtype = accumulatorType(this.#emitter.kernel, reduction);
-    const isArg = Emitter.isArg(reduction);
-    const text = dialect.identity(reduction);
+    const isArg = isArgReduction(reduction.fn);
+    const text = dialect.constant(identityOf(reduction.fn, dtype), dtype);
     this.#emitter.line(dialect.declareMutable(dtype, isArg ? `${name}v` : name, text));
     if (isArg) this.#emitter.line(dialect.declareMutableIndex(`${name}i`, "-1"));
   }
@@ -193,9 +193,11 @@ export class StageSums {
     for (const r of this.#stage) {
       const reduction = emitter.kernel.reductions[r]!;
       const value = emitter.name(reduction.expr);
-      const index = Emitter.isArg(reduction) ? emitter.form(reduction.index) : "";
+      const index = isArgReduction(reduction.fn) ? emitter.form(reduction.index) : "";
       const acc = this.#totals.has(r) ? `q${r}` : `r${r}`;
-      for (const text of this.#dialect.accumulate(reduction, acc, value, index)) emitter.line(text);
+      const dtype = accumulatorType(emitter.kernel, reduction);
+      const lines = this.#dialect.accumulate(reduction.fn, dtype, acc, value, index);
+      for (const text of lines) emitter.line(text);
     }
   }
 
@@ -212,41 +214,11 @@ export class StageSums {
   }
 }
 
-/**
- * The element that a reduction starts from, as text.
- *
- * @param extremes The least and the greatest number of types that have no infinities.
- */
-export function identityText(
-  { fn }: Reduction,
-  dtype: DType,
-  literal: (value: number, dtype: DType) => string,
-  extremes: Readonly<Partial<Record<DType, readonly [low: string, high: string]>>>,
-): string {
-  switch (fn) {
-    case "sum":
-      return literal(0, dtype);
-    case "prod":
-      return literal(1, dtype);
-    case "max":
-    case "argmax":
-      return extremes[dtype]?.[0] ?? literal(-Infinity, dtype);
-    case "min":
-    case "argmin":
-      return extremes[dtype]?.[1] ?? literal(Infinity, dtype);
-  }
-}
-
-/** The type that a reduction accumulates in: that of its input for arg-reductions. */
-export function accumulatorType(kernel: LoopKernel, reduction: Reduction): DType {
-  return Emitter.isArg(reduction) ? kernel.exprs[reduction.expr]!.dtype : reduction.dtype;
-}
-
 /** Declares the results of arg-reductions, once their loops are done. */
 function finishArgs(emitter: Emitter, dialect: Dialect, stage: readonly number[]): void {
   for (const r of stage) {
     const reduction = emitter.kernel.reductions[r]!;
-    if (!Emitter.isArg(reduction)) continue;
+    if (!isArgReduction(reduction.fn)) continue;
     const text = dialect.argResult(`r${r}`, reduction.dtype);
     emitter.line(dialect.declare(reduction.dtype, `r${r}`, text));
   }

@@ -30,10 +30,10 @@ export interface DTypeInfo {
   readonly bytes: number;
   /** Floating point, integer or truth value. */
   readonly kind: DTypeKind;
-  /** The OpenCL C type of an element in memory. */
-  readonly clStorage: string;
-  /** The OpenCL C type that arithmetic happens in: half types are computed in float. */
-  readonly clCompute: string;
+  /** The least value; where there are infinities, the negative one. */
+  readonly lowest: number | bigint;
+  /** The greatest value. */
+  readonly highest: number | bigint;
   /** A view of the raw bytes of a buffer of this type; bfloat16 is seen as its 16 bits. */
   readonly view: (buffer: ArrayBuffer, byteOffset: number, length: number) => TypedArray;
 }
@@ -43,57 +43,57 @@ export const dtypes: Readonly<Record<DType, DTypeInfo>> = {
   float32: {
     bytes: 4,
     kind: "float",
-    clStorage: "float",
-    clCompute: "float",
+    lowest: -Infinity,
+    highest: Infinity,
     view: (b, o, n) => new Float32Array(b, o, n),
   },
   float16: {
     bytes: 2,
     kind: "float",
-    clStorage: "half",
-    clCompute: "float",
+    lowest: -Infinity,
+    highest: Infinity,
     view: (b, o, n) => new Float16Array(b, o, n),
   },
   bfloat16: {
     bytes: 2,
     kind: "float",
-    clStorage: "ushort",
-    clCompute: "float",
+    lowest: -Infinity,
+    highest: Infinity,
     view: (b, o, n) => new Uint16Array(b, o, n),
   },
   float64: {
     bytes: 8,
     kind: "float",
-    clStorage: "double",
-    clCompute: "double",
+    lowest: -Infinity,
+    highest: Infinity,
     view: (b, o, n) => new Float64Array(b, o, n),
   },
   int32: {
     bytes: 4,
     kind: "int",
-    clStorage: "int",
-    clCompute: "int",
+    lowest: -(2 ** 31),
+    highest: 2 ** 31 - 1,
     view: (b, o, n) => new Int32Array(b, o, n),
   },
   int64: {
     bytes: 8,
     kind: "int",
-    clStorage: "long",
-    clCompute: "long",
+    lowest: -(2n ** 63n),
+    highest: 2n ** 63n - 1n,
     view: (b, o, n) => new BigInt64Array(b, o, n),
   },
   uint8: {
     bytes: 1,
     kind: "int",
-    clStorage: "uchar",
-    clCompute: "uchar",
+    lowest: 0,
+    highest: 255,
     view: (b, o, n) => new Uint8Array(b, o, n),
   },
   bool: {
     bytes: 1,
     kind: "bool",
-    clStorage: "uchar",
-    clCompute: "uchar",
+    lowest: 0,
+    highest: 1,
     view: (b, o, n) => new Uint8Array(b, o, n),
   },
 };

@@ -7,6 +7,7 @@ import type { Storage as StorageOf } from "../../memory/mod.ts";
 import { disown, own, type Owned, retire, unretire } from "./owned.ts";
 import type { CustomCall } from "./custom.ts";
 import type { DType } from "./dtype.ts";
+import type { PrimitiveName } from "./primitives.ts";
 import { type Shape, sizeOf } from "./shape.ts";
 
 /** A value in memory; which kind of memory is its backend's business. */
@@ -56,7 +57,7 @@ export type Op =
   | { readonly kind: "iota" }
   /** Philox uniform numbers in [0, 1): the element's index is the counter, `stream` and `seed` the key. */
   | { readonly kind: "random"; readonly seed: number; readonly stream: RandomStream }
-  | { readonly kind: "elementwise"; readonly fn: string }
+  | { readonly kind: "elementwise"; readonly fn: PrimitiveName }
   | { readonly kind: "cast" }
   | ViewOp
   | { readonly kind: "reduce"; readonly fn: ReduceFn; readonly axes: readonly number[] }

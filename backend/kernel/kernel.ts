@@ -6,6 +6,8 @@
 import type { DType } from "../graph/dtype.ts";
 import { type AffineExpr, affineKey } from "./affine.ts";
 import type { CustomCall } from "../graph/custom.ts";
+import type { PrimitiveName } from "../graph/primitives.ts";
+import { isArgReduction } from "../graph/reductions.ts";
 import type { Float32Precision, RandomStream, ReduceFn, ScanFn } from "../graph/node.ts";
 
 /** One condition of a bounds mask; a padded element exists where all hold: `0 <= form < size`. */
@@ -51,7 +53,7 @@ export type Expr =
       readonly seed: number;
       readonly stream: RandomStream;
     }
-    | { readonly op: "primitive"; readonly fn: string; readonly args: readonly number[] }
+    | { readonly op: "primitive"; readonly fn: PrimitiveName; readonly args: readonly number[] }
     | { readonly op: "cast"; readonly args: readonly number[] }
     /** True inside all bounds. */
     | { readonly op: "inside"; readonly bounds: readonly Bound[] }
@@ -69,6 +71,11 @@ export interface Reduction {
   readonly dtype: DType;
   /** The position of the element, for argmax and argmin. */
   readonly index: AffineExpr;
+}
+
+/** The type that a reduction accumulates in: that of its input for arg-reductions. */
+export function accumulatorType(kernel: LoopKernel, { fn, expr, dtype }: Reduction): DType {
+  return isArgReduction(fn) ? kernel.exprs[expr]!.dtype : dtype;
 }
 
 /** One value written by the kernel. */

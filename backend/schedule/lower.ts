@@ -27,7 +27,7 @@ import {
 import { Loops, SplitNeeded } from "./loops.ts";
 import type { Node } from "../graph/node.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
-import { primitive } from "../kernel/primitives.ts";
+import { type PrimitiveName, primitives } from "../graph/primitives.ts";
 import { stridesOf } from "../graph/shape.ts";
 import { type Access, broadcastAccess, isView, viewAccess } from "../kernel/view.ts";
 
@@ -103,7 +103,7 @@ function isMasked({ contraction: c }: LoopKernel): boolean {
 /** The costs of those operations behind a product that take many instructions. */
 function epilogueCost({ contraction, exprs }: LoopKernel): number {
   if (contraction === null) return 0;
-  const costs = exprs.map((e) => e.op === "primitive" ? primitive(e.fn).cost : 0);
+  const costs = exprs.map((e) => e.op === "primitive" ? primitives[e.fn].cost : 0);
   return costs.filter((cost) => cost >= COSTLY).reduce((a, b) => a + b, 0);
 }
 
@@ -622,7 +622,7 @@ function precisionOf({ op }: Node): Pick<Contraction, "precision"> {
 }
 
 /** The primitive that rounds to a type of half precision; null where nothing is rounded. */
-function roundingOf(from: DType, to: DType): string | null {
+function roundingOf(from: DType, to: DType): PrimitiveName | null {
   if (from === to || from === "bool" || from === "uint8") return null;
   return to === "float16" ? "roundFloat16" : to === "bfloat16" ? "roundBfloat16" : null;
 }

@@ -1,6 +1,6 @@
 /** What the scheduler knows about the nodes that it divides into kernels. */
 import type { Node } from "../graph/node.ts";
-import { primitive } from "../kernel/primitives.ts";
+import { primitives } from "../graph/primitives.ts";
 import { isView } from "../kernel/view.ts";
 
 /** What the scheduler knows about a node. */
@@ -69,7 +69,7 @@ export function inputInfo(info: NodeInfo, k: number): NodeInfo {
 export function costOf(node: Node): number {
   switch (node.op.kind) {
     case "elementwise":
-      return primitive(node.op.fn).cost;
+      return primitives[node.op.fn].cost;
     case "cast":
     case "pad":
       return 1;

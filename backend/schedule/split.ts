@@ -4,7 +4,7 @@
  */
 import { type AffineExpr, linearize, symbol, zero } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
-import { Emitter } from "../codegen/emit.ts";
+import { isArgReduction } from "../graph/reductions.ts";
 import { type Expr, followsReduction, innerLevels, type LoopKernel } from "../kernel/kernel.ts";
 import { usesInner } from "../codegen/rows.ts";
 import { sizeOf, stridesOf } from "../graph/shape.ts";
@@ -20,7 +20,7 @@ export interface SplitReduction {
 /** True when a kernel's rows can be reduced in parts. */
 export function canSplit(kernel: LoopKernel): boolean {
   if (kernel.contraction || kernel.chunk || kernel.reductions.length === 0) return false;
-  if (kernel.reductions.some((r) => Emitter.isArg(r))) return false;
+  if (kernel.reductions.some((r) => isArgReduction(r.fn))) return false;
   const follows = followsReduction(kernel);
   if (kernel.reductions.some((r) => follows[r.expr])) return false;
   const levels = innerLevels(kernel);

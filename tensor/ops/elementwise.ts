@@ -8,6 +8,7 @@ import {
   dtypes,
   formatShape,
   Node,
+  type PrimitiveName,
   sameShape,
 } from "../../backend/engine.ts";
 import { widened, widenedType } from "../core/autocast.ts";
@@ -25,7 +26,7 @@ export type TensorLike = Tensor | number;
 /** A function of one element. */
 interface Unary {
   /** The scalar function; default: the entry's name. */
-  readonly primitive?: string;
+  readonly primitive?: PrimitiveName;
   /** Integers are taken as they are; otherwise they become float32 first. */
   readonly integers?: boolean;
   /** The result is a truth value. */
@@ -36,10 +37,25 @@ interface Unary {
   readonly gradient?: (g: Tensor, x: Tensor, y: Tensor) => Tensor;
 }
 
+/** A table of entries, each of which has the name of its scalar function, or says which that is. */
+function named<Row extends { readonly primitive?: PrimitiveName }>() {
+  return <Name extends string>(
+    rows: {
+      readonly [N in Name]: N extends PrimitiveName ? Row
+        : Row & { readonly primitive: PrimitiveName };
+    },
+  ): Readonly<Record<string, Row>> => rows;
+}
+
+/** The scalar function of an entry of {@linkcode unaries} or {@linkcode binaries}. */
+function primitiveOf(name: string, { primitive }: Unary | Binary): PrimitiveName {
+  return primitive ?? name as PrimitiveName;
+}
+
 const TWO_OVER_SQRT_PI = 2 / Math.sqrt(Math.PI);
 
 /** Functions of one element, by name. */
-export const unaries: Readonly<Record<string, Unary>> = {
+export const unaries: Readonly<Record<string, Unary>> = named<Unary>()({
   neg: { integers: true, gradient: (g) => g.neg() },
   abs: { integers: true, gradient: (g, x) => g.mul(x.sign()) },
   sign: { integers: true, gradient: (g) => g.zerosLike() },
@@ -74,7 +90,7 @@ export const unaries: Readonly<Record<string, Unary>> = {
   trunc: { integers: true, gradient: (g) => g.zerosLike() },
   isNaN: { primitive: "isnan", integers: true, bool: true },
   isInf: { primitive: "isinf", integers: true, bool: true },
-};
+});
 
 /** Applies a function of the table. */
 export function unary(name: string, x: Tensor): Tensor {
@@ -86,7 +102,7 @@ export function unary(name: string, x: Tensor): Tensor {
   }
   const number = entry.integers || dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
   const input = entry.wide ? widened(number) : number;
-  const fn = entry.primitive ?? name;
+  const fn = primitiveOf(name, entry);
   const dtype = entry.bool ? "bool" : input.dtype;
   const { gradient } = entry;
   return derived(
@@ -101,7 +117,7 @@ export function unary(name: string, x: Tensor): Tensor {
 
 /** A function of two elements; operands are broadcast and promoted to one type. */
 interface Binary {
-  readonly primitive?: string;
+  readonly primitive?: PrimitiveName;
   /** The result is a truth value. */
   readonly bool?: boolean;
   /** Integers become float32 first: PyTorch's true division. */
@@ -131,7 +147,7 @@ function shareOf(
 }
 
 /** Functions of two elements, by name. */
-export const binaries: Readonly<Record<string, Binary>> = {
+export const binaries: Readonly<Record<string, Binary>> = named<Binary>()({
   add: { bools: true, gradient: (g) => [() => g, () => g] },
   sub: { gradient: (g) => [() => g, () => g.neg()] },
   mul: { bools: true, gradient: (g, a, b) => [() => g.mul(b), () => g.mul(a)] },
@@ -215,7 +231,7 @@ export const binaries: Readonly<Record<string, Binary>> = {
   bitwiseXor: { primitive: "bitXor", bits: true, bools: true },
   shiftLeft: { bits: true },
   shiftRight: { bits: true },
-};
+});
 
 function power(a: TensorLike, b: TensorLike, like: Tensor): Tensor {
   return (isTensor(a) ? a : like.fullLike(a)).pow(b);
@@ -294,7 +310,7 @@ export function binary(name: string, a: TensorLike, b: TensorLike): Tensor {
   if (common === "bool" && !entry.bools) {
     throw new DTypeError(`Cannot ${name} bool and bool: cast one with .cast("int32")`);
   }
-  const primitive = entry.primitive ?? name;
+  const primitive = primitiveOf(name, entry);
   const isTest = entry.bool === true;
   const x = operandIn(name, a, common, isTest);
   const y = operandIn(name, bounded(primitive, b, common), common, isTest);
@@ -321,7 +337,7 @@ function bounded(fn: string, bound: TensorLike, dtype: DType): TensorLike {
 }
 
 /** Arithmetic on truth values is logic: sum is or, product is and. */
-function boolean(fn: string, dtype: DType): string {
+function boolean(fn: PrimitiveName, dtype: DType): PrimitiveName {
   if (dtype !== "bool") return fn;
   if (fn === "add" || fn === "maximum") return "or";
   return fn === "mul" || fn === "minimum" ? "and" : fn;

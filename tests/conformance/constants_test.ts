@@ -8,7 +8,7 @@ import { assert, assertEquals } from "@std/assert";
 import { device, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";
 import { backendOf } from "../../backend/engine.ts";
 import { GuardPool } from "../../memory/mod.ts";
-import { primitives } from "../../backend/kernel/primitives.ts";
+import { primitives } from "../../backend/graph/primitives.ts";
 import { testOnBackends } from "../opencl.ts";
 import { differenceOf } from "./comparison.ts";
 

@@ -3,12 +3,7 @@
  * obvious; whatever is faster must agree with it (NETCL_CPU=reference).
  */
 import type { AffineExpr } from "../../kernel/affine.ts";
-import {
-  type DType,
-  fromBfloat16Bits,
-  toBfloat16Bits,
-  type TypedArray,
-} from "../../graph/dtype.ts";
+import type { TypedArray } from "../../graph/dtype.ts";
 import {
   type Bound,
   type Expr,
@@ -17,6 +12,7 @@ import {
   type LoopKernel,
 } from "../../kernel/kernel.ts";
 import type { Reduction, SpecialKernel } from "../../kernel/kernel.ts";
+import { combinerOf, identityOf, isArgReduction, prefersLarger } from "../../graph/reductions.ts";
 import {
   applyPrimitive,
   castValue,
@@ -24,12 +20,10 @@ import {
   rounded,
   type Value,
 } from "./reference_primitives.ts";
+import { type CheckIndex, readElement, writeElement } from "./elements.ts";
 import { runSpecial } from "./reference_special.ts";
 import { arraysOf, outputTypes, type Runner } from "../script/runner.ts";
 import { philox } from "../script/scalar.ts";
-
-/** Gives an index back, or notes that it is out of range and gives 0. */
-export type CheckIndex = (value: number, size: number, opName: string) => number;
 
 /** A runner that interprets the kernel. */
 export function referenceRunner(
@@ -45,17 +39,6 @@ export function referenceRunner(
       else new Interpreter(kernel, inputs, outputs, check).run();
     },
   };
-}
-
-/** An element in its compute type. */
-export function readElement(buffer: TypedArray, dtype: DType, index: number): Value {
-  const value = buffer[index]!;
-  return dtype === "bfloat16" ? fromBfloat16Bits(Number(value)) : value;
-}
-
-/** Stores an element of compute type. */
-export function writeElement(buffer: TypedArray, dtype: DType, index: number, value: Value): void {
-  buffer[index] = dtype === "bfloat16" ? toBfloat16Bits(Number(value)) : value;
 }
 
 class Interpreter {
@@ -224,16 +207,18 @@ class Interpreter {
   }
 
   #reduce({ fn, expr, dtype, index }: Reduction): Value {
-    const isArg = fn === "argmax" || fn === "argmin";
     let best: Value | undefined, place = -1;
     this.#loop(this.#kernel.inner, () => {
       const value = this.#evaluate(expr);
-      if (isArg) {
-        if (best !== undefined && !isBetter(value, best, fn === "argmax")) return;
+      if (isArgReduction(fn)) {
+        if (best !== undefined && !isBetter(value, best, prefersLarger(fn))) return;
         [best, place] = [value, this.#index(index)];
-      } else best = applyPrimitive(joins[fn], [best ?? identity(fn, dtype), value], dtype, dtype);
+      } else {
+        best = applyPrimitive(combinerOf(fn), [best ?? identityOf(fn, dtype), value], dtype, dtype);
+      }
     });
-    return isArg ? constantValue(place, dtype) : rounded(best ?? identity(fn, dtype), dtype);
+    if (isArgReduction(fn)) return constantValue(place, dtype);
+    return rounded(best ?? identityOf(fn, dtype), dtype);
   }
 
   #contract(): Value {
@@ -247,27 +232,8 @@ class Interpreter {
   }
 }
 
-const joins = { sum: "add", prod: "mul", max: "maximum", min: "minimum" } as const;
-
 /** The first of equal elements wins; a NaN beats every number. */
 function isBetter(value: Value, best: Value, isMax: boolean): boolean {
   if (Number.isNaN(best)) return false;
   return Number.isNaN(value) || (isMax ? value > best : value < best);
-}
-
-function identity(fn: keyof typeof joins, dtype: DType): Value {
-  if (fn === "sum" || fn === "prod") return constantValue(fn === "sum" ? 0 : 1, dtype);
-  const isMax = fn === "max";
-  switch (dtype) {
-    case "int64":
-      return isMax ? -(2n ** 63n) : 2n ** 63n - 1n;
-    case "int32":
-      return isMax ? -(2 ** 31) : 2 ** 31 - 1;
-    case "uint8":
-      return isMax ? 0 : 255;
-    case "bool":
-      return isMax ? 0 : 1;
-    default:
-      return isMax ? -Infinity : Infinity;
-  }
 }

@@ -1,26 +1,49 @@
 /** The scalar functions as plain JavaScript functions: what generated text is held against. */
-import { type DType, dtypes } from "../../graph/dtype.ts";
+import { type DType, dtypes, isFloat } from "../../graph/dtype.ts";
+import {
+  accepts,
+  formOf,
+  type PrimitiveForms,
+  type PrimitiveName,
+} from "../../graph/primitives.ts";
 import * as scalar from "../script/scalar.ts";
 
 /** A number of any element type; int64 is a bigint. */
 export type Value = number | bigint;
 
-type Fn<T> = (a: T, b: T) => T;
+type Numbers = (a: number, b: number) => number;
+type BigInts = (a: bigint, b: bigint) => bigint;
+/** Takes numbers as well as bigints. */
+type Any = (a: Value, b: Value, c: Value) => Value | boolean;
+type Form = Numbers | BigInts | Any;
 
-const floats: Readonly<Record<string, Fn<number>>> = {
-  neg: (a) => -a,
-  abs: Math.abs,
-  sign: (a) => Number(a > 0) - Number(a < 0),
+type Kind = "float" | "int" | "big";
+
+/** One function of numbers, another one of bigints. */
+function numbers(float: Numbers, big: BigInts, int: Numbers = float): Readonly<Record<Kind, Form>> {
+  return { float, int, big };
+}
+
+function any(form: Any): Any {
+  return form;
+}
+
+const itself = <T>(a: T): T => a;
+
+const forms: PrimitiveForms<Form, Kind> = {
+  neg: numbers((a) => -a, (a) => -a),
+  abs: numbers(Math.abs, scalar.bigAbs),
+  sign: numbers((a) => Number(a > 0) - Number(a < 0), scalar.bigSign),
   exp: Math.exp,
-  exp2: (a) => 2 ** a,
+  exp2: (a: number) => 2 ** a,
   expm1: Math.expm1,
   log: Math.log,
   log2: Math.log2,
   log10: Math.log10,
   log1p: Math.log1p,
   sqrt: Math.sqrt,
-  rsqrt: (a) => 1 / Math.sqrt(a),
-  reciprocal: (a) => 1 / a,
+  rsqrt: (a: number) => 1 / Math.sqrt(a),
+  reciprocal: (a: number) => 1 / a,
   sin: Math.sin,
   cos: Math.cos,
   tan: Math.tan,
@@ -35,76 +58,41 @@ const floats: Readonly<Record<string, Fn<number>>> = {
   atanh: Math.atanh,
   erf: scalar.erf,
   erfc: scalar.erfc,
-  sigmoid: (a) => 1 / (1 + Math.exp(-a)),
-  floor: Math.floor,
-  ceil: Math.ceil,
-  trunc: Math.trunc,
-  round: scalar.roundEven,
+  sigmoid: (a: number) => 1 / (1 + Math.exp(-a)),
+  floor: numbers(Math.floor, itself),
+  ceil: numbers(Math.ceil, itself),
+  trunc: numbers(Math.trunc, itself),
+  round: numbers(scalar.roundEven, itself),
+  isnan: any((a) => Number.isNaN(a)),
+  isinf: any((a) => a === Infinity || a === -Infinity),
   roundFloat16: Math.f16round,
   roundBfloat16: scalar.roundBfloat16,
-  add: (a, b) => a + b,
-  sub: (a, b) => a - b,
-  mul: (a, b) => a * b,
-  div: (a, b) => a / b,
-  mod: scalar.floatMod,
-  floordiv: scalar.floatFloorDiv,
-  pow: scalar.power,
+  not: any((a) => !isTrue(a)),
+  add: numbers((a, b) => a + b, (a, b) => a + b),
+  sub: numbers((a, b) => a - b, (a, b) => a - b),
+  mul: numbers((a, b) => a * b, (a, b) => a * b, Math.imul),
+  div: numbers((a, b) => a / b, scalar.bigDiv, scalar.intDiv),
+  mod: numbers(scalar.floatMod, scalar.bigMod, scalar.intMod),
+  floordiv: numbers(scalar.floatFloorDiv, scalar.bigFloorDiv, scalar.intFloorDiv),
+  pow: numbers(scalar.power, scalar.bigPow, scalar.intPow),
   atan2: Math.atan2,
-  maximum: Math.max,
-  minimum: Math.min,
-};
-
-const ints: typeof floats = {
-  ...floats,
-  bitAnd: (a, b) => a & b,
-  bitOr: (a, b) => a | b,
-  bitXor: (a, b) => a ^ b,
-  shiftLeft: (a, b) => a << b,
-  shiftRight: (a, b) => a >> b,
-  mul: Math.imul,
-  div: scalar.intDiv,
-  mod: scalar.intMod,
-  floordiv: scalar.intFloorDiv,
-  pow: scalar.intPow,
-};
-
-const bigs: Readonly<Record<string, Fn<bigint>>> = {
-  neg: (a) => -a,
-  abs: scalar.bigAbs,
-  sign: scalar.bigSign,
-  floor: (a) => a,
-  ceil: (a) => a,
-  trunc: (a) => a,
-  round: (a) => a,
-  add: (a, b) => a + b,
-  sub: (a, b) => a - b,
-  mul: (a, b) => a * b,
-  bitAnd: (a, b) => a & b,
-  bitOr: (a, b) => a | b,
-  bitXor: (a, b) => a ^ b,
-  shiftLeft: (a, b) => a << b,
-  shiftRight: (a, b) => a >> b,
-  div: scalar.bigDiv,
-  mod: scalar.bigMod,
-  floordiv: scalar.bigFloorDiv,
-  pow: scalar.bigPow,
-  maximum: (a, b) => a > b ? a : b,
-  minimum: (a, b) => a < b ? a : b,
-};
-
-const tests: Readonly<Record<string, (a: Value, b: Value) => boolean>> = {
-  isnan: (a) => Number.isNaN(a),
-  isinf: (a) => a === Infinity || a === -Infinity,
-  not: (a) => !isTrue(a),
-  eq: (a, b) => a === b,
-  ne: (a, b) => a !== b,
-  lt: (a, b) => a < b,
-  le: (a, b) => a <= b,
-  gt: (a, b) => a > b,
-  ge: (a, b) => a >= b,
-  and: (a, b) => isTrue(a) && isTrue(b),
-  or: (a, b) => isTrue(a) || isTrue(b),
-  xor: (a, b) => isTrue(a) !== isTrue(b),
+  maximum: numbers((a, b) => Math.max(a, b), (a, b) => a > b ? a : b),
+  minimum: numbers((a, b) => Math.min(a, b), (a, b) => a < b ? a : b),
+  eq: any((a, b) => a === b),
+  ne: any((a, b) => a !== b),
+  lt: any((a, b) => a < b),
+  le: any((a, b) => a <= b),
+  gt: any((a, b) => a > b),
+  ge: any((a, b) => a >= b),
+  and: any((a, b) => isTrue(a) && isTrue(b)),
+  or: any((a, b) => isTrue(a) || isTrue(b)),
+  xor: any((a, b) => isTrue(a) !== isTrue(b)),
+  bitAnd: { int: (a: number, b: number) => a & b, big: (a: bigint, b: bigint) => a & b },
+  bitOr: { int: (a: number, b: number) => a | b, big: (a: bigint, b: bigint) => a | b },
+  bitXor: { int: (a: number, b: number) => a ^ b, big: (a: bigint, b: bigint) => a ^ b },
+  shiftLeft: { int: (a: number, b: number) => a << b, big: (a: bigint, b: bigint) => a << b },
+  shiftRight: { int: (a: number, b: number) => a >> b, big: (a: bigint, b: bigint) => a >> b },
+  where: any((a, b, c) => a ? b : c),
 };
 
 /** NaN is true, as in C. */
@@ -123,22 +111,19 @@ function wrap(value: Value, dtype: DType): Value {
 /**
  * Applies a scalar function to operands of `dtype`.
  *
- * @throws {Error} When there is none of that name for the type.
+ * @throws {TypeError} When it does not take that type.
  */
 export function applyPrimitive(
-  name: string,
+  name: PrimitiveName,
   operands: readonly Value[],
   dtype: DType,
   result: DType,
 ): Value {
   const [a, b, c] = operands as [Value, Value, Value];
-  if (name === "where") return a ? b : c;
-  const test = tests[name];
-  if (test) return Number(test(a, b));
-  const table = dtype === "int64" ? bigs : dtypes[dtype].kind === "float" ? floats : ints;
-  const fn = table[name] as Fn<Value> | undefined;
-  if (!fn) throw new Error(`There is no function "${name}" of ${dtype}`);
-  return wrap(fn(a, b), result);
+  if (!accepts(name, dtype)) throw new TypeError(`${name} takes no operands of ${dtype}`);
+  const kind = dtype === "int64" ? "big" : isFloat(dtype) ? "float" : "int";
+  const value = (formOf(forms, name, kind) as Any)(a, b, c);
+  return typeof value === "boolean" ? Number(value) : wrap(value, result);
 }
 
 /** A number of one type as one of another. */

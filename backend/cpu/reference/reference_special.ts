@@ -2,8 +2,8 @@
 import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
 import type { SpecialKernel } from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
-import { joins } from "../script/dialect.ts";
-import { type CheckIndex, readElement, writeElement } from "./reference.ts";
+import { combinerOf } from "../../graph/reductions.ts";
+import { type CheckIndex, readElement, writeElement } from "./elements.ts";
 import { applyPrimitive, constantValue, type Value } from "./reference_primitives.ts";
 
 /** Computes the output from the inputs. */
@@ -30,7 +30,7 @@ function plus(a: Value, b: Value, dtype: DType): Value {
 }
 
 function scan(kernel: SpecialKernel & { op: "scan" }, input: TypedArray, output: TypedArray): void {
-  const { dtype } = kernel.output, join = joins[kernel.fn];
+  const { dtype } = kernel.output, join = combinerOf(kernel.fn);
   for (let row = 0; row < kernel.rows; row++) {
     let joined: Value | null = kernel.fn === "sum" ? constantValue(0, dtype) : null;
     for (let k = 0; k < kernel.length; k++) {

@@ -2,11 +2,12 @@
 import { Emitter, type Parameter } from "../../codegen/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
 import { opCode } from "../../graph/op_names.ts";
-import { accumulatorType, emitRow, openLoop } from "../../codegen/rows.ts";
+import { emitRow, openLoop } from "../../codegen/rows.ts";
 import { stridesOf } from "../../graph/shape.ts";
 import { emitContraction } from "./contraction.ts";
-import { renderJS } from "../../kernel/primitives.ts";
-import { joins, literal, loadText, scriptDialect, storeText } from "./dialect.ts";
+import { combinerOf } from "../../graph/reductions.ts";
+import { literal, loadText, scriptDialect, storeText } from "./dialect.ts";
+import { renderScript } from "./primitives.ts";
 
 /** A kernel's body: buffers are `a0...` and `o0...`, scalars `p0...`. */
 export interface GeneratedScript {
@@ -16,7 +17,7 @@ export interface GeneratedScript {
 
 /** Writes a loop kernel. */
 export function generateScript(kernel: LoopKernel): GeneratedScript {
-  const dialect = scriptDialect((r) => accumulatorType(kernel, r));
+  const dialect = scriptDialect;
   const emitter = new Emitter(kernel, dialect);
   if (kernel.contraction) emitContraction(emitter, dialect);
   else {
@@ -55,7 +56,7 @@ function scan(kernel: SpecialKernel & { op: "scan" }): string {
   for (const end = i + ${length};;) {
     ${storeText("o0", dtype, "i", "so")}
     if (++i === end) break;
-    so = ${renderJS(joins[fn], ["so", element], dtype, dtype)};
+    so = ${renderScript(combinerOf(fn), ["so", element], dtype, dtype)};
   }
 }`;
   }

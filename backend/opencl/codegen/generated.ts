@@ -1,11 +1,11 @@
 /** A kernel's text with its parameter list, and what a launch must know of it. */
 import { type Dialect, Emitter, type Parameter } from "../../codegen/emit.ts";
-import { accumulatorType } from "../../codegen/rows.ts";
-import { type DType, dtypes } from "../../graph/dtype.ts";
+import type { DType } from "../../graph/dtype.ts";
 import { needsWideIndices } from "../../kernel/index_range.ts";
 import type { LoopKernel } from "../../kernel/kernel.ts";
 import { openclDialect } from "./dialect.ts";
 import type { Target } from "./target.ts";
+import { computeType, storageType } from "./types.ts";
 
 /** A kernel's text and how it is launched. */
 export interface Generated {
@@ -49,8 +49,8 @@ export interface KernelParts extends WorkSize {
 export function generated(parts: KernelParts): Generated {
   const { inputs, outputs, body, parameters, checksIndices, isWide, global, local } = parts;
   const buffers = [
-    ...inputs.map((dtype, k) => [`global const ${dtypes[dtype].clStorage}*`, `a${k}`] as const),
-    ...outputs.map((dtype, k) => [`global ${dtypes[dtype].clStorage}*`, `o${k}`] as const),
+    ...inputs.map((dtype, k) => [`global const ${storageType(dtype)}*`, `a${k}`] as const),
+    ...outputs.map((dtype, k) => [`global ${storageType(dtype)}*`, `o${k}`] as const),
   ];
   const args = [
     ...buffers.map(([type, name]) => `${type} b${name}`),
@@ -72,7 +72,7 @@ export function generated(parts: KernelParts): Generated {
 }
 
 function parameterType(p: Parameter): string {
-  if (p.kind === "constant") return dtypes[p.dtype].clCompute;
+  if (p.kind === "constant") return computeType(p.dtype);
   return p.kind === "index" ? "Index" : "int";
 }
 
@@ -82,7 +82,7 @@ export function generatedLoop(
   target: Target,
   write: (emitter: Emitter, dialect: Dialect) => WorkSize,
 ): Generated {
-  const dialect = openclDialect((r) => accumulatorType(kernel, r), target.isGpu);
+  const dialect = openclDialect(target.isGpu);
   const emitter = new Emitter(kernel, dialect);
   const size = write(emitter, dialect);
   return generated({

@@ -7,6 +7,7 @@ import {
   type TotalText,
 } from "../../kernel/accumulation.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
+import { identityOf } from "../../graph/reductions.ts";
 import type { Reduction } from "../../kernel/kernel.ts";
 import { joinLanes, LANES, laneType } from "./vector.ts";
 
@@ -98,7 +99,8 @@ export class LaneSums {
   #declare(r: number): void {
     const reduction = this.#emitter.kernel.reductions[r]!;
     const type = laneType(reduction);
-    const identity = `(${type})(${this.#dialect.identity(reduction)})`;
+    const { fn, dtype } = reduction;
+    const identity = `(${type})(${this.#dialect.constant(identityOf(fn, dtype), dtype)})`;
     for (let c = 0; c < this.#copies; c++) {
       this.#emitter.line(`${type} ${this.#name(r)}_${c} = ${identity};`);
       if (picks(reduction)) this.#emitter.line(`${type} n${r}_${c} = 0.0f;`);

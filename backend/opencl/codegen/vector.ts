@@ -7,96 +7,22 @@
  * and stored: a value does not depend on where its element stands.
  */
 import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
-import { type DType, dtypes } from "../../graph/dtype.ts";
-import { Emitter } from "../../codegen/emit.ts";
+import type { DType } from "../../graph/dtype.ts";
+import { type PrimitiveName, primitives } from "../../graph/primitives.ts";
+import { combinerOf, isArgReduction } from "../../graph/reductions.ts";
+import type { Emitter } from "../../codegen/emit.ts";
 import type { Expr, LoopKernel, Reduction } from "../../kernel/kernel.ts";
-import { primitive } from "../../kernel/primitives.ts";
+import { storageType } from "./types.ts";
+import { hasVectorForm, type LaneKind, renderVector } from "./vector_primitives.ts";
 
 /** Elements of a vector. */
 export const LANES = 16;
 
-/** Vector text of primitives by what they are applied to; truth values are masks of 0 and -1. */
-const floatText: Readonly<Record<string, string>> = {
-  add: "($0 + $1)",
-  sub: "($0 - $1)",
-  mul: "($0 * $1)",
-  div: "($0 / $1)",
-  neg: "(-$0)",
-  abs: "fabs($0)",
-  sign: "(convert_float16($0 < 0.0f) - convert_float16($0 > 0.0f))",
-  exp: "exp_16($0)",
-  exp2: "exp2($0)",
-  expm1: "expm1_16($0)",
-  log: "log_16($0)",
-  log2: "log2_16($0)",
-  log1p: "log1p_16($0)",
-  sqrt: "sqrt($0)",
-  rsqrt: "(1.0f / sqrt($0))",
-  reciprocal: "(1.0f / $0)",
-  // Small elements beside very large ones come out wrong from PoCL 3.1's vectors: a series has them.
-  sin: "select(sin($0), $0 - $0 * $0 * $0 * 0.16666667f, fabs($0) < 0.0078125f)",
-  cos: "select(cos($0), 1.0f - $0 * $0 * 0.5f, fabs($0) < 0.0078125f)",
-  tanh: "tanh_16($0)",
-  erf: "erf_16($0)",
-  sigmoid: "sigmoid_16($0)",
-  floor: "floor($0)",
-  ceil: "ceil($0)",
-  trunc: "trunc($0)",
-  round: "rint($0)",
-  roundFloat16: "round_float16_16($0)",
-  roundBfloat16: "as_float16(convert_uint16(to_bfloat16_16($0)) << 16)",
-  isnan: "($0 != $0)",
-  isinf: "(fabs($0) == INFINITY)",
-  maximum: "select($1, $0, ($0 > $1) | ($0 != $0))",
-  minimum: "select($1, $0, ($0 < $1) | ($0 != $0))",
-  eq: "($0 == $1)",
-  ne: "($0 != $1)",
-  lt: "($0 < $1)",
-  le: "($0 <= $1)",
-  gt: "($0 > $1)",
-  ge: "($0 >= $1)",
-  and: "(($0 != 0.0f) & ($1 != 0.0f))",
-  or: "(($0 != 0.0f) | ($1 != 0.0f))",
-  not: "($0 == 0.0f)",
-  where: "select($2, $1, $0)",
-};
-
-const intText: Readonly<Record<string, string>> = {
-  bitAnd: "($0 & $1)",
-  bitOr: "($0 | $1)",
-  bitXor: "($0 ^ $1)",
-  add: "($0 + $1)",
-  sub: "($0 - $1)",
-  mul: "($0 * $1)",
-  neg: "(-$0)",
-  maximum: "max($0, $1)",
-  minimum: "min($0, $1)",
-  eq: "($0 == $1)",
-  ne: "($0 != $1)",
-  lt: "($0 < $1)",
-  le: "($0 <= $1)",
-  gt: "($0 > $1)",
-  ge: "($0 >= $1)",
-  and: "(($0 != 0) & ($1 != 0))",
-  or: "(($0 != 0) | ($1 != 0))",
-  not: "($0 == 0)",
-  where: "select($2, $1, $0)",
-};
-
-const boolText: Readonly<Record<string, string>> = {
-  eq: "($0 == $1)",
-  ne: "($0 != $1)",
-  and: "($0 & $1)",
-  or: "($0 | $1)",
-  xor: "($0 ^ $1)",
-  not: "(~$0)",
-  where: "select($2, $1, $0)",
-};
-
 /** How the elements of a type become lanes and back; `$p` is a pointer, `$v` a vector. */
 interface VectorType {
   readonly type: "float16" | "int16";
-  readonly primitives: Readonly<Record<string, string>>;
+  /** Which forms of primitives are for it; null: none, it is read and converted only. */
+  readonly kind: LaneKind | null;
   /** From a vector of what lies in memory, `$v`, where that is something else. */
   readonly unpack?: string;
   readonly pack?: string;
@@ -104,35 +30,59 @@ interface VectorType {
   readonly store?: string;
 }
 
-const vectorTypes: Partial<Record<DType, VectorType>> = {
-  float32: { type: "float16", primitives: floatText, store: "store_16($v, $p)" },
+const vectorTypes: Readonly<Record<DType, VectorType | "scalar">> = {
+  float32: { type: "float16", kind: "float", store: "store_16($v, $p)" },
   float16: {
     type: "float16",
-    primitives: floatText,
+    kind: "float",
     load: "vload_half16(0, $p)",
     store: "vstore_half16($v, 0, $p)",
   },
   bfloat16: {
     type: "float16",
-    primitives: floatText,
+    kind: "float",
     unpack: "as_float16(convert_uint16($v) << 16)",
     pack: "to_bfloat16_16($v)",
   },
-  int32: { type: "int16", primitives: intText },
-  // Wraps at 8 bits, which lanes of 32 do not: it is read and converted only.
-  uint8: { type: "int16", primitives: {}, unpack: "convert_int16($v)" },
+  float64: "scalar",
+  int32: { type: "int16", kind: "int" },
+  int64: "scalar",
+  // Wraps at 8 bits, which lanes of 32 do not.
+  uint8: { type: "int16", kind: null, unpack: "convert_int16($v)" },
   bool: {
     type: "int16",
-    primitives: boolText,
+    kind: "bool",
     unpack: "(convert_int16($v) != 0)",
     pack: "convert_uchar16($v & 1)",
   },
 };
 
+function hasLanes(dtype: DType): boolean {
+  return vectorTypes[dtype] !== "scalar";
+}
+
+/** True for the types whose lanes can be written to memory again. */
+function storesLanes(dtype: DType): boolean {
+  return hasLanes(dtype) && dtype !== "uint8";
+}
+
+/** True when there are vectors for a primitive of operands of `dtype`. */
+function hasForm(fn: PrimitiveName, dtype: DType): boolean {
+  const type = vectorTypes[dtype];
+  return type !== "scalar" && type.kind !== null && hasVectorForm(fn, type.kind);
+}
+
+/** @throws {Error} For a type that there are no lanes for. */
+function lanesOf(dtype: DType): VectorType {
+  const type = vectorTypes[dtype];
+  if (type === "scalar") throw new Error(`There are no vectors of ${dtype}`);
+  return type;
+}
+
 /** The lanes of `dtype` at a pointer: all of them, or as many as `left` says. */
 function loadLanes(dtype: DType, pointer: string, left: string): string {
-  const { load = "vload16(0, $p)", unpack = "$v" } = vectorTypes[dtype]!;
-  const storage = dtypes[dtype].clStorage;
+  const { load = "vload16(0, $p)", unpack = "$v" } = lanesOf(dtype);
+  const storage = storageType(dtype);
   const text = left === ""
     ? load.replace("$p", pointer)
     : `load_part_${storage}(${pointer}, ${left})`;
@@ -140,11 +90,11 @@ function loadLanes(dtype: DType, pointer: string, left: string): string {
 }
 
 function storeLanes(dtype: DType, pointer: string, value: string, left: string): string {
-  const { store = "vstore16($v, 0, $p)", pack = "$v" } = vectorTypes[dtype]!;
+  const { store = "vstore16($v, 0, $p)", pack = "$v" } = lanesOf(dtype);
   const packed = pack.replace("$v", value);
   return left === ""
     ? `${store.replace("$v", packed).replace("$p", pointer)};`
-    : `store_part_${dtypes[dtype].clStorage}(${packed}, ${pointer}, ${left});`;
+    : `store_part_${storageType(dtype)}(${packed}, ${pointer}, ${left});`;
 }
 
 /** True where a value changes with the vectorized loop. */
@@ -188,23 +138,22 @@ function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
   switch (e.op) {
     case "load": {
       const load = kernel.loads[e.load]!;
-      return load.dtype in vectorTypes && load.bounds.length === 0 &&
+      return hasLanes(load.dtype) && load.bounds.length === 0 &&
         coefficient(load.form, symbol) === 1;
     }
     case "index":
       return e.dtype === "int32";
     case "primitive": {
       const operand = kernel.exprs[e.args[e.args.length - 1]!]!.dtype;
-      return e.dtype in vectorTypes && e.fn in (vectorTypes[operand]?.primitives ?? {}) &&
+      return hasLanes(e.dtype) && hasForm(e.fn, operand) &&
         (e.fn !== "where" || kernel.exprs[e.args[0]!]!.dtype === "bool");
     }
     case "cast":
-      return e.dtype in vectorTypes && e.dtype !== "uint8" &&
-        kernel.exprs[e.args[0]!]!.dtype in vectorTypes;
+      return storesLanes(e.dtype) && hasLanes(kernel.exprs[e.args[0]!]!.dtype);
     case "contracted":
       return e.dtype === "float32";
     case "reduced":
-      return e.dtype in vectorTypes;
+      return hasLanes(e.dtype);
     default:
       return false;
   }
@@ -216,36 +165,28 @@ export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
   if (kernel.indirect.some((d) => depends[d.expr])) return false;
   if (!kernel.exprs.every((e, id) => !depends[id] || fits(kernel, e, symbol))) return false;
   const reductions = kernel.reductions.every((r) =>
-    (vectorTypes[r.dtype]?.type === "float16" || r.dtype === "int32") && depends[r.expr] &&
-    !Emitter.isArg(r)
+    depends[r.expr] && !isArgReduction(r.fn) && hasForm(combinerOf(r.fn), r.dtype)
   );
   return reductions && kernel.outputs.every((o) => {
     const c = coefficient(o.form, symbol);
-    return c === 0 && !depends[o.expr] || c === 1 && o.dtype in vectorTypes && o.dtype !== "uint8";
+    return c === 0 && !depends[o.expr] || c === 1 && storesLanes(o.dtype);
   });
 }
 
 /** True when values are costly enough for vectors that are not full. */
 export function isCostly(exprs: readonly Expr[]): boolean {
-  return exprs.some((e) => e.op === "primitive" && primitive(e.fn).cost >= 8);
+  return exprs.some((e) => e.op === "primitive" && primitives[e.fn].cost >= 8);
 }
 
 /** The type of the lanes that a reduction is accumulated in. */
 export function laneType(reduction: Reduction): "float16" | "int16" {
-  return vectorTypes[reduction.dtype]!.type;
+  return lanesOf(reduction.dtype).type;
 }
 
-const joins: Readonly<Record<string, string>> = {
-  sum: "add",
-  prod: "mul",
-  max: "maximum",
-  min: "minimum",
-};
-
 /** Two vectors of partial results, lane by lane. */
-export function joinLanes(reduction: Reduction, a: string, b: string): string {
-  const text = vectorTypes[reduction.dtype]!.primitives[joins[reduction.fn]!]!;
-  return text.replaceAll("$0", a).replaceAll("$1", b);
+export function joinLanes({ fn, dtype }: Reduction, a: string, b: string): string {
+  if (isArgReduction(fn)) throw new Error(`Lanes cannot be joined by ${fn}`);
+  return renderVector(combinerOf(fn), [a, b], lanesOf(dtype).kind!);
 }
 
 /** One vector of an iteration. */
@@ -279,9 +220,7 @@ export class VectorBody {
       return op === "reduced" ? `${this.#emitter.name(id)}${tag}` : `w${id}${tag}`;
     }
     const name = this.#emitter.name(id);
-    return dtype === "bool"
-      ? `(int16)(${name} ? -1 : 0)`
-      : `(${vectorTypes[dtype]!.type})(${name})`;
+    return dtype === "bool" ? `(int16)(${name} ? -1 : 0)` : `(${lanesOf(dtype).type})(${name})`;
   }
 
   /** Declares the values that do not change with the loop. */
@@ -297,7 +236,7 @@ export class VectorBody {
       if (!this.#depends[id]) continue;
       if (e.op === "reduced") this.#emitter.alias(id, `z${e.reduction}`);
       else {
-        const type = vectorTypes[e.dtype]!.type;
+        const type = lanesOf(e.dtype).type;
         this.#emitter.line(`const ${type} ${this.name(id, lanes.tag)} = ${this.#text(e, lanes)};`);
       }
     }
@@ -328,10 +267,7 @@ export class VectorBody {
       }
       case "primitive": {
         const { dtype } = kernel.exprs[e.args[e.args.length - 1]!]!;
-        return vectorTypes[dtype]!.primitives[e.fn]!.replace(
-          /\$(\d)/g,
-          (_, k: string) => this.name(e.args[Number(k)]!, tag),
-        );
+        return renderVector(e.fn, e.args.map((a) => this.name(a, tag)), lanesOf(dtype).kind!);
       }
       case "cast":
         return castLanes(
@@ -375,7 +311,7 @@ export class VectorBody {
   reload(id: number, output: number, left = ""): void {
     const o = this.#emitter.kernel.outputs[output]!;
     const text = loadLanes(o.dtype, this.#pointer(`o${output}`, o.form, 0), left);
-    const { type } = vectorTypes[o.dtype]!;
+    const { type } = lanesOf(o.dtype);
     this.#emitter.line(`const ${type} ${this.name(id)} = ${text};`);
   }
 
@@ -388,7 +324,7 @@ export class VectorBody {
 }
 
 function castLanes(text: string, from: DType, to: DType): string {
-  const [source, target] = [vectorTypes[from]!.type, vectorTypes[to]!.type];
+  const [source, target] = [lanesOf(from).type, lanesOf(to).type];
   if (to === "bool") {
     return from === "bool" ? text : `(${text} != ${source === "float16" ? "0.0f" : "0"})`;
   }

@@ -5,13 +5,15 @@
  */
 import { affineKey } from "../../kernel/affine.ts";
 import { dtypes } from "../../graph/dtype.ts";
+import { primitives } from "../../graph/primitives.ts";
+import { identityOf } from "../../graph/reductions.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
-import { extent, type LoopKernel } from "../../kernel/kernel.ts";
-import { primitive } from "../../kernel/primitives.ts";
-import { accumulatorType, boundsOf, openBlocks, usesInner, walk } from "../../codegen/rows.ts";
+import { accumulatorType, extent, type LoopKernel } from "../../kernel/kernel.ts";
+import { boundsOf, openBlocks, usesInner, walk } from "../../codegen/rows.ts";
 import type { WorkSize } from "./generated.ts";
 import { decompose, openRows } from "./indices.ts";
 import { LaneSums } from "./lane_sums.ts";
+import { computeType } from "./types.ts";
 import { canVectorize, isCostly, LANES, type Lanes, laneType, VectorBody } from "./vector.ts";
 
 /** Elements of a work-item: enough to be worth a group, few enough to share them out. */
@@ -227,7 +229,7 @@ class VectorRows {
     const reduced = this.#emitter.needs(last.map((r) => kernel.reductions[r]!.expr)).inner;
     const isCostlyHere = (id: number): boolean => {
       const e = kernel.exprs[id]!;
-      return e.op === "primitive" && e.dtype === "float32" && primitive(e.fn).cost >= 8;
+      return e.op === "primitive" && e.dtype === "float32" && primitives[e.fn].cost >= 8;
     };
     const wanted = this.#needs([output]).inner;
     const id = reduced.findLast((id) => isCostlyHere(id) && wanted.includes(id));
@@ -277,7 +279,7 @@ class VectorRows {
   #fold(r: number): void {
     const reduction = this.#emitter.kernel.reductions[r]!;
     const dtype = accumulatorType(this.#emitter.kernel, reduction);
-    const text = `fold_${reduction.fn}_${dtypes[dtype].clCompute}(z${r}_0)`;
+    const text = `fold_${reduction.fn}_${computeType(dtype)}(z${r}_0)`;
     this.#emitter.line(this.#dialect.declare(dtype, `r${r}`, text));
   }
 
@@ -310,7 +312,8 @@ class VectorRows {
       compute({ tag: "_0", left });
       for (const r of stage) {
         const type = laneType(reductions[r]!);
-        const none = `(${type})(${this.#dialect.identity(reductions[r]!)})`;
+        const { fn, dtype } = reductions[r]!;
+        const none = `(${type})(${this.#dialect.constant(identityOf(fn, dtype), dtype)})`;
         const value = body.name(reductions[r]!.expr, "_0");
         emitter.line(`const ${type} x${r} = select(${none}, ${value}, lanes16() < ${left});`);
         sums.join(r, `x${r}`);

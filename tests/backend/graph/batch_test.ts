@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { type Batching, inBatches } from "../../../backend/schedule/batch.ts";
 import { Node } from "../../../backend/graph/node.ts";
+import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import type { ScheduledKernel } from "../../../backend/schedule/planner.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { manualSeed, profiler, Tensor, withDevice } from "../../../mod.ts";
@@ -10,7 +11,7 @@ import { testOpenCL } from "../../opencl.ts";
 
 const leaf = (size: number): Node =>
   new Node({ kind: "data", bytes: new Uint8Array(4) }, [], [size], "float32");
-const apply = (fn: string, input: Node): Node =>
+const apply = (fn: PrimitiveName, input: Node): Node =>
   new Node({ kind: "elementwise", fn }, [input], input.shape, "float32");
 
 /** A kernel for each node, in this order, with what `schedule` makes of it. */
@@ -31,7 +32,7 @@ function launches(nodes: readonly Node[]): number[][] {
 }
 
 Deno.test("kernels that are alike share a launch, at the place of the last of them", () => {
-  const nodes = ["neg", "exp", "neg", "abs", "neg"].map((fn) => apply(fn, leaf(8)));
+  const nodes = (["neg", "exp", "neg", "abs", "neg"] as const).map((fn) => apply(fn, leaf(8)));
   assertEquals(launches(nodes), [[1], [3], [0, 2, 4]]);
 });
 
@@ -58,7 +59,7 @@ Deno.test("kernels that wait hold no more than a little memory", () => {
 });
 
 Deno.test("batches keep every dependency and every kernel", () => {
-  const functions = ["neg", "abs", "exp", "sqrt"];
+  const functions = ["neg", "abs", "exp", "sqrt"] as const;
   const step = fc.record({
     fn: fc.constantFrom(...functions),
     input: fc.nat(),

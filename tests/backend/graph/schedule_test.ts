@@ -2,6 +2,7 @@ import { defaultRules } from "../../../backend/schedule/lower.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { GoneError } from "../../../backend/graph/collect.ts";
 import { Node, type Op } from "../../../backend/graph/node.ts";
+import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import { PlanCache } from "../../../backend/schedule/plan_cache.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
 import type { Shape } from "../../../backend/graph/shape.ts";
@@ -9,7 +10,7 @@ import type { Shape } from "../../../backend/graph/shape.ts";
 const leaf = (shape: Shape = [4, 6]): Node =>
   new Node({ kind: "data", bytes: new Uint8Array(4) }, [], shape, "float32");
 const constant = (value: number): Node => new Node({ kind: "constant", value }, [], [], "float32");
-const map = (fn: string, ...inputs: Node[]): Node =>
+const map = (fn: PrimitiveName, ...inputs: Node[]): Node =>
   new Node({ kind: "elementwise", fn }, inputs, inputs[0]!.shape, "float32");
 const apply = (op: Op, input: Node, shape: Shape = input.shape): Node =>
   new Node(op, [input], shape, input.dtype);

@@ -3,7 +3,7 @@
  * any order, and costs no more than the memory that it reads.
  */
 import type { DType } from "../../../graph/dtype.ts";
-import type { ReduceFn } from "../../../graph/node.ts";
+import type { JoinFn } from "../../../graph/reductions.ts";
 import { floatBits, type FunctionBuilder, type Local } from "../assembler.ts";
 import { kindOf, type LaneKind, Unsupported } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
@@ -11,7 +11,7 @@ import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
 
 /** One reduction of a stage. */
 export interface Sum {
-  readonly fn: ReduceFn;
+  readonly fn: JoinFn;
   readonly dtype: DType;
 }
 
@@ -26,7 +26,7 @@ interface Join {
   readonly losesNaN?: true;
 }
 
-const joins: Readonly<Record<LaneKind, Partial<Record<ReduceFn, Join>>>> = {
+const joins: Readonly<Record<LaneKind, Readonly<Record<JoinFn, Join | "scalar">>>> = {
   float: {
     sum: { op: f64x2.add, identity: 0, isWide: true },
     prod: { op: f64x2.mul, identity: 1, isWide: true },
@@ -40,7 +40,10 @@ const joins: Readonly<Record<LaneKind, Partial<Record<ReduceFn, Join>>>> = {
     max: { op: i32x4.maxS, identity: -0x80000000, isWide: false },
     min: { op: i32x4.minS, identity: 0x7fffffff, isWide: false },
   },
+  // Sums and products of truth values are those of integers.
   mask: {
+    sum: "scalar",
+    prod: "scalar",
     max: { op: v128.or, identity: 0, isWide: false },
     min: { op: v128.and, identity: -1, isWide: false },
   },
@@ -69,7 +72,7 @@ export class Accumulators {
     this.#joinsLanes = joinsLanes;
     this.#sums = sums.map(({ fn, dtype }) => {
       const join = joins[kindOf(dtype)][fn];
-      if (!join) throw new Unsupported(`${fn} of ${dtype}`);
+      if (join === "scalar") throw new Unsupported(`${fn} of ${dtype}`);
       const start = this.#identity(join);
       const vectors = Array.from(
         { length: count },

@@ -1,4 +1,5 @@
 /** The running place of the largest or smallest element; the first of equal ones, and NaN first. */
+import { type ArgReduceFn, prefersLarger } from "../../../graph/reductions.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4, i32x4, v128 } from "../opcodes.ts";
@@ -23,7 +24,7 @@ export class ArgAccumulator {
   constructor(
     f: FunctionBuilder,
     math: VectorMath,
-    fn: "argmax" | "argmin",
+    fn: ArgReduceFn,
     isFloat: boolean,
     joinsLanes: boolean,
     count: number,
@@ -32,7 +33,7 @@ export class ArgAccumulator {
     this.#math = math;
     this.#isFloat = isFloat;
     const [larger, smaller] = isFloat ? [f32x4.gt, f32x4.lt] : [i32x4.gtS, i32x4.ltS];
-    this.#better = fn === "argmax" ? larger : smaller;
+    this.#better = prefersLarger(fn) ? larger : smaller;
     this.#joinsLanes = joinsLanes;
     const [zero, none] = [f.splat(0), f.splat(-1)];
     this.#vectors = Array.from({ length: count }, () => {

@@ -4,9 +4,10 @@
  * sums a part and the parts are joined; where it is not, each lane is a result of its own.
  */
 import { coefficient } from "../../../kernel/affine.ts";
+import { type ArgReduceFn, isArgReduction } from "../../../graph/reductions.ts";
 import { Emitter, type Parameter } from "../../../codegen/emit.ts";
 import { followsReduction, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import { accumulatorType, usesInner } from "../../../codegen/rows.ts";
+import { usesInner } from "../../../codegen/rows.ts";
 import { scriptDialect } from "../../script/dialect.ts";
 import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
@@ -78,7 +79,7 @@ class LoopWriter {
   constructor(kernel: LoopKernel, relaxed: boolean, mayPark: boolean) {
     check(kernel);
     this.#kernel = kernel;
-    this.#emitter = new Emitter(kernel, scriptDialect((r) => accumulatorType(kernel, r)));
+    this.#emitter = new Emitter(kernel, scriptDialect);
     this.#math = new VectorMath(this.#f, relaxed);
     this.#along = chooseLanes(kernel);
     this.#alongInner = kernel.inner.includes(this.#along);
@@ -265,17 +266,21 @@ class LoopWriter {
     const { row, inner } = this.#emitter.needs(stage.map((r) => reductions[r]!.expr));
     this.#values.declare(row, scope);
     const count = this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors;
-    const plain = stage.filter((r) => !Emitter.isArg(reductions[r]!));
+    const plain = stage.flatMap((r) => {
+      const { fn, dtype } = reductions[r]!;
+      return isArgReduction(fn) ? [] : [{ r, fn, dtype }];
+    });
     const sums = new Accumulators(
       this.#f,
       this.#math,
-      plain.map((r) => ({ fn: reductions[r]!.fn, dtype: reductions[r]!.dtype })),
+      plain,
       this.#alongInner,
       count,
     );
-    const places = new Map(
-      stage.filter((r) => !plain.includes(r)).map((r) => [r, this.#argAccumulator(r, count)]),
-    );
+    const places = new Map(stage.flatMap((r) => {
+      const { fn } = reductions[r]!;
+      return isArgReduction(fn) ? [[r, this.#argAccumulator(r, fn, count)] as const] : [];
+    }));
     const parked = isLast ? this.#parked : null;
     this.#inner(scope, inner, parked ? [parked.output] : [], (inside) => {
       if (parked) this.#values.store(parked.output, parked.expr, inside);
@@ -283,7 +288,7 @@ class LoopWriter {
       const vectors = Array.from({ length: inside.strip.vectors }, (_, vector) => vector);
       const valuesOf = (r: number): Local[] =>
         vectors.map((v) => this.#values.operand(reductions[r]!.expr, inside, v));
-      plain.forEach((r, k) => sums.add(k, valuesOf(r), lanes));
+      plain.forEach(({ r }, k) => sums.add(k, valuesOf(r), lanes));
       for (const [r, found] of places) {
         valuesOf(r).forEach((value, vector) => {
           found.add(vector, value, this.#indices.formVector(reductions[r]!.index, vector), lanes);
@@ -293,7 +298,9 @@ class LoopWriter {
     this.#keepResults(
       scope,
       stage,
-      (r, vector) => places.get(r)?.result(vector) ?? sums.result(plain.indexOf(r), vector),
+      (r, vector) =>
+        places.get(r)?.result(vector) ??
+          sums.result(plain.findIndex((each) => each.r === r), vector),
     );
   }
 
@@ -315,11 +322,10 @@ class LoopWriter {
     }
   }
 
-  #argAccumulator(r: number, count: number): ArgAccumulator {
-    const { fn, expr } = this.#kernel.reductions[r]!;
+  #argAccumulator(r: number, fn: ArgReduceFn, count: number): ArgAccumulator {
+    const { expr } = this.#kernel.reductions[r]!;
     const isFloat = kindOf(this.#kernel.exprs[expr]!.dtype) === "float";
-    const which = fn === "argmax" ? fn : "argmin";
-    return new ArgAccumulator(this.#f, this.#math, which, isFloat, this.#alongInner, count);
+    return new ArgAccumulator(this.#f, this.#math, fn, isFloat, this.#alongInner, count);
   }
 
   /** What the outputs need of `ids` when one expression is there already. */

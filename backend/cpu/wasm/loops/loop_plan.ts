@@ -1,8 +1,9 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
 import { type AffineExpr, coefficient, rangeOf } from "../../../kernel/affine.ts";
-import { Emitter } from "../../../codegen/emit.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { Bound, LoopKernel } from "../../../kernel/kernel.ts";
+import { isArgReduction } from "../../../graph/reductions.ts";
 import { usesInner } from "../../../codegen/rows.ts";
 import { kindOf, Unsupported } from "../lanes.ts";
 import { LANES } from "./loop_scope.ts";
@@ -45,7 +46,7 @@ export function check(kernel: LoopKernel): void {
   for (const dtype of kernel.inputs) kindOf(dtype);
   for (const r of kernel.reductions) {
     kindOf(r.dtype);
-    if (Emitter.isArg(r) && kindOf(kernel.exprs[r.expr]!.dtype) === "mask") {
+    if (isArgReduction(r.fn) && kindOf(kernel.exprs[r.expr]!.dtype) === "mask") {
       throw new Unsupported(r.fn);
     }
   }
@@ -96,7 +97,7 @@ const SHORT_ROW = 16;
 export function chooseLanes(kernel: LoopKernel): number {
   let best = -1, least = Infinity;
   // Places are counted in the order of the loops: that of the last one may run over lanes.
-  const isOrdered = kernel.reductions.some((r) => Emitter.isArg(r));
+  const isOrdered = kernel.reductions.some((r) => isArgReduction(r.fn));
   const inner = isOrdered ? kernel.inner.slice(-1) : kernel.inner.toReversed();
   const candidates = [...inner, ...kernel.outer.toReversed()];
   for (const symbol of candidates) {

@@ -1,19 +1,33 @@
-/** The scalar functions of kernels, on vectors of four lanes. What is not here has no vectors. */
+/** The scalar functions of kernels, on vectors of four lanes. */
 import type { DType } from "../../../graph/dtype.ts";
+import { formOf, type PrimitiveForms, type PrimitiveName } from "../../../graph/primitives.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
-import { kindOf, Unsupported } from "../lanes.ts";
+import { kindOf, type LaneKind, Unsupported } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
 
 /** Writes one function of vectors. */
-type Row = (f: FunctionBuilder, m: VectorMath, a: Local, b: Local, c: Local) => Local;
+type Write = (f: FunctionBuilder, m: VectorMath, a: Local, b: Local, c: Local) => Local;
 
-const vector = (op: number): Row => (f, _, a) => f.v(op, a);
-const vectors = (op: number): Row => (f, _, a, b) => f.v(op, a, b);
-const math =
-  (name: "exp" | "expm1" | "log" | "log1p" | "tanh" | "sigmoid" | "erf" | "sign"): Row =>
-  (_, m, a) => m[name](a);
-const where: Row = (_, m, a, b, c) => m.select(a, b, c);
+/** How a function is written, and about how many instructions that takes; "scalar": JavaScript does it. */
+type LaneForm = { readonly write: Write; readonly cost: number } | "scalar";
+type Written = Exclude<LaneForm, "scalar">;
+
+function form(write: Write, cost = 1): Written {
+  return { write, cost };
+}
+function vector(op: number): Written {
+  return form((f, _, a) => f.v(op, a));
+}
+function vectors(op: number): Written {
+  return form((f, _, a, b) => f.v(op, a, b));
+}
+function math(
+  name: "exp" | "expm1" | "log" | "log1p" | "tanh" | "sigmoid" | "erf" | "sign",
+  cost = 1,
+): Written {
+  return form((_, m, a) => m[name](a), cost);
+}
 
 /**
  * In doubles: a float quotient may be rounded up to the next whole number. A quotient by an infinity is
@@ -38,117 +52,121 @@ function floorOfQuotient(f: FunctionBuilder, m: VectorMath, a: Local, b: Local):
   return m.select(infinite, f.float(NaN), m.select(vanished, f.float(-1), quotient));
 }
 
-const floats: Readonly<Record<string, Row>> = {
-  neg: vector(f32x4.neg),
-  abs: vector(f32x4.abs),
-  sqrt: vector(f32x4.sqrt),
-  floor: vector(f32x4.floor),
-  ceil: vector(f32x4.ceil),
-  trunc: vector(f32x4.trunc),
-  round: vector(f32x4.nearest),
-  rsqrt: (f, _, a) => f.v(f32x4.div, f.float(1), f.v(f32x4.sqrt, a)),
-  reciprocal: (f, _, a) => f.v(f32x4.div, f.float(1), a),
-  exp: math("exp"),
-  expm1: math("expm1"),
-  log: math("log"),
-  log1p: math("log1p"),
-  tanh: math("tanh"),
-  sigmoid: math("sigmoid"),
-  erf: math("erf"),
-  sign: math("sign"),
-  isnan: (f, _, a) => f.v(f32x4.ne, a, a),
-  isinf: (f, _, a) => f.v(f32x4.eq, f.v(f32x4.abs, a), f.float(Infinity)),
-  not: (f, _, a) => f.v(f32x4.eq, a, f.float(0)),
-  add: vectors(f32x4.add),
-  sub: vectors(f32x4.sub),
-  mul: vectors(f32x4.mul),
-  div: vectors(f32x4.div),
-  floordiv: floorOfQuotient,
-  maximum: vectors(f32x4.max),
-  minimum: vectors(f32x4.min),
-  eq: vectors(f32x4.eq),
-  ne: vectors(f32x4.ne),
-  lt: vectors(f32x4.lt),
-  le: vectors(f32x4.le),
-  gt: vectors(f32x4.gt),
-  ge: vectors(f32x4.ge),
-  where,
-};
+type ByKind = Readonly<Record<LaneKind, LaneForm>>;
 
-const ints: Readonly<Record<string, Row>> = {
-  neg: vector(i32x4.neg),
-  abs: vector(i32x4.abs),
-  not: (f, _, a) => f.v(i32x4.eq, a, f.splat(0)),
-  add: vectors(i32x4.add),
-  sub: vectors(i32x4.sub),
-  mul: vectors(i32x4.mul),
+function numbers(float: LaneForm, int: LaneForm): ByKind {
+  return { float, int, mask: "scalar" };
+}
+
+function floats(float: LaneForm): ByKind {
+  return { float, int: "scalar", mask: "scalar" };
+}
+
+const extreme = (op: number): LaneForm => ({ ...vectors(op), cost: 6 });
+
+const forms: PrimitiveForms<LaneForm, LaneKind> = {
+  neg: numbers(vector(f32x4.neg), vector(i32x4.neg)),
+  abs: numbers(vector(f32x4.abs), vector(i32x4.abs)),
+  sign: floats(math("sign")),
+  exp: math("exp", 16),
+  exp2: "scalar",
+  expm1: math("expm1", 20),
+  log: math("log", 35),
+  log2: "scalar",
+  log10: "scalar",
+  log1p: math("log1p", 45),
+  sqrt: { ...vector(f32x4.sqrt), cost: 5 },
+  rsqrt: form((f, _, a) => f.v(f32x4.div, f.float(1), f.v(f32x4.sqrt, a)), 8),
+  reciprocal: form((f, _, a) => f.v(f32x4.div, f.float(1), a), 4),
+  sin: "scalar",
+  cos: "scalar",
+  tan: "scalar",
+  asin: "scalar",
+  acos: "scalar",
+  atan: "scalar",
+  sinh: "scalar",
+  cosh: "scalar",
+  tanh: math("tanh", 28),
+  asinh: "scalar",
+  acosh: "scalar",
+  atanh: "scalar",
+  erf: math("erf", 75),
+  erfc: "scalar",
+  sigmoid: math("sigmoid", 22),
+  floor: floats(vector(f32x4.floor)),
+  ceil: floats(vector(f32x4.ceil)),
+  trunc: floats(vector(f32x4.trunc)),
+  round: floats(vector(f32x4.nearest)),
+  isnan: floats(form((f, _, a) => f.v(f32x4.ne, a, a))),
+  isinf: floats(form((f, _, a) => f.v(f32x4.eq, f.v(f32x4.abs, a), f.float(Infinity)))),
+  roundFloat16: "scalar",
+  roundBfloat16: "scalar",
+  not: {
+    float: form((f, _, a) => f.v(f32x4.eq, a, f.float(0))),
+    int: form((f, _, a) => f.v(i32x4.eq, a, f.splat(0))),
+    mask: vector(v128.not),
+  },
+  add: numbers(vectors(f32x4.add), vectors(i32x4.add)),
+  sub: numbers(vectors(f32x4.sub), vectors(i32x4.sub)),
+  mul: numbers(vectors(f32x4.mul), vectors(i32x4.mul)),
+  div: floats({ ...vectors(f32x4.div), cost: 4 }),
+  mod: "scalar",
+  floordiv: floats(form(floorOfQuotient)),
+  pow: "scalar",
+  atan2: "scalar",
+  maximum: {
+    float: extreme(f32x4.max),
+    int: extreme(i32x4.maxS),
+    mask: extreme(v128.or),
+  },
+  minimum: {
+    float: extreme(f32x4.min),
+    int: extreme(i32x4.minS),
+    mask: extreme(v128.and),
+  },
+  eq: {
+    float: vectors(f32x4.eq),
+    int: vectors(i32x4.eq),
+    mask: form((f, _, a, b) => f.v(v128.not, f.v(v128.xor, a, b))),
+  },
+  ne: { float: vectors(f32x4.ne), int: vectors(i32x4.ne), mask: vectors(v128.xor) },
+  lt: numbers(vectors(f32x4.lt), vectors(i32x4.ltS)),
+  le: numbers(vectors(f32x4.le), vectors(i32x4.leS)),
+  gt: numbers(vectors(f32x4.gt), vectors(i32x4.gtS)),
+  ge: numbers(vectors(f32x4.ge), vectors(i32x4.geS)),
+  and: { float: "scalar", int: "scalar", mask: vectors(v128.and) },
+  or: { float: "scalar", int: "scalar", mask: vectors(v128.or) },
+  xor: { float: "scalar", int: "scalar", mask: vectors(v128.xor) },
   bitAnd: vectors(v128.and),
   bitOr: vectors(v128.or),
   bitXor: vectors(v128.xor),
-  maximum: vectors(i32x4.maxS),
-  minimum: vectors(i32x4.minS),
-  eq: vectors(i32x4.eq),
-  ne: vectors(i32x4.ne),
-  lt: vectors(i32x4.ltS),
-  le: vectors(i32x4.leS),
-  gt: vectors(i32x4.gtS),
-  ge: vectors(i32x4.geS),
-  where,
+  shiftLeft: "scalar",
+  shiftRight: "scalar",
+  where: form((_, m, a, b, c) => m.select(a, b, c)),
 };
 
-const masks: Readonly<Record<string, Row>> = {
-  not: vector(v128.not),
-  and: vectors(v128.and),
-  or: vectors(v128.or),
-  xor: vectors(v128.xor),
-  bitAnd: vectors(v128.and),
-  bitOr: vectors(v128.or),
-  bitXor: vectors(v128.xor),
-  eq: (f, _, a, b) => f.v(v128.not, f.v(v128.xor, a, b)),
-  ne: vectors(v128.xor),
-  maximum: vectors(v128.or),
-  minimum: vectors(v128.and),
-  where,
-};
-
-const tables = { float: floats, int: ints, mask: masks } as const;
-
-/** Instructions of the functions that have more than a few. */
-const costs: Readonly<Record<string, number>> = {
-  exp: 16,
-  expm1: 20,
-  log: 35,
-  log1p: 45,
-  tanh: 28,
-  sigmoid: 22,
-  erf: 75,
-  div: 4,
-  sqrt: 5,
-  rsqrt: 8,
-  reciprocal: 4,
-  maximum: 6,
-  minimum: 6,
-};
-
-/** About how many instructions a function takes. */
-export function costOf(fn: string): number {
-  return costs[fn] ?? 1;
+/** About how many instructions a function takes, of lanes of the kind that takes most. */
+export function costOf(name: PrimitiveName): number {
+  const row = forms[name];
+  if (row === "scalar") return 1;
+  const found = "write" in row ? row : Object.values(row).find((each) => each !== "scalar");
+  return found?.cost ?? 1;
 }
 
 /** The function of operands of `dtype`, in lanes of the kind of `result`. */
 export function writePrimitive(
   f: FunctionBuilder,
   m: VectorMath,
-  fn: string,
+  name: PrimitiveName,
   args: readonly Local[],
   dtype: DType,
   result: DType,
 ): Local {
-  const row = tables[kindOf(dtype)][fn];
-  if (!row) throw new Unsupported(`${fn} of ${dtype}`);
+  const found = formOf(forms, name, kindOf(dtype));
+  if (found === "scalar") throw new Unsupported(`${name} of ${dtype}`);
   const [a, b, c] = args;
-  const value = row(f, m, a!, b!, c!);
-  const isByte = result === "uint8" && fn !== "where";
+  const value = found.write(f, m, a!, b!, c!);
+  const isByte = result === "uint8" && name !== "where";
   return isByte ? f.v(v128.and, value, f.splat(255)) : value;
 }
 

@@ -1,10 +1,10 @@
 /** Contractions of any types and views: a work-item computes an element of the result. */
 import { blocksOf } from "../../../kernel/accumulation.ts";
-import { dtypes, isFloat } from "../../../graph/dtype.ts";
+import { isFloat } from "../../../graph/dtype.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type Load } from "../../../kernel/kernel.ts";
 import { walk } from "../../../codegen/rows.ts";
-import { loadText } from "../../codegen/dialect.ts";
+import { computeType, loadText } from "../../codegen/types.ts";
 import { generatedLoop } from "../../codegen/generated.ts";
 import { mapOuterLoops } from "../../codegen/indices.ts";
 import { TileSums } from "../../codegen/tile_sums.ts";
@@ -34,7 +34,7 @@ export const generalContraction: ContractionTemplate = {
 
 function writeElement(emitter: Emitter, dialect: Dialect): void {
   const c = emitter.kernel.contraction!;
-  const T = dtypes[c.dtype].clCompute;
+  const T = computeType(c.dtype);
   const sums = new TileSums(
     emitter,
     T,

@@ -17,6 +17,7 @@ import { single } from "../parts/template.ts";
 import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
 import { FLOAT, type Shape, tileCount, tileOf, type TileRule } from "../parts/tiling.ts";
 import { fetchTile, putTile, type TileOperand } from "./tile_loader.ts";
+import { computeType } from "../../codegen/types.ts";
 
 /** The tile of a work-group (bm x bn, bk terms at a time), and a work-item's piece of it (tm x tn). */
 export interface LocalMemoryTile {
@@ -89,7 +90,7 @@ function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSi
   const batch = extent(kernel, c.batch);
   const across = t.bn / t.tn, threads = across * (t.bm / t.tm);
   const [sizeM, sizeN, sizeK] = [emitter.index(m), emitter.index(n), emitter.index(k)];
-  const T = dtypes[c.dtype].clCompute;
+  const T = computeType(c.dtype);
   // Without the alignment, four neighbours are read one by one.
   const aligned = "__attribute__((aligned(16)))";
   emitter.line(`local ${T} as[${t.bk}][${t.bm + 4}] ${aligned};`);

@@ -5,7 +5,7 @@
 import type { Emitter } from "../../../codegen/emit.ts";
 import { coefficient } from "../../../kernel/affine.ts";
 import { type Contraction, extent, type Load } from "../../../kernel/kernel.ts";
-import { loadText } from "../../codegen/dialect.ts";
+import { loadText } from "../../codegen/types.ts";
 import { last } from "../parts/contraction_shape.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
 

@@ -2,14 +2,15 @@
  * Long contiguous rows on GPUs: a work-group walks a row together, and its work-items join their partial
  * results in local memory.
  */
-import { type Dialect, Emitter } from "../../../codegen/emit.ts";
-import { accumulatorType, StageSums, usesInner } from "../../../codegen/rows.ts";
-import { dtypes } from "../../../graph/dtype.ts";
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { StageSums, usesInner } from "../../../codegen/rows.ts";
+import { isArgReduction } from "../../../graph/reductions.ts";
 import { flatBlocks } from "../../../kernel/accumulation.ts";
-import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
+import { accumulatorType, extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { combineText, prefersText } from "../../codegen/dialect.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
+import { computeType } from "../../codegen/types.ts";
 import { walksColumns } from "../parts/row_order.ts";
 import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
 
@@ -148,17 +149,18 @@ function decomposeInner(emitter: Emitter): void {
 function joinInLocalMemory(emitter: Emitter, r: number, items: number): void {
   const reduction = emitter.kernel.reductions[r]!;
   const dtype = accumulatorType(emitter.kernel, reduction);
-  const T = dtypes[dtype].clCompute;
-  const isArg = Emitter.isArg(reduction);
-  const value = isArg ? `r${r}v` : `r${r}`;
+  const T = computeType(dtype);
+  const { fn } = reduction;
+  const isArg = isArgReduction(fn), value = isArg ? `r${r}v` : `r${r}`;
   emitter.line(`local ${T} s${r}[${items}]; s${r}[lid] = ${value};`);
   if (isArg) emitter.line(`local Index j${r}[${items}]; j${r}[lid] = r${r}i;`);
   emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   emitter.open(`for (int h = ${items / 2}; h > 0; h >>= 1) {`);
   emitter.open("if (lid < h) {");
-  if (isArg) joinArgs(emitter, r, prefersText(reduction, dtype, `s${r}[lid]`, `s${r}[lid + h]`));
-  else {
-    const joined = combineText(reduction, dtype, `s${r}[lid]`, `s${r}[lid + h]`);
+  if (isArgReduction(fn)) {
+    joinArgs(emitter, r, prefersText(fn, dtype, `s${r}[lid]`, `s${r}[lid + h]`));
+  } else {
+    const joined = combineText(fn, dtype, `s${r}[lid]`, `s${r}[lid + h]`);
     emitter.line(`s${r}[lid] = ${joined};`);
   }
   emitter.close();

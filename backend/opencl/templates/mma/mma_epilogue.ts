@@ -4,7 +4,7 @@ import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load } from "../../../kernel/kernel.ts";
 import { last } from "../parts/contraction_shape.ts";
 import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
-import { loadText } from "../../codegen/dialect.ts";
+import { loadText } from "../../codegen/types.ts";
 import type { WarpTiling } from "./warp_tiling.ts";
 import { COLUMNS, ROWS, SLAB_PADDING, slabPieces } from "./mma_tile.ts";
 

@@ -1,7 +1,6 @@
 /** Sorting by counting: a work-item orders a row. */
-import { dtypes } from "../../../graph/dtype.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
-import { loadText } from "../../codegen/dialect.ts";
+import { computeType, loadText } from "../../codegen/types.ts";
 import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";
 
 type Argsort = SpecialKernel & { readonly op: "argsort" };
@@ -15,7 +14,7 @@ export const rowArgsort = rowTemplate("row argsort", "argsort", (kernel) => kern
  */
 function argsort(kernel: Argsort, p: Parameters): string {
   const dtype = kernel.inputs[0]!;
-  const T = dtypes[dtype].clCompute;
+  const T = computeType(dtype);
   const rows = p.index(kernel.rows), length = p.index(kernel.length);
   const before = kernel.descending
     ? "(w > v || (w != w && v == v))"

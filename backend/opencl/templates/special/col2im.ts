@@ -1,8 +1,7 @@
 /** Col2im, the gradient of im2col: every element sums what the windows took from it. */
-import { dtypes } from "../../../graph/dtype.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { stridesOf } from "../../../graph/shape.ts";
-import { loadText, storeText } from "../../codegen/dialect.ts";
+import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";
 
 type Col2im = SpecialKernel & { readonly op: "fold" };
@@ -30,7 +29,7 @@ function col2im(kernel: Col2im, p: Parameters): string {
     const n = p.index(kernel.shape[k]!);
     lines.push(`  const Index x${k} = rest % ${n}; rest /= ${n};`);
   }
-  lines.push(`  ${dtypes[dtype].clCompute} sum = 0;`);
+  lines.push(`  ${computeType(dtype)} sum = 0;`);
   for (let k = 0; k < spatial; k++) {
     const pad = "  ".repeat(k + 1);
     lines.push(

@@ -1,17 +1,15 @@
 /** Running sums, products and extremes along rows: a work-item walks a row. */
-import { dtypes, isFloat } from "../../../graph/dtype.ts";
+import { isFloat } from "../../../graph/dtype.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
-import { renderCL } from "../../../kernel/primitives.ts";
-import { loadText, storeText } from "../../codegen/dialect.ts";
+import { combinerOf } from "../../../graph/reductions.ts";
+import { renderScalar } from "../../codegen/scalar_primitives.ts";
+import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";
 
 type Scan = SpecialKernel & { readonly op: "scan" };
 
 /** One work-item a row. */
 export const rowScan = rowTemplate("row scan", "scan", (kernel) => kernel.rows, scan);
-
-/** The scalar function that joins a running result with the next element. */
-const joins = { prod: "mul", max: "maximum", min: "minimum" } as const;
 
 /** Terms of a block of a running sum. Short, since roundings within a block reach the results. */
 const SCAN_BLOCK = 16;
@@ -22,7 +20,7 @@ const SCAN_BLOCK = 16;
  */
 function scan(kernel: Scan, p: Parameters): string {
   const dtype = kernel.output.dtype;
-  const T = dtypes[dtype].clCompute;
+  const T = computeType(dtype);
   const rows = p.index(kernel.rows), length = p.index(kernel.length);
   const load = loadText("a0", kernel.inputs[0]!, "i");
   const head = `  if (row >= ${rows}) return;
@@ -34,7 +32,7 @@ function scan(kernel: Scan, p: Parameters): string {
   for (;;) {
     ${storeText("o0", dtype, "i", "so")}
     if (++i >= end) break;
-    so = ${renderCL(joins[kernel.fn], ["so", load], dtype, dtype)};
+    so = ${renderScalar(combinerOf(kernel.fn), ["so", load], dtype, dtype)};
   }`;
   }
   if (!isFloat(dtype)) {

@@ -2,7 +2,7 @@
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { opCode } from "../../../graph/op_names.ts";
 import { stridesOf } from "../../../graph/shape.ts";
-import { loadText, storeText } from "../../codegen/dialect.ts";
+import { loadText, storeText } from "../../codegen/types.ts";
 import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";
 
 type Scatter = SpecialKernel & { readonly op: "scatter" };

@@ -8,12 +8,11 @@
  * Against one work-item a line, on an H100: 16,384 rows into 65 of 384 elements 3.5 ms before, 8,192 rows
  * into 200,000 of 128 elements 73 ms before.
  */
-import { dtypes } from "../../../graph/dtype.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { opCode } from "../../../graph/op_names.ts";
 import { stridesOf } from "../../../graph/shape.ts";
-import { loadText, storeText } from "../../codegen/dialect.ts";
+import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";
 import { Parameters } from "../parts/row_kernel.ts";
 import type { Planned, SpecialTemplate } from "../parts/template.ts";
@@ -141,7 +140,7 @@ ${place}
   const set = `  if (has) { ${
     storeText("o0", dtype, "target", loadText("a2", dtype, `at + mine * ${sourceStep}`))
   } }`;
-  const add = `  ${dtypes[dtype].clCompute} sum = has ? ${loadText("o0", dtype, "target")} : 0;
+  const add = `  ${computeType(dtype)} sum = has ? ${loadText("o0", dtype, "target")} : 0;
   if (lid < ${TURN / 32}) mask[lid] = 0;
   if (lid == 0) found = 0;
   for (Index t0 = mine; t0 < ${behind}; t0 += ${TURN}) {

@@ -1,0 +1,49 @@
+/** What reductions do: how partial results are joined, and what they start from. */
+import { type DType, dtypes } from "./dtype.ts";
+import type { ReduceFn } from "./node.ts";
+import type { PrimitiveName } from "./primitives.ts";
+
+/** What is known of a reduction, whatever language it is written in. */
+type Reduction =
+  /** Values are joined by a primitive. */
+  | { readonly combine: PrimitiveName; readonly identity: number }
+  /** The position of the first value that is `better` than those before it; NaN is better than a number. */
+  | { readonly better: "gt" | "lt"; readonly identity: number };
+
+const table = {
+  sum: { combine: "add", identity: 0 },
+  prod: { combine: "mul", identity: 1 },
+  max: { combine: "maximum", identity: -Infinity },
+  min: { combine: "minimum", identity: Infinity },
+  argmax: { better: "gt", identity: -Infinity },
+  argmin: { better: "lt", identity: Infinity },
+} as const satisfies Readonly<Record<ReduceFn, Reduction>>;
+
+/** Reductions that give a position. */
+export type ArgReduceFn = "argmax" | "argmin";
+
+/** Reductions that give a value; running ones are among them. */
+export type JoinFn = Exclude<ReduceFn, ArgReduceFn>;
+
+/** True for the reductions that give a position: their accumulators hold it beside the value. */
+export function isArgReduction(fn: ReduceFn): fn is ArgReduceFn {
+  return "better" in table[fn];
+}
+
+/** The primitive that joins two partial results. */
+export function combinerOf(fn: JoinFn): PrimitiveName {
+  return table[fn].combine;
+}
+
+/** True where an arg-reduction looks for the largest element. */
+export function prefersLarger(fn: ArgReduceFn): boolean {
+  return table[fn].better === "gt";
+}
+
+/** The element that a reduction starts from: infinities are the bounds of a type that has none. */
+export function identityOf(fn: ReduceFn, dtype: DType): number | bigint {
+  const { identity } = table[fn];
+  const { lowest, highest } = dtypes[dtype];
+  if (identity === -Infinity) return lowest;
+  return identity === Infinity ? highest : typeof lowest === "bigint" ? BigInt(identity) : identity;
+}
