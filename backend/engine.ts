@@ -4,7 +4,14 @@
  */
 export * from "./mod.ts";
 export { finalizer } from "../ffi/library/finalizer.ts";
-export type { Backend, Block, Capabilities, Launch } from "./execution/backend.ts";
+export type {
+  Backend,
+  BesideCopy,
+  Block,
+  Capabilities,
+  HostBlock,
+  Launch,
+} from "./execution/backend.ts";
 export { backendOf } from "./devices/backends.ts";
 export {
   type DTypeInfo,
@@ -31,3 +38,4 @@ export {
   type Recording,
   unrecorded,
 } from "./execution/recording.ts";
+export * from "./communication/mod.ts";

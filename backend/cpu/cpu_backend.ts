@@ -14,7 +14,15 @@ import {
   registerDeviceMemory,
   SlabPool,
 } from "../../memory/mod.ts";
-import type { Backend, Block, Capabilities, Launch, UploadOptions } from "../execution/backend.ts";
+import type {
+  Backend,
+  BesideCopy,
+  Block,
+  Capabilities,
+  HostBlock,
+  Launch,
+  UploadOptions,
+} from "../execution/backend.ts";
 import { inSequence } from "../execution/batch_launch.ts";
 import { countBuild, countLaunch, countTransfer } from "../profiling/counters.ts";
 import type { DeviceHandle } from "../devices/device_handle.ts";
@@ -46,6 +54,9 @@ import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { WasmSource } from "./wasm/memory.ts";
 
 const TURN_MS = 10;
+
+/** Copies of the host's own memory are over when they begin. */
+const copied: BesideCopy = { isDone: () => true, [Symbol.dispose]: () => {} };
 
 type Compiled = (
   inputs: readonly TypedArray[],
@@ -121,6 +132,20 @@ export class CPUBackend implements Backend {
     if (error) throw error;
     if (into.byteLength > 0) into.set(bytesOf(block).subarray(offset, offset + into.byteLength));
     countTransfer(into.byteLength);
+  }
+
+  stage(nbytes: number): HostBlock {
+    return { bytes: new Uint8Array(nbytes), [Symbol.dispose]: () => {} };
+  }
+
+  readBeside(block: Block, into: Uint8Array<ArrayBuffer>): BesideCopy {
+    this.readSync(block, into);
+    return copied;
+  }
+
+  writeBeside(block: Block, data: Uint8Array<ArrayBuffer>): BesideCopy {
+    this.write(block, data);
+    return copied;
   }
 
   peek(block: Block): Uint8Array<ArrayBuffer> {

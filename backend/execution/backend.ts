@@ -43,6 +43,22 @@ export interface UploadOptions {
   readonly persistent?: boolean;
 }
 
+/** Memory of the host that a device copies from and to by itself. */
+export interface HostBlock extends Disposable {
+  /** The memory; not initialized. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** A copy between a device and the host that goes on while the host does something else. */
+export interface BesideCopy extends Disposable {
+  /**
+   * Whether it is over; then the bytes are the caller's again.
+   *
+   * @throws {OpenCLError} When it failed.
+   */
+  isDone(): boolean;
+}
+
 /** A place where kernels run. */
 export interface Backend {
   /** "cl" for OpenCL, "cpu" for the built-in one. */
@@ -73,6 +89,18 @@ export interface Backend {
   read(block: Block, into: Uint8Array, offset?: number): Promise<void>;
   /** The same, blocking the event loop. */
   readSync(block: Block, into: Uint8Array, offset?: number): void;
+  /** Host memory for copies beside the kernels: pinned where the device has memory of its own. */
+  stage(nbytes: number): HostBlock;
+  /**
+   * Begins to copy a block to the host, once everything is done that was enqueued before; what is
+   * enqueued later runs beside the copy.
+   */
+  readBeside(block: Block, into: Uint8Array<ArrayBuffer>): BesideCopy;
+  /**
+   * Begins to copy host memory to a block that no kernel under way uses; kernels that are enqueued later
+   * and use it wait for the copy, the others run beside it.
+   */
+  writeBeside(block: Block, data: Uint8Array<ArrayBuffer>): BesideCopy;
   /** The bytes of a block as they are now, where all earlier work is done and they are host memory. */
   peek?(block: Block): Uint8Array<ArrayBuffer>;
   /** Copies `nbytes` from one block to another. */

@@ -26,6 +26,11 @@ export const environmentVariables = {
     default: "the system's libOpenCL",
     description: "The OpenCL library to open, and no other",
   },
+  NETCL_MPI_LIBRARY: {
+    values: "a path or a library name",
+    default: "the libmpi of the mpirun that started the program",
+    description: "The MPI library that distributed.init() opens, and no other",
+  },
   NETCL_ASYNC_H2D: {
     values: "0, 1",
     default: "1",

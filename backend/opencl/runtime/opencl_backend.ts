@@ -9,8 +9,10 @@ import {
 } from "../../../memory/mod.ts";
 import type {
   Backend,
+  BesideCopy,
   Block,
   Capabilities,
+  HostBlock,
   Launch,
   UploadOptions,
 } from "../../execution/backend.ts";
@@ -153,6 +155,21 @@ export class OpenCLBackend implements Backend {
     this.#transfers.readSync(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
     if (found) this.#checkErrors(found);
+  }
+
+  stage(nbytes: number): HostBlock {
+    return this.#transfers.stage(nbytes);
+  }
+
+  readBeside(block: Block, into: Uint8Array<ArrayBuffer>): BesideCopy {
+    this.memory.uploads.await(block);
+    countTransfer(into.byteLength);
+    return this.#transfers.readBeside(block, into);
+  }
+
+  writeBeside(block: Block, data: Uint8Array<ArrayBuffer>): BesideCopy {
+    countTransfer(data.byteLength);
+    return this.#transfers.writeBeside(this.memory, block, data);
   }
 
   /** What a read copies: the errors of the kernels before it, too, since one wait is enough. */

@@ -21,7 +21,7 @@ import {
   recordQueue,
 } from "../../../memory/mod.ts";
 import { activeTrace } from "../../profiling/trace.ts";
-import type { UploadOptions } from "../../execution/backend.ts";
+import type { BesideCopy, HostBlock, UploadOptions } from "../../execution/backend.ts";
 import { throwIfInterrupted } from "../../lifecycle/interruption.ts";
 import { obeySignals } from "../../lifecycle/waits.ts";
 import { readSwitch } from "../../../ffi/host/switches.ts";
@@ -199,6 +199,49 @@ export class TransferEngine {
       traceCommand(trace, event.share(), queue, work);
     }
     return event;
+  }
+
+  /**
+   * Begins to copy a block to host memory that stays as it is, behind what was enqueued so far and
+   * beside what is enqueued later.
+   *
+   * @returns The copy; the caller's to dispose of.
+   */
+  readBeside(block: BufferHandle, into: Uint8Array): BesideCopy {
+    const queue = this.#besideQueue();
+    using before = queue === this.#queue ? null : this.#queue.marker();
+    this.#queue.flush();
+    const wait = before ? [before] : [];
+    const event = queue.read(block.base, into, { offset: block.offset, borrow: true, wait });
+    return this.#startBeside(queue, block, event);
+  }
+
+  /** The same to a block that no command under way uses. */
+  writeBeside(memory: DeviceMemory, block: BufferHandle, bytes: Uint8Array): BesideCopy {
+    const queue = this.#besideQueue();
+    const event = queue.write(block.base, bytes, { offset: block.offset, borrow: true });
+    if (queue !== this.#queue) memory.uploads.add(block, event.share());
+    return this.#startBeside(queue, block, event);
+  }
+
+  #besideQueue(): CommandQueue {
+    return this.#overlaps ? this.#transfer() : this.#queue;
+  }
+
+  #startBeside(queue: CommandQueue, block: BufferHandle, event: Event): BesideCopy {
+    queue.flush();
+    if (queue !== this.#queue) recordQueue(block, queue);
+    return {
+      isDone: () => event.status === "complete",
+      [Symbol.dispose]: () => event.release(),
+    };
+  }
+
+  /** Host memory that a copy beside the kernels may use. */
+  stage(nbytes: number): HostBlock {
+    if (this.#isUnified) return { bytes: new Uint8Array(nbytes), [Symbol.dispose]: () => {} };
+    const pool = getPinnedPool(this.#queue), block = pool.allocate(nbytes, { label: "staging" });
+    return { bytes: block.view, [Symbol.dispose]: () => pool.releaseIdle(block) };
   }
 
   /**

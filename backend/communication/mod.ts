@@ -1,0 +1,12 @@
+/**
+ * Processes that learn together: collective operations on bytes of the host, and how to wait for
+ * them. It knows `ffi/mpi/` and `backend/lifecycle/`, and nothing of devices; `tensor/distributed/`
+ * puts tensors on top.
+ *
+ * @module
+ */
+export { alone } from "./alone.ts";
+export type { Communicator, Operation, WireOp, WireType } from "./communicator.ts";
+export { worldCommunicator } from "./mpi.ts";
+export { MPIError, MPIUnavailableError } from "../../ffi/mpi/mod.ts";
+export { completed, completedSync, type Progress, setCommunicationTimeout } from "./waiting.ts";

@@ -1,0 +1,67 @@
+/**
+ * Waiting for what makes progress only when it is asked: MPI, and chains of copies and MPI calls. Both
+ * ways end at Ctrl+C, as waits for a device do.
+ */
+import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
+import { waitSync } from "../lifecycle/waits.ts";
+
+/** Something under way. */
+export interface Progress {
+  /** Goes on, and tells whether it is done. */
+  isDone(): boolean;
+}
+
+/** What another process may take before it counts as lost. */
+const DEFAULT_TIMEOUT_MS = 30 * 60_000;
+let timeoutMs = DEFAULT_TIMEOUT_MS;
+
+/** Sets how long a wait for other processes may take, in milliseconds; Infinity for ever. */
+export function setCommunicationTimeout(milliseconds: number = DEFAULT_TIMEOUT_MS): void {
+  timeoutMs = milliseconds;
+}
+
+/** Polls in a row before the event loop gets its turn: a message between cores takes less. */
+const SPIN_MS = 0.05;
+/** The longest pause between two polls. */
+const MAX_PAUSE_MS = 5;
+
+/**
+ * Waits while the event loop goes on. Pauses grow to 4 % of the time waited, 5 ms at most.
+ *
+ * @param what What is waited for, for the error: "finish allReduce".
+ * @throws {InterruptedError} At Ctrl+C.
+ * @throws {Error} When another process did not do its part in time.
+ */
+export function completed(what: string, progress: Progress): Promise<void> {
+  return interruptible(poll(what, progress));
+}
+
+async function poll(what: string, progress: Progress): Promise<void> {
+  throwIfInterrupted();
+  const start = performance.now();
+  for (let waited = 0; !progress.isDone();) {
+    waited = performance.now() - start;
+    checkTime(what, waited);
+    if (waited < SPIN_MS) continue;
+    await new Promise((resolve) => setTimeout(resolve, Math.min(MAX_PAUSE_MS, waited / 25)));
+  }
+}
+
+/** The same, blocking the event loop. */
+export function completedSync(what: string, progress: Progress): void {
+  const start = performance.now();
+  waitSync(() => {
+    if (progress.isDone()) return true;
+    checkTime(what, performance.now() - start);
+    return false;
+  });
+}
+
+function checkTime(what: string, waited: number): void {
+  if (waited <= timeoutMs) return;
+  throw new Error(
+    `Cannot ${what}: another rank has not done its part for ${Math.round(waited / 1000)} s; every ` +
+      "rank must make the same calls in the same order (as many batches, too). Pass a longer " +
+      "timeoutMs to distributed.init() where ranks may be so far apart",
+  );
+}
