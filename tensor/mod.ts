@@ -67,3 +67,5 @@ export * as optim from "./optim/mod.ts";
 export * as transforms from "./data/transforms.ts";
 /** Mixed precision. */
 export * as amp from "./amp/mod.ts";
+/** Training on several devices and machines. */
+export * as distributed from "./distributed/mod.ts";

@@ -12,10 +12,15 @@ import {
   openMPILibrary,
 } from "../../ffi/mpi/mod.ts";
 import { primeSignals } from "../../ffi/library/signals.ts";
+import { napSync } from "../lifecycle/draining.ts";
 import { isInterruptedError } from "../lifecycle/interruption.ts";
+import { exitNow } from "../lifecycle/libc.ts";
 import { alone } from "./alone.ts";
 import type { Communicator, Operation, WireOp, WireType } from "./communicator.ts";
 import { completedSync } from "./waiting.ts";
+
+/** How long MPI_Abort may take to end this process. */
+const ABORT_MS = 2000;
 
 let world: Communicator | null = null;
 
@@ -110,13 +115,16 @@ function endWith(library: MPILibrary, all: MPICommunicator): void {
 /** Deno would print the error and end this process alone. */
 function abortAfter(event: Event, error: unknown, all: MPICommunicator): void {
   if (event.defaultPrevented || isInterruptedError(error)) return;
-  console.error("error: Uncaught", error);
+  console.error("error: Uncaught", error instanceof Error ? error.stack ?? error.message : error);
   abort(all, "ends with an uncaught error", 1);
 }
 
-function abort(all: MPICommunicator, why: string, status: number): void {
+function abort(all: MPICommunicator, why: string, status: number): never {
   if (all.size > 1) {
     console.error(`netcl: rank ${all.rank} of ${all.size} ${why}: all ranks end`);
   }
   all.abort(status);
+  // mpirun ends the others, too, when a process ends with such a status.
+  napSync(ABORT_MS);
+  exitNow(status);
 }

@@ -60,7 +60,9 @@ export function completedSync(what: string, progress: Progress): void {
 function checkTime(what: string, waited: number): void {
   if (waited <= timeoutMs) return;
   throw new Error(
-    `Cannot ${what}: another rank has not done its part for ${Math.round(waited / 1000)} s; every ` +
+    `Cannot ${what}: another rank has not done its part for ${
+      Math.round(waited / 1000)
+    } s; every ` +
       "rank must make the same calls in the same order (as many batches, too). Pass a longer " +
       "timeoutMs to distributed.init() where ranks may be so far apart",
   );

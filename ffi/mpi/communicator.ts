@@ -112,40 +112,54 @@ export class Communicator {
   allReduce(data: Uint8Array<ArrayBuffer>, type: ElementType, op: ReduceOp): Request {
     const { mpi, implementation: { inPlace, types, ops } } = this.#library;
     const count = this.#count(data, type);
-    return this.#begin("MPI_Iallreduce", data, (request) =>
-      mpi.MPI_Iallreduce(inPlace, data, count, types[type], ops[op], this.#handle, request));
+    return this.#begin(
+      "MPI_Iallreduce",
+      data,
+      (request) =>
+        mpi.MPI_Iallreduce(inPlace, data, count, types[type], ops[op], this.#handle, request),
+    );
   }
 
   /** Copies the bytes of one rank to all. */
   broadcast(data: Uint8Array<ArrayBuffer>, root: number): Request {
     const { mpi, implementation: { types } } = this.#library;
     const count = this.#count(data, "byte");
-    return this.#begin("MPI_Ibcast", data, (request) =>
-      mpi.MPI_Ibcast(data, count, types.byte, root, this.#handle, request));
+    return this.#begin(
+      "MPI_Ibcast",
+      data,
+      (request) => mpi.MPI_Ibcast(data, count, types.byte, root, this.#handle, request),
+    );
   }
 
   /** Collects the parts of all ranks, in place: this rank's part lies at its place in `data`. */
   allGather(data: Uint8Array<ArrayBuffer>): Request {
     const { mpi, implementation: { inPlace, types: { byte } } } = this.#library;
     const part = this.#count(data, "byte", this.size);
-    return this.#begin("MPI_Iallgather", data, (request) =>
-      mpi.MPI_Iallgather(inPlace, part, byte, data, part, byte, this.#handle, request));
+    return this.#begin(
+      "MPI_Iallgather",
+      data,
+      (request) => mpi.MPI_Iallgather(inPlace, part, byte, data, part, byte, this.#handle, request),
+    );
   }
 
   /** Reduces the elements of all ranks; this rank's part of the result lies at the beginning then. */
   reduceScatter(data: Uint8Array<ArrayBuffer>, type: ElementType, op: ReduceOp): Request {
     const { mpi, implementation: { inPlace, types, ops } } = this.#library;
     const part = this.#count(data, type, this.size);
-    return this.#begin("MPI_Ireduce_scatter_block", data, (request) =>
-      mpi.MPI_Ireduce_scatter_block(
-        inPlace,
-        data,
-        part,
-        types[type],
-        ops[op],
-        this.#handle,
-        request,
-      ));
+    return this.#begin(
+      "MPI_Ireduce_scatter_block",
+      data,
+      (request) =>
+        mpi.MPI_Ireduce_scatter_block(
+          inPlace,
+          data,
+          part,
+          types[type],
+          ops[op],
+          this.#handle,
+          request,
+        ),
+    );
   }
 
   /** Is done when every rank has called it. */
@@ -154,9 +168,9 @@ export class Communicator {
     return this.#begin("MPI_Ibarrier", null, (request) => mpi.MPI_Ibarrier(this.#handle, request));
   }
 
-  /** Ends the processes of all ranks. */
+  /** Ends the processes of all ranks, this one by and by: the caller waits, and ends it otherwise. */
   abort(status: number): void {
-    this.#library.mpi.MPI_Abort(this.#handle, status);
+    void this.#library.mpi.MPI_Abort(this.#handle, status);
   }
 
   #handleMemory(): BigUint64Array | Int32Array {

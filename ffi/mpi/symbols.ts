@@ -22,6 +22,8 @@ type ValueType = "i32" | "u64" | "buffer" | typeof HANDLE;
 
 interface FunctionType {
   readonly parameters: readonly ValueType[];
+  /** Runs on another thread and returns a promise. */
+  readonly nonblocking?: true;
 }
 
 /** Every function returns an int: MPI_SUCCESS (0) or an error code. */
@@ -31,7 +33,8 @@ const functions = {
   },
   MPI_Initialized: { parameters: ["buffer" /* flag */] },
   MPI_Finalize: { parameters: [] },
-  MPI_Abort: { parameters: [HANDLE, /* comm */ "i32" /* errorcode */] },
+  // On another thread: the exit handlers that it runs have been seen to hang.
+  MPI_Abort: { parameters: [HANDLE, /* comm */ "i32" /* errorcode */], nonblocking: true },
   MPI_Get_library_version: { parameters: ["buffer", /* version */ "buffer" /* resultlen */] },
   MPI_Error_string: {
     parameters: ["i32", /* errorcode */ "buffer", /* string */ "buffer" /* resultlen */],
@@ -108,17 +111,26 @@ type Value<T> = T extends "i32" ? number
 
 type Values<T extends readonly ValueType[]> = { -readonly [I in keyof T]: Value<T[I]> };
 
+type Result<F extends FunctionType> = F extends { readonly nonblocking: true } ? Promise<number>
+  : number;
+
 /** The functions, as they are called. */
 export type MPISymbols = {
-  [Name in FunctionName]: (...args: Values<(typeof functions)[Name]["parameters"]>) => number;
+  [Name in FunctionName]: (
+    ...args: Values<(typeof functions)[Name]["parameters"]>
+  ) => Result<(typeof functions)[Name]>;
 };
 
 /** The table for `Deno.dlopen`, where handles are of the given type. */
 export function definitions(handle: HandleType): Deno.ForeignLibraryInterface {
   return Object.fromEntries(
-    Object.entries(functions).map(([name, { parameters }]) => [name, {
-      parameters: parameters.map((type) => type === HANDLE ? handle : type),
-      result: "i32",
-    }]),
+    Object.entries<FunctionType>(functions).map(([name, { parameters, nonblocking = false }]) => [
+      name,
+      {
+        parameters: parameters.map((type) => type === HANDLE ? handle : type),
+        result: "i32",
+        nonblocking,
+      },
+    ]),
   );
 }

@@ -14,6 +14,7 @@ import {
 } from "../core/tensor_state.ts";
 import { observedCall } from "../core/operations.ts";
 import { ShapeError } from "../core/errors.ts";
+import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
 import { hookedGradient } from "./gradient_hooks.ts";
 import { enableGrad, isAnomalyEnabled, isGradEnabled, noGrad } from "../core/grad_mode.ts";
 import { computeWithGradients, computeWithNext } from "../execution/realization.ts";
@@ -256,12 +257,16 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   }
   const seed = seedOf(root, gradient);
   const found: [Tensor, Tensor][] = [];
+  const order: Set<Tensor> | null = hasAccumulationHooks() ? new Set() : null;
   walk([root], [seed], {
     options,
     visit: (tensor, g) => {
       if (!stateOf(tensor).gradFn) found.push([tensor, g]);
     },
-    pass: storeConstants,
+    pass: (edge) => {
+      storeConstants(edge);
+      if (order) noteLast(order, edge.inputs);
+    },
   });
   // Only now: a walk that throws leaves everybody's gradient alone.
   const leaves = found.map(([leaf, g]) => {
@@ -269,12 +274,26 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     return leaf;
   });
   useSavedValues();
-  if (root.isRealized) return;
-  // A root that is read before the step computes the gradients too, so that its work is done once:
-  // those that are there then, since clipping and the like replace them.
-  stateOf(root).coScheduled = () =>
-    leaves.flatMap(({ grad }) => grad && !grad.disposed ? nodeOf(grad) : []);
-  computeWithGradients(root);
+  if (!root.isRealized) {
+    // A root that is read before the step computes the gradients too, so that its work is done once:
+    // those that are there then, since clipping and the like replace them.
+    stateOf(root).coScheduled = () =>
+      leaves.flatMap(({ grad }) => grad && !grad.disposed ? nodeOf(grad) : []);
+    computeWithGradients(root);
+  }
+  if (order) {
+    const reached = new Set(leaves);
+    runAccumulationHooks([...order].filter((leaf) => reached.has(leaf)));
+  }
+}
+
+/** Moves tensors to the end of an order: their gradients got another part. */
+function noteLast(order: Set<Tensor>, inputs: readonly Tensor[]): void {
+  for (const input of inputs) {
+    if (!input.requiresGrad || stateOf(input).gradFn) continue;
+    order.delete(input);
+    order.add(input);
+  }
 }
 
 /**

@@ -55,7 +55,8 @@ export interface DataLoaderOptions {
   /**
    * This process's part of every batch, where several learn together: `batchSize` samples are of this
    * process, `size` times as many of all. All must draw the same order: pass `seed`, or the same to
-   * `manualSeed`. A last batch that does not divide is filled up with the first samples.
+   * `manualSeed`; a group of `distributed.init()` brings a seed of all. A last batch that does not
+   * divide is filled up with the first samples.
    */
   shard?: Shard;
 }
@@ -66,6 +67,8 @@ export interface Shard {
   readonly rank: number;
   /** How many there are. */
   readonly size: number;
+  /** What orders are drawn with where the loader has no seed of its own; the same for all. */
+  readonly seed?: number;
 }
 
 /** Where a {@linkcode DataLoader} is; plain values, for JSON. */
@@ -110,7 +113,7 @@ const rules: Rules<DataLoaderOptions> = {
   shard: takes.object("an object { rank, size }"),
 };
 
-const shardRules: Rules<Shard> = { rank: takes.whole, size: takes.count };
+const shardRules: Rules<Shard> = { rank: takes.whole, size: takes.count, seed: takes.whole };
 
 const workerRules: Rules<WorkerOptions> = {
   module: {
@@ -187,7 +190,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
 
   /** Begins a pass; with `shuffle` every pass has an order of its own. */
   [Symbol.asyncIterator](): AsyncIterator<Tensor[], undefined> {
-    const { shuffle, weights, seed } = this.#options;
+    const { shuffle, weights, seed = this.#shard.seed } = this.#options;
     const isDrawn = (shuffle || weights) && seed === undefined;
     const place = this.#resumed ??
       { pass: this.#passes, position: 0, key: isDrawn ? drawKey() : null };
@@ -246,7 +249,8 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   }
 
   #order({ pass, key }: Place): number[] {
-    const { length } = this.#dataset, { shuffle, weights, seed = 0 } = this.#options;
+    const { length } = this.#dataset, { shuffle, weights } = this.#options;
+    const { seed = this.#shard.seed ?? 0 } = this.#options;
     const by = key ?? { seed, draw: pass };
     if (weights) return weightedOrder(weights, by.seed, by.draw);
     if (shuffle) return permutation(length, by.seed, by.draw);
@@ -332,9 +336,9 @@ function checkWeights(weights: ArrayLike<number>, length: number, shuffle = fals
 function checkedShard(shard: Shard | undefined): Shard {
   if (shard === undefined) return { rank: 0, size: 1 };
   // A group of processes is one, and has more to it.
-  const { rank, size } = shard;
-  checkOptions("make a DataLoader of a shard", { rank, size }, shardRules, ["rank", "size"]);
-  if (rank < size) return { rank, size };
+  const { rank, size, seed } = shard, own = { rank, size, ...seed !== undefined && { seed } };
+  checkOptions("make a DataLoader of a shard", own, shardRules, ["rank", "size"]);
+  if (rank < size) return own;
   throw new RangeError(
     `Cannot make a DataLoader of shard ${rank} of ${size}: ranks go from 0 to ${size - 1}`,
   );

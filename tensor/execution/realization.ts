@@ -126,8 +126,33 @@ export function realizeForRead(tensor: Tensor): boolean {
   return true;
 }
 
-function realizeOn(device: DeviceHandle, tensors: readonly Tensor[]): void {
-  const nodes: Node[] = [], later: Node[] = [];
+/**
+ * Computes groups of tensors of one device one after the other, each in a schedule of its own: what later
+ * groups need of an earlier one is kept until they have used it.
+ *
+ * @param groups The tensors; each group is enqueued before the next.
+ * @param enqueued Called after each group.
+ */
+export function realizeInOrder(
+  groups: readonly (readonly Tensor[])[],
+  enqueued: (group: number) => void,
+): void {
+  groups.forEach((group, k) => {
+    const open = group.filter((tensor) => !nodeOf(tensor).storage);
+    if (open.length > 0) {
+      const later = groups.slice(k + 1).flatMap((others) => others.map(nodeOf));
+      realizeOn(open[0]!.device, open, later);
+    }
+    enqueued(k);
+  });
+}
+
+function realizeOn(
+  device: DeviceHandle,
+  tensors: readonly Tensor[],
+  usedLater: readonly Node[] = [],
+): void {
+  const nodes: Node[] = [], later: Node[] = [...usedLater];
   for (const tensor of tensors) {
     nodes.push(nodeOf(tensor), ...coScheduled(tensor));
     if (stateOf(tensor).gradFn) later.push(...foreseenGradients(tensor));
@@ -176,7 +201,8 @@ function compute({ tensors, nodes, states, unread, companions, later, endsFormer
 function keep(saved: Saved, tensors: readonly Tensor[]): void {
   const keepers = tensors.filter((tensor) => stateOf(tensor).gradFn !== null);
   for (const tensor of keepers) stateOf(tensor).addSaved(saved);
-  if (keepers.length === 0) saved.release();
+  // Without a backward to come, it is what is computed next that reads them.
+  if (keepers.length === 0) saved.use();
 }
 
 /** An activation of a graph that backward has gone through outlives one assignment, not two. */

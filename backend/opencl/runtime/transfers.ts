@@ -132,9 +132,10 @@ export class TransferEngine {
     const { pinMemory = false, persistent = false } = options;
     const queue = this.#queueFor(data.byteLength, pinMemory);
     const block = memory.allocate(data.byteLength, { queue, persistent });
+    if (data.byteLength === 0) return block;
     try {
       if (queue === this.#queue && !pinMemory) this.write(block.base, block.offset, data);
-      else if (data.byteLength > 0) this.#copy(queue, memory, block, fixed(data), pinMemory);
+      else this.#copy(queue, memory, block, fixed(data), pinMemory);
       return block;
     } catch (error) {
       block.release();

@@ -1,0 +1,179 @@
+/**
+ * Buckets: tensors one behind the other in host memory, where ranks communicate. Large enough that a
+ * message's latency does not count, small enough that one travels while the next is computed.
+ */
+import {
+  type Backend,
+  backendOf,
+  type BesideCopy,
+  dtypes,
+  type HostBlock,
+  Node,
+  type NodeStorage,
+  type Shape,
+} from "../../backend/engine.ts";
+import { Storage } from "../../memory/mod.ts";
+import { makeTensor, nodeOf } from "../core/tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
+
+/** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */
+export const BUCKET_BYTES = 25 * 2 ** 20;
+
+/** Consecutive items in groups of at most `maxBytes`, a larger one alone. */
+export function groupBySize<T>(
+  items: readonly T[],
+  bytesOf: (item: T) => number,
+  maxBytes: number,
+): T[][] {
+  const groups: T[][] = [];
+  let bytes = Infinity;
+  for (const item of items) {
+    const size = bytesOf(item);
+    if (bytes + size > maxBytes) {
+      groups.push([]);
+      bytes = 0;
+    }
+    groups.at(-1)!.push(item);
+    bytes += size;
+  }
+  return groups;
+}
+
+/** The bytes of a tensor. */
+export function bytesOf({ size, dtype }: Tensor): number {
+  return size * dtypes[dtype].bytes;
+}
+
+/** What lies at one place of a bucket. */
+interface Piece {
+  readonly offset: number;
+  readonly nbytes: number;
+  /** The block that was read, held until it was written again. */
+  storage: NodeStorage | null;
+}
+
+/** Host memory for tensors of fixed sizes, used again and again. */
+export class Bucket implements Disposable {
+  readonly #backend: Backend;
+  readonly #pieces: readonly Piece[];
+  readonly #block: HostBlock;
+  #copies: BesideCopy[] = [];
+
+  /**
+   * Reserves the memory.
+   *
+   * @param backend Where the tensors are computed.
+   * @param sizes Bytes of each tensor.
+   * @param extraBytes Bytes behind them.
+   */
+  constructor(backend: Backend, sizes: readonly number[], extraBytes = 0) {
+    let offset = 0;
+    this.#backend = backend;
+    this.#pieces = sizes.map((nbytes) => {
+      const piece = { offset, nbytes, storage: null };
+      offset += nbytes;
+      return piece;
+    });
+    this.#block = backend.stage(offset + extraBytes);
+  }
+
+  /** A bucket for these tensors. */
+  static for(tensors: readonly Tensor[]): Bucket {
+    return new Bucket(backendOf(tensors[0]!.device), tensors.map(bytesOf));
+  }
+
+  /** All of its memory. */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    return this.#block.bytes;
+  }
+
+  /** The memory behind the tensors. */
+  get extra(): Uint8Array<ArrayBuffer> {
+    const last = this.#pieces.at(-1)!;
+    return this.bytes.subarray(last.offset + last.nbytes);
+  }
+
+  /** Begins to copy computed tensors to the host; zeros stand for those that are null. */
+  read(tensors: readonly (Tensor | null)[]): void {
+    this.finishCopies();
+    this.#pieces.forEach((piece, k) => {
+      const tensor = tensors[k] ?? null, bytes = this.#bytesOf(piece);
+      if (tensor === null) {
+        bytes.fill(0);
+        return;
+      }
+      piece.storage = nodeOf(tensor.realize()).storage!.retain();
+      if (piece.nbytes === 0) return;
+      this.#copies.push(this.#backend.readBeside(piece.storage.handle, bytes));
+    });
+  }
+
+  /** Whether everything that was read is there. */
+  isRead(): boolean {
+    return this.#copies.every((copy) => copy.isDone());
+  }
+
+  /**
+   * Copies the host's content back: into the blocks that were read where nobody else holds them, which
+   * must be the caller's own, else into new ones.
+   *
+   * @param inPlace Whether the blocks that were read may be written to.
+   * @returns The blocks, in the order of the tensors, with a reference for the caller.
+   */
+  write(inPlace: boolean): NodeStorage[] {
+    this.finishCopies();
+    return this.#pieces.map((piece) => {
+      const { storage } = piece, isOwn = storage !== null && storage.references === 2;
+      piece.storage = null;
+      if (!(inPlace && isOwn)) {
+        storage?.release();
+        return this.#upload(piece);
+      }
+      storage.markWritten();
+      if (piece.nbytes > 0) {
+        this.#copies.push(this.#backend.writeBeside(storage.handle, this.#bytesOf(piece)));
+      }
+      return storage;
+    });
+  }
+
+  #upload(piece: Piece): NodeStorage {
+    const { memory } = this.#backend;
+    return new Storage(memory, this.#backend.upload(this.#bytesOf(piece)));
+  }
+
+  /** Lets go of what was read and needs not be written. */
+  forget(): void {
+    for (const piece of this.#pieces) {
+      piece.storage?.release();
+      piece.storage = null;
+    }
+  }
+
+  /** Waits for copies of an earlier turn, which are long over as a rule. */
+  finishCopies(): void {
+    if (!this.#copies.every((copy) => copy.isDone())) this.#backend.finishSync();
+    for (const copy of this.#copies.splice(0)) copy[Symbol.dispose]();
+  }
+
+  #bytesOf({ offset, nbytes }: Piece): Uint8Array<ArrayBuffer> {
+    return this.bytes.subarray(offset, offset + nbytes);
+  }
+
+  /** Gives the memory back. */
+  [Symbol.dispose](): void {
+    this.forget();
+    this.finishCopies();
+    this.#block[Symbol.dispose]();
+  }
+}
+
+/** A tensor of what lies in a block; takes over the caller's reference. */
+export function storedTensor(storage: NodeStorage, like: Tensor): Tensor {
+  return tensorOf(storage, like.shape, like);
+}
+
+/** The same with another shape. */
+export function tensorOf(storage: NodeStorage, shape: Shape, like: Tensor): Tensor {
+  return makeTensor(Node.stored(storage, shape, like.dtype), like.device);
+}

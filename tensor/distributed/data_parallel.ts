@@ -1,0 +1,195 @@
+/** One model that several ranks train, each on its part of every batch. */
+import { type Communicator, completedSync } from "../../backend/engine.ts";
+import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
+import { giveUpReplay } from "../core/calls.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { Module } from "../nn/module/module.ts";
+import type { Tensor } from "../tensor.ts";
+import { BUCKET_BYTES } from "./bucket.ts";
+import { GradientReducer } from "./gradient_reducer.ts";
+import { Group } from "./group.ts";
+import { Pipeline } from "./pipeline.ts";
+import { requireSameParameters } from "./same_parameters.ts";
+import { StateBroadcast } from "./state_broadcast.ts";
+
+/** How a {@linkcode DataParallel} works. */
+export interface DataParallelOptions {
+  /** Gradients that travel together, in bytes; default 25 MiB. */
+  bucketBytes?: number;
+  /** Whether all ranks get rank 0's buffers with the gradients, as for BatchNorm; default true. */
+  broadcastBuffers?: boolean;
+}
+
+const rules: Rules<DataParallelOptions> = {
+  bucketBytes: takes.count,
+  broadcastBuffers: takes.bool,
+};
+
+/**
+ * Trains one model on several ranks. All start from rank 0's parameters and buffers; every `backward`
+ * leaves the mean of all ranks' gradients in the parameters, so that all ranks make the same step.
+ *
+ * Gradients travel in buckets, in the order in which backward makes them: one is reduced while the next
+ * is computed. The mean counts ranks, not samples: give all ranks batches of one size (a `DataLoader`
+ * with `shard: group` does), or weight the loss. A rank that does not use a parameter counts as zeros;
+ * one that no rank uses keeps no gradient.
+ *
+ * `optim.clipGradNorm` and `amp.GradScaler` work as on one rank, since all see the same gradients.
+ * Running statistics of BatchNorm are rank 0's (`SyncBatchNorm` uses the batches of all ranks). Save on
+ * rank 0: `if (group.rank === 0) await saveSafetensors(path, parallel.module.stateDict())`.
+ *
+ * A function that runs `forward` cannot be replayed by `compile`, because ranks communicate in it: it
+ * runs as if it were not compiled. Compile what computes the gradients with `module.forward` within
+ * `noSync`, and call `reduceGradients()` behind it.
+ *
+ * @typeParam Inputs What the module's `forward` takes.
+ * @typeParam Output What it gives.
+ *
+ * @example `mpirun -n 2 deno run -A train.ts`
+ * ```ts
+ * import { DataLoader, distributed, nn, optim, TensorDataset } from "@netcl/netcl";
+ *
+ * using group = distributed.init();
+ * const data = new TensorDataset(
+ *   { data: new Float32Array(64), shape: [32, 2] },
+ *   { data: new Int32Array(32), shape: [32] },
+ * );
+ * const model = new nn.Linear(2, 3), parallel = new distributed.DataParallel(model, group);
+ * const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+ * for await (const [x, y] of new DataLoader(data, { batchSize: 8, shuffle: true, shard: group })) {
+ *   using loss = parallel.forward(x!).crossEntropy(y!);
+ *   optimizer.zeroGrad();
+ *   loss.backward();
+ *   optimizer.step();
+ * }
+ * ```
+ */
+export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
+  implements Disposable {
+  /** The model; its parameters are what the optimizer learns. */
+  readonly module: Module<Inputs, Output>;
+  readonly #communicator: Communicator;
+  readonly #reducer: GradientReducer | null = null;
+  readonly #buffers: StateBroadcast | null = null;
+  readonly #hook: Disposable | null = null;
+  /** How many `noSync` run. */
+  #pauses = 0;
+
+  /**
+   * Compares the parameters of all ranks and gives them those of rank 0; blocks until all ranks came here.
+   *
+   * @param module The model, the same on every rank.
+   * @param group The ranks; see {@linkcode init}.
+   * @param options Sizes of buckets, what becomes of buffers.
+   * @throws {TypeError} On every rank, when parameters differ in number, name, shape or type.
+   * @throws {InterruptedError} At Ctrl+C.
+   */
+  constructor(module: Module<Inputs, Output>, group: Group, options: DataParallelOptions = {}) {
+    requireValue("make a DataParallel", "module", module, {
+      takes: "an nn.Module",
+      accepts: (value) => value instanceof Module,
+    });
+    requireValue("make a DataParallel", "group", group, {
+      takes: "a group, such as distributed.init() returns",
+      accepts: (value) => value instanceof Group,
+    });
+    checkOptions("make a DataParallel", options, rules);
+    const { bucketBytes = BUCKET_BYTES, broadcastBuffers = true } = options;
+    this.module = module;
+    this.#communicator = group.communicator();
+    if (group.size === 1) return;
+    const parameters = module.namedParameters(), buffers = module.namedBuffers();
+    requireSameParameters([...parameters, ...buffers], this.#communicator);
+    this.#sendState();
+    const learned = parameters.map(([, tensor]) => tensor)
+      .filter(({ requiresGrad }) => requiresGrad);
+    if (learned.length === 0) return;
+    if (broadcastBuffers && buffers.length > 0) {
+      this.#buffers = new StateBroadcast(buffers.map(([, tensor]) => tensor), this.#communicator);
+    }
+    this.#reducer = new GradientReducer(learned, this.#communicator, bucketBytes, this.#buffers);
+    this.#hook = addAccumulationHook(learned, (leaves) => {
+      if (this.#pauses === 0) this.#reducer!.reduce(leaves);
+    });
+  }
+
+  /** Computes the module's output for this rank's part of the batch. */
+  forward(...inputs: Inputs): Output {
+    if (this.#reducer && this.#pauses === 0) giveUpReplay("ranks communicate in its backward");
+    return this.module.forward(...inputs);
+  }
+
+  /**
+   * Gradients are added up on each rank, and reduced by the next `backward` outside: for batches larger
+   * than memory, in several parts.
+   *
+   * @param fn What calls `backward`; a promise that it returns is waited for.
+   * @returns What `fn` returns.
+   *
+   * @example Two parts of a batch
+   * ```ts
+   * import { distributed, nn, Tensor } from "@netcl/netcl";
+   *
+   * using group = distributed.init();
+   * const parallel = new distributed.DataParallel(new nn.Linear(2, 1), group);
+   * parallel.noSync(() => parallel.forward(Tensor.ones([4, 2])).mean().backward());
+   * parallel.forward(Tensor.ones([4, 2])).mean().backward();
+   * ```
+   */
+  noSync<T>(fn: () => T): T {
+    requireValue("go without reducing", "fn", fn, takes.callback);
+    this.#pauses++;
+    let isPending = false;
+    try {
+      const value = fn();
+      isPending = value instanceof Promise;
+      if (isPending) (value as Promise<unknown>).finally(() => this.#pauses--).catch(() => {});
+      return value;
+    } finally {
+      if (!isPending) this.#pauses--;
+    }
+  }
+
+  /**
+   * Reduces the gradients that are there, where no `backward` outside of `noSync` did: behind a compiled
+   * function that made them.
+   *
+   * @throws {InterruptedError} At Ctrl+C.
+   */
+  reduceGradients(): void {
+    giveUpReplay("ranks communicate in it");
+    this.#reducer?.reduce([]);
+  }
+
+  /**
+   * Gives all ranks rank 0's parameters and buffers, such as after rank 0 has loaded a checkpoint.
+   * Blocks until all ranks came here.
+   *
+   * @throws {InterruptedError} At Ctrl+C.
+   */
+  synchronize(): void {
+    giveUpReplay("ranks communicate in it");
+    if (this.#communicator.size > 1) this.#sendState();
+  }
+
+  #sendState(): void {
+    const state = [...this.module.namedParameters(), ...this.module.namedBuffers()];
+    if (state.length === 0) return;
+    using broadcast = new StateBroadcast(state.map(([, tensor]) => tensor), this.#communicator);
+    const pipeline = new Pipeline();
+    broadcast.begin(pipeline);
+    completedSync("send the parameters of rank 0", pipeline);
+  }
+
+  /** Reduces no more; the module stays. */
+  dispose(): void {
+    this.#hook?.[Symbol.dispose]();
+    this.#reducer?.[Symbol.dispose]();
+    this.#buffers?.[Symbol.dispose]();
+  }
+
+  /** {@linkcode DataParallel.dispose}, for `using`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}

@@ -1,0 +1,11 @@
+/**
+ * Training on several devices and machines. Ranks are processes that `mpirun` started; their tensors meet
+ * in buckets of host memory, which `backend/communication/` sends. Imports `tensor/nn/`, `autograd/`,
+ * `execution/` and `core/`; nothing imports it but `tensor/mod.ts`.
+ *
+ * @module
+ */
+export { MPIError, MPIUnavailableError } from "../../backend/engine.ts";
+export { DataParallel, type DataParallelOptions } from "./data_parallel.ts";
+export { Group, init, type InitOptions } from "./group.ts";
+export type { ReduceOp } from "./wire.ts";

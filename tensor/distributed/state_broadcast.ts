@@ -1,0 +1,57 @@
+/** Values of rank 0 for all ranks: weights at the start, buffers after every step. */
+import { backendOf, type Communicator, type DeviceHandle } from "../../backend/engine.ts";
+import { realizeAll } from "../execution/realization.ts";
+import { internally } from "../core/temporaries.ts";
+import { stateOf } from "../core/tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
+import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor } from "./bucket.ts";
+import type { Pipeline } from "./pipeline.ts";
+
+/** Sends tensors from rank 0 to all others, through buckets that stay. */
+export class StateBroadcast implements Disposable {
+  readonly #communicator: Communicator;
+  readonly #parts: { readonly tensors: readonly Tensor[]; readonly bucket: Bucket }[];
+
+  /** Reserves the buckets. */
+  constructor(tensors: readonly Tensor[], communicator: Communicator) {
+    const byDevice = new Map<DeviceHandle, Tensor[]>();
+    for (const tensor of tensors) {
+      const known = byDevice.get(tensor.device);
+      if (known) known.push(tensor);
+      else byDevice.set(tensor.device, [tensor]);
+    }
+    this.#communicator = communicator;
+    this.#parts = [...byDevice.values()].flatMap((all) => groupBySize(all, bytesOf, BUCKET_BYTES))
+      .map((part) => ({
+        tensors: part,
+        bucket: new Bucket(backendOf(part[0]!.device), part.map(bytesOf)),
+      }));
+  }
+
+  /** Adds the buckets to what is under way. */
+  begin(pipeline: Pipeline): void {
+    const isRoot = this.#communicator.rank === 0;
+    for (const { tensors, bucket } of this.#parts) {
+      if (isRoot) bucket.read(tensors);
+      pipeline.add({
+        bucket,
+        communicate: () => this.#communicator.broadcast(bucket.bytes, 0),
+        take: () => isRoot ? bucket.forget() : give(tensors, bucket),
+      });
+    }
+  }
+
+  /** Gives the memory back. */
+  [Symbol.dispose](): void {
+    for (const { bucket } of this.#parts) bucket[Symbol.dispose]();
+  }
+}
+
+function give(tensors: readonly Tensor[], bucket: Bucket): void {
+  const stored = bucket.write(false);
+  internally(() => {
+    tensors.forEach((tensor, k) => tensor.assign(storedTensor(stored[k]!, tensor)));
+  });
+  realizeAll(tensors);
+  for (const tensor of tensors) stateOf(tensor).dropFormer();
+}

@@ -1,0 +1,46 @@
+/** How the elements of a tensor travel between ranks. */
+import { type DType, dtypes, type WireOp, type WireType } from "../../backend/engine.ts";
+import { DTypeError } from "../core/errors.ts";
+import { type Rules, shown, takes } from "../core/options.ts";
+
+/** How the tensors of all ranks become one. */
+export type ReduceOp = "sum" | "mean" | "max" | "min";
+
+/** What a reduction does. */
+export const reduceOp: Rules<{ op: ReduceOp }>["op"] = takes.oneOf("sum", "mean", "max", "min");
+
+/** What MPI is asked for; a mean is a sum of parts that were divided before. */
+export const wireOps: Readonly<Record<ReduceOp, WireOp>> = {
+  sum: "sum",
+  mean: "sum",
+  max: "max",
+  min: "min",
+};
+
+/** MPI has no half precision: halves are reduced in float32. */
+const wireTypes: Readonly<Record<DType, WireType>> = {
+  float16: "float32",
+  bfloat16: "float32",
+  float32: "float32",
+  float64: "float64",
+  int32: "int32",
+  int64: "int64",
+  uint8: "uint8",
+  bool: "uint8",
+};
+
+/**
+ * The type in which tensors of `dtype` are reduced.
+ *
+ * @throws {DTypeError} Where the operation has no result of that type.
+ */
+export function wireTypeOf(dtype: DType, op: ReduceOp): WireType {
+  const isFloat = dtypes[dtype].kind === "float";
+  if (op === "mean" && !isFloat || op === "sum" && dtype === "bool") {
+    throw new DTypeError(
+      `Cannot reduce tensors of ${dtype} by ${shown(op)} in place: cast() to ` +
+        `${op === "mean" ? "float32" : "int32"} first`,
+    );
+  }
+  return wireTypes[dtype];
+}
