@@ -213,14 +213,14 @@ export class TransferEngine {
     using before = queue === this.#queue ? null : this.#queue.marker();
     this.#queue.flush();
     const wait = before ? [before] : [];
-    const event = queue.read(block.base, into, { offset: block.offset, borrow: true, wait });
+    const event = queue.read(block.base, into, { offset: block.offset, noCopy: true, wait });
     return this.#startBeside(queue, block, event);
   }
 
   /** The same to a block that no command under way uses. */
   writeBeside(memory: DeviceMemory, block: BufferHandle, bytes: Uint8Array): BesideCopy {
     const queue = this.#besideQueue();
-    const event = queue.write(block.base, bytes, { offset: block.offset, borrow: true });
+    const event = queue.write(block.base, bytes, { offset: block.offset, noCopy: true });
     if (queue !== this.#queue) memory.uploads.add(block, event.share());
     return this.#startBeside(queue, block, event);
   }
