@@ -325,6 +325,20 @@ export class Node {
     this.#touch();
   }
 
+  /**
+   * Takes another value in place of the stored one, if its tensor alone has that. Takes over the
+   * reference on `storage` then.
+   *
+   * @returns False where others have the stored value, or may need it again: nothing is changed.
+   */
+  exchange(storage: Storage): boolean {
+    const others = this.#holders - 1 + this.#lasting + this.#brief;
+    if (others > 0 || this.token === null || this.saved !== null) return false;
+    if (this.storage?.references !== 1) return false;
+    this.#own(storage, false);
+    return true;
+  }
+
   /** The value is in memory for as long as somebody may soon ask for it. */
   save(storage: Storage, saved: Saved): void {
     this.#isComputed = true;

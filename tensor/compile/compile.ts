@@ -102,8 +102,11 @@ class CompiledCalls {
   /** The last one was used last. */
   readonly programs = new Set<Program>();
   readonly #kinds = new Map<string, Kind>();
+  #isRunning = false;
 
   run<R>(args: readonly unknown[], fn: () => R): R {
+    // Roles are those of one call at a time: a call within a call is part of it.
+    if (this.#isRunning) return fn();
     const given = tensorsIn(args);
     // Gradients flow through it.
     if (isGradEnabled() && given.some(isComputed)) return fn();
@@ -116,7 +119,17 @@ class CompiledCalls {
       return fn();
     }
     const trace = new Trace(kind, given);
-    const { outcome, recording } = trace.run(fn, (program) => isReplayable(program, trace));
+    this.#isRunning = true;
+    try {
+      return this.#trace(kind, trace, given, fn);
+    } finally {
+      this.#isRunning = false;
+      trace.roles.end();
+    }
+  }
+
+  #trace<R>(kind: Kind, trace: Trace, given: readonly Tensor[], fn: () => R): R {
+    const { outcome, recording } = trace.run(fn, isReplayable);
     const { value } = outcome;
     if (outcome.kind === "followed") {
       kind.useless = 0;
@@ -143,7 +156,7 @@ class CompiledCalls {
     const key = keyOf(given);
     let kind = this.#kinds.get(key);
     if (kind) return kind;
-    const roles = given.map((_, index) => ({ kind: "argument" as const, index }));
+    const roles = given.map((_, index) => ({ kind: "argument" as const, tensor: null, index }));
     kind = { arguments: roles, children: [], useless: 0, plain: 0 };
     this.#kinds.set(key, kind);
     return kind;

@@ -52,9 +52,9 @@ export class GradientWatch {
   settle(assigned: ReadonlySet<Tensor>): void {
     for (const leaf of this.#touched.keys()) {
       if (!assigned.has(leaf) || !this.#cleared.has(leaf)) continue;
-      const { grad } = leaf;
-      if (!(grad instanceof StandIn)) grad?.dispose();
-      leaf.grad = null;
+      const state = stateOf(leaf), { grad } = state;
+      if (grad !== null && !(grad instanceof StandIn)) grad.dispose();
+      state.grad = null;
     }
   }
 
@@ -63,7 +63,7 @@ export class GradientWatch {
     const found: [Tensor, Tensor][] = [];
     const { start } = this.#roles;
     for (const leaf of this.#touched.keys()) {
-      const { grad } = leaf;
+      const { grad } = stateOf(leaf);
       if (grad && stateOf(leaf).order < start && stateOf(grad).order >= start) {
         found.push([leaf, grad]);
       }
@@ -73,11 +73,14 @@ export class GradientWatch {
 
   /** Puts real gradients where stand-ins are. */
   makeReal(): void {
-    for (const leaf of this.#touched.keys()) leaf.grad &&= realOf(leaf.grad);
+    for (const leaf of this.#touched.keys()) {
+      const state = stateOf(leaf);
+      if (state.grad !== null) state.grad = realOf(state.grad);
+    }
   }
 
   /** Gradients are what they were before the call. */
   restore(): void {
-    for (const [leaf, gradient] of this.#touched) leaf.grad = gradient;
+    for (const [leaf, gradient] of this.#touched) stateOf(leaf).grad = gradient;
   }
 }

@@ -1,16 +1,23 @@
 /** What an operation took and gave in a recorded call, to be found again in a later one. */
 import { type DeviceHandle, Node, sameShape } from "../../backend/engine.ts";
 import { isPlain } from "../core/nested.ts";
-import { Tensor } from "../tensor.ts";
+import { isTensor, stateOf } from "../core/tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
+
+/** What a tensor is to a call. */
+interface Role {
+  /** The tensor that has the role in the call that is running; null between calls. */
+  tensor: Tensor | null;
+}
 
 /** A tensor among the arguments of the call. */
-export interface Argument {
+export interface Argument extends Role {
   readonly kind: "argument";
   readonly index: number;
 }
 
 /** A tensor that the function has from elsewhere: from a variable, a module, an optimizer. */
-export interface Captured {
+export interface Captured extends Role {
   readonly kind: "captured";
   readonly like: Node;
   readonly device: DeviceHandle;
@@ -19,7 +26,7 @@ export interface Captured {
 }
 
 /** A tensor that an operation gave. */
-export interface Output {
+export interface Output extends Role {
   readonly kind: "output";
   readonly like: Node;
   readonly device: DeviceHandle;
@@ -42,7 +49,7 @@ export type Pattern =
 
 /** The pattern of a value; `refOf` says which tensor is which. */
 export function patternOf(value: unknown, refOf: (tensor: Tensor) => Ref): Pattern {
-  if (value instanceof Tensor) {
+  if (isTensor(value)) {
     return { kind: "tensor", ref: refOf(value), requiresGrad: value.requiresGrad };
   }
   if (Array.isArray(value)) {
@@ -61,7 +68,7 @@ export function fits(
 ): boolean {
   switch (pattern.kind) {
     case "tensor":
-      return value instanceof Tensor && value.requiresGrad === pattern.requiresGrad &&
+      return isTensor(value) && stateOf(value).needsGrad === pattern.requiresGrad &&
         isRef(pattern.ref, value);
     case "array":
       return Array.isArray(value) && areFit(pattern.items, value, isRef);
@@ -91,20 +98,24 @@ export function areFit(
   return true;
 }
 
-/** The value that a pattern stands for; `tensorOf` gives the tensors. */
-export function valueOf(pattern: Pattern, tensorOf: (ref: Ref) => Tensor): unknown {
+/** The value that a pattern stands for, with the tensors that have the roles now. */
+export function valueOf(pattern: Pattern): unknown {
   switch (pattern.kind) {
     case "tensor":
-      return tensorOf(pattern.ref);
+      return pattern.ref.tensor!;
     case "array":
-      return pattern.items.map((item) => valueOf(item, tensorOf));
+      return pattern.items.map(valueOf);
     case "object":
-      return Object.fromEntries(
-        pattern.keys.map((key, k) => [key, valueOf(pattern.items[k]!, tensorOf)]),
-      );
+      return Object.fromEntries(pattern.keys.map((key, k) => [key, valueOf(pattern.items[k]!)]));
     case "value":
       return pattern.value;
   }
+}
+
+/** The roles in a pattern, in the order in which `tensorsIn` finds their tensors. */
+export function refsIn(pattern: Pattern): Ref[] {
+  if (pattern.kind === "tensor") return [pattern.ref];
+  return pattern.kind === "value" ? [] : pattern.items.flatMap(refsIn);
 }
 
 /** What is known of a tensor without its value. */

@@ -3,8 +3,8 @@ import {
   backendOf,
   type Block,
   type DeviceHandle,
+  type Launch,
   Node,
-  type RecordedLaunch,
   type Recording,
   type Token,
 } from "../../backend/engine.ts";
@@ -32,9 +32,12 @@ export type Slot =
 
 /** One launch, its blocks by their slots. */
 export interface ReplayLaunch {
-  readonly recorded: RecordedLaunch;
+  readonly launch: Launch;
   readonly inputs: readonly number[];
   readonly outputs: readonly number[];
+  /** The blocks of the replay that is running; empty between two, so that they keep no memory. */
+  readonly reads: Block[];
+  readonly writes: Block[];
 }
 
 /** What becomes of a block. */
@@ -96,9 +99,11 @@ class ProgramBuilder {
     const left = gradients.map(([, gradient]) => gradient);
     this.#planScratch(this.#freshBlocks([...results, ...assigned, ...left]));
     const launches = this.#recording.launches.map((recorded): ReplayLaunch => ({
-      recorded,
+      launch: recorded.launch,
       inputs: recorded.inputs.map((block) => this.#slot(block)),
       outputs: recorded.outputs.map((block) => this.#slot(block)),
+      reads: [],
+      writes: [],
     }));
     return {
       device: this.#device,

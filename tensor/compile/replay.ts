@@ -12,7 +12,7 @@ import type { GradFn } from "../core/grad_fn.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { drawStream, presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../tensor.ts";
-import type { Program, Slot, Target } from "./program.ts";
+import type { Program, ReplayLaunch, Slot, Target } from "./program.ts";
 import { StandIn } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
@@ -35,36 +35,30 @@ const replayed: GradFn = {
  * the seed that they were recorded with (kernels have it in them), tensors that shared memory share it
  * still, and what an optimizer remembers is there.
  */
-export function isReplayable(program: Program, trace: Trace): boolean {
+export function isReplayable(program: Program): boolean {
   if (program.streams.length > 0 && program.seed !== presentSeed()) return false;
   return program.slots.every((slot) => {
     if (slot.kind === "state") return slot.token.node !== null;
     if (slot.kind !== "role" || slot.refs.length === 1) return true;
-    const [first, ...others] = slot.refs.map((ref) =>
-      presentBlock(nodeOf(trace.roles.tensorOf(ref)!), program)
-    );
+    const [first, ...others] = slot.refs.map((ref) => presentBlock(nodeOf(ref.tensor!), program));
     return others.every((block) => block === first);
   });
 }
 
 /** Replays a program for a call; returns what the function returned, with its values. */
 export function replay<R>(program: Program, trace: Trace, value: R): R {
-  for (const stream of program.streams) stream.value = drawStream();
-  if (program.assigned.length > 0) releaseBrief(backendOf(program.device).memory);
+  const { streams, launches, assigned, slots } = program;
+  for (const stream of streams) stream.value = drawStream();
+  if (assigned.length > 0) releaseBrief(backendOf(program.device).memory);
   const blocks: Block[] = [];
   try {
     // Where memory is short, no value may go that has its place already.
     busyWith([], () => {
-      for (const slot of program.slots) blocks.push(blockOf(slot, program, trace));
+      for (const slot of slots) blocks.push(blockOf(slot, program));
     }, blocks);
-    for (const { recorded, inputs, outputs } of program.launches) {
-      recorded.launch.run(
-        inputs.map((slot) => blocks[slot]!),
-        outputs.map((slot) => blocks[slot]!),
-      );
-    }
+    for (const launch of launches) relaunch(launch, blocks);
   } catch (error) {
-    blocks.forEach((block, k) => program.slots[k]!.kind === "fresh" && block.release());
+    blocks.forEach((block, k) => slots[k]!.kind === "fresh" && block.release());
     trace.gradients.restore();
     throw error;
   }
@@ -73,10 +67,23 @@ export function replay<R>(program: Program, trace: Trace, value: R): R {
   return result;
 }
 
-function blockOf(slot: Slot, program: Program, trace: Trace): Block {
+function relaunch(
+  { launch, inputs, outputs, reads, writes }: ReplayLaunch,
+  blocks: readonly Block[],
+): void {
+  for (let k = 0; k < inputs.length; k++) reads.push(blocks[inputs[k]!]!);
+  for (let k = 0; k < outputs.length; k++) writes.push(blocks[outputs[k]!]!);
+  try {
+    launch.run(reads, writes);
+  } finally {
+    reads.length = writes.length = 0;
+  }
+}
+
+function blockOf(slot: Slot, program: Program): Block {
   switch (slot.kind) {
     case "role":
-      return presentBlock(nodeOf(trace.roles.tensorOf(slot.refs[0]!)!), program);
+      return presentBlock(nodeOf(slot.refs[0]!.tensor!), program);
     case "state":
       return presentBlock(slot.token.node!, program);
     case "constant":
@@ -94,8 +101,8 @@ function presentBlock(node: Node, { device }: Program): Block {
 }
 
 /** Who has the value of a slot already, where it is no new one. */
-function holderOf(slot: Slot, trace: Trace): Storage<unknown> | null {
-  if (slot.kind === "role") return nodeOf(trace.roles.tensorOf(slot.refs[0]!)!).storage;
+function holderOf(slot: Slot): Storage<unknown> | null {
+  if (slot.kind === "role") return nodeOf(slot.refs[0]!.tensor!).storage;
   if (slot.kind === "state") return slot.token.node!.storage;
   return slot.kind === "constant" ? slot.storage : null;
 }
@@ -103,31 +110,31 @@ function holderOf(slot: Slot, trace: Trace): Storage<unknown> | null {
 /** Gives assigned tensors their next values and makes the tensors that the function returns. */
 function deliver<R>(program: Program, blocks: readonly Block[], trace: Trace, value: R): R {
   const { device, slots } = program, { memory } = backendOf(device);
-  const storages = new Map<number, Storage<unknown>>();
-  const take = ({ slot, like }: Target): Node => {
-    const known = storages.get(slot) ?? holderOf(slots[slot]!, trace);
-    const storage = known?.retain() ?? new Storage(memory, blocks[slot]!);
-    storages.set(slot, storage);
-    return Node.stored(storage, like.shape, like.dtype);
+  const storages: (Storage<unknown> | undefined)[] = [];
+  const take = ({ slot }: Target): Storage<unknown> => {
+    const known = storages[slot] ?? holderOf(slots[slot]!);
+    return storages[slot] = known?.retain() ?? new Storage(memory, blocks[slot]!);
   };
   // All are taken before one is replaced: a tensor may get the value that another had.
   const next = program.assigned.map(take), results = program.results.map((r) => r && take(r));
   const gradients = program.gradients.map(take);
-  const real = new Map<Tensor, Tensor>();
-  const tensors = tensorsIn(value);
-  results.forEach((node, k) => {
-    const standIn = tensors[k]!;
-    if (node === null) return;
-    if (real.has(standIn)) return node.drop();
-    real.set(standIn, made(node, standIn));
-  });
+  const real = new Map<Tensor, Tensor>(), tensors = tensorsIn(value);
+  const give = (standIn: Tensor, storage: Storage<unknown>, { like }: Target): Tensor => {
+    const known = real.get(standIn);
+    if (known === undefined) {
+      const made = madeOf(Node.stored(storage, like.shape, like.dtype), standIn);
+      real.set(standIn, made);
+      return made;
+    }
+    storage.release();
+    return known;
+  };
+  results.forEach((storage, k) => storage && give(tensors[k]!, storage, program.results[k]!));
   program.assigned.forEach(({ to }, k) => {
-    stateOf(isTensor(to) ? to : trace.roles.tensorOf(to)!).replace(next[k]!);
+    stateOf(isTensor(to) ? to : to.tensor!).replaceStored(next[k]!);
   });
   trace.gradients.left().forEach(([leaf, standIn], k) => {
-    const node = gradients[k]!, known = real.get(standIn);
-    if (known) node.drop();
-    leaf.grad = known ?? made(node, standIn);
+    leaf.grad = give(standIn, gradients[k]!, program.gradients[k]!);
   });
   const returned = tensors.values();
   return withTensors(value, () => {
@@ -136,7 +143,7 @@ function deliver<R>(program: Program, blocks: readonly Block[], trace: Trace, va
   }) as R;
 }
 
-function made(node: Node, standIn: Tensor): Tensor {
+function madeOf(node: Node, standIn: Tensor): Tensor {
   const tensor = makeTensor(node, standIn.device);
   if (standIn instanceof StandIn && standIn.of.requiresGrad) stateOf(tensor).record(replayed);
   return tensor;

@@ -21,7 +21,9 @@ export class Roles {
   /** The memory that tensors from outside had at first, with their roles. */
   readonly blocks: Map<Block, Ref[]> = new Map();
   readonly #device: DeviceHandle | null;
-  readonly #values = new Map<Ref, Tensor>();
+  /** The roles that tensors have been given. */
+  readonly #given: Ref[] = [];
+  /** The roles of tensors; those of stand-ins know them themselves. */
   readonly #refs = new Map<Tensor, Ref>();
   /** The roles of tensors that were made of host data. */
   readonly #leaves = new Set<Ref>();
@@ -37,12 +39,12 @@ export class Roles {
   ) {
     this.#giveUp = giveUp;
     this.#device = given[0]?.device ?? null;
-    given.forEach((tensor, k) => this.bind(roles[k]!, tensor));
+    for (let k = 0; k < given.length; k++) this.bind(roles[k]!, given[k]!);
   }
 
-  /** The tensor that has a role. */
-  tensorOf(ref: Ref): Tensor | undefined {
-    return this.#values.get(ref);
+  /** The call is over: roles keep no tensor. */
+  end(): void {
+    for (const ref of this.#given) ref.tensor = null;
   }
 
   /** The role of a tensor. */
@@ -63,13 +65,18 @@ export class Roles {
 
   /** Gives a tensor a role. */
   bind(ref: Ref, tensor: Tensor): void {
-    this.#values.set(ref, tensor);
+    this.#give(ref, tensor);
     if (!this.#refs.has(tensor)) this.#refs.set(tensor, ref);
+  }
+
+  #give(ref: Ref, tensor: Tensor): void {
+    if (ref.tensor === null) this.#given.push(ref);
+    ref.tensor = tensor;
   }
 
   /** Gives a role to a stand-in, which knows it itself. */
   bindStandIn(ref: Output): void {
-    this.#values.set(ref, new StandIn(ref));
+    this.#give(ref, new StandIn(ref));
   }
 
   /** Gives a tensor of host data a role. */
@@ -82,28 +89,28 @@ export class Roles {
 
   /** True where a tensor has a role, or may have it. */
   readonly has = (ref: Ref, tensor: Tensor): boolean => {
-    const known = this.#values.get(ref);
-    if (known !== undefined) return known === tensor;
-    if (ref.kind !== "captured" || this.#refs.has(tensor) || tensor instanceof StandIn) {
+    if (ref.tensor !== null) return ref.tensor === tensor;
+    if (ref.kind !== "captured" || tensor instanceof StandIn || this.#refs.has(tensor)) {
       return false;
     }
-    if (ref.only !== null && ref.only !== tensor || tensor.disposed) return false;
-    if (!isLike(tensor, ref) || isGradEnabled() && isComputed(tensor)) return false;
-    this.bind(ref, tensor);
+    const isFit = ref.only !== null ? ref.only === tensor : isLike(tensor, ref);
+    if (!isFit || tensor.disposed || isComputed(tensor) && isGradEnabled()) return false;
+    this.#give(ref, tensor);
+    this.#refs.set(tensor, ref);
     this.#tried.push(ref);
     return true;
   };
 
   /** From here on roles are given on trial. */
   try(): void {
-    this.#tried.length = 0;
+    if (this.#tried.length > 0) this.#tried.length = 0;
   }
 
   /** Takes the roles back that were given since `try`. */
   takeBack(): void {
     for (const ref of this.#tried) {
-      this.#refs.delete(this.#values.get(ref)!);
-      this.#values.delete(ref);
+      this.#refs.delete(ref.tensor!);
+      ref.tensor = null;
     }
   }
 
@@ -121,7 +128,8 @@ export class Roles {
     }
     const { device } = tensor;
     this.#requireDevice(device);
-    const ref: Captured = { kind: "captured", like: likeness(tensor), device, only: null };
+    const like = likeness(tensor);
+    const ref: Captured = { kind: "captured", tensor: null, like, device, only: null };
     this.bind(ref, tensor);
     this.noteBlock(ref, tensor);
     if (tensor.requiresGrad && stateOf(tensor).gradFn === null) ref.only = tensor;
@@ -135,7 +143,8 @@ export class Roles {
     if (stateOf(tensor).order < from) return this.roleOf(tensor);
     const { device, requiresGrad } = tensor;
     this.#requireDevice(device);
-    const ref: Output = { kind: "output", like: likeness(tensor), device, requiresGrad };
+    const like = likeness(tensor);
+    const ref: Output = { kind: "output", tensor: null, like, device, requiresGrad };
     outputs.push(ref);
     this.bind(ref, tensor);
     return ref;
@@ -157,8 +166,11 @@ export class Roles {
 
   /** Notes it for all that were given a role while the call was followed. */
   noteBlocks(): void {
-    for (const [ref, tensor] of this.#values) {
-      if (ref.kind !== "output" || this.#leaves.has(ref)) this.noteBlock(ref, tensor);
+    for (const ref of this.#given) {
+      const { kind, tensor } = ref;
+      if (tensor !== null && (kind !== "output" || this.#leaves.has(ref))) {
+        this.noteBlock(ref, tensor);
+      }
     }
   }
 

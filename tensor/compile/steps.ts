@@ -5,7 +5,7 @@ import type { Operation, OperationKind } from "../core/calls.ts";
 import { enableGrad, isGradEnabled, noGrad } from "../core/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import type { Tensor } from "../tensor.ts";
-import { type Argument, type Output, type Pattern, type Ref, valueOf } from "./patterns.ts";
+import { type Argument, type Output, type Pattern, type Ref, refsIn } from "./patterns.ts";
 import type { Program } from "./program.ts";
 import { StandIn } from "./stand_in.ts";
 
@@ -89,10 +89,5 @@ export function pairs(
   visit: (ref: Ref, tensor: Tensor) => void,
 ): void {
   const tensors = tensorsIn(value);
-  let at = 0;
-  valueOf(pattern, (ref) => {
-    const tensor = tensors[at++]!;
-    visit(ref, tensor);
-    return tensor;
-  });
+  refsIn(pattern).forEach((ref, k) => visit(ref, tensors[k]!));
 }

@@ -7,7 +7,7 @@
  * noticed where it matters, and nothing that the function does itself is left out or done twice.
  */
 import { manager, record, type Recording, unrecorded } from "../../backend/engine.ts";
-import { nextOrder, stateOf } from "../core/tensor_state.ts";
+import { isTensor, nextOrder, stateOf } from "../core/tensor_state.ts";
 import {
   type CallObserver,
   observeAssignments,
@@ -20,7 +20,7 @@ import { callOperation } from "../core/operations.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { observeStreams } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
-import { Tensor } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
 import { GradientWatch } from "./gradient_watch.ts";
 import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
 import type { Program } from "./program.ts";
@@ -216,7 +216,7 @@ export class Trace implements CallObserver {
   #finds({ leaf, before }: Touch): boolean {
     const { has } = this.roles;
     if (leaf.kind === "captured" && !(leaf.only !== null && has(leaf, leaf.only))) return false;
-    const { grad } = this.roles.tensorOf(leaf)!;
+    const { grad } = stateOf(leaf.tensor!);
     return grad === null ? before === null : before !== null && has(before, grad);
   }
 
@@ -236,18 +236,16 @@ export class Trace implements CallObserver {
     for (const output of step.outputs) this.roles.bindStandIn(output);
     for (const { leaf, before, after } of step.touches) {
       if (before === after) continue;
-      const tensor = this.#tensorOf(leaf), former = tensor.grad;
-      tensor.grad = after && this.#tensorOf(after);
+      const tensor = leaf.tensor!, former = stateOf(tensor).grad;
+      tensor.grad = after && after.tensor!;
       if (former !== null && !(former instanceof StandIn)) this.#disposals.push(former);
     }
     for (const to of step.assigned) {
-      this.#assigned.add(to instanceof Tensor ? to : this.#tensorOf(to));
+      this.#assigned.add(isTensor(to) ? to : to.tensor!);
     }
     if (step.kind === "set") observeCalls(null, () => step.fn!.apply(self, [...args]));
-    return valueOf(step.result, this.#tensorOf);
+    return valueOf(step.result);
   }
-
-  readonly #tensorOf = (ref: Ref): Tensor => this.roles.tensorOf(ref)!;
 
   /** What the replay may read is let go after it. */
   #dispose(tensor: Tensor, dispose: Operation): void {
@@ -276,19 +274,18 @@ export class Trace implements CallObserver {
 
   #repeat(step: Step): void {
     for (const { leaf, before } of step.touches) {
-      this.#tensorOf(leaf).grad = before && this.#tensorOf(before);
+      leaf.tensor!.grad = before && before.tensor!;
     }
-    const self = valueOf(step.self, this.#tensorOf);
-    const args = step.args.map((arg) => valueOf(arg, this.#tensorOf));
+    const self = valueOf(step.self), args = step.args.map(valueOf);
     const give = (ref: Ref, tensor: Tensor): void => {
-      const standIn = this.#tensorOf(ref);
+      const standIn = ref.tensor!;
       if (!(standIn instanceof StandIn)) return;
       standIn.real = tensor;
       this.roles.bind(ref, tensor);
     };
     pairs(step.result, inMode(step, () => callOperation(step.kind, step.fn!, self, args)), give);
     for (const { leaf, after } of step.touches) {
-      const { grad } = this.#tensorOf(leaf);
+      const { grad } = leaf.tensor!;
       if (after && grad) give(after, grad);
     }
   }

@@ -9,7 +9,8 @@ import {
   finalizer,
   formatShape,
   NEED,
-  type Node,
+  Node,
+  type NodeStorage,
   type Saved,
   type Token,
 } from "../../backend/engine.ts";
@@ -159,6 +160,13 @@ export class TensorState {
     this.dropFormer();
     former.unbind();
     former.drop();
+  }
+
+  /** Gets a value of the same shape and type that was computed; takes over a reference on `storage`. */
+  replaceStored(storage: NodeStorage): void {
+    const { former, isVariable } = this.#token, { shape, dtype } = this.node;
+    if (former === null && isVariable && this.node.exchange(storage)) return;
+    this.replace(Node.stored(storage, shape, dtype));
   }
 
   #bind(node: Node): void {
