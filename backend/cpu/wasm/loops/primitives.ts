@@ -62,6 +62,19 @@ function floats(float: LaneForm): ByKind {
   return { float, int: "scalar", mask: "scalar" };
 }
 
+const itself = form((_f, _m, a) => a);
+
+/** An operation on truth values; a number is true where it is not 0. */
+function logic(op: number): ByKind {
+  return {
+    float: form((f, _, a, b) =>
+      f.v(op, f.v(f32x4.ne, a, f.float(0)), f.v(f32x4.ne, b, f.float(0)))
+    ),
+    int: form((f, _, a, b) => f.v(op, f.v(i32x4.ne, a, f.splat(0)), f.v(i32x4.ne, b, f.splat(0)))),
+    mask: vectors(op),
+  };
+}
+
 const extreme = (op: number): LaneForm => ({ ...vectors(op), cost: 6 });
 
 const forms: PrimitiveForms<LaneForm, LaneKind> = {
@@ -93,14 +106,14 @@ const forms: PrimitiveForms<LaneForm, LaneKind> = {
   erf: math("erf", 75),
   erfc: "scalar",
   sigmoid: math("sigmoid", 22),
-  floor: floats(vector(f32x4.floor)),
-  ceil: floats(vector(f32x4.ceil)),
-  trunc: floats(vector(f32x4.trunc)),
-  round: floats(vector(f32x4.nearest)),
+  floor: numbers(vector(f32x4.floor), itself),
+  ceil: numbers(vector(f32x4.ceil), itself),
+  trunc: numbers(vector(f32x4.trunc), itself),
+  round: numbers(vector(f32x4.nearest), itself),
   isnan: floats(form((f, _, a) => f.v(f32x4.ne, a, a))),
   isinf: floats(form((f, _, a) => f.v(f32x4.eq, f.v(f32x4.abs, a), f.float(Infinity)))),
-  roundFloat16: "scalar",
-  roundBfloat16: "scalar",
+  roundFloat16: form((_, m, a) => m.fromFloat16(m.toFloat16(a)), 28),
+  roundBfloat16: form((_, m, a) => m.fromBfloat16(m.toBfloat16(a)), 9),
   not: {
     float: form((f, _, a) => f.v(f32x4.eq, a, f.float(0))),
     int: form((f, _, a) => f.v(i32x4.eq, a, f.splat(0))),
@@ -134,9 +147,9 @@ const forms: PrimitiveForms<LaneForm, LaneKind> = {
   le: numbers(vectors(f32x4.le), vectors(i32x4.leS)),
   gt: numbers(vectors(f32x4.gt), vectors(i32x4.gtS)),
   ge: numbers(vectors(f32x4.ge), vectors(i32x4.geS)),
-  and: { float: "scalar", int: "scalar", mask: vectors(v128.and) },
-  or: { float: "scalar", int: "scalar", mask: vectors(v128.or) },
-  xor: { float: "scalar", int: "scalar", mask: vectors(v128.xor) },
+  and: logic(v128.and),
+  or: logic(v128.or),
+  xor: logic(v128.xor),
   bitAnd: vectors(v128.and),
   bitOr: vectors(v128.or),
   bitXor: vectors(v128.xor),

@@ -140,3 +140,13 @@ Deno.test("what has no vectors is computed in JavaScript", () => {
     }
   });
 });
+
+Deno.test("values rounded to half types on their way, and logic of numbers, are vectors too", () => {
+  withDevice("cpu", () => {
+    for (const dtype of ["float16", "bfloat16"] as const) {
+      assertVectors(() => filled([5, 37]).cast(dtype).mul(0.3).cast("float32").add(1));
+    }
+    assertVectors(() => filled([5, 37]).logicalXor(filled([5, 37], "float32", 3)).cast("float32"));
+    assertVectors(() => filled([5, 37], "int32").floor().logicalAnd(filled([37], "int32", 1)));
+  });
+});
