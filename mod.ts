@@ -74,17 +74,18 @@ export {
 } from "./backend/mod.ts";
 export {
   attach,
-  type LentArg,
-  type LentBuffer,
-  type LentHandles,
-  LentQueue,
-} from "./backend/sharing/lent_handles.ts";
+  type SharedArg,
+  type SharedBuffer,
+  type SharedHandles,
+  SharedQueue,
+} from "./backend/sharing/attached_handles.ts";
 export {
   type BufferSnapshot,
   type HandleSnapshot,
-  type Loan,
   type MemorySnapshot,
   revokeHandles,
+  type ShareableDevice,
+  type ShareOptions,
   snapshotHandles,
-} from "./backend/sharing/loans.ts";
+} from "./backend/sharing/shared_handles.ts";
 export * from "./tensor/mod.ts";

@@ -1,6 +1,6 @@
 /**
  * Devices: finding and choosing them, the device stack, what happens at Ctrl+C and at the end of the
- * program, profiling, and lending a device's objects to workers. Two engines compute behind them:
+ * program, profiling, and sharing a device's objects with workers. Two backends compute behind them:
  * OpenCL, and a built-in one that needs no driver. This layer knows `memory/` and `ffi/`, and nothing
  * of tensors.
  *
@@ -42,29 +42,25 @@ export {
   type ViewOp,
 } from "./graph/node.ts";
 export type { Shape } from "./graph/shape.ts";
-export {
-  configureSignals,
-  InterruptedError,
-  interruptible,
-  interruptSignal,
-  rearm,
-  shutdown,
-  type SignalOptions,
-  startWatchdog,
-} from "./lifecycle/mod.ts";
+export { InterruptedError, interruptible, interruptSignal } from "./lifecycle/interruption.ts";
+export type { SignalOptions } from "./lifecycle/options.ts";
+export { configureSignals, rearm } from "./lifecycle/signals.ts";
+export { startWatchdog } from "./lifecycle/watchdog.ts";
 export { profiler, type ProfilerCounters } from "./profiling/profiler.ts";
 export {
   attach,
-  type LentArg,
-  type LentBuffer,
-  type LentHandles,
-  LentQueue,
-} from "./sharing/lent_handles.ts";
+  type SharedArg,
+  type SharedBuffer,
+  type SharedHandles,
+  SharedQueue,
+} from "./sharing/attached_handles.ts";
 export {
   type BufferSnapshot,
   type HandleSnapshot,
-  type Loan,
   type MemorySnapshot,
   revokeHandles,
+  type ShareableDevice,
+  type ShareOptions,
   snapshotHandles,
-} from "./sharing/loans.ts";
+} from "./sharing/shared_handles.ts";
+export { shutdown } from "./shutdown.ts";

@@ -4,7 +4,7 @@
  * next start. Each is written as soon as it is found: Ctrl+C loses nothing.
  */
 import { argumentsOrExit, flagValues } from "./arguments.ts";
-import { backendOf } from "../backend/engine.ts";
+import { backendOf } from "../backend/internal.ts";
 import { OpenCLBackend } from "../backend/opencl/runtime/opencl_backend.ts";
 import { keyOf } from "../backend/opencl/templates/parts/tiling.ts";
 import { keepTunedTile, tunedTilesPath } from "../backend/opencl/runtime/tuned_tiles.ts";

@@ -1,5 +1,5 @@
 /** Operations on the bits of integers. What they compute is in `ops/`. */
-import { dtypes } from "../backend/engine.ts";
+import { dtypes } from "../backend/internal.ts";
 import { ElementwiseMethods } from "./elementwise_methods.ts";
 import { DTypeError } from "./core/errors.ts";
 import { binary, logicalNot, select, type TensorLike } from "./ops/elementwise.ts";

@@ -1,5 +1,5 @@
 /** The elementwise methods of tensors. What they compute, and their gradients, is in `ops/elementwise.ts`. */
-import type { DType } from "../backend/engine.ts";
+import type { DType } from "../backend/internal.ts";
 import { widened } from "./core/autocast.ts";
 import { distinct } from "./core/apply.ts";
 import { ReadingMethods } from "./reading_methods.ts";

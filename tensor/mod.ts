@@ -56,7 +56,7 @@ export type { Index, IndexPutOptions, RepeatOptions } from "./ops/indexing/selec
 export type { MeshOptions } from "./ops/indexing/pieces.ts";
 export type { ReduceOptions } from "./ops/reductions.ts";
 export type { Range } from "./ops/shaping.ts";
-export type { DType, Float32Precision, Shape, TypedArray } from "../backend/engine.ts";
+export type { DType, Float32Precision, Shape, TypedArray } from "../backend/internal.ts";
 export * from "./data/mod.ts";
 export * from "./io/mod.ts";
 /** Layers, models, losses and initial values. */

@@ -1,5 +1,5 @@
 /** Reading and comparing whole tensors, and what a tensor looks like on a console. */
-import { backendOf, dtypes, formatShape, peekNode, sameShape } from "../backend/engine.ts";
+import { backendOf, dtypes, formatShape, peekNode, sameShape } from "../backend/internal.ts";
 import { hostView, TensorBase } from "./core/base.ts";
 import { requireTensor, sameDevice } from "./core/apply.ts";
 import type { OperationKind } from "./core/calls.ts";

@@ -1,5 +1,5 @@
 /** Picking, counting and drawing elements. What is computed is in `ops/`. */
-import type { Shape } from "../backend/engine.ts";
+import type { Shape } from "../backend/internal.ts";
 import type { TensorOptions } from "./ops/creation.ts";
 import * as counting from "./ops/indexing/counting.ts";
 import type { BincountOptions, HistogramOptions, Unique } from "./ops/indexing/counting.ts";

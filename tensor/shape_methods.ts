@@ -1,5 +1,5 @@
 /** The rearranging methods of tensors. What they do, and their gradients, is in `ops/shaping.ts`. */
-import { formatShape, type Shape } from "../backend/engine.ts";
+import { formatShape, type Shape } from "../backend/internal.ts";
 import { derived, distinct } from "./core/apply.ts";
 import { ShapeError } from "./core/errors.ts";
 import { type Axes, normalizeAxis } from "./ops/axes.ts";

@@ -1,5 +1,5 @@
 /** The tensor: everything a user does with numbers goes through it. */
-import { type DeviceHandle, type DType, manager, type Shape, sizeOf } from "../backend/engine.ts";
+import { type DeviceHandle, type DType, manager, type Shape, sizeOf } from "../backend/internal.ts";
 import type { Buffer, CommandQueue, Context } from "../ffi/mod.ts";
 import type { BufferHandle } from "../memory/mod.ts";
 import { backward, type BackwardOptions } from "./autograd/autograd.ts";

@@ -2,7 +2,7 @@
  * For tests that must notice memory that no kernel wrote to: the backends of this test file take
  * their memory from guard pools, which fill each block when they lend it. Import it first.
  */
-import { backendOf, manager } from "../backend/engine.ts";
+import { backendOf, manager } from "../backend/internal.ts";
 import { isOpenCLAvailable } from "../ffi/mod.ts";
 
 // The variable is read when a backend is made; other test files share the environment.

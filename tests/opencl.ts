@@ -2,7 +2,7 @@
  * For tests that need an OpenCL device: where there is none they are left out, counted, and said to
  * be left out by `deno task test`. With CI=true a machine without OpenCL fails there.
  */
-import { backendOf, manager } from "../backend/engine.ts";
+import { backendOf, manager } from "../backend/internal.ts";
 import { isOpenCLAvailable } from "../ffi/mod.ts";
 
 /** Whether this machine has an OpenCL platform. */

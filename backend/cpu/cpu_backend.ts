@@ -1,7 +1,7 @@
 /**
  * The built-in backend: it needs no driver. It runs the kernels that OpenCL would run, one after
  * another, as they are launched: as WebAssembly where there are vectors for what they do, else as
- * JavaScript over typed arrays. What multiplies large matrices is its engine's choice.
+ * JavaScript over typed arrays. What multiplies large matrices is its strategy's choice.
  */
 import { defaultRules } from "../schedule/lower.ts";
 import { setImmediate } from "node:timers";
@@ -34,7 +34,7 @@ import {
   type TypedArray,
 } from "../graph/dtype.ts";
 import { readSwitch } from "../../ffi/host/switches.ts";
-import { installLifecycle } from "../lifecycle/install.ts";
+import { installExitHooks } from "../lifecycle/exit_hooks.ts";
 import { interruptible } from "../lifecycle/interruption.ts";
 import { withoutDeadline } from "../lifecycle/native_handlers.ts";
 import type { Parameter } from "../codegen/emit.ts";
@@ -44,7 +44,7 @@ import { opName } from "../graph/op_names.ts";
 import { indexError } from "../graph/index_error.ts";
 import { type GeneratedScript, generateScript, generateSpecialScript } from "./script/codegen.ts";
 import { customRunner } from "./script/custom_runner.ts";
-import { chooseEngine, type Engine } from "./engine.ts";
+import { chooseStrategy, type Strategy } from "./strategy/strategy.ts";
 import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
 import { referenceRunner } from "./reference/reference.ts";
 import { arraysOf, outputTypes, type Runner } from "./script/runner.ts";
@@ -80,15 +80,15 @@ export class CPUBackend implements Backend {
   readonly rules = defaultRules;
   readonly memory: DeviceMemory<HostBuffer>;
   /** What computes: chosen by NETCL_CPU and by what the system has. */
-  readonly engine: Engine;
+  readonly strategy: Strategy;
   readonly #compiled = new Map<string, Compiled>();
   #error: RangeError | null = null;
   #turned = 0;
 
-  constructor(device: DeviceHandle, engine: Engine = chooseEngine()) {
+  constructor(device: DeviceHandle, strategy: Strategy = chooseStrategy()) {
     this.device = device;
-    this.engine = engine;
-    const source = engine.wasm ? new WasmSource(engine.wasm.memory) : new HostSource();
+    this.strategy = strategy;
+    const source = strategy.wasm ? new WasmSource(strategy.wasm.memory) : new HostSource();
     const pool = new SlabPool<HostBuffer>(source);
     const watched = readSwitch("NETCL_DEBUG") ? GuardPool.forHost(pool) : pool;
     this.memory = new DeviceMemory(watched, {
@@ -96,7 +96,7 @@ export class CPUBackend implements Backend {
       persistentPool: () => new PersistentBufferPool<HostBuffer>(source),
     });
     registerDeviceMemory(device, this.memory);
-    installLifecycle(false);
+    installExitHooks(false);
   }
 
   upload(data: Uint8Array, { persistent = false }: UploadOptions = {}): Block {
@@ -182,7 +182,7 @@ export class CPUBackend implements Backend {
 
   #runner(kernel: Kernel): Runner {
     if (kernel.kind === "custom") return customRunner(kernel);
-    const { isReference, gemm, wasm } = this.engine;
+    const { isReference, gemm, wasm } = this.strategy;
     if (isReference) {
       return referenceRunner(kernel, (value, size, op) => this.#checkedIndex(value, size, op));
     }
@@ -194,19 +194,19 @@ export class CPUBackend implements Backend {
   }
 
   #contraction(kernel: LoopKernel): Runner | null {
-    const { wasm } = this.engine;
+    const { wasm } = this.strategy;
     const otherwise = (): Runner => this.#script(kernel);
     return wasm && contractionRunner(kernel, wasm, this.#host, otherwise);
   }
 
   #loop(kernel: LoopKernel): Runner {
-    const { wasm } = this.engine;
+    const { wasm } = this.strategy;
     return wasm && loopRunner(kernel, wasm, () => this.#script(kernel)) || this.#script(kernel);
   }
 
   readonly #host: GemmHost = {
     compile: (kernel) => this.#loop(kernel),
-    othersWorked: () => this.engine.wasm?.othersWorked(),
+    othersWorked: () => this.strategy.wasm?.othersWorked(),
     withScratch: (dtype, size, use) => {
       const nbytes = size * dtypes[dtype].bytes;
       const block = this.memory.allocate(nbytes, { label: "matmul scratch" });
@@ -262,7 +262,7 @@ export class CPUBackend implements Backend {
   finishSync(): void {}
 
   dispose(): void {
-    this.engine.wasm?.team.stop();
+    this.strategy.wasm?.team.stop();
     this.#compiled.clear();
     this.memory.destroy();
   }

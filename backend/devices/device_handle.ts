@@ -1,15 +1,19 @@
 /**
  * One device that netcl can compute on: what it is called, and what was opened on it.
+ *
+ * This folder (`devices/`) finds devices, picks one by its selection string and knows which is
+ * active. It imports `lifecycle/`, `sharing/`, the name of the built-in backend's strategy, `memory/`
+ * and `ffi/`; the backends that compute import it. Devices come from the drivers; users get handles.
  */
 import { CommandQueue, Context, type Device, type Platform } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
 import { destroyContextPools } from "../../memory/mod.ts";
 import { closeDevice } from "./active_devices.ts";
-import { engineName } from "../cpu/engine.ts";
-import { installLifecycle } from "../lifecycle/install.ts";
-import { revokeAll } from "../sharing/loans.ts";
+import { strategyName } from "../cpu/strategy/strategy.ts";
+import { installExitHooks } from "../lifecycle/exit_hooks.ts";
+import { revokeAll } from "../sharing/shared_handles.ts";
 
-/** The two engines: OpenCL, and the built-in one that needs no driver. */
+/** The two backends: OpenCL, and the built-in one that needs no driver. */
 export type BackendName = "cl" | "cpu";
 
 /** What kind of processor a device is. */
@@ -86,9 +90,9 @@ export class DeviceHandle implements DeviceDescription {
     return new DeviceHandle(
       {
         platformName: "netcl",
-        // Asked for when it is read: to know the engine, the system's BLAS is looked for.
+        // Asked for when it is read: to know how it computes, the system's BLAS is looked for.
         get deviceName(): string {
-          return `built-in CPU backend (${cores} core${cores === 1 ? "" : "s"}, ${engineName()})`;
+          return `built-in CPU backend (${cores} core${cores === 1 ? "" : "s"}, ${strategyName()})`;
         },
         backend: "cpu",
         deviceType: "cpu",
@@ -129,7 +133,7 @@ export class DeviceHandle implements DeviceDescription {
     const context = this.context;
     if (context === null) return null;
     if (this.#queue === null) {
-      installLifecycle(true);
+      installExitHooks(true);
       this.#queue = new CommandQueue(context, this.clDevice!, { profiling: true });
     }
     return this.#queue;

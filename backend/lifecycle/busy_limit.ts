@@ -2,7 +2,7 @@
  * How long a program may be busy in JavaScript, or in a foreign call, when a signal comes.
  */
 import { isWatched } from "./interruption.ts";
-import { type EndingSignal, limit } from "./native_handlers.ts";
+import { type ExitSignal, limit } from "./native_handlers.ts";
 import { graceMs } from "./options.ts";
 
 /** So much later than the grace window ends what nobody acts upon: those who do come first. */
@@ -14,7 +14,7 @@ let hasWatchdog = false;
  * The limit in milliseconds, null for none: a program that uses `interruptSignal` will act upon
  * Ctrl+C, however late, and a watchdog has a limit of its own.
  */
-export function busyLimit(signal: EndingSignal): number | null {
+export function busyLimit(signal: ExitSignal): number | null {
   const isAwaited = signal === "SIGINT" && (isWatched() || hasWatchdog);
   return isAwaited ? null : graceMs() + SLACK_MS;
 }

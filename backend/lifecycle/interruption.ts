@@ -1,7 +1,7 @@
 /**
  * What Ctrl+C means to code that waits: a small state machine, apart from how signals arrive.
  *
- * calm -> draining (the signal came, the queues finish) -> interrupted (the error is delivered)
+ * running -> draining (the signal came, the queues finish) -> interrupted (the error is delivered)
  *
  * Every call that waits while this happens rejects with the same {@linkcode InterruptedError}. If
  * none waits, the next call that would wait or launch throws it, so that no loop runs past it. Once
@@ -50,9 +50,9 @@ export function isInterruptedError(value: unknown): value is InterruptedError {
   return Object.prototype.isPrototypeOf.call(InterruptedError.prototype, value as object);
 }
 
-type Phase = "calm" | "draining" | "interrupted";
+type Phase = "running" | "draining" | "interrupted";
 
-let phase: Phase = "calm";
+let phase: Phase = "running";
 /** Tells the calls that wait now, one each. */
 const waiters = new Set<() => void>();
 let told = false;
@@ -114,13 +114,13 @@ export function isWatched(): boolean {
 export let interruptSignal: AbortSignal = controller.signal;
 
 /** Whether no interruption is under way, or the last one was followed by a rearm. */
-export function isCalm(): boolean {
-  return phase === "calm";
+export function isRunning(): boolean {
+  return phase === "running";
 }
 
 /** Starts an interruption; false when one is under way or was not yet rearmed. */
 export function beginInterruption(): boolean {
-  if (phase !== "calm") return false;
+  if (phase !== "running") return false;
   phase = "draining";
   return true;
 }
@@ -144,12 +144,12 @@ export function completeInterruption(cause?: unknown): void {
   for (const tell of waiting) tell();
 }
 
-/** Back to calm, with a fresh {@linkcode interruptSignal}. */
+/** Back to running, with a fresh {@linkcode interruptSignal}. */
 export function resetInterruption(): void {
   if (phase === "draining") {
     throw new Error("Cannot rearm while the first Ctrl+C is still waiting for the queues");
   }
-  phase = "calm";
+  phase = "running";
   error = undefined;
   receivers = unhandled = 0;
   told =

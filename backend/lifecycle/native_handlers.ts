@@ -11,7 +11,7 @@ import { libc } from "./libc.ts";
 import { NativeDeadline } from "./native_deadline.ts";
 
 /** The signals that ask a program to end. */
-export type EndingSignal = "SIGINT" | "SIGTERM";
+export type ExitSignal = "SIGINT" | "SIGTERM";
 
 const numbers: Record<GuardedSignal, number> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
 const SIGWINCH = 28;
@@ -31,7 +31,7 @@ interface Armed {
 
 /** Deno's handler as it is. */
 let plain: Action | null = null;
-const armed = new Map<EndingSignal, Armed>();
+const armed = new Map<ExitSignal, Armed>();
 /** Calls of {@linkcode withoutDeadline} that have not returned. */
 let working = 0;
 const current = new BigUint64Array(STRUCT_BYTES / 8);
@@ -52,7 +52,7 @@ function readHandler(): Action | null {
   return action;
 }
 
-function armedFor(signal: EndingSignal, handler: Action): Armed {
+function armedFor(signal: ExitSignal, handler: Action): Armed {
   const action = handler.slice(), view = new DataView(action.buffer);
   view.setUint32(FLAGS_OFFSET, (view.getUint32(FLAGS_OFFSET, true) | SA_RESETHAND) >>> 0, true);
   const deadline = NativeDeadline.create(numbers[signal], view.getBigUint64(0, true));
@@ -77,7 +77,7 @@ export function restoreHandlers(): void {
  * @param limitMs How long the program may be busy before the signal ends it all the same; null: as
  *   long as it likes.
  */
-export function arm(signal: EndingSignal, limitMs: number | null): void {
+export function arm(signal: ExitSignal, limitMs: number | null): void {
   if (plain === null) return;
   const ready = armed.get(signal) ?? armedFor(signal, plain);
   armed.set(signal, ready);
@@ -86,24 +86,24 @@ export function arm(signal: EndingSignal, limitMs: number | null): void {
 }
 
 /** Changes how long the program may be busy when a signal comes. */
-export function limit(signal: EndingSignal, limitMs: number | null): void {
+export function limit(signal: ExitSignal, limitMs: number | null): void {
   armed.get(signal)?.deadline?.limit(limitMs);
 }
 
 /** Somebody acts upon a signal that came: no deadline ends the program. */
-export function stopDeadline(signal: EndingSignal): void {
+export function stopDeadline(signal: ExitSignal): void {
   armed.get(signal)?.deadline?.stop();
 }
 
 /** Puts Deno's handler back as it was. */
-export function disarm(signal: EndingSignal): void {
+export function disarm(signal: ExitSignal): void {
   if (plain === null) return;
   stopDeadline(signal);
   libc()?.sigaction(numbers[signal], plain, null);
 }
 
 /** Whether an armed `signal` has come since. */
-export function hasFired(signal: EndingSignal): boolean {
+export function hasFired(signal: ExitSignal): boolean {
   if (plain === null) return false;
   libc()?.sigaction(numbers[signal], null, current);
   return current[0] === SIG_DFL;

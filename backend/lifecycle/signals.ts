@@ -8,21 +8,21 @@ import { drain, napSync } from "./draining.ts";
 import {
   beginInterruption,
   completeInterruption,
-  isCalm,
   isNoticed,
+  isRunning,
   resetInterruption,
 } from "./interruption.ts";
 import { exitNow } from "./libc.ts";
-import { arm, disarm, type EndingSignal } from "./native_handlers.ts";
+import { arm, disarm, type ExitSignal } from "./native_handlers.ts";
 import { graceMs, handlesSignals, setSignalOptions, type SignalOptions } from "./options.ts";
 import { tellWatchdogRearmed, tellWatchdogSeen } from "./watchdog.ts";
 
-const listeners: Record<EndingSignal, () => void> = {
+const listeners: Record<ExitSignal, () => void> = {
   SIGINT: () => void interrupt(),
   SIGTERM: () => void terminate(),
 };
-const all = Object.keys(listeners) as EndingSignal[];
-const listening = new Set<EndingSignal>();
+const all = Object.keys(listeners) as ExitSignal[];
+const listening = new Set<ExitSignal>();
 let active = false;
 /** The next call of SIGINT's listener is for a signal that was dealt with. */
 let isStale = false;
@@ -44,7 +44,7 @@ export function stopListening(): void {
   all.forEach(mute);
 }
 
-function listen(signal: EndingSignal): void {
+function listen(signal: ExitSignal): void {
   if (ignoredSignals()?.includes(signal)) return;
   if (signal === "SIGTERM" && Deno.build.os === "windows") return; // has no such event
   if (!listening.has(signal)) Deno.addSignalListener(signal, listeners[signal]);
@@ -61,7 +61,7 @@ export function expectStaleInterrupt(): void {
 }
 
 /** Takes our listener away, so that the next such signal has its default action at once. */
-function mute(signal: EndingSignal): void {
+function mute(signal: ExitSignal): void {
   if (!listening.delete(signal)) return;
   Deno.removeSignalListener(signal, listeners[signal]);
   disarm(signal);
@@ -70,7 +70,7 @@ function mute(signal: EndingSignal): void {
 async function interrupt(): Promise<void> {
   if (isStale) {
     isStale = false;
-    if (!isCalm()) mute("SIGINT");
+    if (!isRunning()) mute("SIGINT");
     return;
   }
   tellWatchdogSeen();
@@ -93,7 +93,7 @@ async function terminate(): Promise<void> {
   const deadline = performance.now() + graceMs();
   await drain(deadline);
   if (isSaving()) await Promise.race([savesFinished(), nap(deadline - performance.now())]);
-  Deno.kill(Deno.pid, "SIGTERM"); // the default ending, unless the user listens as well
+  Deno.kill(Deno.pid, "SIGTERM"); // the default action, unless the user listens as well
 }
 
 function nap(milliseconds: number): Promise<void> {
@@ -104,7 +104,7 @@ function nap(milliseconds: number): Promise<void> {
  * Ends the program the way that `signal` does by default. Returns where the program listens to it
  * as well: then it is the program's to end.
  */
-export function dieBy(signal: EndingSignal): void {
+export function dieBy(signal: ExitSignal): void {
   mute(signal);
   Deno.kill(Deno.pid, signal);
   napSync(250); // Deno's signal thread ends the process within milliseconds

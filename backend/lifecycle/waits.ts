@@ -7,8 +7,8 @@ import {
   beginInterruption,
   completeInterruption,
   deliver,
-  isCalm,
   isDraining,
+  isRunning,
   throwIfInterrupted,
 } from "./interruption.ts";
 import { exitNow } from "./libc.ts";
@@ -57,7 +57,7 @@ export function obeySignals(): void {
     dieBy("SIGTERM");
   }
   if (isDraining()) interruptSync(); // by the listener; another task began this wait
-  if (isCalm() && hasFired("SIGINT")) {
+  if (isRunning() && hasFired("SIGINT")) {
     beginInterruption();
     expectStaleInterrupt();
     interruptSync();

@@ -1,4 +1,9 @@
-/** What the program did on its devices: counters, and traces that Perfetto and chrome://tracing open. */
+/**
+ * What the program did on its devices: counters, and traces that Perfetto and chrome://tracing open.
+ *
+ * This folder (`profiling/`) imports `memory/` and `ffi/` only. The backends count and trace into it
+ * while they launch; a user reads the counters or gets a file.
+ */
 import { registeredMemories } from "../../memory/mod.ts";
 import { readCounts, resetCounts } from "./counters.ts";
 import { startTrace } from "./trace.ts";

@@ -1,5 +1,5 @@
 /** What is tuned: contractions as tensors make them, by name. */
-import { schedule } from "../../backend/engine.ts";
+import { schedule } from "../../backend/internal.ts";
 import { contractionMatch } from "../../backend/opencl/templates/generate.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
 import type { Shape } from "../../backend/opencl/templates/parts/tiling.ts";

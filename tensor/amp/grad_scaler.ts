@@ -1,5 +1,5 @@
 /** Keeps the gradients of half precision from vanishing. */
-import type { DeviceHandle } from "../../backend/engine.ts";
+import type { DeviceHandle } from "../../backend/internal.ts";
 import { computeWithNext, realizeAll } from "../execution/realization.ts";
 import { DTypeError } from "../core/errors.ts";
 import { internally } from "../core/temporaries.ts";

@@ -1,5 +1,5 @@
 /** Anomaly detection: finds the operation whose gradient became NaN, and where it was computed. */
-import { formatShape } from "../../backend/engine.ts";
+import { formatShape } from "../../backend/internal.ts";
 import type { GradFn } from "../core/grad_fn.ts";
 import { realizeAll } from "../execution/realization.ts";
 import type { Tensor } from "../tensor.ts";

@@ -1,5 +1,5 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
-import { formatShape, sameShape } from "../../backend/engine.ts";
+import { formatShape, sameShape } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
 import { AnomalyWatch } from "./anomaly.ts";

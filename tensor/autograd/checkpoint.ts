@@ -1,6 +1,6 @@
 /** Checkpoints: parts of a model whose inner values are computed again in `backward`, not kept. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { formatShape, manager, withDevice } from "../../backend/engine.ts";
+import { formatShape, manager, withDevice } from "../../backend/internal.ts";
 import { newGradFn } from "../core/apply.ts";
 import { settled } from "../core/calls.ts";
 import { gradientsBelow } from "./autograd.ts";

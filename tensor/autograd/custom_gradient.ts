@@ -1,5 +1,5 @@
 /** Gradients of the user's own, for functions of tensors. */
-import { formatShape, isEager, isFloat, Node, sameShape } from "../../backend/engine.ts";
+import { formatShape, isEager, isFloat, Node, sameShape } from "../../backend/internal.ts";
 import { newGradFn, requireTensor } from "../core/apply.ts";
 import { observed } from "../core/operations.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";

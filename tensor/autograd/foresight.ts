@@ -2,7 +2,7 @@
  * What `backward` would compute, asked before it is called: a value that is read first should keep
  * what backward needs, not more.
  */
-import { isEager, NEED, type Node } from "../../backend/engine.ts";
+import { isEager, NEED, type Node } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { goingBackward, holdsNode, nodeOf, stateOf } from "../core/tensor_state.ts";
 import { isAnomalyEnabled, noGrad } from "../core/grad_mode.ts";

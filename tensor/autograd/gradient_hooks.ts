@@ -1,5 +1,5 @@
 /** What users have done to gradients on their way: see `Tensor.registerHook`. */
-import { formatShape, sameShape } from "../../backend/engine.ts";
+import { formatShape, sameShape } from "../../backend/internal.ts";
 import { ShapeError } from "../core/errors.ts";
 import type { Tensor } from "../tensor.ts";
 import { exposed } from "../core/tensor_state.ts";

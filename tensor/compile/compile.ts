@@ -1,5 +1,5 @@
 /** Compiled functions: the launches of one call, replayed for later ones. */
-import { finalizer } from "../../backend/engine.ts";
+import { finalizer } from "../../backend/internal.ts";
 import { isObserved } from "../core/calls.ts";
 import { type Program, programOf, releaseProgram } from "./program.ts";
 import { isReplayable, replay } from "./replay.ts";

@@ -1,5 +1,5 @@
 /** What an operation took and gave in a recorded call, to be found again in a later one. */
-import { type DeviceHandle, Node, sameShape } from "../../backend/engine.ts";
+import { type DeviceHandle, Node, sameShape } from "../../backend/internal.ts";
 import { isPlain } from "../core/nested.ts";
 import { isTensor, stateOf } from "../core/tensor_state.ts";
 import type { Tensor } from "../tensor.ts";

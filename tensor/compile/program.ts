@@ -7,7 +7,7 @@ import {
   Node,
   type Recording,
   type Token,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import type { Storage } from "../../memory/mod.ts";
 import { presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../tensor.ts";

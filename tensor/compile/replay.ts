@@ -6,7 +6,7 @@ import {
   Node,
   realize,
   releaseBrief,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { Storage } from "../../memory/mod.ts";
 import type { GradFn } from "../core/grad_fn.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";

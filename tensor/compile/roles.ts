@@ -1,4 +1,4 @@
-import { type Block, type DeviceHandle, unrecorded } from "../../backend/engine.ts";
+import { type Block, type DeviceHandle, unrecorded } from "../../backend/internal.ts";
 import { nextOrder, nodeOf, stateOf } from "../core/tensor_state.ts";
 import { observeCalls } from "../core/calls.ts";
 import { isGradEnabled } from "../core/grad_mode.ts";

@@ -1,5 +1,5 @@
 /** The operations that a compiled function called, as a tree: one path for each recorded call. */
-import { type DeviceHandle, manager } from "../../backend/engine.ts";
+import { type DeviceHandle, manager } from "../../backend/internal.ts";
 import { autocast, type HalfType, presentHalfType } from "../core/autocast.ts";
 import type { Operation, OperationKind } from "../core/calls.ts";
 import { enableGrad, isGradEnabled, noGrad } from "../core/grad_mode.ts";

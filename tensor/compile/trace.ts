@@ -6,7 +6,7 @@
  * from there on. So whatever a call depends on (modes, numbers, which tensors its variables hold) is
  * noticed where it matters, and nothing that the function does itself is left out or done twice.
  */
-import { manager, record, type Recording, unrecorded } from "../../backend/engine.ts";
+import { manager, record, type Recording, unrecorded } from "../../backend/internal.ts";
 import { isTensor, nextOrder, stateOf } from "../core/tensor_state.ts";
 import {
   type CallObserver,

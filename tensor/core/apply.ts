@@ -1,6 +1,6 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
-import { formatShape, isEager, Node, type Op, type Shape } from "../../backend/engine.ts";
-import type { DType } from "../../backend/engine.ts";
+import { formatShape, isEager, Node, type Op, type Shape } from "../../backend/internal.ts";
+import type { DType } from "../../backend/internal.ts";
 import type { GradFn, GradientFn } from "./grad_fn.ts";
 import { callerStack, isAnomalyEnabled, isGradEnabled } from "./grad_mode.ts";
 import { requireType } from "./supported_types.ts";

@@ -3,7 +3,7 @@
  * running task; operations ask here.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { type DType, dtypes } from "../../backend/engine.ts";
+import { type DType, dtypes } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireValue, takes } from "./options.ts";
 

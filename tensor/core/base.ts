@@ -17,7 +17,7 @@ import {
   readNodeSync,
   type Shape,
   type TypedArray,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { type OperationKind, tellAssigned, tellGradient } from "./calls.ts";
 import { nodeOf, provideTensor, type TensorState } from "./tensor_state.ts";
 import { ShapeError } from "./errors.ts";

@@ -2,7 +2,7 @@
  * Who is told of what a program does with tensors: `compile`, while it records or follows a function.
  * `operations.ts` tells it of calls; assignments, gradients and values are told of here.
  */
-import { unrecorded } from "../../backend/engine.ts";
+import { unrecorded } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 
 // deno-lint-ignore no-explicit-any -- operations take what they take

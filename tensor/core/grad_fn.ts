@@ -1,5 +1,5 @@
 /** How a tensor was computed, as `backward` needs to know it. */
-import type { Node } from "../../backend/engine.ts";
+import type { Node } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 
 /**

@@ -3,7 +3,7 @@
  * the tensors that the operation makes on the way to its results are temporaries. Both cost a plain
  * call two comparisons.
  */
-import { NEED } from "../../backend/engine.ts";
+import { NEED } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 import { observer, type Operation, type OperationKind } from "./calls.ts";
 import { isTensor, stateOf } from "./tensor_state.ts";

@@ -1,5 +1,5 @@
 /** How the options of this layer are checked, and what its own values must be. */
-import { DeviceHandle, dtypes } from "../../backend/engine.ts";
+import { DeviceHandle, dtypes } from "../../backend/internal.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 
 export {

@@ -1,5 +1,5 @@
 /** The state behind random tensors: a seed, and how many were drawn since. */
-import type { RandomStream } from "../../backend/engine.ts";
+import type { RandomStream } from "../../backend/internal.ts";
 
 import { giveUpReplay } from "./calls.ts";
 import { checkOptions, requireValue, type Rules, takes } from "./options.ts";

@@ -13,7 +13,7 @@ import {
   type NodeStorage,
   type Saved,
   type Token,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 import { look } from "./calls.ts";
 import { DisposedError } from "./errors.ts";

@@ -2,7 +2,7 @@
  * Tensors that nothing has been computed from yet, such as metrics: when a value that they depend on is
  * replaced, they are computed in the same schedule, so that they need not keep it.
  */
-import type { DeviceHandle, Node } from "../../backend/engine.ts";
+import type { DeviceHandle, Node } from "../../backend/internal.ts";
 
 /** So many are held in one turn of the event loop at most. */
 const MIN_SWEEP = 1024;

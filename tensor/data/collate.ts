@@ -1,4 +1,4 @@
-import type { TypedArray } from "../../backend/engine.ts";
+import type { TypedArray } from "../../backend/internal.ts";
 import { emptyLike, type Field } from "./dataset.ts";
 
 /**

@@ -1,4 +1,9 @@
-import { type DeviceHandle, interruptible, isInterrupted, manager } from "../../backend/engine.ts";
+import {
+  type DeviceHandle,
+  interruptible,
+  isInterrupted,
+  manager,
+} from "../../backend/internal.ts";
 import { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
 import { type Dataset, type Field, requireDataset } from "./dataset.ts";

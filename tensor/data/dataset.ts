@@ -1,4 +1,4 @@
-import type { DType, TypedArray } from "../../backend/engine.ts";
+import type { DType, TypedArray } from "../../backend/internal.ts";
 
 /** Values on the host with their shape: one tensor of a batch, or one sample's part of it. */
 export interface Field {

@@ -2,7 +2,7 @@
  * Two images and their labels in one, by chance: mixup (H. Zhang et al., 2018) and CutMix (S. Yun et al.,
  * 2019), on the device, lazily.
  */
-import { dtypes, formatShape } from "../../backend/engine.ts";
+import { dtypes, formatShape } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";

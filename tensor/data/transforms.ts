@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { dtypes, formatShape } from "../../backend/engine.ts";
+import { dtypes, formatShape } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
 import { checkOptions, pairFrom, requireValue, takes } from "../core/options.ts";

@@ -1,5 +1,5 @@
 /** What a tensor would take to compute, in words. */
-import { backendOf, dtypes, formatShape, schedule } from "../../backend/engine.ts";
+import { backendOf, dtypes, formatShape, schedule } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 import { nodeOf } from "../core/tensor_state.ts";
 

@@ -5,7 +5,7 @@ import {
   formatShape,
   type Shape,
   type TypedArray,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 
 /** Tensors of more elements are shortened. */
 export const MOST_PRINTED = 1000;

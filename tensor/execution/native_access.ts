@@ -1,5 +1,5 @@
 /** A tensor's memory for those who enqueue by hand. */
-import { finalizer, formatShape } from "../../backend/engine.ts";
+import { finalizer, formatShape } from "../../backend/internal.ts";
 import type { BufferHandle, Storage } from "../../memory/mod.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import type { Tensor } from "../tensor.ts";

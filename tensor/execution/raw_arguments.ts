@@ -7,7 +7,7 @@ import {
   type KernelParameter,
   type Shape,
   sizeOf,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { DTypeError } from "../core/errors.ts";
 import { shown } from "../core/options.ts";
 

@@ -12,7 +12,7 @@ import {
   type Shape,
   sizeOf,
   type TypedArray,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { newGradFn, sameDevice } from "../core/apply.ts";
 import type { Operation } from "../core/calls.ts";
 import { observedCall } from "../core/operations.ts";

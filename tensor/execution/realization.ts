@@ -9,7 +9,7 @@ import {
   type Node,
   realize,
   type Saved,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { isFollowing, settled } from "../core/calls.ts";
 import { DisposedError } from "../core/errors.ts";
 import { foreseenGradients } from "../autograd/foresight.ts";

@@ -1,5 +1,5 @@
 /** Tensors on their way between devices. */
-import { backendOf, type DeviceHandle, Node, type NodeStorage } from "../../backend/engine.ts";
+import { backendOf, type DeviceHandle, Node, type NodeStorage } from "../../backend/internal.ts";
 import { newGradFn } from "../core/apply.ts";
 import { isGradEnabled } from "../core/grad_mode.ts";
 import { requireType } from "../core/supported_types.ts";

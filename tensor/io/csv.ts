@@ -1,4 +1,4 @@
-import type { DType, TypedArray } from "../../backend/engine.ts";
+import type { DType, TypedArray } from "../../backend/internal.ts";
 import { FileFormatError, readingFile, shown } from "./file_format_error.ts";
 import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
 import type { HostArray } from "./host_array.ts";

@@ -1,4 +1,4 @@
-import type { DType, TypedArray } from "../../backend/engine.ts";
+import type { DType, TypedArray } from "../../backend/internal.ts";
 
 /**
  * How the elements of an array lie in a file, named as NumPy does by kind and bytes: `f4` is a

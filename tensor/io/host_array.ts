@@ -1,4 +1,4 @@
-import type { DType, TypedArray } from "../../backend/engine.ts";
+import type { DType, TypedArray } from "../../backend/internal.ts";
 import { FileFormatError, shown } from "./file_format_error.ts";
 
 /** A tensor's values on the host, as the readers give them and the writers take them. */

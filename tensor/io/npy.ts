@@ -1,4 +1,4 @@
-import { saveFile } from "../../backend/engine.ts";
+import { saveFile } from "../../backend/internal.ts";
 import { Tensor } from "../tensor.ts";
 import { readingFile } from "./file_format_error.ts";
 import { decodeNpy, encodeNpy } from "./npy_format.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DType, TypedArray } from "../../backend/engine.ts";
+import type { DType, TypedArray } from "../../backend/internal.ts";
 import {
   decodeElements,
   elementBytes,

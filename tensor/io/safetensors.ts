@@ -1,4 +1,4 @@
-import { type DeviceHandle, saveFile } from "../../backend/engine.ts";
+import { type DeviceHandle, saveFile } from "../../backend/internal.ts";
 import { Tensor } from "../tensor.ts";
 import { encodeElements } from "./elements.ts";
 import { readingFile } from "./file_format_error.ts";

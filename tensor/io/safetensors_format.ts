@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DType } from "../../backend/engine.ts";
+import type { DType } from "../../backend/internal.ts";
 import {
   decodeElements,
   elementBytes,

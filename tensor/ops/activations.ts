@@ -1,5 +1,5 @@
 /** Activations whose gradient is not that of the operations that they are made of. */
-import { dtypes, formatShape } from "../../backend/engine.ts";
+import { dtypes, formatShape } from "../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../core/apply.ts";
 import { ShapeError } from "../core/errors.ts";
 import { noGrad } from "../core/grad_mode.ts";

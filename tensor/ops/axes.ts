@@ -1,5 +1,5 @@
 /** Axes as users write them: from the front or, negative, from the back. */
-import { formatShape, type Shape } from "../../backend/engine.ts";
+import { formatShape, type Shape } from "../../backend/internal.ts";
 import { ShapeError } from "../core/errors.ts";
 import { shown } from "../core/options.ts";
 

@@ -5,7 +5,7 @@ import {
   type Float32Precision,
   formatShape,
   Node,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { narrowed } from "../core/autocast.ts";
 import { result, sameDevice } from "../core/apply.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";

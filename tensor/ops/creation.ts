@@ -14,7 +14,7 @@ import {
   sizeOf,
   toBfloat16Bits,
   type TypedArray,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import type { Buffer } from "../../ffi/mod.ts";
 import { Storage } from "../../memory/mod.ts";
 import type { NestedArray } from "../core/base.ts";

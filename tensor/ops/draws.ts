@@ -6,7 +6,7 @@ import {
   formatShape,
   sameShape,
   type Shape,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { checkedShape, type TensorOptions, tensorRules } from "./creation.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";

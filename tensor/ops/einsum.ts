@@ -3,7 +3,7 @@
  * the diagonal), labels that nobody else has are summed over, and pairs are joined by `contract`, the
  * cheapest first.
  */
-import { broadcastShapes, type DType, dtypes, formatShape } from "../../backend/engine.ts";
+import { broadcastShapes, type DType, dtypes, formatShape } from "../../backend/internal.ts";
 import { narrowed } from "../core/autocast.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { observed } from "../core/operations.ts";

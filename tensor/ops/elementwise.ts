@@ -10,7 +10,7 @@ import {
   Node,
   type PrimitiveName,
   sameShape,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { widened, widenedType } from "../core/autocast.ts";
 import { derived, requireTensor, result, sameDevice } from "../core/apply.ts";
 import { elementOf, holds, nearestIn } from "./creation.ts";

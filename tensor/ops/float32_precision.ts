@@ -1,5 +1,5 @@
 /** How products of float32 may be computed: one setting for the program, as in PyTorch. */
-import type { Float32Precision } from "../../backend/engine.ts";
+import type { Float32Precision } from "../../backend/internal.ts";
 
 const precisions: readonly string[] = ["highest", "high", "medium"] satisfies Float32Precision[];
 

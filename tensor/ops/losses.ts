@@ -1,5 +1,5 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
-import { dtypes, formatShape, sameShape, sizeOf } from "../../backend/engine.ts";
+import { dtypes, formatShape, sameShape, sizeOf } from "../../backend/internal.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../core/apply.ts";
 import { holds } from "./creation.ts";

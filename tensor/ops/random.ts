@@ -1,5 +1,5 @@
 /** Random tensors: counter-based, so the same bits on every device and every evaluation. */
-import { dtypes, Node, type Shape } from "../../backend/engine.ts";
+import { dtypes, Node, type Shape } from "../../backend/internal.ts";
 import { checkedShape, made, type TensorOptions } from "./creation.ts";
 import { DTypeError } from "../core/errors.ts";
 import { nextRandom } from "../core/random_state.ts";

@@ -1,5 +1,5 @@
 /** Reductions over axes, each with its gradient. */
-import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/engine.ts";
+import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/internal.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { result } from "../core/apply.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";

@@ -1,5 +1,5 @@
 /** Running sums, products and extremes along an axis, each with its gradient. */
-import type { ScanFn } from "../../backend/engine.ts";
+import type { ScanFn } from "../../backend/internal.ts";
 import { derived, result } from "../core/apply.ts";
 import type { GradientFn } from "../core/grad_fn.ts";
 import { noGrad } from "../core/grad_mode.ts";

@@ -1,5 +1,5 @@
 /** Views: operations that rearrange elements without computing; they cost nothing until they are read. */
-import { type DType, dtypes, formatShape, type Shape, sizeOf } from "../../backend/engine.ts";
+import { type DType, dtypes, formatShape, type Shape, sizeOf } from "../../backend/internal.ts";
 import { derived, requireTensor, sameDevice } from "../core/apply.ts";
 import { elementOf } from "./creation.ts";
 import { ShapeError } from "../core/errors.ts";

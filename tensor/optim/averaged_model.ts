@@ -1,5 +1,5 @@
 /** Averages of a model's parameters over its training. */
-import { NEED } from "../../backend/engine.ts";
+import { NEED } from "../../backend/internal.ts";
 import { requireState } from "../core/apply.ts";
 import { atLeastSingle } from "../core/autocast.ts";
 import { ShapeError } from "../core/errors.ts";

@@ -1,5 +1,5 @@
 /** Keeping gradients small, on the device: nothing waits for their size. */
-import type { DeviceHandle } from "../../backend/engine.ts";
+import type { DeviceHandle } from "../../backend/internal.ts";
 import { observedCall } from "../core/operations.ts";
 import { computeWithNext } from "../execution/realization.ts";
 import { noGrad } from "../core/grad_mode.ts";

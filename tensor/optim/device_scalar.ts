@@ -1,5 +1,5 @@
 /** A number that kernels read from memory, so that changing it changes no kernel. */
-import type { DeviceHandle } from "../../backend/engine.ts";
+import type { DeviceHandle } from "../../backend/internal.ts";
 import { unobserved, writeAside } from "../core/calls.ts";
 import { Tensor } from "../tensor.ts";
 import { stateOf } from "../core/tensor_state.ts";

@@ -1,5 +1,5 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
-import { type DeviceHandle, formatShape, NEED, sameShape } from "../../backend/engine.ts";
+import { type DeviceHandle, formatShape, NEED, sameShape } from "../../backend/internal.ts";
 import { atLeastSingle } from "../core/autocast.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import { observedCall } from "../core/operations.ts";

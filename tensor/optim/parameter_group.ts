@@ -1,4 +1,4 @@
-import type { DeviceHandle } from "../../backend/engine.ts";
+import type { DeviceHandle } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
 import { type Rules, shown, takes, withDefaults } from "../core/options.ts";

@@ -1,4 +1,4 @@
-import type { DeviceHandle } from "../../backend/engine.ts";
+import type { DeviceHandle } from "../../backend/internal.ts";
 import { Tensor } from "../tensor.ts";
 
 /**

@@ -15,8 +15,8 @@ export async function inProcess(
   env: Record<string, string> = {},
 ): Promise<Child> {
   const script = `import { manager } from "${new URL("backend/devices/devices.ts", root)}";
-    import { shutdown } from "${new URL("backend/devices/shutdown.ts", root)}";
-    import { backendOf } from "${new URL("backend/devices/backends.ts", root)}";
+    import { shutdown } from "${new URL("backend/shutdown.ts", root)}";
+    import { backendOf } from "${new URL("backend/backends.ts", root)}";
     import { liveObjects } from "${new URL("ffi/objects/object.ts", root)}";
     import { withFaults } from "${new URL("ffi/library/faults.ts", root)}";
     const live = () => Object.values(liveObjects()).reduce((sum, n) => sum + n, 0);

@@ -6,7 +6,7 @@
 import "../guarded.ts";
 import { assert, assertEquals } from "@std/assert";
 import { device, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";
-import { backendOf } from "../../backend/engine.ts";
+import { backendOf } from "../../backend/internal.ts";
 import { GuardPool } from "../../memory/mod.ts";
 import { primitives } from "../../backend/graph/primitives.ts";
 import { testOnBackends } from "../opencl.ts";

@@ -6,16 +6,16 @@
 import "../guarded.ts";
 import { assertEquals } from "@std/assert";
 import { type DType, manager, Node, withDevice } from "../../mod.ts";
-import { backendOf } from "../../backend/engine.ts";
+import { backendOf } from "../../backend/internal.ts";
 import type { Backend } from "../../backend/execution/backend.ts";
 import { readNodeSync } from "../../backend/execution/reading.ts";
 import { realize } from "../../backend/execution/realize.ts";
 import { dtypes, fromBfloat16Bits } from "../../backend/graph/dtype.ts";
 import { accepts, type PrimitiveName, primitives } from "../../backend/graph/primitives.ts";
-import { scriptEngine } from "../../backend/cpu/engine.ts";
+import { scriptStrategy } from "../../backend/cpu/strategy/strategy.ts";
 import { nodeOf } from "../../tensor/core/tensor_state.ts";
 import { encode } from "../../tensor/ops/creation.ts";
-import { backendWith, reference } from "../backend/cpu/engines.ts";
+import { backendWith, reference } from "../backend/cpu/strategies.ts";
 import { testOnBackends } from "../opencl.ts";
 import { differenceOf } from "./comparison.ts";
 import { families, readCases } from "./fixture.ts";
@@ -125,7 +125,7 @@ testOnBackends("every primitive is the plain evaluator's, in each type", (backen
 });
 
 Deno.test("every primitive is the plain evaluator's as JavaScript", () => {
-  assertEquals(differences(backendWith(scriptEngine)), []);
+  assertEquals(differences(backendWith(scriptStrategy)), []);
 });
 
 /** Primitives that no node has: lowering puts them where a cast is fused. */

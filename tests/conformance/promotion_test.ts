@@ -1,7 +1,7 @@
 /** Which type two operands meet in: PyTorch's table, for every pair of types. */
 import "../guarded.ts";
 import { assertEquals } from "@std/assert";
-import { backendOf } from "../../backend/engine.ts";
+import { backendOf } from "../../backend/internal.ts";
 import { type DType, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";
 import { ignoreOn, testOnBackends } from "../opencl.ts";
 import { readLines } from "./fixture.ts";

@@ -2,7 +2,7 @@
 import "../guarded.ts";
 import { assert } from "@std/assert";
 import { type DType, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";
-import { backendOf } from "../../backend/engine.ts";
+import { backendOf } from "../../backend/internal.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 import { difference } from "./comparison.ts";
 import { type Case, decode, families, readCases, titleOf, type Value } from "./fixture.ts";

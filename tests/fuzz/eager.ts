@@ -1,5 +1,5 @@
 /** Runs some of the programs where each operation runs by itself: with NETCL_EAGER=1. */
-import { isEager } from "../../backend/engine.ts";
+import { isEager } from "../../backend/internal.ts";
 import { withDevice } from "../../mod.ts";
 import { describe, difference, follow, leavesOf, readFixtures } from "./programs.ts";
 

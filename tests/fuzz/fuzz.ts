@@ -6,9 +6,9 @@
  */
 import fc from "fast-check";
 import type { Backend } from "../../backend/execution/backend.ts";
-import { backendOf } from "../../backend/engine.ts";
+import { backendOf } from "../../backend/internal.ts";
 import { compile, manager, manualSeed, type Tensor, withDevice } from "../../mod.ts";
-import { reference } from "../backend/cpu/engines.ts";
+import { reference } from "../backend/cpu/strategies.ts";
 import { hasOpenCL } from "../opencl.ts";
 import {
   apart,

@@ -9,7 +9,7 @@ import {
 } from "../../backend/lifecycle/interruption.ts";
 import { withoutDeadline } from "../../backend/lifecycle/native_handlers.ts";
 import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
-import { shutdown } from "../../backend/devices/shutdown.ts";
+import { shutdown } from "../../backend/shutdown.ts";
 import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
 import { TransferEngine } from "../../backend/opencl/runtime/transfers.ts";
 import { saveFile } from "../../ffi/host/atomic_file.ts";

@@ -17,7 +17,7 @@ import {
   Tensor,
   withDevice,
 } from "../../mod.ts";
-import { isEager } from "../../backend/engine.ts";
+import { isEager } from "../../backend/internal.ts";
 import { Trace } from "../../tensor/compile/trace.ts";
 import { testOnBackends } from "../opencl.ts";
 

@@ -1,7 +1,7 @@
 /** What a compiled function reads, assigns and returns, call after call. */
 import { assertAlmostEquals, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { compile, DisposedError, memory, optim, profiler, Tensor, withDevice } from "../../mod.ts";
-import { isEager } from "../../backend/engine.ts";
+import { isEager } from "../../backend/internal.ts";
 import { testOnBackends } from "../opencl.ts";
 
 const CALLS = 5;

@@ -1,7 +1,7 @@
 /** What an operation returns is the caller's to dispose of, also where it had nothing to do. */
 import { assertEquals } from "@std/assert";
 import { einsum, memory, nn, Tensor, withDevice } from "../../mod.ts";
-import { isEager } from "../../backend/engine.ts";
+import { isEager } from "../../backend/internal.ts";
 import { testOnBackends } from "../opencl.ts";
 
 /** Large enough to be in device memory. */

@@ -6,9 +6,9 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { backendOf } from "../../backend/engine.ts";
+import { backendOf } from "../../backend/internal.ts";
 import { compile, manager, manualSeed, type Tensor, withDevice } from "../../mod.ts";
-import { reference } from "../backend/cpu/engines.ts";
+import { reference } from "../backend/cpu/strategies.ts";
 import { ignoreOn, testOnBackends } from "../opencl.ts";
 import {
   apart,

@@ -3,7 +3,7 @@
  * NETCL_LARGE=all only.
  */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { backendOf } from "../../backend/engine.ts";
+import { backendOf } from "../../backend/internal.ts";
 import { device, manager, Tensor, withDevice } from "../../mod.ts";
 import { ignoreOn, testOnBackends, testOnCPU } from "../opencl.ts";
 

@@ -1,7 +1,7 @@
 /** A tensor's memory in commands that are enqueued by hand. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer, compile, DisposedError, Program, Tensor, withDevice } from "../../mod.ts";
-import { isEager } from "../../backend/engine.ts";
+import { isEager } from "../../backend/internal.ts";
 import { testOpenCL } from "../opencl.ts";
 
 testOpenCL("a tensor's buffer is an argument of a kernel that is enqueued by hand", async () => {

@@ -1,6 +1,6 @@
 /** What `pinMemory` and `persistent` promise, and that uploads run beside kernels. */
 import { assert, assertEquals } from "@std/assert";
-import { backendOf, manager, profiler, withDevice } from "../../backend/engine.ts";
+import { backendOf, manager, profiler, withDevice } from "../../backend/internal.ts";
 import { memory } from "../../memory/mod.ts";
 import { DataLoader, TensorDataset } from "../../tensor/data/mod.ts";
 import { Tensor } from "../../tensor/mod.ts";

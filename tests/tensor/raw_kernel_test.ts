@@ -15,7 +15,7 @@ import {
   Tensor,
   withDevice,
 } from "../../mod.ts";
-import { isEager } from "../../backend/engine.ts";
+import { isEager } from "../../backend/internal.ts";
 import { hasOpenCL, testOnBackends, testOpenCL } from "../opencl.ts";
 
 const like = (x: Tensor) => ({ shape: x.shape, dtype: x.dtype });

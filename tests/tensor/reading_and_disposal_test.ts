@@ -11,7 +11,7 @@ import {
   Tensor,
   withDevice,
 } from "../../mod.ts";
-import { isEager } from "../../backend/engine.ts";
+import { isEager } from "../../backend/internal.ts";
 import { testOnBackends } from "../opencl.ts";
 import { nodeOf } from "../../tensor/core/tensor_state.ts";
 

@@ -1,7 +1,7 @@
 /** How much memory a step of a deep model holds at a time. */
 import { assert, assertEquals } from "@std/assert";
 import { manager, manualSeed, memory, optim, Tensor, withDevice } from "../../mod.ts";
-import { isEager } from "../../backend/engine.ts";
+import { isEager } from "../../backend/internal.ts";
 import { testOnBackends } from "../opencl.ts";
 
 const LAYERS = 16, ROWS = 1024, WIDTH = 64;

@@ -1,10 +1,10 @@
-import { type DType, formatShape } from "../../../backend/engine.ts";
+import { type DType, formatShape } from "../../../backend/internal.ts";
 import { sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { checkOptions, deviceChoice, elementType, type Rules, takes } from "../../core/options.ts";
 import { internally } from "../../core/temporaries.ts";
 import { Tensor } from "../../tensor.ts";
-import type { DeviceHandle } from "../../../backend/engine.ts";
+import type { DeviceHandle } from "../../../backend/internal.ts";
 import { exposed } from "../../core/tensor_state.ts";
 
 /** How {@linkcode KeyValueCache} is made. */

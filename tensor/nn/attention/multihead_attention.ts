@@ -1,4 +1,4 @@
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { Tensor } from "../../tensor.ts";
 import { dropout } from "../layers/dropout.ts";

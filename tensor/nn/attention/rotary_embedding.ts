@@ -1,4 +1,4 @@
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { checkOptions, checkValue, type Rules, takes } from "../../core/options.ts";

@@ -1,5 +1,5 @@
 /** Attention of queries to keys, as one function: what {@linkcode MultiheadAttention} computes for its heads. */
-import { broadcastShapes, dtypes, formatShape } from "../../../backend/engine.ts";
+import { broadcastShapes, dtypes, formatShape } from "../../../backend/internal.ts";
 import { aTensor, sameDevice } from "../../core/apply.ts";
 import { checkpoint } from "../../autograd/checkpoint.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";

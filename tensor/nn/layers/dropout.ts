@@ -1,4 +1,4 @@
-import { formatShape, type Shape } from "../../../backend/engine.ts";
+import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { Tensor } from "../../tensor.ts";

@@ -1,4 +1,4 @@
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { observedCall } from "../../core/operations.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";

@@ -1,5 +1,5 @@
 /** Normalization of groups of channels of each sample. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";

@@ -1,4 +1,4 @@
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";

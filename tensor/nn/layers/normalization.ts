@@ -1,5 +1,5 @@
 /** Normalization: mean 0 and variance 1, over the batch or over the features. */
-import { formatShape, sameShape, type Shape } from "../../../backend/engine.ts";
+import { formatShape, sameShape, type Shape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";

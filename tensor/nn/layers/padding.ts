@@ -1,5 +1,5 @@
 /** Padding of images (N, C, H, W), and of sequences and volumes, as modules. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import type { Axes } from "../../ops/axes.ts";

@@ -1,4 +1,4 @@
-import { dtypes, formatShape, sameShape, type Shape } from "../../../backend/engine.ts";
+import { dtypes, formatShape, sameShape, type Shape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";

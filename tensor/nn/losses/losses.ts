@@ -1,5 +1,5 @@
 /** Losses: how far an output is from what it should be. */
-import { type DType, dtypes, formatShape, sameShape } from "../../../backend/engine.ts";
+import { type DType, dtypes, formatShape, sameShape } from "../../../backend/internal.ts";
 import { widened } from "../../core/autocast.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { type CrossEntropyOptions, crossEntropyRules } from "../../ops/losses.ts";

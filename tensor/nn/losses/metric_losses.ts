@@ -1,5 +1,5 @@
 /** Losses of vectors that should be near each other, or far. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";

@@ -1,6 +1,6 @@
 /** Losses of probabilities, and of their logarithms. */
 import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { formatShape, sameShape } from "../../../backend/engine.ts";
+import { formatShape, sameShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
 import { noGrad } from "../../core/grad_mode.ts";

@@ -1,5 +1,5 @@
 /** Initial values of weights. Drawn from the seeded generator: the same bits on every device. */
-import { formatShape, type Shape } from "../../../backend/engine.ts";
+import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { checkedShape, type TensorOptions, tensorRules } from "../../ops/creation.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { Tensor } from "../../tensor.ts";

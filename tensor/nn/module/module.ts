@@ -1,5 +1,5 @@
 /** The base of everything that has parameters. */
-import { type DeviceHandle, type DType, dtypes, formatShape } from "../../../backend/engine.ts";
+import { type DeviceHandle, type DType, dtypes, formatShape } from "../../../backend/internal.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { noGrad } from "../../core/grad_mode.ts";

@@ -1,5 +1,5 @@
 /** Recurrent layers: sequences step by step, each step from the state that the one before left. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";

@@ -1,5 +1,5 @@
 /** One step of recurrent layers, for loops of one's own. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";

@@ -1,5 +1,5 @@
 /** Convolution along any number of axes, and its adjoint, the transposed convolution. */
-import { formatShape, type Shape } from "../../../backend/engine.ts";
+import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";

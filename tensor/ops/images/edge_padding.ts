@@ -1,5 +1,5 @@
 /** Padding by what stands at the edges: made of views, so that its gradient is a sum of views. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";
 import { concat, type Range } from "../shaping.ts";

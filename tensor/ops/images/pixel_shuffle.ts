@@ -1,5 +1,5 @@
 /** Channels that become pixels, and back: views, which cost nothing. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";
 import { requireValue, takes } from "../../core/options.ts";

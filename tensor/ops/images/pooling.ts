@@ -1,5 +1,5 @@
 /** Pooling: the largest element, or the mean, of windows of images. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { nearestIn } from "../creation.ts";
 import { ShapeError } from "../../core/errors.ts";

@@ -1,5 +1,5 @@
 /** Images in another size. An output is a weighted sum of few inputs, and so is each gradient. */
-import { dtypes, formatShape } from "../../../backend/engine.ts";
+import { dtypes, formatShape } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";

@@ -1,5 +1,5 @@
 /** Distinct values, and how often values occur. */
-import { dtypes, formatShape } from "../../../backend/engine.ts";
+import { dtypes, formatShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { noGrad } from "../../core/grad_mode.ts";

@@ -1,5 +1,5 @@
 /** Picking elements by indices that are themselves tensors. */
-import { type DType, formatShape, Node, type Op, type Shape } from "../../../backend/engine.ts";
+import { type DType, formatShape, Node, type Op, type Shape } from "../../../backend/internal.ts";
 import { derived, result, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { positionType, promote, requireInteger } from "../../core/promotion.ts";

@@ -1,5 +1,5 @@
 /** Tensors taken apart along an axis, repeated piece by piece, or spread over a grid. */
-import { formatShape } from "../../../backend/engine.ts";
+import { formatShape } from "../../../backend/internal.ts";
 import { sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";

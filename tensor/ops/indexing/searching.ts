@@ -1,5 +1,5 @@
 /** Places in sorted sequences, counts of what comes before: what selections and histograms are made of. */
-import { broadcastShapes, dtypes, formatShape, isRecording } from "../../../backend/engine.ts";
+import { broadcastShapes, dtypes, formatShape, isRecording } from "../../../backend/internal.ts";
 import { derived, requireTensor, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { noGrad } from "../../core/grad_mode.ts";

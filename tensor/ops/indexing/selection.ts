@@ -1,5 +1,5 @@
 /** Elements picked by truth values and by index tensors on several axes, and put back there. */
-import { formatShape, sizeOf } from "../../../backend/engine.ts";
+import { formatShape, sizeOf } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { noGrad } from "../../core/grad_mode.ts";

@@ -4,7 +4,7 @@ import { planGemm } from "../../../backend/cpu/blas/gemm_plan.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { type DType, Tensor, withDevice } from "../../../mod.ts";
-import { assertAgree, blasBackend } from "./engines.ts";
+import { assertAgree, blasBackend } from "./strategies.ts";
 import { nodeOf } from "../../../tensor/core/tensor_state.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32"): Tensor {
@@ -95,7 +95,7 @@ Deno.test({
     withDevice("cpu", () => {
       const a = filled([70, 65]), b = filled([65, 90]);
       const [launch] = blasBackend!.prepare([contractionOf(a.matmul(b).relu())]);
-      const { gemm } = blasBackend!.engine;
+      const { gemm } = blasBackend!.strategy;
       assertStringIncludes(launch!.source, `${gemm!.name}: 70 x 65 by 65 x 90`);
       assertAgree(() => a.matmul(b).relu());
       const image = filled([3, 8, 12, 12]), weight = filled([16, 8, 3, 3]);

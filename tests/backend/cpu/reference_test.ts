@@ -1,12 +1,12 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { chooseEngine } from "../../../backend/cpu/engine.ts";
+import { chooseStrategy } from "../../../backend/cpu/strategy/strategy.ts";
 import { applyPrimitive } from "../../../backend/cpu/reference/reference_primitives.ts";
 import { renderScript } from "../../../backend/cpu/script/primitives.ts";
 import { accepts, type PrimitiveName, primitives } from "../../../backend/graph/primitives.ts";
 import * as scalar from "../../../backend/cpu/script/scalar.ts";
 import { type DType, nn, Tensor, withDevice } from "../../../mod.ts";
-import { assertAgree, compute, reference } from "./engines.ts";
+import { assertAgree, compute, reference } from "./strategies.ts";
 
 const dtypes = ["float32", "float64", "bfloat16", "int32", "int64", "uint8", "bool"] as const;
 const numbers = [0, -0, 1, -1, 2, 3, -7, 0.5, -2.5, 100, 1e10, NaN, Infinity, -Infinity];
@@ -87,7 +87,7 @@ function filled(shape: readonly number[], dtype: DType, seed: number): Tensor {
   return Tensor.fromHost(values, { shape }).cast(dtype);
 }
 
-Deno.test("on random graphs the fast engines agree with the reference", () => {
+Deno.test("on random graphs the fast strategies agree with the reference", () => {
   const graphs = fc.record({
     shape: fc.tuple(fc.integer({ min: 1, max: 7 }), fc.integer({ min: 1, max: 9 })),
     dtype: fc.constantFrom<DType>("float32", "float64", "int32", "int64", "uint8"),
@@ -165,17 +165,17 @@ Deno.test("nothing is generated for the reference", () => {
   });
 });
 
-Deno.test("NETCL_CPU picks the engine, and says what it may hold", () => {
+Deno.test("NETCL_CPU picks the strategy, and says what it may hold", () => {
   const former = Deno.env.get("NETCL_CPU");
   try {
     Deno.env.set("NETCL_CPU", "reference");
-    assertEquals(chooseEngine().name, "reference");
+    assertEquals(chooseStrategy().name, "reference");
     Deno.env.set("NETCL_CPU", "fast");
-    assertEquals(chooseEngine().isReference, false);
+    assertEquals(chooseStrategy().isReference, false);
     Deno.env.set("NETCL_CPU", "wasm");
-    assertEquals(chooseEngine().name, "WebAssembly SIMD");
+    assertEquals(chooseStrategy().name, "WebAssembly SIMD");
     Deno.env.set("NETCL_CPU", "quick");
-    assertThrows(chooseEngine, RangeError, 'NETCL_CPU is "quick"');
+    assertThrows(chooseStrategy, RangeError, 'NETCL_CPU is "quick"');
   } finally {
     if (former === undefined) Deno.env.delete("NETCL_CPU");
     else Deno.env.set("NETCL_CPU", former);

@@ -1,6 +1,6 @@
 /** Kernels that are written for GPUs, run on whatever device there is. */
 import { assert, assertEquals } from "@std/assert";
-import { backendOf } from "../../../backend/engine.ts";
+import { backendOf } from "../../../backend/internal.ts";
 import { DeviceHandle, manager, Tensor, withDevice } from "../../../mod.ts";
 import { testOpenCL } from "../../opencl.ts";
 

@@ -1,6 +1,6 @@
 /** Kernels count in 32 bits where that suffices, else in 64: what is written, and that it is right. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { backendOf } from "../../../backend/engine.ts";
+import { backendOf } from "../../../backend/internal.ts";
 import { NARROW_END } from "../../../backend/kernel/index_range.ts";
 import { type DeviceHandle, manager, Tensor, withDevice } from "../../../mod.ts";
 import type { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";

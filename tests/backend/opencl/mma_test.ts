@@ -8,7 +8,7 @@ import { contractionMatch } from "../../../backend/opencl/templates/generate.ts"
 import { hasMatrixUnits } from "../../../backend/opencl/runtime/matrix_units.ts";
 import { defaultRules } from "../../../backend/schedule/lower.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
-import { schedule } from "../../../backend/engine.ts";
+import { schedule } from "../../../backend/internal.ts";
 import {
   type DType,
   manager,

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { backendOf, manager } from "../../../backend/engine.ts";
+import { backendOf, manager } from "../../../backend/internal.ts";
 import { OpenCLError, withFaults } from "../../../ffi/mod.ts";
 import { Tensor } from "../../../mod.ts";
 import { testOpenCL } from "../../opencl.ts";

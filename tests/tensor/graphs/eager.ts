@@ -1,6 +1,6 @@
 /** Prints what random graphs are where every operation runs at once: for a process with NETCL_EAGER=1. */
 import fc from "fast-check";
-import { isEager } from "../../../backend/engine.ts";
+import { isEager } from "../../../backend/internal.ts";
 import { withDevice } from "../../../mod.ts";
 import { build, graphs } from "./graph.ts";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { memory } from "../../../memory/mod.ts";
-import { manager, withDevice } from "../../../backend/engine.ts";
+import { manager, withDevice } from "../../../backend/internal.ts";
 import {
   FileFormatError,
   loadNpy,

@@ -1,6 +1,6 @@
 /** L-BFGS goes where PyTorch's goes, and goes on from its state. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { backendOf } from "../../../backend/engine.ts";
+import { backendOf } from "../../../backend/internal.ts";
 import { manager, optim, Tensor, withDevice } from "../../../mod.ts";
 import { fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";

@@ -1,7 +1,7 @@
 // Steps whose updates are made from a template are those that the optimizer's operations make.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { amp, optim, Tensor, withDevice } from "../../../mod.ts";
-import { Node, Template } from "../../../backend/engine.ts";
+import { Node, Template } from "../../../backend/internal.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
 // A class of a user's own is never asked for the same expression again.

@@ -6,7 +6,7 @@ import type { GemmHost } from "../../../../backend/cpu/blas/gemm_runner.ts";
 import type { HostBlock } from "../../../../backend/cpu/script/runner.ts";
 import { contractionRunner } from "../../../../backend/cpu/wasm/products/contraction.ts";
 import { HostPool } from "../../../../memory/mod.ts";
-import { assertAgree, compute, wasmBackend } from "../engines.ts";
+import { assertAgree, compute, wasmBackend } from "../strategies.ts";
 import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
 
 /** Small whole numbers, so that every sum is exact. */
@@ -79,7 +79,7 @@ Deno.test("windows of images are read where they are", () => {
 
 Deno.test("a product for which that memory has no room is computed in other memory", () => {
   withDevice("cpu", () => {
-    const { memory, engine } = wasmBackend, elsewhere = new HostPool();
+    const { memory, strategy } = wasmBackend, elsewhere = new HostPool();
     const [a, b] = [filled([20, 30], 1, "float16"), filled([30, 17], 2, "float16")];
     const { kernel } = schedule([nodeOf(a.matmul(b))]).kernels[0]!;
     const inputs = [a, b].map((tensor) => {
@@ -101,7 +101,7 @@ Deno.test("a product for which that memory has no room is computed in other memo
     };
     let ranOtherwise = 0;
     const otherwise = { source: "", run: () => void ranOtherwise++ };
-    const runner = contractionRunner(kernel as LoopKernel, engine.wasm!, full, () => otherwise)!;
+    const runner = contractionRunner(kernel as LoopKernel, strategy.wasm!, full, () => otherwise)!;
     runner.run(inputs, [output]);
     assertEquals([ranOtherwise, asked > 0], [1, true]);
     for (const block of [...inputs, output]) block.release();

@@ -2,7 +2,7 @@ import { assert } from "@std/assert";
 import fc from "fast-check";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
-import { assertAgree, compute, wasmBackend } from "../engines.ts";
+import { assertAgree, compute, wasmBackend } from "../strategies.ts";
 import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): Tensor {

@@ -1,7 +1,7 @@
 import { assert } from "@std/assert";
 import { erf } from "../../../../backend/cpu/script/scalar.ts";
 import { Tensor, withDevice } from "../../../../mod.ts";
-import { compute, wasmBackend } from "../engines.ts";
+import { compute, wasmBackend } from "../strategies.ts";
 
 type Name = "exp" | "expm1" | "log" | "log1p" | "tanh" | "sigmoid" | "erf" | "sqrt";
 

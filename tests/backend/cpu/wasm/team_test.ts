@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { CPUBackend } from "../../../../backend/cpu/cpu_backend.ts";
-import type { Engine } from "../../../../backend/cpu/engine.ts";
+import type { Strategy } from "../../../../backend/cpu/strategy/strategy.ts";
 import {
   makeWasmMemory,
   WasmBuffer,
@@ -10,12 +10,12 @@ import {
 import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
 import { DeviceHandle } from "../../../../backend/devices/device_handle.ts";
 import { Tensor, withDevice } from "../../../../mod.ts";
-import { compute, wasmBackend } from "../engines.ts";
+import { compute, wasmBackend } from "../strategies.ts";
 
 function backendWith(threads: number): CPUBackend {
   const wasm = new WasmRuntime(makeWasmMemory()!, threads);
-  const engine: Engine = { name: "threads", isReference: false, gemm: null, wasm };
-  return new CPUBackend(DeviceHandle.forCPU(), engine);
+  const strategy: Strategy = { name: "threads", isReference: false, gemm: null, wasm };
+  return new CPUBackend(DeviceHandle.forCPU(), strategy);
 }
 
 async function until(condition: () => boolean): Promise<void> {
@@ -38,7 +38,7 @@ function product(): Tensor {
 }
 
 Deno.test("helpers start by themselves, compute the same, end and start again", async () => {
-  const backend = backendWith(3), { team } = backend.engine.wasm!;
+  const backend = backendWith(3), { team } = backend.strategy.wasm!;
   const result = (on: CPUBackend) =>
     withDevice("cpu", () => {
       using t = product();
@@ -54,7 +54,7 @@ Deno.test("helpers start by themselves, compute the same, end and start again", 
     for (let k = 0; k < 50; k++) assertEquals(result(backend), wanted);
     team.stop();
     await until(() => {
-      const block = new Int32Array(backend.engine.wasm!.memory.memory.buffer, 0, 8);
+      const block = new Int32Array(backend.strategy.wasm!.memory.memory.buffer, 0, 8);
       return Atomics.load(block, 7) === 0;
     });
   }
@@ -97,13 +97,13 @@ Deno.test("kernels on blocks outside the memory run in JavaScript", () => {
   // Of two pages none is left for code, which helpers would need.
   for (const maximum of [2, 3]) {
     const memory = new WasmMemory(new WebAssembly.Memory({ initial: 1, maximum, shared: true }));
-    const engine: Engine = {
+    const strategy: Strategy = {
       name: "small",
       isReference: false,
       gemm: null,
       wasm: new WasmRuntime(memory, 1),
     };
-    const backend = new CPUBackend(DeviceHandle.forCPU(), engine);
+    const backend = new CPUBackend(DeviceHandle.forCPU(), strategy);
     withDevice("cpu", () => {
       using t = product(), same = product();
       assertEquals(compute(backend, t), compute(wasmBackend, same));

@@ -1,13 +1,13 @@
-/** The engines of the CPU backend side by side, on the same graphs. */
+/** The strategies of the CPU backend side by side, on the same graphs. */
 import { assertEquals } from "@std/assert";
 import { systemBLAS } from "../../../backend/cpu/blas/blas.ts";
 import { CPUBackend } from "../../../backend/cpu/cpu_backend.ts";
 import {
-  type Engine,
-  engineWith,
-  referenceEngine,
-  scriptEngine,
-} from "../../../backend/cpu/engine.ts";
+  referenceStrategy,
+  scriptStrategy,
+  type Strategy,
+  strategyWith,
+} from "../../../backend/cpu/strategy/strategy.ts";
 import type { Gemm, Matrix } from "../../../backend/cpu/blas/gemm.ts";
 import { DeviceHandle } from "../../../backend/devices/device_handle.ts";
 import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dtype.ts";
@@ -17,20 +17,20 @@ import { bytesOn } from "../evaluate.ts";
 import { nodeOf } from "../../../tensor/core/tensor_state.ts";
 
 /** A backend that computes in one way, whatever the system has. */
-export function backendWith(engine: Engine): CPUBackend {
-  return new CPUBackend(DeviceHandle.forCPU(), engine);
+export function backendWith(strategy: Strategy): CPUBackend {
+  return new CPUBackend(DeviceHandle.forCPU(), strategy);
 }
 
 /** The plain evaluator. */
-export const reference = backendWith(referenceEngine);
+export const reference = backendWith(referenceStrategy);
 
 const blas = systemBLAS();
 
 /** The BLAS of this machine, or null. */
-export const blasBackend = blas && backendWith(engineWith(blas));
+export const blasBackend = blas && backendWith(strategyWith(blas));
 
 /** Generated WebAssembly. */
-export const wasmBackend = backendWith(engineWith(null));
+export const wasmBackend = backendWith(strategyWith(null));
 
 /** Products by plain loops, however small: they show that the matrices were found where they are. */
 const loops: Gemm = {
@@ -54,8 +54,8 @@ const loops: Gemm = {
 
 /** What is held against the reference, by name. */
 export const fast: readonly CPUBackend[] = [
-  backendWith(scriptEngine),
-  backendWith(engineWith(loops)),
+  backendWith(scriptStrategy),
+  backendWith(strategyWith(loops)),
   wasmBackend,
   ...(blasBackend ? [blasBackend] : []),
 ];
@@ -76,7 +76,7 @@ const precision: Partial<Record<DType, number>> = {
   bfloat16: 1e-2,
 };
 
-/** Fails where an engine differs from the reference by more than the order of a sum explains. */
+/** Fails where a strategy differs from the reference by more than the order of a sum explains. */
 export function assertAgree(make: () => Tensor): void {
   using expected = make();
   const wanted = compute(reference, expected);
@@ -89,7 +89,7 @@ export function assertAgree(make: () => Tensor): void {
     found.forEach((value, k) => {
       const same = Object.is(value, wanted[k]) || value === wanted[k] ||
         Math.abs(Number(value) - Number(wanted[k])) <= slack;
-      assertEquals(same ? wanted[k] : value, wanted[k], `${backend.engine.name}: element ${k}`);
+      assertEquals(same ? wanted[k] : value, wanted[k], `${backend.strategy.name}: element ${k}`);
     });
   }
 }

@@ -2,14 +2,17 @@
  * Devices shared with workers. The threads of a process share its OpenCL objects, so a worker gets
  * their handles and may enqueue and copy; what owns them stays the thread that made them, so that
  * a worker which is terminated leaks nothing.
+ *
+ * This folder (`sharing/`) has both sides: snapshots of handles here, the worker's use of them in
+ * attached_handles.ts. It imports `ffi/` only and knows a device by what it shares. A snapshot goes
+ * to the worker as a message; whether it still holds is told by memory that both threads see.
  */
-import type { Buffer, Context, Kernel } from "../../ffi/mod.ts";
-import type { DeviceHandle } from "../devices/device_handle.ts";
+import type { Buffer, CommandQueue, Context, Kernel } from "../../ffi/mod.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
-/** What is lent to a worker, beside the device's context and queue. */
-export interface Loan {
+/** What a worker gets, beside the device's context and queue. */
+export interface ShareOptions {
   /** Buffers by name, or what holds one. */
   readonly buffers?: Readonly<Record<string, Buffer | { readonly buffer: Buffer }>>;
   /** Kernels by name; each worker needs one of its own, since arguments are set on the kernel. */
@@ -19,7 +22,17 @@ export interface Loan {
 }
 
 const named = takes.object("an object, by name");
-const rules: Rules<Loan> = { buffers: named, kernels: named, memory: named };
+const rules: Rules<ShareOptions> = { buffers: named, kernels: named, memory: named };
+
+/** What is shared of a device; a `DeviceHandle` is one. */
+export interface ShareableDevice {
+  /** The device, as its handle names it. */
+  readonly deviceName: string;
+  /** Its context, `null` for the built-in backend. */
+  readonly context: Context | null;
+  /** Its in-order compute queue, `null` for the built-in backend. */
+  readonly queue: CommandQueue | null;
+}
 
 /** A buffer in a snapshot. */
 export interface BufferSnapshot {
@@ -49,11 +62,11 @@ export interface HandleSnapshot {
   readonly queue: bigint;
   /** Whether the handles may still be used, and how many calls use them now. */
   readonly state: SharedArrayBuffer;
-  /** The buffers that were lent. */
+  /** The buffers that are shared. */
   readonly buffers: Readonly<Record<string, BufferSnapshot>>;
-  /** The kernels that were lent. */
+  /** The kernels that are shared. */
   readonly kernels: Readonly<Record<string, bigint>>;
-  /** The host memory that was lent. */
+  /** The host memory that is shared. */
   readonly memory: Readonly<Record<string, MemorySnapshot>>;
 }
 
@@ -62,19 +75,19 @@ export const REVOKED = 0, CALLS = 1;
 /** A call takes microseconds, unless it waits for the device. */
 const REVOKE_TIMEOUT_MS = 10_000;
 
-/** What is lent, by the context that it belongs to. */
-const loans = new WeakMap<Context, Set<SharedArrayBuffer>>();
+/** The states of what is shared, by the context that it belongs to. */
+const shared = new WeakMap<Context, Set<SharedArrayBuffer>>();
 
 /**
  * Describes the live handles of a device, so that a worker can {@linkcode attach} to them. Release
  * nothing of it before {@linkcode revokeHandles}; closing the device revokes them as well.
  *
  * @param device An OpenCL device.
- * @param loan What the worker gets beside context and queue.
+ * @param options What the worker gets beside context and queue.
  * @returns Plain data for `postMessage`.
  * @throws {TypeError} For the built-in backend, which has no handles.
  *
- * @example Lending a buffer to a worker
+ * @example Sharing a buffer with a worker
  * ```ts ignore
  * import { manager, snapshotHandles } from "@netcl/netcl/backend";
  * import { Buffer } from "@netcl/netcl/ffi";
@@ -86,8 +99,11 @@ const loans = new WeakMap<Context, Set<SharedArrayBuffer>>();
  * // worker.ts: onmessage = ({ data }) => { const { queue, buffers } = attach(data); ... }
  * ```
  */
-export function snapshotHandles(device: DeviceHandle, loan: Loan = {}): HandleSnapshot {
-  checkOptions("share a device with a worker", loan, rules);
+export function snapshotHandles(
+  device: ShareableDevice,
+  options: ShareOptions = {},
+): HandleSnapshot {
+  checkOptions("share a device with a worker", options, rules);
   const { context, queue } = device;
   if (context === null || queue === null) {
     throw new TypeError(`Cannot share ${device} with a worker: it has no OpenCL handles`);
@@ -98,12 +114,12 @@ export function snapshotHandles(device: DeviceHandle, loan: Loan = {}): HandleSn
     context: context.unsafeHandle,
     queue: queue.unsafeHandle,
     state: newState(context),
-    buffers: mapValues(loan.buffers, (lent) => {
-      const buffer = "buffer" in lent ? lent.buffer : lent;
+    buffers: mapValues(options.buffers, (holder) => {
+      const buffer = "buffer" in holder ? holder.buffer : holder;
       return { handle: buffer.unsafeHandle, nbytes: buffer.nbytes };
     }),
-    kernels: mapValues(loan.kernels, (kernel) => kernel.unsafeHandle),
-    memory: mapValues(loan.memory, (view) => ({
+    kernels: mapValues(options.kernels, (kernel) => kernel.unsafeHandle),
+    memory: mapValues(options.memory, (view) => ({
       address: Deno.UnsafePointer.value(Deno.UnsafePointer.of(view)),
       nbytes: view.byteLength,
     })),
@@ -111,8 +127,8 @@ export function snapshotHandles(device: DeviceHandle, loan: Loan = {}): HandleSn
 }
 
 /**
- * Ends what a snapshot lent: when this returns, no worker uses its handles, and every further call
- * on them throws there. To be called before what was lent is released, and before
+ * Ends what a snapshot shares: when this returns, no worker uses its handles, and every further call
+ * on them throws there. To be called before what is shared is released, and before
  * `worker.terminate()`: a worker runs on for a moment after that.
  *
  * @param snapshot What {@linkcode snapshotHandles} returned.
@@ -122,17 +138,17 @@ export function revokeHandles(snapshot: HandleSnapshot): void {
   revoke(snapshot.state);
 }
 
-/** Ends everything that was lent of a context, which is about to be released. */
+/** Ends everything that is shared of a context, which is about to be released. */
 export function revokeAll(context: Context): void {
-  for (const state of loans.get(context) ?? []) revoke(state);
-  loans.delete(context);
+  for (const state of shared.get(context) ?? []) revoke(state);
+  shared.delete(context);
 }
 
 function newState(context: Context): SharedArrayBuffer {
-  const states = loans.get(context) ?? new Set();
+  const states = shared.get(context) ?? new Set();
   for (const state of states) if (new Int32Array(state)[REVOKED]) states.delete(state);
   const state = new SharedArrayBuffer(8);
-  loans.set(context, states.add(state));
+  shared.set(context, states.add(state));
   return state;
 }
 

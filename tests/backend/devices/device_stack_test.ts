@@ -1,7 +1,7 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { device, withDevice } from "../../backend/devices/device_stack.ts";
-import { DeviceHandle } from "../../backend/devices/device_handle.ts";
-import { manager } from "../../backend/devices/devices.ts";
+import { device, withDevice } from "../../../backend/devices/device_stack.ts";
+import { DeviceHandle } from "../../../backend/devices/device_handle.ts";
+import { manager } from "../../../backend/devices/devices.ts";
 
 /** A second device that needs no driver. */
 const other = new DeviceHandle(

@@ -1,10 +1,10 @@
 /**
  * The end of netcl inside a program that goes on.
  */
-import { runAll } from "../../ffi/host/run_all.ts";
+import { runAll } from "../ffi/host/run_all.ts";
 import { allBackends, takeBackends } from "./backends.ts";
-import { manager } from "./devices.ts";
-import { uninstallLifecycle } from "../lifecycle/install.ts";
+import { manager } from "./devices/devices.ts";
+import { removeExitHooks } from "./lifecycle/exit_hooks.ts";
 
 /**
  * Finishes every queue and frees every pool, program, queue and context that netcl made, and takes
@@ -28,9 +28,9 @@ export async function shutdown(): Promise<void> {
   );
   runAll([
     () => finished.forEach(throwIfRejected),
-    ...takeBackends().map((engine) => () => engine.dispose()),
+    ...takeBackends().map((backend) => () => backend.dispose()),
     ...open.map((handle) => () => handle.close()),
-    uninstallLifecycle,
+    removeExitHooks,
   ]);
 }
 

@@ -1,5 +1,10 @@
 /**
- * Puts the ways to end in place, with the first queue, and takes them away again.
+ * Exit hooks: what netcl does when the program ends, put in place with the first queue and taken away
+ * after the last one.
+ *
+ * This folder (`lifecycle/`) is how a program ends: Ctrl+C, SIGTERM, Deno.exit, uncaught errors. It
+ * imports `ffi/` only; queues come from its registry of live ones. Waits of `ffi/` come here by the
+ * wait policy, and leave with an `InterruptedError` where a signal came.
  */
 import { isMainThread } from "node:worker_threads";
 import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
@@ -32,7 +37,7 @@ const ownsSignals = isMainThread && !("WorkerGlobalScope" in globalThis);
  *
  * @param hasQueue Whether there are queues to be finished when a signal comes.
  */
-export function installLifecycle(hasQueue: boolean): void {
+export function installExitHooks(hasQueue: boolean): void {
   if (!installed) install();
   if (ownsSignals && (hasQueue || isWatched() || mayReplaceHandlers())) listenForSignals();
 }
@@ -62,7 +67,7 @@ function mayReplaceHandlers(): boolean {
 }
 
 /** Takes everything away again, after the last queue. */
-export function uninstallLifecycle(): void {
+export function removeExitHooks(): void {
   if (!installed) return;
   installed = false;
   removeEventListener("unload", finishQueues);

@@ -7,20 +7,20 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { DeviceManager, manager } from "../../backend/devices/devices.ts";
-import { OpenCLError, OpenCLUnavailableError, platforms } from "../../ffi/mod.ts";
-import { withFaults } from "../../ffi/library/faults.ts";
-import { DeviceInfo, DeviceType, Status } from "../../ffi/library/constants.ts";
-import { cl, replaceSymbols } from "../../ffi/library/library.ts";
-import type { OpenCLSymbols } from "../../ffi/mod.ts";
-import { hasOpenCL, testOpenCL } from "../opencl.ts";
-import { plain } from "../plain.ts";
+import { DeviceManager, manager } from "../../../backend/devices/devices.ts";
+import { OpenCLError, OpenCLUnavailableError, platforms } from "../../../ffi/mod.ts";
+import { withFaults } from "../../../ffi/library/faults.ts";
+import { DeviceInfo, DeviceType, Status } from "../../../ffi/library/constants.ts";
+import { cl, replaceSymbols } from "../../../ffi/library/library.ts";
+import type { OpenCLSymbols } from "../../../ffi/mod.ts";
+import { hasOpenCL, testOpenCL } from "../../opencl.ts";
+import { plain } from "../../plain.ts";
 
 // The first queue starts the signal handling, which opens libc: outside of the tests, which would
 // find it left open.
 if (hasOpenCL) manager.default("cl").queue!.flush();
 
-const root = new URL("../../", import.meta.url);
+const root = new URL("../../../", import.meta.url);
 
 /** Runs a snippet with `manager` in a process of its own, and returns what it prints. */
 async function inProcess(

@@ -1,5 +1,5 @@
 /**
- * A device's handles in a worker that they were lent to. Every call asks first whether the owner has
+ * A device's handles in a worker that they are shared with. Every call asks first whether the owner has
  * taken them back.
  */
 import {
@@ -13,12 +13,18 @@ import {
 } from "../../ffi/mod.ts";
 import { checkDimensions } from "../../ffi/queue/launch.ts";
 import { checkRange, toSize } from "../../ffi/host/size.ts";
-import { CALLS, type HandleSnapshot, mapValues, type MemorySnapshot, REVOKED } from "./loans.ts";
+import {
+  CALLS,
+  type HandleSnapshot,
+  mapValues,
+  type MemorySnapshot,
+  REVOKED,
+} from "./shared_handles.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
 /** A buffer that another thread owns. */
-export interface LentBuffer {
+export interface SharedBuffer {
   /** Its size in bytes. */
   readonly nbytes: number;
   /** Its cl_mem. */
@@ -26,19 +32,19 @@ export interface LentBuffer {
 }
 
 /** An argument: a buffer, local memory in bytes, or the bytes of a scalar, vector or struct. */
-export type LentArg = LentBuffer | { readonly local: number } | ArrayBufferView;
+export type SharedArg = SharedBuffer | { readonly local: number } | ArrayBufferView;
 
 /** What a worker works with. */
-export interface LentHandles {
+export interface SharedHandles {
   /** The device's name. */
   readonly deviceName: string;
   /** Its compute queue. */
-  readonly queue: LentQueue;
-  /** The buffers, by the names that they were lent under. */
-  readonly buffers: Readonly<Record<string, LentBuffer>>;
-  /** The kernels, by the names that they were lent under. */
+  readonly queue: SharedQueue;
+  /** The buffers, by the names that they were shared under. */
+  readonly buffers: Readonly<Record<string, SharedBuffer>>;
+  /** The kernels, by the names that they were shared under. */
   readonly kernels: Readonly<Record<string, Handle<"Kernel">>>;
-  /** The host memory, by the names that it was lent under: the same bytes as in the owner. */
+  /** The host memory, by the name that it was shared under: the same bytes as in the owner. */
   readonly memory: Readonly<Record<string, Uint8Array<ArrayBuffer>>>;
 }
 
@@ -50,14 +56,14 @@ export interface LentHandles {
  * @throws {TypeError} For a snapshot of another process.
  * @throws {DisposedError} When the handles were revoked or the device was closed meanwhile.
  */
-export function attach(snapshot: HandleSnapshot): LentHandles {
+export function attach(snapshot: HandleSnapshot): SharedHandles {
   if (snapshot.pid !== Deno.pid) {
     throw new TypeError(
       `Cannot attach to handles of process ${snapshot.pid} in process ${Deno.pid}: ` +
         "they hold in the process that made them",
     );
   }
-  const queue = new LentQueue(snapshot);
+  const queue = new SharedQueue(snapshot);
   return {
     deviceName: snapshot.deviceName,
     queue,
@@ -76,13 +82,13 @@ function viewOf({ address, nbytes }: MemorySnapshot): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
 }
 
-interface LentLaunch {
+interface SharedLaunch {
   readonly global: readonly number[];
   readonly local?: readonly number[];
-  readonly args: readonly LentArg[];
+  readonly args: readonly SharedArg[];
 }
 
-const launchRules: Rules<LentLaunch> = {
+const launchRules: Rules<SharedLaunch> = {
   global: takes.wholeNumbers,
   local: takes.wholeNumbers,
   args: takes.list,
@@ -92,7 +98,7 @@ const launchRules: Rules<LentLaunch> = {
  * The queue of another thread. Commands of all threads run in the order in which they are enqueued.
  * Copies and `finish` block the worker.
  */
-export class LentQueue {
+export class SharedQueue {
   readonly #queue: Handle<"CommandQueue">;
   readonly #state: Int32Array<SharedArrayBuffer>;
 
@@ -118,12 +124,12 @@ export class LentQueue {
     options: {
       readonly global: readonly number[];
       readonly local?: readonly number[];
-      readonly args: readonly LentArg[];
+      readonly args: readonly SharedArg[];
     },
   ): void {
-    checkOptions<LentLaunch>("launch a kernel", options, launchRules, ["global", "args"]);
+    checkOptions<SharedLaunch>("launch a kernel", options, launchRules, ["global", "args"]);
     const { global, local, args } = options;
-    checkDimensions("a lent kernel", global, local);
+    checkDimensions("a shared kernel", global, local);
     const queue = this.#queue;
     this.#call((cl) => {
       args.forEach((value, index) => setArg(kernel, index, value));
@@ -143,9 +149,9 @@ export class LentQueue {
    *
    * @throws {RangeError} When the bytes do not lie within the buffer.
    */
-  write(buffer: LentBuffer, data: ArrayBufferView, offset = 0): void {
+  write(buffer: SharedBuffer, data: ArrayBufferView, offset = 0): void {
     const { unsafeHandle } = buffer;
-    checkRange(offset, data.byteLength, buffer.nbytes, "a lent buffer");
+    checkRange(offset, data.byteLength, buffer.nbytes, "a shared buffer");
     const size = BigInt(data.byteLength), start = BigInt(offset);
     this.#call((cl) =>
       check(
@@ -161,9 +167,9 @@ export class LentQueue {
    *
    * @throws {RangeError} When the bytes do not lie within the buffer.
    */
-  read(buffer: LentBuffer, into: ArrayBufferView, offset = 0): void {
+  read(buffer: SharedBuffer, into: ArrayBufferView, offset = 0): void {
     const { unsafeHandle } = buffer;
-    checkRange(offset, into.byteLength, buffer.nbytes, "a lent buffer");
+    checkRange(offset, into.byteLength, buffer.nbytes, "a shared buffer");
     const size = BigInt(into.byteLength), start = BigInt(offset);
     this.#call((cl) =>
       check(
@@ -196,7 +202,7 @@ export class LentQueue {
 
 const handleOut = new BigUint64Array(1);
 
-function setArg(kernel: Handle<"Kernel">, index: number, value: LentArg): void {
+function setArg(kernel: Handle<"Kernel">, index: number, value: SharedArg): void {
   const { clSetKernelArg } = openLibrary();
   // Of this size are handles, too: the driver follows such bytes.
   if (ArrayBuffer.isView(value) && value.byteLength === 8) requireValue(kernel, index);
@@ -222,7 +228,7 @@ function requireValue(kernel: Handle<"Kernel">, index: number): void {
   throw new TypeError(`Cannot set argument ${index} to bytes: the kernel declares memory there`);
 }
 
-function scratchHandle({ unsafeHandle }: LentBuffer): BigUint64Array {
+function scratchHandle({ unsafeHandle }: SharedBuffer): BigUint64Array {
   handleOut[0] = unsafeHandle;
   return handleOut;
 }

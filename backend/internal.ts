@@ -12,7 +12,7 @@ export type {
   HostBlock,
   Launch,
 } from "./execution/backend.ts";
-export { backendOf } from "./devices/backends.ts";
+export { backendOf } from "./backends.ts";
 export {
   type DTypeInfo,
   type DTypeKind,

@@ -1,6 +1,6 @@
-/** A worker that does what it is told with the handles that it is lent. */
-import { attach } from "../../backend/sharing/lent_handles.ts";
-import type { HandleSnapshot } from "../../backend/sharing/loans.ts";
+/** A worker that does what it is told with the handles that are shared with it. */
+import { attach } from "../../../backend/sharing/attached_handles.ts";
+import type { HandleSnapshot } from "../../../backend/sharing/shared_handles.ts";
 
 /** A task for the worker. */
 export interface Task {

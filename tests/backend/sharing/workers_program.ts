@@ -3,7 +3,7 @@
  *
  *     workers_program.ts end|terminate ROUNDS WORKERS
  */
-import { Tensor } from "../../mod.ts";
+import { Tensor } from "../../../mod.ts";
 
 const [ending, rounds, workers] = [Deno.args[0], Number(Deno.args[1]), Number(Deno.args[2])];
 const STEPS = 30;

@@ -3,8 +3,8 @@
  * the process.
  */
 import { assertEquals } from "@std/assert";
-import { testOpenCL } from "../opencl.ts";
-import { plain } from "../plain.ts";
+import { testOpenCL } from "../../opencl.ts";
+import { plain } from "../../plain.ts";
 import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("./workers_program.ts", import.meta.url));

@@ -1,5 +1,5 @@
 /** A worker that trains by itself: says so after its first step, and what it came to at the end. */
-import { device, nn, optim, Tensor } from "../../mod.ts";
+import { device, nn, optim, Tensor } from "../../../mod.ts";
 
 const self = globalThis as unknown as { readonly name: string; postMessage(value: unknown): void };
 /** So many steps; further ones are never reached where the worker is to be terminated. */

@@ -1,9 +1,9 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { DeviceManager, manager } from "../../backend/devices/devices.ts";
-import { attach } from "../../backend/sharing/lent_handles.ts";
-import { revokeHandles, snapshotHandles } from "../../backend/sharing/loans.ts";
-import { Buffer, type Kernel, liveObjects, OpenCLError, Program } from "../../ffi/mod.ts";
-import { hasOpenCL, testOpenCL } from "../opencl.ts";
+import { DeviceManager, manager } from "../../../backend/devices/devices.ts";
+import { attach } from "../../../backend/sharing/attached_handles.ts";
+import { revokeHandles, snapshotHandles } from "../../../backend/sharing/shared_handles.ts";
+import { Buffer, type Kernel, liveObjects, OpenCLError, Program } from "../../../ffi/mod.ts";
+import { hasOpenCL, testOpenCL } from "../../opencl.ts";
 import type { Task } from "./worker.ts";
 
 // Outside of the tests: the first queue starts the signal handling, which stays.
@@ -135,23 +135,23 @@ Deno.test("the built-in backend has no handles to share", () => {
   assertThrows(() => snapshotHandles(manager.default("cpu")), TypeError, "no OpenCL handles");
 });
 
-testOpenCL("a lent queue reads and writes within what it was given", () => {
+testOpenCL("a shared queue reads and writes within what it was given", () => {
   const { program, kernels } = addKernels(1);
   using sum = new Buffer(device.context!, 16);
   const snapshot = snapshotHandles(device, { buffers: { sum }, kernels: { add: kernels[0]! } });
-  const lent = attach(snapshot), buffer = lent.buffers.sum!, kernel = lent.kernels.add!;
+  const attached = attach(snapshot), buffer = attached.buffers.sum!, kernel = attached.kernels.add!;
   const bytes = new Uint8Array(8), n = new Int32Array([1]);
   for (const offset of [-4, 9, 1.5, NaN]) {
-    assertThrows(() => lent.queue.read(buffer, bytes, offset), RangeError, "a lent buffer");
-    assertThrows(() => lent.queue.write(buffer, bytes, offset), RangeError, "a lent buffer");
+    assertThrows(() => attached.queue.read(buffer, bytes, offset), RangeError, "a shared buffer");
+    assertThrows(() => attached.queue.write(buffer, bytes, offset), RangeError, "a shared buffer");
   }
   const run = (global: number[], local: number[] | null, first: typeof buffer | Uint8Array) => () =>
-    lent.queue.run(kernel, { global, ...local && { local }, args: [first, n] });
+    attached.queue.run(kernel, { global, ...local && { local }, args: [first, n] });
   assertThrows(run([1, 1], [1], buffer), RangeError, "dimensions differ");
   assertThrows(run([], null, buffer), RangeError, "1 to 3");
   assertThrows(run([1], null, bytes), TypeError, "declares memory");
   run([1], [1], buffer)();
-  lent.queue.finish();
+  attached.queue.finish();
   revokeHandles(snapshot);
   kernels[0]!.release();
   program.release();

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { manager, profiler } from "../../backend/mod.ts";
-import { liveObjects, OpenCLError, withFaults } from "../../ffi/mod.ts";
-import { Tensor } from "../../mod.ts";
-import { testOpenCL } from "../opencl.ts";
+import { manager, profiler } from "../../../backend/mod.ts";
+import { liveObjects, OpenCLError, withFaults } from "../../../ffi/mod.ts";
+import { Tensor } from "../../../mod.ts";
+import { testOpenCL } from "../../opencl.ts";
 
 interface Slice {
   readonly name: string;

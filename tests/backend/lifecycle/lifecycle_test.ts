@@ -6,8 +6,8 @@ import {
   assertStrictEquals,
   assertThrows,
 } from "@std/assert";
-import { manager } from "../../backend/devices/devices.ts";
-import { drain, drainSync } from "../../backend/lifecycle/draining.ts";
+import { manager } from "../../../backend/devices/devices.ts";
+import { drain, drainSync } from "../../../backend/lifecycle/draining.ts";
 import {
   beginInterruption,
   completeInterruption,
@@ -15,25 +15,25 @@ import {
   InterruptedError,
   interruptible,
   interruptSignal,
-  isCalm,
   isNoticed,
+  isRunning,
   resetInterruption,
   throwIfInterrupted,
-} from "../../backend/lifecycle/interruption.ts";
-import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
-import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
-import { waitSync } from "../../backend/lifecycle/waits.ts";
-import { withFaults } from "../../ffi/library/faults.ts";
-import { liveObjects, OpenCLError, Status, UserEvent } from "../../ffi/mod.ts";
-import { waitsInFlight } from "../../ffi/events/waiting.ts";
-import { hasOpenCL, testOpenCL } from "../opencl.ts";
+} from "../../../backend/lifecycle/interruption.ts";
+import { configureSignals, rearm } from "../../../backend/lifecycle/signals.ts";
+import { startWatchdog } from "../../../backend/lifecycle/watchdog.ts";
+import { waitSync } from "../../../backend/lifecycle/waits.ts";
+import { withFaults } from "../../../ffi/library/faults.ts";
+import { liveObjects, OpenCLError, Status, UserEvent } from "../../../ffi/mod.ts";
+import { waitsInFlight } from "../../../ffi/events/waiting.ts";
+import { hasOpenCL, testOpenCL } from "../../opencl.ts";
 
 // Outside of the tests: the first queue starts the signal handling, which stays.
 const queue = hasOpenCL ? manager.default("cl").queue! : null!;
 if (hasOpenCL) queue.finishSync();
 
-/** Runs a test in the calm state and leaves it calm. */
-function calmly(name: string, fn: () => void | Promise<void>): void {
+/** Runs a test in the running state, and leaves that behind. */
+function whileRunning(name: string, fn: () => void | Promise<void>): void {
   Deno.test(name, async () => {
     try {
       await fn();
@@ -51,13 +51,13 @@ function settled(promise: Promise<unknown>): Promise<string> {
   ]);
 }
 
-calmly("a wait that nothing interrupts is as it was", async () => {
+whileRunning("a wait that nothing interrupts is as it was", async () => {
   assertEquals(await interruptible(Promise.resolve(42)), 42);
   await assertRejects(() => interruptible(Promise.reject(new RangeError("own"))), RangeError);
   throwIfInterrupted();
 });
 
-calmly("a wait rejects when the queues are done, and not before", async () => {
+whileRunning("a wait rejects when the queues are done, and not before", async () => {
   const device = Promise.withResolvers<void>();
   const wait = interruptible(device.promise);
   assertEquals(beginInterruption(), true);
@@ -69,7 +69,7 @@ calmly("a wait rejects when the queues are done, and not before", async () => {
   assertStrictEquals(interruptSignal.reason, error);
 });
 
-calmly("every wait rejects, also one begun while the queues are finished", async () => {
+whileRunning("every wait rejects, also one begun while the queues are finished", async () => {
   const waits = [interruptible(Promise.resolve()), interruptible(Promise.resolve())];
   beginInterruption();
   waits.push(interruptible(new Promise<void>(() => {})));
@@ -78,7 +78,7 @@ calmly("every wait rejects, also one begun while the queues are finished", async
   assertEquals(results.map(({ status }) => status), ["rejected", "rejected", "rejected"]);
 });
 
-calmly("a wait that is not for a device is told as well, and goes on by itself", async () => {
+whileRunning("a wait that is not for a device is told as well, and goes on by itself", async () => {
   const download = Promise.withResolvers<string>();
   const wait = interruptible(download.promise);
   beginInterruption();
@@ -88,7 +88,7 @@ calmly("a wait that is not for a device is told as well, and goes on by itself",
   await assertRejects(() => download.promise, Error, "broken off");
 });
 
-calmly("an interrupt that nobody waited for is told once, to the next call", async () => {
+whileRunning("an interrupt that nobody waited for is told once, to the next call", async () => {
   beginInterruption();
   completeInterruption();
   assertEquals(isNoticed(), false);
@@ -98,7 +98,7 @@ calmly("an interrupt that nobody waited for is told once, to the next call", asy
   assertEquals(await interruptible(Promise.resolve("saved")), "saved");
 });
 
-calmly("after a wait was told, the next calls work: programs save", async () => {
+whileRunning("after a wait was told, the next calls work: programs save", async () => {
   const wait = interruptible(new Promise<void>(() => {}));
   beginInterruption();
   completeInterruption();
@@ -107,35 +107,38 @@ calmly("after a wait was told, the next calls work: programs save", async () => 
   assertEquals(await interruptible(Promise.resolve("saved")), "saved");
 });
 
-calmly("listeners of interruptSignal may wait; the rest of the program is still told", async () => {
-  const saved = Promise.withResolvers<string>();
-  interruptSignal.addEventListener("abort", async () => {
-    await null;
-    saved.resolve(await interruptible(Promise.resolve("saved")));
-  });
-  beginInterruption();
-  completeInterruption();
-  assertEquals(await saved.promise, "saved");
-  assertEquals(isNoticed(), true);
-  assertThrows(throwIfInterrupted, InterruptedError);
-});
+whileRunning(
+  "listeners of interruptSignal may wait; the rest of the program is still told",
+  async () => {
+    const saved = Promise.withResolvers<string>();
+    interruptSignal.addEventListener("abort", async () => {
+      await null;
+      saved.resolve(await interruptible(Promise.resolve("saved")));
+    });
+    beginInterruption();
+    completeInterruption();
+    assertEquals(await saved.promise, "saved");
+    assertEquals(isNoticed(), true);
+    assertThrows(throwIfInterrupted, InterruptedError);
+  },
+);
 
-calmly("a second signal begins nothing", () => {
+whileRunning("a second signal begins nothing", () => {
   assertEquals([beginInterruption(), beginInterruption()], [true, false]);
   completeInterruption();
   assertEquals(beginInterruption(), false);
 });
 
-calmly("rearm makes a fresh signal, and refuses while the queues are finished", () => {
+whileRunning("rearm makes a fresh signal, and refuses while the queues are finished", () => {
   const first = interruptSignal;
   beginInterruption();
   assertThrows(rearm, Error, "Cannot rearm while");
   completeInterruption();
   rearm();
-  assertEquals([isCalm(), first.aborted, interruptSignal.aborted], [true, true, false]);
+  assertEquals([isRunning(), first.aborted, interruptSignal.aborted], [true, true, false]);
 });
 
-calmly("an error of the device becomes the interrupt's cause", async () => {
+whileRunning("an error of the device becomes the interrupt's cause", async () => {
   const cause = new Error("lost");
   const wait = interruptible(Promise.resolve());
   beginInterruption();
@@ -144,7 +147,7 @@ calmly("an error of the device becomes the interrupt's cause", async () => {
   assertStrictEquals((error as Error).cause, cause);
 });
 
-calmly("an uncaught interrupt counts when no receiver caught it", async () => {
+whileRunning("an uncaught interrupt counts when no receiver caught it", async () => {
   const waits = [interruptible(Promise.resolve()), interruptible(Promise.resolve())];
   beginInterruption();
   completeInterruption();

@@ -1,11 +1,11 @@
 /** Which of the ways to compute serves the built-in backend. */
-import { EnvironmentError, readEnvironment } from "../../ffi/host/environment.ts";
-import { systemBLAS } from "./blas/blas.ts";
-import type { Gemm } from "./blas/gemm.ts";
-import { type WasmRuntime, wasmRuntime } from "./wasm/runtime.ts";
+import { EnvironmentError, readEnvironment } from "../../../ffi/host/environment.ts";
+import { systemBLAS } from "../blas/blas.ts";
+import type { Gemm } from "../blas/gemm.ts";
+import { type WasmRuntime, wasmRuntime } from "../wasm/runtime.ts";
 
 /** How the built-in backend computes. */
-export interface Engine {
+export interface Strategy {
   /** "OpenBLAS 0.3.21, WebAssembly SIMD", "reference": what a person is told. */
   readonly name: string;
   /** Kernels are interpreted, nothing is generated. */
@@ -17,7 +17,7 @@ export interface Engine {
 }
 
 /** The plain evaluator. */
-export const referenceEngine: Engine = {
+export const referenceStrategy: Strategy = {
   name: "reference",
   isReference: true,
   gemm: null,
@@ -25,7 +25,7 @@ export const referenceEngine: Engine = {
 };
 
 /** Generated JavaScript alone. */
-export const scriptEngine: Engine = {
+export const scriptStrategy: Strategy = {
   name: "JavaScript",
   isReference: false,
   gemm: null,
@@ -33,7 +33,7 @@ export const scriptEngine: Engine = {
 };
 
 /** WebAssembly where it is to be had, else generated JavaScript; and something for large matrices. */
-export function engineWith(gemm: Gemm | null): Engine {
+export function strategyWith(gemm: Gemm | null): Strategy {
   const wasm = wasmRuntime();
   const names = [gemm?.name, wasm ? "WebAssembly SIMD" : gemm ? undefined : "JavaScript"];
   const name = names.filter((part) => part !== undefined).join(", ");
@@ -41,20 +41,20 @@ export function engineWith(gemm: Gemm | null): Engine {
 }
 
 /**
- * The engine that NETCL_CPU asks for, or else the fastest one that there is.
+ * The strategy that NETCL_CPU asks for, or else the fastest one that there is.
  *
  * @throws {RangeError} When NETCL_CPU holds anything but "fast", "wasm" or "reference".
  */
-export function chooseEngine(): Engine {
+export function chooseStrategy(): Strategy {
   const wanted = readEnvironment("NETCL_CPU") ?? "fast";
-  if (wanted === "reference") return referenceEngine;
+  if (wanted === "reference") return referenceStrategy;
   if (wanted !== "fast" && wanted !== "wasm") {
     throw new EnvironmentError("NETCL_CPU", wanted, 'write "fast", "wasm" or "reference"');
   }
-  return engineWith(wanted === "fast" ? systemBLAS() : null);
+  return strategyWith(wanted === "fast" ? systemBLAS() : null);
 }
 
-/** The name of that engine, for descriptions of the device. */
-export function engineName(): string {
-  return chooseEngine().name;
+/** The name of that strategy, for descriptions of the device. */
+export function strategyName(): string {
+  return chooseStrategy().name;
 }
