@@ -11,7 +11,7 @@ import {
   Node,
   type NodeStorage,
   type Shape,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { Storage } from "../../memory/mod.ts";
 import { makeTensor, nodeOf } from "../core/tensor_state.ts";
 import type { Tensor } from "../tensor.ts";

@@ -1,5 +1,5 @@
 /** One model that several ranks train, each on its part of every batch. */
-import { type Communicator, completedSync } from "../../backend/engine.ts";
+import { type Communicator, completedSync } from "../../backend/internal.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";

@@ -9,7 +9,7 @@ import {
   dtypes,
   unrecorded,
   type WireType,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { realizeInOrder } from "../execution/realization.ts";
 import { internally } from "../core/temporaries.ts";
 import { exposed } from "../core/tensor_state.ts";

@@ -9,7 +9,7 @@ import {
   setCommunicationTimeout,
   type WireType,
   worldCommunicator,
-} from "../../backend/engine.ts";
+} from "../../backend/internal.ts";
 import { Storage } from "../../memory/mod.ts";
 import { requireTensor } from "../core/apply.ts";
 import { giveUpReplay } from "../core/calls.ts";

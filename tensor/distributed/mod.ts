@@ -5,7 +5,7 @@
  *
  * @module
  */
-export { MPIError, MPIUnavailableError } from "../../backend/engine.ts";
+export { MPIError, MPIUnavailableError } from "../../backend/internal.ts";
 export { DataParallel, type DataParallelOptions } from "./data_parallel.ts";
 export { Group, init, type InitOptions } from "./group.ts";
 export type { ReduceOp } from "./wire.ts";

@@ -1,5 +1,5 @@
 /** Ranks that learn together must have the same parameters: buckets hold them one behind the other. */
-import { type Communicator, completedSync, formatShape } from "../../backend/engine.ts";
+import { type Communicator, completedSync, formatShape } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 
 /** A parameter or buffer with its name, as modules list them. */

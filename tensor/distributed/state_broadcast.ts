@@ -1,5 +1,5 @@
 /** Values of rank 0 for all ranks: weights at the start, buffers after every step. */
-import { backendOf, type Communicator, type DeviceHandle } from "../../backend/engine.ts";
+import { backendOf, type Communicator, type DeviceHandle } from "../../backend/internal.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/temporaries.ts";
 import { stateOf } from "../core/tensor_state.ts";

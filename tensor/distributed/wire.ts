@@ -1,5 +1,5 @@
 /** How the elements of a tensor travel between ranks. */
-import { type DType, dtypes, type WireOp, type WireType } from "../../backend/engine.ts";
+import { type DType, dtypes, type WireOp, type WireType } from "../../backend/internal.ts";
 import { DTypeError } from "../core/errors.ts";
 import { type Rules, shown, takes } from "../core/options.ts";
 
