@@ -7,8 +7,9 @@ import { promote } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
 import { type Axes, tuple } from "../axes.ts";
 import { contract } from "../contractions.ts";
-import { dilate, pad, window } from "../shaping.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { adjointProduct } from "./adjoint.ts";
+import { axesFrom, type Geometry, productOfWindows, windows } from "./geometry.ts";
 
 /** Options of `conv1d`, `conv2d` and `conv3d`: one number, or one for each axis. */
 export interface ConvOptions {
@@ -49,15 +50,6 @@ const transposeRules: Rules<ConvTransposeOptions> = {
   ...convolutionRules,
   outputPadding: takes.anything,
 };
-
-/** How a kernel goes over an image: for each axis, and the groups of channels. */
-interface Geometry {
-  readonly name: string;
-  readonly stride: readonly number[];
-  readonly padding: readonly number[];
-  readonly dilation: readonly number[];
-  readonly groups: number;
-}
 
 function geometryOf(
   name: string,
@@ -199,28 +191,6 @@ function checkTranspose(
   throw fail(`the output would have the lengths ${formatShape(lengths)}: use less padding`);
 }
 
-/**
- * Windows of an image by group: (N, G, C/G, positions..., kernel...), the first `positions` of them
- * where an image has more.
- */
-function windows(
-  x: Tensor,
-  kernel: Shape,
-  { stride, dilation, padding, groups }: Geometry,
-  positions?: Shape,
-): Tensor {
-  const image = pad(x, [[0, 0], [0, 0], ...padding.map((p): [number, number] => [p, p])]);
-  const all = window(image, kernel, stride, dilation);
-  const [n, c, ...rest] = all.shape as [number, number, ...number[]];
-  const grouped = all.reshape([n, groups, c / groups, ...rest]);
-  if (!positions) return grouped;
-  return grouped.slice(null, null, null, ...positions.map((m): [number, number] => [0, m]));
-}
-
-function axesFrom(start: number, count: number): number[] {
-  return Array.from({ length: count }, (_, k) => start + k);
-}
-
 /** Each output is the product of a window with the kernel. */
 function convolve(x: Tensor, weight: Tensor, geometry: Geometry): Tensor {
   const value = productOfWindows(x.detach(), weight.detach(), geometry);
@@ -230,21 +200,9 @@ function convolve(x: Tensor, weight: Tensor, geometry: Geometry): Tensor {
   ]);
 }
 
-function productOfWindows(x: Tensor, weight: Tensor, geometry: Geometry): Tensor {
-  const { groups } = geometry;
-  const n = x.shape[0]!, dims = geometry.stride.length;
-  const [o, c, ...kernel] = weight.shape as [number, number, ...number[]];
-  const left = weight.reshape([1, groups, o / groups, c, ...kernel])
-    .expand([n, groups, o / groups, c, ...kernel]);
-  const right = windows(x, kernel, geometry)
-    .permute([0, 1, 2, ...axesFrom(3 + dims, dims), ...axesFrom(3, dims)]);
-  const out = contract(left, right, 2, 1, 1 + dims);
-  return out.reshape([n, o, ...out.shape.slice(3)]);
-}
-
 /** The image's gradient, which is the transposed convolution; their gradients are each other. */
 function transposed(x: Tensor, weight: Tensor, geometry: Geometry, lengths: Shape): Tensor {
-  const value = spreadProduct(x.detach(), weight.detach(), geometry, lengths);
+  const value = adjointProduct(x.detach(), weight.detach(), geometry, lengths);
   const positions = x.shape.slice(2);
   return result(geometry.name, [x, weight], value, (g) => [
     x.requiresGrad ? firstOf(convolve(g, weight, geometry), positions) : null,
@@ -255,23 +213,6 @@ function transposed(x: Tensor, weight: Tensor, geometry: Geometry, lengths: Shap
 /** The first positions; an output padded by more than the stride has some that nothing came from. */
 function firstOf(x: Tensor, positions: Shape): Tensor {
   return x.slice(null, null, ...positions.map((n): [number, number] => [0, n]));
-}
-
-/** What came out, spread by the stride, convolved with the mirrored kernel. */
-function spreadProduct(g: Tensor, weight: Tensor, geometry: Geometry, lengths: Shape): Tensor {
-  const { stride, padding, dilation, groups } = geometry;
-  const [o, c, ...kernel] = weight.shape as [number, number, ...number[]];
-  const mirrored = weight.reshape([groups, o / groups, c, ...kernel]).transpose(1, 2)
-    .reshape([groups * c, o / groups, ...kernel]).flip(axesFrom(2, kernel.length));
-  const spread = dilate(g, [1, 1, ...stride]);
-  const widths = kernel.map((k, i): [number, number] => {
-    const before = (k - 1) * dilation[i]! - padding[i]!;
-    const after = lengths[i]! + padding[i]! - spread.shape[2 + i]!;
-    return [before, after];
-  });
-  const image = spread.pad([[0, 0], [0, 0], ...widths]);
-  const ones = kernel.map(() => 1), none = kernel.map(() => 0);
-  return productOfWindows(image, mirrored, { ...geometry, stride: ones, padding: none, groups });
 }
 
 /** The kernel's gradient: for each tap, the sum over images and positions. */
