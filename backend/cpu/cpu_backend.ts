@@ -3,7 +3,7 @@
  * another, as they are launched: as WebAssembly where there are vectors for what they do, else as
  * JavaScript over typed arrays. What multiplies large matrices is its strategy's choice.
  */
-import { defaultRules } from "../schedule/lower.ts";
+import { hostTarget } from "../kernel/target.ts";
 import { setImmediate } from "node:timers";
 import {
   DeviceMemory,
@@ -23,7 +23,7 @@ import type {
   Launch,
   UploadOptions,
 } from "../execution/backend.ts";
-import { inSequence } from "../execution/batch_launch.ts";
+import { inSequence } from "../execution/launch_sequence.ts";
 import { countBuild, countLaunch, countTransfer } from "../profiling/counters.ts";
 import type { DeviceHandle } from "../devices/device_handle.ts";
 import {
@@ -76,8 +76,8 @@ export class CPUBackend implements Backend {
     fp16: false,
     unifiedMemory: true,
   };
-  readonly batching = null;
-  readonly rules = defaultRules;
+  readonly target = hostTarget;
+  readonly planKernel = null;
   readonly memory: DeviceMemory<HostBuffer>;
   /** What computes: chosen by NETCL_CPU and by what the system has. */
   readonly strategy: Strategy;
@@ -159,7 +159,7 @@ export class CPUBackend implements Backend {
 
   prepare(kernels: readonly Launchable[]): Launch[] {
     return kernels.map((kernel) =>
-      kernel.kind === "batch"
+      kernel.kind === "horizontal"
         ? inSequence(kernel, kernel.members.map((member) => this.#launch(member)))
         : this.#launch(kernel)
     );

@@ -5,8 +5,7 @@
 import type { BufferHandle, DeviceMemory } from "../../memory/mod.ts";
 import type { DeviceHandle } from "../devices/device_handle.ts";
 import type { DType } from "../graph/dtype.ts";
-import type { Batching } from "../schedule/batch.ts";
-import type { FusionRules } from "../schedule/lower.ts";
+import type { PlanningDevice } from "../kernel/template.ts";
 import type { Launchable } from "../kernel/kernel.ts";
 
 /** A block of a backend's memory: a cl_mem or a typed array, as its backend knows. */
@@ -59,8 +58,8 @@ export interface BesideCopy extends Disposable {
   isDone(): boolean;
 }
 
-/** A place where kernels run. */
-export interface Backend {
+/** A place where kernels run. What they are planned by is data about the device. */
+export interface Backend extends PlanningDevice {
   /** "cl" for OpenCL, "cpu" for the built-in one. */
   readonly name: "cl" | "cpu";
   /** The device it runs on. */
@@ -105,10 +104,6 @@ export interface Backend {
   peek?(block: Block): Uint8Array<ArrayBuffer>;
   /** Copies `nbytes` from one block to another. */
   copy(source: Block, destination: Block, nbytes: number): void;
-  /** Which kernels may share a launch; null where launches cost nothing. */
-  readonly batching: Batching | null;
-  /** What the device says about fusion. */
-  readonly rules: FusionRules;
   /** Builds kernels that are not built yet, all in one go. */
   prepare(kernels: readonly Launchable[]): Launch[];
   /** Waits for all work without blocking the event loop. */

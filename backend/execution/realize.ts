@@ -5,7 +5,8 @@ import { dtypes } from "../graph/dtype.ts";
 import { Node, type Saved, type Storage as AnyStorage } from "../graph/node.ts";
 import { releaseBrief } from "../graph/owned.ts";
 import { PlanCache } from "../schedule/plan_cache.ts";
-import { type Companion, type Plan, type Schedule, schedule } from "../schedule/schedule.ts";
+import type { Plan } from "../schedule/memory_plan.ts";
+import { type Companion, type Schedule, schedule } from "../schedule/schedule.ts";
 import { activeRecording, unrecorded } from "./recording.ts";
 import { SavedInMemory, SavedValues } from "./saved_values.ts";
 import { busyWith, relieve, spillWhereShort } from "./spilling.ts";
@@ -56,8 +57,7 @@ function scheduleFor(
   { companions = [], later = [] }: RealizeOptions = {},
 ): Schedule {
   const cache = activeRecording() ? null : rememberedBy(backend).plans;
-  const { batching, rules } = backend;
-  return schedule(nodes, { cache, batching, rules, companions, later });
+  return schedule(nodes, { cache, device: backend, companions, later });
 }
 
 function launchesOf(backend: Backend, plan: Schedule): readonly Launch[] {
@@ -166,12 +166,12 @@ function enqueue(
   }
   let label = "data";
   const blockAt = (at: number): Block => {
-    const node = order[at]!;
-    const known = blocks[at] ?? node.storage?.handle;
+    const node = order[at];
+    const known = blocks[at] ?? node?.storage?.handle;
     if (known) return known;
-    const block = allocate(backend, node, label);
+    const block = allocate(backend, node ?? plan.temporaries[at - order.length]!, label);
     blocks[at] = block;
-    if (node.op.kind !== "data") return block;
+    if (node?.op.kind !== "data") return block;
     backend.write(block, node.op.bytes);
     // What is so large was moved to the host where memory was short: it comes back to stay.
     if (node.op.bytes.length > MOST_ON_HOST) {
@@ -189,7 +189,7 @@ function enqueue(
     label = kernel.label;
     const reads = inputs.map(blockAt), writes = outputs.map(blockAt);
     launches[k]!.run(reads, writes);
-    recording?.add(launches[k]!, inputs.map((at) => order[at]!), reads, writes);
+    recording?.add(launches[k]!, inputs.map((at) => order[at] ?? null), reads, writes);
     for (const at of dying) {
       blocks[at]?.release();
       blocks[at] = undefined;
@@ -200,8 +200,8 @@ function enqueue(
 function keepData(backend: Backend, { order, kernels }: Schedule): void {
   for (const { inputs } of kernels) {
     for (const at of inputs) {
-      const node = order[at]!;
-      if (node.op.kind !== "data") continue;
+      const node = order[at];
+      if (node?.op.kind !== "data") continue;
       const block = allocate(backend, node, "data");
       backend.write(block, node.op.bytes);
       node.store(new Storage(backend.memory, block));
@@ -209,6 +209,10 @@ function keepData(backend: Backend, { order, kernels }: Schedule): void {
   }
 }
 
-function allocate(backend: Backend, node: Node, label: string): Block {
-  return backend.memory.allocate(node.size * dtypes[node.dtype].bytes, { label });
+function allocate(
+  backend: Backend,
+  { size, dtype }: Pick<Node, "size" | "dtype">,
+  label: string,
+): Block {
+  return backend.memory.allocate(size * dtypes[dtype].bytes, { label });
 }

@@ -20,14 +20,17 @@ export class Recording {
   readonly external = new Map<Block, { readonly node: Node; readonly token: Token | null }>();
   readonly #produced = new Set<Block>();
 
-  /** Notes one launch; `inputs` are the nodes behind `reads`. */
+  /** Notes one launch; `inputs` are the nodes behind `reads`, null for buffers between two launches. */
   add(
     launch: Launch,
-    inputs: readonly Node[],
+    inputs: readonly (Node | null)[],
     reads: readonly Block[],
     writes: readonly Block[],
   ): void {
-    reads.forEach((block, k) => this.addExternal(block, inputs[k]!));
+    reads.forEach((block, k) => {
+      const node = inputs[k];
+      if (node) this.addExternal(block, node);
+    });
     for (const block of writes) this.#produced.add(block);
     this.launches.push({ launch, inputs: reads, outputs: writes });
   }

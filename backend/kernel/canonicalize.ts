@@ -3,7 +3,7 @@ import type { AffineExpr } from "./affine.ts";
 import type { Expr, Load, LoopKernel } from "./kernel.ts";
 
 /** A kernel whose expressions stand in any order. */
-export type Pieces = Omit<LoopKernel, "kind" | "chunk">;
+export type Pieces = Omit<LoopKernel, "kind">;
 
 /** A kernel, and which of the inputs it was given it reads. */
 export interface Canonical {
@@ -18,7 +18,8 @@ export function canonicalize(pieces: Pieces): Canonical {
   return inOrderOfUse({
     ...pieces,
     kind: "loop",
-    indirect: pieces.indirect.map((d) => ({ ...d, expr: at(d.expr) })),
+    indirect: pieces.indirect.filter((d) => at(d.expr) !== -1)
+      .map((d) => ({ ...d, expr: at(d.expr) })),
     exprs: order.map((slot) => {
       const e = pieces.exprs[slot]!;
       return e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map(at) } : e;
@@ -48,7 +49,6 @@ function inDependencyOrder(
   // Reductions come in the order of discovery, outermost first: inputs before their users.
   for (const r of reductions.toReversed()) visit(r.expr);
   for (const output of outputs) visit(output.expr);
-  for (const d of indirect) visit(d.expr);
   return { order, place };
 }
 

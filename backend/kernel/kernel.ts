@@ -174,15 +174,15 @@ export interface CustomKernelCall {
 export type Kernel = LoopKernel | SpecialKernel | CustomKernelCall;
 
 /** Loops that do the same with other buffers and sizes, and do not depend on each other. */
-export interface BatchKernel {
-  readonly kind: "batch";
+export interface HorizontalKernel {
+  readonly kind: "horizontal";
   /** Their inputs are the batch's inputs, one after the other; so are their outputs. */
   readonly members: readonly LoopKernel[];
   readonly label: string;
 }
 
 /** What is launched. */
-export type Launchable = Kernel | BatchKernel;
+export type Launchable = Kernel | HorizontalKernel;
 
 /** The number of iterations over the given symbols. */
 export function extent(kernel: LoopKernel, symbols: readonly number[]): number {

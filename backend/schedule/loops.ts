@@ -7,6 +7,7 @@ import {
   symbol as symbolForm,
   zero,
 } from "../kernel/affine.ts";
+import type { LoopSplit } from "./group.ts";
 import type { Node } from "../graph/node.ts";
 import { sizeOf, stridesOf } from "../graph/shape.ts";
 import { type Access, viewAccess } from "../kernel/view.ts";
@@ -14,11 +15,9 @@ import { type Access, viewAccess } from "../kernel/view.ts";
 /** A row of so many elements is work for more than one work-item or group. */
 const LONG_ROW = 8192;
 
-/** Thrown while a kernel is made: start again with one loop index split in two. */
-export class SplitNeeded extends Error {
-  constructor(readonly loop: string, readonly factor: number) {
-    super("A loop index must be split");
-  }
+/** True for a loop that must be split before an index can be expressed. */
+export function isLoopSplit<T extends object>(found: T | LoopSplit | null): found is LoopSplit {
+  return found !== null && "loop" in found;
 }
 
 /** Symbols with their sizes: loops over `outer` and, per element of it, over `inner`. */
@@ -75,9 +74,9 @@ export class Loops {
     return this.#names[symbol] !== "";
   }
 
-  /** What to throw where a symbol must be split. */
-  splitOf(split: Split): SplitNeeded {
-    return new SplitNeeded(this.#names[split.symbol]!, split.factor);
+  /** The split of a symbol by the name of its loop, which is the same in the next attempt. */
+  splitOf(split: Split): LoopSplit {
+    return { loop: this.#names[split.symbol]!, factor: split.factor };
   }
 
   /** How often the innermost loop runs in all. */
@@ -97,11 +96,10 @@ export class Loops {
   }
 
   /**
-   * Where a reduction reads its input, if its loops are (or can become) these loops.
-   *
-   * @throws {SplitNeeded} Where they could if one of them were two.
+   * Where a reduction reads its input, if its loops are (or can become) these loops; the split that is
+   * due where they could if one of them were two.
    */
-  reduceAccess(node: Node, access: Access): Access | null {
+  reduceAccess(node: Node, access: Access): Access | LoopSplit | null {
     if (node.op.kind !== "reduce") return null;
     const shape = node.inputs[0]!.shape;
     const reducedSizes = node.op.axes.map((axis) => shape[axis]!);
@@ -116,6 +114,7 @@ export class Loops {
     // A row that is walked twice cannot be reduced in parts.
     else if (node.size < this.#minRows && this.#extent(this.inner) > LONG_ROW) return null;
     const coords = this.#innerCoords(this.inner ?? rest, reducedSizes);
+    if (isLoopSplit(coords)) return coords;
     if (!coords) return null;
     if (this.inner === null) {
       this.inner = rest;
@@ -132,7 +131,10 @@ export class Loops {
   }
 
   /** The reduced coordinates in terms of loops that are there already, or null if they differ. */
-  #innerCoords(loops: readonly number[], sizes: readonly number[]): readonly AffineExpr[] | null {
+  #innerCoords(
+    loops: readonly number[],
+    sizes: readonly number[],
+  ): readonly AffineExpr[] | LoopSplit | null {
     const loopSizes = loops.map((s) => this.sizes[s]!);
     if (sizeOf(loopSizes) !== sizeOf(sizes)) return null;
     const form = linearize(loops.map(symbolForm), stridesOf(loopSizes));
@@ -144,8 +146,7 @@ export class Loops {
       this.sizes,
     );
     if (mapped === null) return null;
-    if ("factor" in mapped) throw this.splitOf(mapped);
-    return mapped.coords;
+    return "factor" in mapped ? this.splitOf(mapped) : mapped.coords;
   }
 
   /** A contraction's coordinates by role (batch, m, n), if each loop has one role. */

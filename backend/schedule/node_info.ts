@@ -2,6 +2,7 @@
 import type { Node } from "../graph/node.ts";
 import { primitives } from "../graph/primitives.ts";
 import { isView } from "../kernel/view.ts";
+import { isSpecial } from "./special.ts";
 
 /** What the scheduler knows about a node. */
 export interface NodeInfo {
@@ -16,7 +17,7 @@ export interface NodeInfo {
   /** Gets a buffer: asked for, or needed by a kernel that cannot compute it itself. */
   materialized: boolean;
   /** Cost of computing an element again, in additions; Infinity where that is out of the question. */
-  readonly weight: number;
+  readonly recomputeCost: number;
   /** A reduction can be reached from it through operations that fuse. */
   readonly reduces: boolean;
   /** How it follows from one value in memory; null where it takes several large ones. */
@@ -29,6 +30,77 @@ export interface Derivation {
   readonly origin: Node | null;
   /** The cost of computing an element from it, in additions. */
   readonly cost: number;
+}
+
+/**
+ * What fusion must know about each node.
+ *
+ * @param order The nodes in topological order.
+ * @param wanted Those that are asked for.
+ */
+export function analyse(order: readonly Node[], wanted: ReadonlySet<Node>): NodeInfo[] {
+  const known = new Map<Node, NodeInfo>(), operands = operandsOf(order);
+  return order.map((node, index) => {
+    const info = infoOf(node, index, known, operands);
+    info.materialized = wanted.has(node);
+    known.set(node, info);
+    return info;
+  });
+}
+
+/** The values that kernels read from memory only, since no loop takes them in: operands of products. */
+function operandsOf(order: readonly Node[]): ReadonlySet<Node> {
+  const found = new Set<Node>();
+  for (const { op, inputs } of order) {
+    if (op.kind !== "contract" && !isSpecial(op)) continue;
+    for (let input of inputs) {
+      while (isView(input.op) && input.op.kind !== "pad") input = input.inputs[0]!;
+      found.add(input);
+    }
+  }
+  return found;
+}
+
+function infoOf(
+  node: Node,
+  index: number,
+  known: ReadonlyMap<Node, NodeInfo>,
+  operands: ReadonlySet<Node>,
+): NodeInfo {
+  if (node.storage || node.inputs.length === 0) {
+    return {
+      node,
+      index,
+      inputs: [],
+      consumers: 0,
+      accounted: 0,
+      materialized: false,
+      recomputeCost: node.storage ? 0 : costOf(node),
+      reduces: false,
+      derivation: { origin: node.storage ? node : null, cost: node.storage ? 0 : costOf(node) },
+    };
+  }
+  const inputs = [...new Set(node.inputs)].map((input) => known.get(input)!);
+  let recomputeCost = costOf(node), reduces = node.op.kind === "reduce";
+  const fuses = node.op.kind === "elementwise" || node.op.kind === "cast" || isView(node.op);
+  for (const input of inputs) {
+    input.consumers++;
+    recomputeCost += input.recomputeCost;
+    if (fuses && input.reduces) reduces = true;
+  }
+  const isStored = operands.has(node) || costOf(node) === Infinity;
+  const derivation = derivationOf(node, inputs, isStored);
+  return {
+    node,
+    index,
+    inputs,
+    consumers: 0,
+    accounted: 0,
+    materialized: false,
+    recomputeCost,
+    reduces,
+    derivation,
+  };
 }
 
 /** Operands that are so many times smaller cost nothing to read again. */

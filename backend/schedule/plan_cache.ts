@@ -1,8 +1,8 @@
 /** Plans of graphs that were run before: a training step is planned once. */
 import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
 import type { Node, RandomStream } from "../graph/node.ts";
-import type { ScheduledKernel } from "./planner.ts";
-import type { Graph, Plan } from "./schedule.ts";
+import type { Request } from "./kernel_graph.ts";
+import type { Plan } from "./memory_plan.ts";
 import { Signature } from "../graph/signature.ts";
 
 /** Where the kernels of a plan find the place of a random node in its sequence. */
@@ -33,7 +33,7 @@ export class PlanCache {
   #clock = 0;
 
   /** The plan of a graph like this one; its random places are those of this graph. */
-  find({ order, wanted, later }: Graph): Plan | null {
+  find({ order, wanted, later }: Request): Plan | null {
     this.#signature.describe(order, wanted, later);
     let entry = this.#entries.get(this.#signature.hash) ?? null;
     while (entry !== null && !this.#signature.equals(entry.words)) entry = entry.next;
@@ -47,7 +47,7 @@ export class PlanCache {
   }
 
   /** Keeps a plan; returns it. */
-  add({ order, wanted, later }: Graph, plan: Plan, streams: readonly StreamPlace[]): Plan {
+  add({ order, wanted, later }: Request, plan: Plan, streams: readonly StreamPlace[]): Plan {
     if (this.#size === PlanCache.MOST) this.#forgetOldest();
     this.#signature.describe(order, wanted, later);
     const { hash } = this.#signature;
@@ -78,11 +78,11 @@ export class PlanCache {
   }
 }
 
-/** The kernels with random places of their own: the graph that they were made for lives on. */
+/** The plan with random places of its own: the graph that it was made for lives on. */
 export function withOwnStreams(
-  kernels: readonly ScheduledKernel[],
+  plan: Plan,
   order: readonly Node[],
-): { kernels: readonly ScheduledKernel[]; streams: StreamPlace[] } {
+): { plan: Plan; streams: readonly StreamPlace[] } {
   const own = new Map<RandomStream, { value: number }>();
   const streams: StreamPlace[] = [];
   for (const { op, position } of order) {
@@ -91,12 +91,12 @@ export function withOwnStreams(
     own.set(op.stream, stream);
     streams.push({ at: position, stream });
   }
-  if (own.size === 0) return { kernels, streams };
-  const replaced = kernels.map((scheduled) => ({
-    ...scheduled,
-    kernel: replace(scheduled.kernel, own),
+  if (own.size === 0) return { plan, streams };
+  const kernels = plan.kernels.map((planned) => ({
+    ...planned,
+    kernel: replace(planned.kernel, own),
   }));
-  return { kernels: replaced, streams };
+  return { plan: { ...plan, kernels }, streams };
 }
 
 function replace(

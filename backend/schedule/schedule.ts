@@ -1,45 +1,24 @@
 /**
  * Turns the nodes that somebody asks for into a list of kernels and a plan of buffers: which value
  * lives in which buffer, from which kernel to which. Linear in the number of nodes, no recursion.
+ *
+ * Planning is a list of passes, each a file of its own. It sees structure and data about the device
+ * alone: no text is generated, nothing is allocated, and what it says of memory is exact.
  */
-import { type Batching, inBatches } from "./batch.ts";
 import { Collection } from "../graph/collect.ts";
-import { type Part, partFor } from "./foresight.ts";
-import type { Launchable } from "../kernel/kernel.ts";
 import type { Node } from "../graph/node.ts";
-import { defaultRules, type FusionRules } from "./lower.ts";
-import { planKernels, type ScheduledKernel } from "./planner.ts";
+import type { PlanningDevice } from "../kernel/template.ts";
+import { hostTarget } from "../kernel/target.ts";
+import { fuse } from "./fuse.ts";
+import { fuseHorizontally } from "./horizontal_fusion.ts";
+import { lower, type Pass, type Request } from "./kernel_graph.ts";
+import { listSchedule } from "./list_scheduling.ts";
+import { type Plan, planMemory } from "./memory_plan.ts";
+import { analyse } from "./node_info.ts";
 import { type PlanCache, withOwnStreams } from "./plan_cache.ts";
-
-/** One launch: a kernel and the positions of the nodes whose buffers it reads and writes. */
-export interface PlannedKernel {
-  readonly kernel: Launchable;
-  readonly inputs: readonly number[];
-  readonly outputs: readonly number[];
-  /** Results on the way that nobody reads after it. */
-  readonly dying: readonly number[];
-}
-
-/** What to run for a graph, by the positions of its nodes: it holds for every graph like it. */
-export interface Plan {
-  readonly kernels: readonly PlannedKernel[];
-  /** Nodes whose blocks stay after the run. */
-  readonly kept: readonly number[];
-  /** Nodes whose blocks stay for what is computed later. */
-  readonly saved: readonly number[];
-}
-
-/** What is planned. */
-export interface Graph {
-  /** All nodes in topological order, with their positions. */
-  readonly order: readonly Node[];
-  /** What is asked for. */
-  readonly wanted: ReadonlySet<Node>;
-  /** What will be asked for. */
-  readonly later: ReadonlySet<Node>;
-  /** How many nodes `wanted` is made from; those behind are for `later` alone. */
-  readonly count: number;
-}
+import { savedForBackward } from "./saved_for_backward.ts";
+import { splitProducts } from "./split_k.ts";
+import { splitReductions } from "./split_reduction.ts";
 
 /** What to run, in order, for the nodes that were asked for. */
 export interface Schedule extends Plan {
@@ -64,15 +43,22 @@ const MAX_REMEMBERED = 4096;
 export interface ScheduleOptions {
   /** Where plans of equal graphs are kept, if they are. */
   readonly cache?: PlanCache | null;
-  /** Which kernels may share a launch. */
-  readonly batching?: Batching | null;
-  /** What the device says about fusion. */
-  readonly rules?: FusionRules;
+  /** What the kernels are planned for: by default a host that runs them one by one. */
+  readonly device?: PlanningDevice;
   /** What is computed as well, if its partners are. */
   readonly companions?: readonly Companion[];
   /** What will be asked for: not computed, but what it needs of this schedule is saved. */
   readonly later?: readonly Node[];
 }
+
+/** What stands between lowered kernels and the memory plan, in this order. */
+export const passes: readonly Pass[] = [
+  splitReductions,
+  splitProducts,
+  listSchedule,
+  savedForBackward,
+  fuseHorizontally,
+];
 
 /**
  * Plans the computation of `roots`; those that are stored already need nothing.
@@ -82,7 +68,7 @@ export interface ScheduleOptions {
  * @throws {GoneError} When a value is needed whose memory has been given back.
  */
 export function schedule(roots: readonly Node[], options: ScheduleOptions = {}): Schedule {
-  const { cache = null, companions = [] } = options;
+  const { cache = null, companions = [], later = [], device = hostDevice } = options;
   const collection = new Collection();
   const { order } = collection;
   const wanted = new Set<Node>(), results: { node: Node; at: number }[] = [];
@@ -98,13 +84,14 @@ export function schedule(roots: readonly Node[], options: ScheduleOptions = {}):
     if (partners.some((node) => collection.has(baseOf(node)))) want(root);
   }
   const count = order.length;
-  const graph = { order, wanted, later: collectLater(options.later ?? [], collection), count };
+  const request = { order, wanted, later: collectLater(later, collection), count };
   const remembered = cache !== null && order.length <= MAX_REMEMBERED
-    ? recall(cache, graph, options)
+    ? recall(cache, request, device)
     : null;
-  const { kernels, kept, saved } = remembered ?? planOf(partOf(graph, options), wanted);
-  return { kernels, kept, saved, order, results, remembered };
+  return { ...(remembered ?? planOf(request, device)), order, results, remembered };
 }
+
+const hostDevice: PlanningDevice = { target: hostTarget, planKernel: null };
 
 const none: ReadonlySet<Node> = new Set();
 
@@ -127,53 +114,18 @@ function baseOf(root: Node): Node {
 }
 
 /** The plan for a graph, made now if there is none. */
-function recall(cache: PlanCache, graph: Graph, options: ScheduleOptions): Plan {
-  const known = cache.find(graph);
+function recall(cache: PlanCache, request: Request, device: PlanningDevice): Plan {
+  const known = cache.find(request);
   if (known) return known;
-  const { kernels, saved } = partOf(graph, options);
-  const { kernels: own, streams } = withOwnStreams(kernels, graph.order);
-  return cache.add(graph, planOf({ kernels: own, saved }, graph.wanted), streams);
+  const { plan, streams } = withOwnStreams(planOf(request, device), request.order);
+  return cache.add(request, plan, streams);
 }
 
-/** The kernels to run now. */
-function partOf(
-  { order, wanted, later, count }: Graph,
-  { batching = null, rules = defaultRules }: ScheduleOptions,
-): Part {
-  const all = planKernels(order, later.size === 0 ? wanted : wanted.union(later), rules);
-  const { kernels, saved } = later.size === 0
-    ? { kernels: all, saved: later }
-    : partFor(all, wanted, (node) => node.position < count);
-  return { kernels: batching === null ? kernels : inBatches(kernels, batching), saved };
-}
-
-/** A plan by positions. */
-function planOf({ kernels, saved }: Part, wanted: ReadonlySet<Node>): Plan {
-  const dying = lastReads(kernels, (node) => wanted.has(node) || saved.has(node));
-  const position = (node: Node): number => node.position;
-  return {
-    kernels: kernels.map(({ kernel, inputs, outputs }, k) => ({
-      kernel,
-      inputs: inputs.map(position),
-      outputs: outputs.map(position),
-      dying: dying[k]!,
-    })),
-    kept: [...wanted].map(position),
-    saved: [...saved].map(position),
-  };
-}
-
-/** For each kernel the interior results that nobody reads after it. */
-function lastReads(
-  kernels: readonly ScheduledKernel[],
-  stays: (node: Node) => boolean,
-): number[][] {
-  const last = new Map<Node, number>();
-  kernels.forEach(({ inputs, outputs }, k) => {
-    for (const node of outputs) if (!stays(node)) last.set(node, k);
-    for (const node of inputs) if (!stays(node) && !node.storage) last.set(node, k);
-  });
-  const dying: number[][] = kernels.map(() => []);
-  for (const [node, k] of last) dying[k]!.push(node.position);
-  return dying;
+/** The kernels of a graph, through all passes. */
+function planOf(request: Request, device: PlanningDevice): Plan {
+  const { order, wanted, later } = request;
+  const infos = analyse(order, later.size === 0 ? wanted : wanted.union(later));
+  const lowered = lower(fuse(infos, device), request);
+  const graph = passes.reduce((graph, pass) => pass(graph, device), lowered);
+  return planMemory(graph, order.length);
 }

@@ -1,5 +1,5 @@
 /** The tiles that are tried, for each kind of contraction kernel. */
-import type { Target } from "../../backend/opencl/codegen/target.ts";
+import type { Target } from "../../backend/kernel/target.ts";
 import { directTiles } from "../../backend/opencl/templates/convolution/direct_convolution.ts";
 import {
   type InnerProductTile,

@@ -1,16 +1,12 @@
 /** The ways to compute one contraction, side by side on the same random numbers. */
 import { PendingUploads } from "../../memory/mod.ts";
 import type { Block, Launch } from "../../backend/execution/backend.ts";
-import type { LoopKernel } from "../../backend/kernel/kernel.ts";
-import type { SplitReduction } from "../../backend/schedule/split.ts";
-import { splitProduct } from "../../backend/schedule/split_product.ts";
-import type { Tuned } from "../../backend/opencl/codegen/target.ts";
+import { dtypes } from "../../backend/graph/dtype.ts";
+import type { Output } from "../../backend/kernel/kernel.ts";
+import { splitK } from "../../backend/schedule/split_k.ts";
+import type { Tuned } from "../../backend/kernel/target.ts";
 import { generateLoop, sumParts } from "../../backend/opencl/templates/generate.ts";
-import {
-  inTwoSteps,
-  KernelLaunch,
-  type LaunchContext,
-} from "../../backend/opencl/runtime/launch.ts";
+import { KernelLaunch, type LaunchContext } from "../../backend/opencl/runtime/launch.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
 import { Programs } from "../../backend/opencl/runtime/programs.ts";
 import { keyOf } from "../../backend/opencl/templates/parts/tiling.ts";
@@ -50,7 +46,8 @@ export class Trial {
   #build(work: ContractionWork, ways: readonly Tuned[]): Launch[] {
     const plans = ways.map((way) => {
       const target = { ...this.#backend.target, tuned: new Map([[keyOf(work.shape), way]]) };
-      const split = splitOf(work.kernel, sumParts(work.kernel, target));
+      const parts = sumParts(work.kernel, target);
+      const split = parts > 1 ? splitK(work.kernel, parts) : null;
       const kernels = split ? [split.partial, split.final] : [work.kernel];
       return { split, steps: kernels.map((kernel) => generateLoop(kernel, target)) };
     });
@@ -65,7 +62,7 @@ export class Trial {
         return new KernelLaunch(context, this.#programs.kernel(step.source), step, unlimited);
       });
       if (split === null) return first!;
-      return inTwoSteps(first!, second!, split.between, this.#backend.memory);
+      return inTwoSteps(first!, second!, split.partial.outputs, this.#backend);
     });
   }
 
@@ -115,8 +112,22 @@ export class Trial {
   }
 }
 
-function splitOf(kernel: LoopKernel, parts: number): SplitReduction | null {
-  return parts > 1 ? splitProduct(kernel, parts) : null;
+/** Two launches as one: the first writes blocks that live from it to the second, which reads them. */
+function inTwoSteps(
+  first: Launch,
+  second: Launch,
+  between: readonly Output[],
+  { memory }: OpenCLBackend,
+): Launch {
+  return {
+    ...second,
+    run: (inputs, outputs) => {
+      const blocks = between.map(({ dtype, size }) => memory.allocate(size * dtypes[dtype].bytes));
+      first.run(inputs, blocks);
+      second.run([...inputs, ...blocks], outputs);
+      for (const block of blocks) block.release();
+    },
+  };
 }
 
 function launchContext({ device }: OpenCLBackend): LaunchContext {

@@ -1,6 +1,6 @@
 /** Finds the best tile of a contraction on a device. */
-import { splitProduct } from "../../backend/schedule/split_product.ts";
-import type { Target, Tuned } from "../../backend/opencl/codegen/target.ts";
+import { splitK } from "../../backend/schedule/split_k.ts";
+import type { Target, Tuned } from "../../backend/kernel/target.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
 import { contractionMatch, sumParts } from "../../backend/opencl/templates/generate.ts";
 import { candidateParts, candidateTiles, currentTile, tileText } from "./candidates.ts";
@@ -74,7 +74,7 @@ export async function* tuneContraction(
 
 /** What one launch computes of a contraction that is divided in parts. */
 function partOf(work: ContractionWork, parts: number, target: Target): ContractionWork {
-  const split = parts > 1 ? splitProduct(work.kernel, parts) : null;
+  const split = parts > 1 ? splitK(work.kernel, parts) : null;
   const shape = split && contractionMatch(split.partial, target).plan.shape;
   if (split === null || shape === null) return work;
   return {
@@ -82,7 +82,7 @@ function partOf(work: ContractionWork, parts: number, target: Target): Contracti
     kernel: split.partial,
     shape,
     inputs: work.inputs,
-    outputs: split.between,
+    outputs: split.partial.outputs,
   };
 }
 

@@ -1,4 +1,5 @@
 /** What is tuned: contractions as tensors make them, by name. */
+import type { PlanningDevice } from "../../backend/kernel/template.ts";
 import { schedule } from "../../backend/internal.ts";
 import { contractionMatch } from "../../backend/opencl/templates/generate.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
@@ -94,10 +95,15 @@ function conv(...[n, c, h, w, filters, size]: number[]): Record<string, Tensor> 
 /** The contractions among the kernels of a work whose tiles a backend can choose. */
 export function contractionsOf(
   { name, make }: TuneWork,
-  { target, rules }: OpenCLBackend,
+  { target, planKernel }: OpenCLBackend,
 ): ContractionWork[] {
+  // In how many parts a sum is computed is tuned, too: it is planned whole.
+  const device: PlanningDevice = {
+    target,
+    planKernel: (kernel) => ({ ...planKernel(kernel, target), sumParts: 1 }),
+  };
   return Object.entries(make()).flatMap(([part, tensor]) => {
-    const { kernels, order } = schedule([nodeOf(tensor)], { rules });
+    const { kernels, order } = schedule([nodeOf(tensor)], { device });
     const operands = (at: readonly number[]): Operand[] => at.map((k) => order[k]!);
     return kernels.flatMap(({ kernel, inputs, outputs }) => {
       if (kernel.kind !== "loop" || kernel.contraction === null) return [];

@@ -7,11 +7,12 @@ import { nodeOf } from "../core/tensor_state.ts";
 export function explain(tensor: Tensor): string {
   if (tensor.isRealized) return `${tensor} is in memory: nothing to compute\n`;
   const backend = backendOf(tensor.device);
-  const { batching, rules } = backend;
-  const plan = schedule([nodeOf(tensor)], { batching, rules });
+  const plan = schedule([nodeOf(tensor)], { device: backend });
   const describe = (at: number): string => {
-    const { dtype, shape } = plan.order[at]!;
-    return `${dtype} ${formatShape(shape)}`;
+    const node = plan.order[at];
+    if (node) return `${node.dtype} ${formatShape(node.shape)}`;
+    const { dtype, size } = plan.temporaries[at - plan.order.length]!;
+    return `${dtype} ${formatShape([size])} between kernels`;
   };
   const launches = backend.prepare(plan.kernels.map((k) => k.kernel));
   const lines = [
@@ -33,6 +34,6 @@ export function explain(tensor: Tensor): string {
     (sum, node) => sum + node.size * dtypes[node.dtype].bytes,
     0,
   );
-  lines.push("", `${kept} bytes stay`);
+  lines.push("", `${kept} bytes stay, at most ${plan.peakBytes} are held at a time`);
   return lines.join("\n") + "\n";
 }

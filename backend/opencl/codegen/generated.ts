@@ -4,7 +4,7 @@ import type { DType } from "../../graph/dtype.ts";
 import { needsWideIndices } from "../../kernel/index_range.ts";
 import type { LoopKernel } from "../../kernel/kernel.ts";
 import { openclDialect } from "./dialect.ts";
-import type { Target } from "./target.ts";
+import type { Target } from "../../kernel/target.ts";
 import { computeType, storageType } from "./types.ts";
 
 /** A kernel's text and how it is launched. */

@@ -10,6 +10,8 @@ import { identityOf } from "../../graph/reductions.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
 import { accumulatorType, extent, type LoopKernel } from "../../kernel/kernel.ts";
 import { boundsOf, openBlocks, usesInner, walk } from "../../codegen/rows.ts";
+import { blocksOf, isBlocked } from "../../kernel/accumulation.ts";
+import type { LaunchVariant } from "../../kernel/template.ts";
 import type { WorkSize } from "./generated.ts";
 import { decompose, openRows } from "./indices.ts";
 import { LaneSums } from "./lane_sums.ts";
@@ -26,6 +28,8 @@ const UNROLL = 4;
 const SHORT_BODY = 8;
 /** Elements that a sum asks for in advance, a bare load a vector being all that it does. */
 const AHEAD = 512;
+/** Indices among the arguments of a work-item that takes many rows: how many, and how many there are. */
+const OPEN_ROWS_NUMBERS = 2;
 /** Fewer elements than a vector has are worth one only in costly functions. */
 const FEWEST_LANES = 4;
 /** Bytes of a result that no cache keeps for its reader (measured from 4 MiB to 128 MiB). */
@@ -74,6 +78,48 @@ export function emitVectorKernel(
     default:
       return kind satisfies never;
   }
+}
+
+/** What the text depends on beside the kernel's structure; null for a grid of two dimensions. */
+export function vectorVariant(
+  kernel: LoopKernel,
+  { kind, symbol }: VectorForm,
+): LaunchVariant | null {
+  const stages = kernel.reductions.length + 1;
+  const lead = kernel.outer.slice(0, -1);
+  switch (kind) {
+    case "map": {
+      const isFlat = lead.length === 0;
+      if (!isFlat && kernel.sizes[symbol]! >= chunkOf(kernel)) return null;
+      const key = `map${isStreamed(kernel) ? " streamed" : ""}`;
+      return { key, numbers: isFlat ? 0 : OPEN_ROWS_NUMBERS, copies: 2 };
+    }
+    case "rows": {
+      // A sum of one vector an iteration, and one of several, are cut where they are long.
+      const cuts = [1, UNROLL].map((copies) => cutLoop(kernel, symbol, LANES * copies));
+      return {
+        key: `rows ${cuts}`,
+        numbers: OPEN_ROWS_NUMBERS + stages,
+        copies: (UNROLL + 2) * stages,
+      };
+    }
+    case "columns":
+      if (lead.length > 0) return null;
+      return {
+        key: `columns ${columnCopies(kernel, symbol)} ${cutLoop(kernel)}`,
+        numbers: 2 * stages,
+        copies: (UNROLL + 1) * stages,
+      };
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** The loop whose sums are added up in blocks, if there are any. */
+function cutLoop(kernel: LoopKernel, along = -1, width = 1): number | "" {
+  if (!kernel.reductions.some(isBlocked)) return "";
+  const found = blocksOf(kernel, (s, size) => s === along ? Math.ceil(size / width) : size);
+  return found?.symbol ?? "";
 }
 
 function isWide(kernel: LoopKernel, symbol: number): boolean {
@@ -341,6 +387,12 @@ class VectorRows {
 
 // ---- columns
 
+/** Vectors of columns that a work-item computes. */
+function columnCopies(kernel: LoopKernel, symbol: number): number {
+  const isShort = kernel.exprs.length <= 2 * SHORT_BODY && !isCostly(kernel.exprs);
+  return isShort && kernel.sizes[symbol]! >= UNROLL * LANES ? UNROLL : 1;
+}
+
 /** Neighbouring rows that read neighbouring elements: each lane reduces one. */
 class VectorColumns {
   readonly #emitter: Emitter;
@@ -360,8 +412,7 @@ class VectorColumns {
     const { kernel } = emitter;
     const lead = kernel.outer.slice(0, -1);
     const length = kernel.sizes[this.#symbol]!, size = emitter.size(this.#symbol);
-    const isShort = kernel.exprs.length <= 2 * SHORT_BODY && !isCostly(kernel.exprs);
-    const copies = isShort && length >= UNROLL * LANES ? UNROLL : 1;
+    const copies = columnCopies(kernel, this.#symbol);
     const width = copies * LANES;
     const i = `i${this.#symbol}`;
     if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");

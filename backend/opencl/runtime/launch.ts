@@ -154,22 +154,3 @@ function isFar(block: Block): boolean {
 function startOf(block: Block, elementBytes: number): number {
   return isFar(block) ? 0 : block.offset / elementBytes;
 }
-
-/** Two launches as one: the first writes blocks that live from it to the second, which reads them. */
-export function inTwoSteps(
-  first: Launch,
-  second: Launch,
-  between: readonly Scratch[],
-  memory: DeviceMemory,
-): Launch {
-  return {
-    name: second.name,
-    source: `${first.source}\n\n${second.source}`,
-    bytes: first.bytes,
-    run: (inputs, outputs) =>
-      withScratch(between, memory, (blocks) => {
-        first.run(inputs, blocks);
-        second.run([...inputs, ...blocks], outputs);
-      }),
-  };
-}

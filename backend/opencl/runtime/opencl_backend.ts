@@ -16,51 +16,35 @@ import type {
   Launch,
   UploadOptions,
 } from "../../execution/backend.ts";
+import { inSequence as membersInSequence } from "../../execution/launch_sequence.ts";
 import { countTransfer } from "../../profiling/counters.ts";
 import type { DeviceHandle } from "../../devices/device_handle.ts";
 import { type DType, dtypes } from "../../graph/dtype.ts";
-import type { Batchable } from "../../schedule/batch.ts";
-import { NARROW_END } from "../../kernel/index_range.ts";
 import {
-  type BatchKernel,
   type CustomKernelCall,
   extent,
+  type HorizontalKernel,
   type Launchable,
   type LoopKernel,
 } from "../../kernel/kernel.ts";
-import { defaultRules, type FusionRules } from "../../schedule/lower.ts";
 import { opName } from "../../graph/op_names.ts";
-import { canSplit, type SplitReduction, splitReduction } from "../../schedule/split.ts";
-import { splitProduct } from "../../schedule/split_product.ts";
 import { indexError } from "../../graph/index_error.ts";
-import { batchableText, generateBatch } from "../codegen/batch.ts";
+import { generateShared, haveOneText } from "../codegen/shared_launch.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { CustomLaunch } from "./custom_launch.ts";
 import type { Generated } from "../codegen/generated.ts";
-import type { Target } from "../codegen/target.ts";
-import {
-  generateLoop,
-  generateSpecial,
-  sumParts,
-  supportsImplicitPadding,
-} from "../templates/generate.ts";
-import { reducesInGroups } from "../templates/loops/group_reduction.ts";
+import type { Target } from "../../kernel/target.ts";
+import { generateLoop, generateSpecial, planKernel } from "../templates/generate.ts";
 import type { Scratch } from "../templates/parts/template.ts";
-import { inSequence, inTwoSteps, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
-import { hasMatrixUnits } from "./matrix_units.ts";
+import { inSequence, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
 import { driverOf } from "./driver.ts";
 import { Programs } from "./programs.ts";
 import { type Copy, TransferEngine } from "./transfers.ts";
-import { readTunedTiles } from "./tuned_tiles.ts";
+import { targetOf } from "./device_target.ts";
 
 /** What a kernel says about an index out of range: the operation, the index, the bound. */
 const ERROR_WORDS = 3;
-/** GPUs add up to 20 times while they move a byte (H100: 60 TFLOP/s, 3 TB/s). */
-const GPU_CHEAP = 64;
-/** One tanh or sigmoid, but no erf: gelu's gradient behind a product takes 430 us, in a kernel of its own 125 (H100). */
-const GPU_EPILOGUE = 10;
-
-/** A kernel's text with what its launch counts, and the split that it may need. */
+/** A kernel's text with what its launch counts. */
 interface Step {
   readonly generated: Generated;
   readonly label: string;
@@ -70,8 +54,6 @@ interface Step {
 /** What one kernel of a schedule is launched as. */
 interface Steps {
   readonly steps: readonly Step[];
-  /** What the first of two steps writes for the second. */
-  readonly between: readonly Scratch[];
   /** What all steps take behind their outputs. */
   readonly scratch: readonly Scratch[];
 }
@@ -87,10 +69,8 @@ export class OpenCLBackend implements Backend {
   readonly #clDevice: Device;
   readonly #programs: Programs;
   #target: Target | null = null;
-  #rules: FusionRules | null = null;
   readonly #transfers: TransferEngine;
   readonly #launchContext: LaunchContext;
-  readonly #generated = new WeakMap<LoopKernel, Generated>();
   #errors: Buffer | null = null;
   /** A kernel that checks indices was enqueued since the last look at the error buffer. */
   #mayHaveErrors = false;
@@ -125,9 +105,11 @@ export class OpenCLBackend implements Backend {
     };
   }
 
-  /** What kernels are written for; made with the first. */
+  readonly planKernel = planKernel;
+
+  /** What kernels are planned by and written for; made with the first. */
   get target(): Target {
-    return this.#target ??= targetOf(this.device);
+    return this.#target ??= targetOf(this.#clDevice, this.device.deviceType);
   }
 
   upload(data: Uint8Array, options?: UploadOptions): Block {
@@ -199,27 +181,6 @@ export class OpenCLBackend implements Backend {
     countTransfer(2 * nbytes);
   }
 
-  /** Launches cost the host a few microseconds, and more where kernels are short. */
-  readonly batching = (kernel: LoopKernel): Batchable | null =>
-    kernel.contraction || this.#partsOf(kernel) > 1
-      ? null
-      : batchableText(this.#generate(kernel), this.#clDevice.query("MAX_PARAMETER_SIZE"));
-
-  /** What a schedule is planned by; made with the first. */
-  get rules(): FusionRules {
-    return this.#rules ??= {
-      ...defaultRules,
-      takesPadding: (kernel) => supportsImplicitPadding(kernel, this.target),
-      ...(this.target.isGpu
-        ? {
-          minRows: 2 * this.target.computeUnits,
-          derivedCheap: GPU_CHEAP,
-          maxEpilogue: GPU_EPILOGUE,
-        }
-        : {}),
-    };
-  }
-
   prepare(kernels: readonly Launchable[]): Launch[] {
     const plans = kernels.map((kernel) => kernel.kind === "custom" ? null : this.#plan(kernel));
     const steps = plans.flatMap((plan) => plan?.steps ?? []);
@@ -228,12 +189,12 @@ export class OpenCLBackend implements Backend {
     );
     return plans.map((plan, k) => {
       if (plan === null) return this.#custom(kernels[k] as CustomKernelCall);
-      const { steps, between, scratch } = plan;
+      const { steps, scratch } = plan;
       const launches = steps.map((step) => this.#launch(step));
-      const [first, second] = launches;
-      if (between.length > 0) return inTwoSteps(first!, second!, between, this.memory);
-      return launches.length === 1 && scratch.length === 0
-        ? first!
+      if (launches.length === 1 && scratch.length === 0) return launches[0]!;
+      const kernel = kernels[k]!;
+      return kernel.kind === "horizontal"
+        ? membersInSequence(kernel, launches)
         : inSequence(launches, scratch, this.memory);
     });
   }
@@ -244,72 +205,45 @@ export class OpenCLBackend implements Backend {
   }
 
   #plan(kernel: Exclude<Launchable, CustomKernelCall>): Steps {
-    if (kernel.kind === "special") {
-      const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
-      const work = { bytes, operations: Infinity };
-      const { kernels, scratch } = generateSpecial(kernel, this.target);
-      const steps = kernels.map((generated) => ({ generated, label: kernel.label, work }));
-      return { steps, between: [], scratch };
+    switch (kernel.kind) {
+      case "loop":
+        return { steps: [this.#step(kernel)], scratch: [] };
+      case "horizontal":
+        return { steps: this.#shared(kernel), scratch: [] };
+      case "special": {
+        const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
+        const work = { bytes, operations: Infinity };
+        const { kernels, scratch } = generateSpecial(kernel, this.target);
+        const steps = kernels.map((generated) => ({ generated, label: kernel.label, work }));
+        return { steps, scratch };
+      }
     }
-    if (kernel.kind === "batch") return { steps: [this.#batch(kernel)], between: [], scratch: [] };
-    const split = this.#split(kernel);
-    if (split === null) return { steps: [this.#step(kernel)], between: [], scratch: [] };
-    const { partial, final, between } = split;
-    return { steps: [this.#step(partial), this.#step(final)], between, scratch: [] };
   }
 
-  /** The batching asks for the text that the launch will need. */
-  #generate(kernel: LoopKernel): Generated {
-    let generated = this.#generated.get(kernel);
-    if (!generated) this.#generated.set(kernel, generated = generateLoop(kernel, this.target));
-    return generated;
-  }
-
-  #batch({ members, label }: BatchKernel): Step {
+  /** One launch for kernels of one structure; the writer's word counts where it sees differences. */
+  #shared({ members, label }: HorizontalKernel): Step[] {
     const steps = members.map((member) => this.#step(member));
+    if (!haveOneText(steps.map(({ generated }) => generated))) return steps;
     const total = (key: keyof Work): number => steps.reduce((sum, { work }) => sum + work[key], 0);
-    return {
-      generated: generateBatch(steps.map(({ generated }, k) => ({
+    return [{
+      generated: generateShared(steps.map(({ generated }, k) => ({
         generated,
         inputs: members[k]!.inputs.length,
       }))),
       label: `${label}_x${members.length}`,
       work: { bytes: total("bytes"), operations: total("operations") },
-    };
+    }];
   }
 
   #step(kernel: LoopKernel): Step {
     return {
-      generated: this.#generate(kernel),
+      generated: generateLoop(kernel, this.target),
       label: kernel.label,
       work: {
         bytes: bytesOf(kernel),
         operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,
       },
     };
-  }
-
-  #split(kernel: LoopKernel): SplitReduction | null {
-    const parts = this.#partsOf(kernel);
-    if (parts > 1) {
-      return splitReduction(kernel, parts, this.target.isGpu && !reducesInGroups(kernel));
-    }
-    const ofSum = kernel.contraction ? sumParts(kernel, this.target) : 1;
-    return ofSum > 1 ? splitProduct(kernel, ofSum) : null;
-  }
-
-  /** How many parts a row is reduced in, so that the device has enough rows. */
-  #partsOf(kernel: LoopKernel): number {
-    if (kernel.inner.length === 0 || !canSplit(kernel)) return 1;
-    const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
-    const units = this.#clDevice.maxComputeUnits;
-    const inGroups = this.target.isGpu && reducesInGroups(kernel);
-    const enough = !this.target.isGpu ? units * 4 : inGroups ? units * 8 : units * 512;
-    const shortest = !this.target.isGpu || inGroups ? 4096 : 32;
-    if (rows >= enough || rows * length < 65536) return 1;
-    // A thread that wakes late finds work left where the parts are small (PoCL 3.1 deals out halves).
-    const wanted = this.target.isGpu ? enough : units * 32;
-    return Math.min(Math.ceil(wanted / rows), Math.floor(length / shortest));
   }
 
   #launch(step: Step): Launch {
@@ -349,18 +283,6 @@ export class OpenCLBackend implements Backend {
     ]);
     this.#errors = null;
   }
-}
-
-function targetOf({ clDevice, deviceType }: DeviceHandle): Target {
-  return {
-    isGpu: deviceType === "gpu" || deviceType === "accel" || driverOf(clDevice!).itemsAreLanes,
-    localMemory: clDevice!.localMemSize,
-    computeUnits: clDevice!.maxComputeUnits,
-    matrixUnits: hasMatrixUnits(clDevice!),
-    vectorWidth: clDevice!.query("NATIVE_VECTOR_WIDTH_FLOAT"),
-    narrowEnd: NARROW_END,
-    tuned: readTunedTiles(clDevice!),
-  };
 }
 
 function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {

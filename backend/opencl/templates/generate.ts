@@ -1,7 +1,9 @@
 /** OpenCL C for kernels: the first template that matches writes it. Nothing here knows the runtime. */
 import { extent, type LoopKernel, type SpecialKernel } from "../../kernel/kernel.ts";
+import { needsWideIndices } from "../../kernel/index_range.ts";
+import type { KernelPlan } from "../../kernel/template.ts";
 import type { Generated } from "../codegen/generated.ts";
-import type { Target } from "../codegen/target.ts";
+import type { Target } from "../../kernel/target.ts";
 import { generalContraction } from "./gemm/general_contraction.ts";
 import { contractions, loops, specials } from "./lists.ts";
 import { type ContractionPlan, isUniform } from "./parts/contraction_shape.ts";
@@ -29,9 +31,22 @@ export function generateSpecial(kernel: SpecialKernel, target: Target): KernelSe
   return template.emit(plan);
 }
 
-/** True where a template reads a contraction's masked operands as they are, padding included. */
-export function supportsImplicitPadding(kernel: LoopKernel, target: Target): boolean {
-  return contractionMatch(kernel, target).template !== generalContraction;
+/** What planning must know of a kernel: which template takes it, and what follows from that. */
+export function planKernel(kernel: LoopKernel, target: Target): KernelPlan {
+  if (kernel.contraction) {
+    const { template } = contractionMatch(kernel, target);
+    return {
+      name: template.name,
+      isSpecialized: template !== generalContraction,
+      sumParts: sumParts(kernel, target),
+      variant: null,
+    };
+  }
+  const { template, plan } = firstMatch<LoopKernel, unknown>(loops, kernel, target);
+  // Many times 2^31 iterations are no small kernels, whose launches are worth sharing.
+  const isWide = needsWideIndices(kernel, target.narrowEnd);
+  const variant = isWide ? null : template.variant?.(plan) ?? null;
+  return { name: template.name, isSpecialized: true, sumParts: 1, variant };
 }
 
 /** In how many parts the sum of a contraction is computed, so that the whole device has work. */

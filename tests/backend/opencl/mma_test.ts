@@ -3,10 +3,11 @@
  * which kernels are chosen is checked everywhere.
  */
 import { assert, assertEquals } from "@std/assert";
-import type { Target } from "../../../backend/opencl/codegen/target.ts";
+import type { Target } from "../../../backend/kernel/target.ts";
 import { contractionMatch } from "../../../backend/opencl/templates/generate.ts";
 import { hasMatrixUnits } from "../../../backend/opencl/runtime/matrix_units.ts";
-import { defaultRules } from "../../../backend/schedule/lower.ts";
+import { planningRules } from "../../../backend/opencl/runtime/device_target.ts";
+import { hostTarget } from "../../../backend/kernel/target.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { schedule } from "../../../backend/internal.ts";
 import {
@@ -28,12 +29,16 @@ const gpu: Target = {
   computeUnits: 132,
   vectorWidth: 1,
   tuned: new Map(),
+  ...planningRules(true, 132, 4352),
 };
 
 function contractionOf(make: () => Tensor): LoopKernel {
   return noGrad(() => {
     const { kernels } = schedule([nodeOf(make())], {
-      rules: { ...defaultRules, takesPadding: () => true },
+      device: {
+        target: { ...hostTarget, isGpu: true },
+        planKernel: () => ({ name: "any", isSpecialized: true, sumParts: 1, variant: null }),
+      },
     });
     return kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>
       kernel.kind === "loop" && kernel.contraction !== null

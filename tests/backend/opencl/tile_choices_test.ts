@@ -1,5 +1,6 @@
+import { planningRules } from "../../../backend/opencl/runtime/device_target.ts";
 import { assert, assertEquals } from "@std/assert";
-import type { Target, Tuned } from "../../../backend/opencl/codegen/target.ts";
+import type { Target, Tuned } from "../../../backend/kernel/target.ts";
 import { innerProductTiles } from "../../../backend/opencl/templates/gemm/inner_product_gemm.ts";
 import { localMemoryTiles } from "../../../backend/opencl/templates/gemm/local_memory_gemm.ts";
 import { registerTiles } from "../../../backend/opencl/templates/gemm/register_tiled_gemm.ts";
@@ -20,6 +21,7 @@ function target(isGpu: boolean, tuned: Record<string, Tuned> = {}, vectorWidth =
     localMemory: 48 * 1024,
     computeUnits: 4,
     tuned: new Map(Object.entries(tuned)),
+    ...planningRules(isGpu, 4, 1024),
   };
 }
 

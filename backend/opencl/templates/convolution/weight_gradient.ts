@@ -8,7 +8,7 @@ import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { openLoop } from "../../../codegen/rows.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
-import type { Target } from "../../codegen/target.ts";
+import type { Target } from "../../../kernel/target.ts";
 import { LANES } from "../../codegen/vector.ts";
 import {
   type ContractionPlan,

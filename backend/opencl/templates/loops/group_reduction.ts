@@ -5,13 +5,13 @@
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { StageSums, usesInner } from "../../../codegen/rows.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
-import { flatBlocks } from "../../../kernel/accumulation.ts";
+import { flatBlocks, isBlocked } from "../../../kernel/accumulation.ts";
 import { accumulatorType, extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { combineText, prefersText } from "../../codegen/dialect.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import { computeType } from "../../codegen/types.ts";
-import { walksColumns } from "../parts/row_order.ts";
+import { reducesInGroups } from "../../../kernel/row_order.ts";
 import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
 
 /** Work-items of a group, and of one that reduces a row of few elements. */
@@ -25,16 +25,14 @@ export const groupReduction: LoopTemplate<Planned<LoopKernel>> = {
   matches: (kernel, target) => target.isGpu && reducesInGroups(kernel) ? { kernel, target } : null,
   emit: ({ kernel, target }) => single(generatedLoop(kernel, target, writeGroup)),
   workItems: ({ kernel }) => extent(kernel, kernel.outer) * groupSize(rowLength(kernel)),
+  variant: ({ kernel }) => {
+    const length = rowLength(kernel), items = groupSize(length);
+    const isCut = flatBlocks(Math.ceil(length / items)) !== null &&
+      kernel.reductions.some(isBlocked);
+    const stages = kernel.reductions.length + 1;
+    return { key: `${items}${isCut ? " in blocks" : ""}`, numbers: 1 + stages, copies: stages };
+  },
 };
-
-/** True when the rows of a kernel are long and contiguous: a GPU gives each a work-group. */
-export function reducesInGroups(kernel: LoopKernel): boolean {
-  if (kernel.inner.length === 0) return false;
-  const rows = kernel.outer.filter((s) => s !== kernel.chunk?.part);
-  const last = rows[rows.length - 1];
-  if (last !== undefined && walksColumns(kernel, last)) return false;
-  return extent(kernel, kernel.inner) >= 64;
-}
 
 function rowLength(kernel: LoopKernel): number {
   return extent(kernel, kernel.inner);

@@ -1,10 +1,11 @@
 /** One work-item a row: what fits no other template. */
 import { emitRow } from "../../../codegen/rows.ts";
+import { blocksOf, isBlocked } from "../../../kernel/accumulation.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { generatedLoop } from "../../codegen/generated.ts";
 import { mapOuterLoops } from "../../codegen/indices.ts";
-import type { Target } from "../../codegen/target.ts";
-import { walksColumns } from "../parts/row_order.ts";
+import type { Target } from "../../../kernel/target.ts";
+import { walksColumns } from "../../../kernel/row_order.ts";
 import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
 
 /** Work-items of a group. */
@@ -21,6 +22,17 @@ export const itemRows: LoopTemplate<Planned<LoopKernel>> = {
       return size;
     })),
   workItems: ({ kernel }) => extent(kernel, kernel.outer),
+  variant: ({ kernel, target }) => {
+    // A grid of two dimensions is not shared.
+    if (!target.isGpu && kernel.outer.length > 1) return null;
+    const cut = kernel.reductions.some(isBlocked) ? blocksOf(kernel)?.symbol : undefined;
+    const stages = kernel.reductions.length + 1;
+    return {
+      key: `${localSize(kernel, target)} ${cut ?? ""}`,
+      numbers: 1 + stages,
+      copies: stages,
+    };
+  },
 };
 
 /** Few different local sizes: CPU drivers compile a kernel anew for each. */

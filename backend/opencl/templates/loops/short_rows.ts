@@ -17,6 +17,12 @@ export const shortRows: LoopTemplate<Planned<LoopKernel>> = {
   matches: (kernel, target) => !target.isGpu && hasShortRows(kernel) ? { kernel, target } : null,
   emit: ({ kernel, target }) => single(generatedLoop(kernel, target, writeRows)),
   workItems: ({ kernel }) => Math.ceil(extent(kernel, kernel.outer.slice(0, -1)) / linesOf(kernel)),
+  // The elements of a row are written one after the other: their number is part of the text.
+  variant: ({ kernel }) => ({
+    key: kernel.inner.map((s) => kernel.sizes[s]!).join("x"),
+    numbers: 2,
+    copies: (kernel.reductions.length + 1) * extent(kernel, kernel.inner),
+  }),
 };
 
 /** True for rows of a few elements, such as the windows of a pooling. */

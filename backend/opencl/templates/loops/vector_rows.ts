@@ -1,7 +1,12 @@
 /** Kernels of CPU devices whose elements are computed in vectors. */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { generatedLoop } from "../../codegen/generated.ts";
-import { emitVectorKernel, type VectorForm, vectorFormOf } from "../../codegen/vector_loops.ts";
+import {
+  emitVectorKernel,
+  type VectorForm,
+  vectorFormOf,
+  vectorVariant,
+} from "../../codegen/vector_loops.ts";
 import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
 
 interface VectorPlan extends Planned<LoopKernel> {
@@ -17,6 +22,7 @@ export const vectorRows: LoopTemplate<VectorPlan> = {
   },
   emit: (plan) => single(generatedVectors(plan)),
   workItems: (plan) => generatedVectors(plan).global.reduce((n, size) => n * size, 1),
+  variant: ({ kernel, form }) => vectorVariant(kernel, form),
 };
 
 function generatedVectors({ kernel, target, form }: VectorPlan) {

@@ -1,5 +1,5 @@
 /** The tiles of matrix units: which are chosen, and what fits into local memory. */
-import type { Target } from "../../codegen/target.ts";
+import type { Target } from "../../../kernel/target.ts";
 import {
   FLOAT,
   MIN_GPU_PART,

@@ -3,7 +3,7 @@ import { coefficient } from "../../../kernel/affine.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { NARROW_END } from "../../../kernel/index_range.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import type { Target } from "../../codegen/target.ts";
+import type { Target } from "../../../kernel/target.ts";
 import type { Planned, Template } from "./template.ts";
 import type { Shape } from "./tiling.ts";
 

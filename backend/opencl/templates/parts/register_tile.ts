@@ -1,6 +1,6 @@
 /** The register tile of a CPU's work-item: rows of scalars times columns in vectors. */
 import { LANES } from "../../codegen/vector.ts";
-import type { Target } from "../../codegen/target.ts";
+import type { Target } from "../../../kernel/target.ts";
 import { largest, leastWork, type Shape, tileCount } from "./tiling.ts";
 
 /** So many rows of so many columns in vectors. */

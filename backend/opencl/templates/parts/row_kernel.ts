@@ -3,7 +3,7 @@ import type { Parameter } from "../../../codegen/emit.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { generated } from "../../codegen/generated.ts";
-import type { Target } from "../../codegen/target.ts";
+import type { Target } from "../../../kernel/target.ts";
 import { type KernelSequence, type Planned, single, type SpecialTemplate } from "./template.ts";
 
 /** Collects scalar parameters under their position. */

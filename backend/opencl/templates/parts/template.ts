@@ -4,8 +4,9 @@
  */
 import type { DType } from "../../../graph/dtype.ts";
 import type { LoopKernel, SpecialKernel } from "../../../kernel/kernel.ts";
+import type { LaunchVariant } from "../../../kernel/template.ts";
 import type { Generated } from "../../codegen/generated.ts";
-import type { Target } from "../../codegen/target.ts";
+import type { Target } from "../../../kernel/target.ts";
 
 /** A buffer that lives while a sequence of kernels runs. */
 export interface Scratch {
@@ -36,6 +37,8 @@ export interface Template<K, P = unknown> {
   emit(plan: P): KernelSequence;
   /** How many pieces of work run side by side: what tells whether a long sum must be split. */
   workItems(plan: P): number;
+  /** How kernels of equal structure share a launch; where it is missing, or null, they do not. */
+  variant?(plan: P): LaunchVariant | null;
 }
 
 /** A plan with the template that made it. */

@@ -2,7 +2,7 @@
  * Which tile a contraction is computed in: each template has a rule, and `deno task tune` may have found
  * better on this very device. Asked when a kernel is planned; its text contains the tile.
  */
-import type { Target } from "../../codegen/target.ts";
+import type { Target } from "../../../kernel/target.ts";
 
 /** A contraction as its kernel walks it: what the best tile depends on, beside the device. */
 export interface Shape {

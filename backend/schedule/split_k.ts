@@ -1,14 +1,22 @@
 /**
- * Splits a contraction with few tiles and a long sum in two kernels: the first computes parts of the
+ * Split-K: a contraction with few tiles and a long sum as two kernels. The first computes parts of the
  * sum, so that the whole device has work, the second adds them up and does what followed.
  */
 import { type AffineExpr, coefficient, linearize, symbol, zero } from "../kernel/affine.ts";
+import type { DType } from "../graph/dtype.ts";
 import type { Expr, Load, LoopKernel } from "../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../graph/shape.ts";
-import type { SplitReduction } from "./split.ts";
+import { type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
+
+/** The pass: long sums of products are divided where their template says so. */
+export const splitProducts: Pass = (graph, { target, planKernel }) =>
+  planKernel === null ? graph : splitKernels(graph, (kernel) => {
+    const parts = kernel.contraction === null ? 1 : planKernel(kernel, target).sumParts;
+    return parts > 1 ? splitK(kernel, parts) : null;
+  });
 
 /** The loop of the sum that is divided, and in how many parts: a divisor, so that all are alike. */
-interface Cut {
+interface SumParts {
   readonly symbol: number;
   readonly parts: number;
 }
@@ -17,8 +25,8 @@ interface Cut {
  * The smallest divisor of a loop that gives so many parts, or else the largest; an outer loop rather
  * than one further in, where neighbours may read the same elements.
  */
-function cutOf({ sizes, inner }: LoopKernel, parts: number): Cut {
-  let best: Cut = { symbol: inner[0]!, parts: 1 };
+function sumParts({ sizes, inner }: LoopKernel, parts: number): SumParts {
+  let best: SumParts = { symbol: inner[0]!, parts: 1 };
   for (const s of inner) {
     if (best.parts >= parts) break;
     for (let d = 2; d <= Math.min(sizes[s]!, 2 * parts); d++) {
@@ -31,20 +39,19 @@ function cutOf({ sizes, inner }: LoopKernel, parts: number): Cut {
 }
 
 /** The two kernels for about `parts` parts; null where the sum cannot be divided. */
-export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction | null {
+export function splitK(kernel: LoopKernel, parts: number): KernelPair | null {
   const c = kernel.contraction;
   if (!c || kernel.reductions.length > 0 || kernel.indirect.length > 0) return null;
-  const cut = cutOf(kernel, parts);
+  const cut = sumParts(kernel, parts);
   if (cut.parts === 1) return null;
   const part = kernel.sizes.length, length = kernel.sizes[cut.symbol]! / cut.parts;
   const sizes = [...kernel.sizes, cut.parts];
   const shape = [part, ...kernel.outer].map((s) => sizes[s]!);
-  const slot = linearize([part, ...kernel.outer].map(symbol), stridesOf(shape));
-  const size = sizeOf(shape);
+  const place = linearize([part, ...kernel.outer].map(symbol), stridesOf(shape));
   const ofPart = (load: Load): Load => ({
     ...load,
-    form: along(load.form, cut.symbol, part, length),
-    bounds: load.bounds.map((g) => ({ ...g, form: along(g.form, cut.symbol, part, length) })),
+    form: inPart(load.form, cut.symbol, part, length),
+    bounds: load.bounds.map((b) => ({ ...b, form: inPart(b.form, cut.symbol, part, length) })),
   });
   const batch = [part, ...c.batch];
   // Halves are added up in single precision.
@@ -56,11 +63,25 @@ export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction 
     loads: [],
     exprs: [{ op: "contracted", dtype: c.dtype }],
     contraction: { ...c, batch, a: ofPart(c.a), b: ofPart(c.b) },
-    outputs: [{ expr: 0, dtype, form: slot, size }],
+    outputs: [{ expr: 0, dtype, form: place, size: sizeOf(shape) }],
     label: `${kernel.label}_part`,
   };
-  const load: Load = { input: kernel.inputs.length, dtype, form: slot, bounds: [] };
-  const final: LoopKernel = {
+  return { partial, final: finalOf(kernel, { part, sizes, place, dtype }) };
+}
+
+interface PartialSums {
+  /** The loop over parts. */
+  readonly part: number;
+  readonly sizes: readonly number[];
+  /** Where a part's sum lies. */
+  readonly place: AffineExpr;
+  readonly dtype: DType;
+}
+
+/** Adds up the parts, and does what followed the product. */
+function finalOf(kernel: LoopKernel, { part, sizes, place, dtype }: PartialSums): LoopKernel {
+  const load: Load = { input: kernel.inputs.length, dtype, form: place, bounds: [] };
+  return {
     ...kernel,
     sizes,
     inner: [part],
@@ -79,11 +100,10 @@ export function splitProduct(kernel: LoopKernel, parts: number): SplitReduction 
     outputs: kernel.outputs.map((o) => ({ ...o, expr: o.expr + 1 })),
     label: `${kernel.label}_join`,
   };
-  return { partial, final, between: [{ dtype, size }] };
 }
 
-/** A form in which a loop runs over `length` iterations of each part. */
-function along(form: AffineExpr, from: number, part: number, length: number): AffineExpr {
+/** An index in which a loop runs over the `length` iterations of one part. */
+function inPart(form: AffineExpr, from: number, part: number, length: number): AffineExpr {
   const step = coefficient(form, from);
   return step === 0 ? form : { ...form, terms: [...form.terms, [part, step * length]] };
 }

@@ -1,4 +1,5 @@
-import { defaultRules } from "../../../backend/schedule/lower.ts";
+import { hostTarget } from "../../../backend/kernel/target.ts";
+import type { KernelPlanner } from "../../../backend/kernel/template.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { GoneError } from "../../../backend/graph/collect.ts";
 import { Node, type Op } from "../../../backend/graph/node.ts";
@@ -171,15 +172,20 @@ Deno.test("a value behind a product is stored by the product, and read by what r
 });
 
 Deno.test("padding is stored where no kernel reads through it, and only there", () => {
-  const plan = (takesPadding: (() => boolean) | null): string[] => {
+  const plan = (planKernel: KernelPlanner | null): string[] => {
     const image = map("neg", leaf([16, 6]));
     const padded = apply({ kind: "pad", before: [0, 1], value: 0 }, image, [16, 8]);
-    return labels(
-      schedule([product(padded, leaf([8, 12]))], { rules: { ...defaultRules, takesPadding } }),
-    );
+    const device = { target: hostTarget, planKernel };
+    return labels(schedule([product(padded, leaf([8, 12]))], { device }));
   };
-  assertEquals(plan(() => true), ["neg", "matmul"]);
+  const template = (isSpecialized: boolean): KernelPlanner => () => ({
+    name: "product",
+    isSpecialized,
+    sumParts: 1,
+    variant: null,
+  });
+  assertEquals(plan(template(true)), ["neg", "matmul"]);
   assertEquals(plan(null), ["neg_pad", "matmul"]);
   // The attempt leaves no trace: the image is not stored beside its padded copy.
-  assertEquals(plan(() => false), plan(null));
+  assertEquals(plan(template(false)), plan(null));
 });

@@ -1,32 +1,17 @@
 /**
- * OpenCL C for batches: the kernels share a text, so one kernel of that text takes the arguments of
- * all of them, and each work-group picks those of the kernel that it works for.
+ * OpenCL C for kernels that share a launch: they have one text, so one kernel of that text takes the
+ * arguments of all of them, and each work-group picks those of the kernel that it works for.
  */
-import type { Batchable } from "../../schedule/batch.ts";
-import { dtypes } from "../../graph/dtype.ts";
 import type { Generated } from "./generated.ts";
 
-/** More of them make the choice of arguments longer than the work. */
-const MOST = 16;
-/** What a kernel must not ask for: it would be told of all members together. */
+/** What a text must not ask for: it would be told of all kernels together. */
 const asksForAll = /get_(num_groups|global_size|global_offset|global_linear_id)\(/;
 
-/** Whether kernels of this text may share a launch, and how many; `maxBytes` of arguments fit. */
-export function batchableText(generated: Generated, maxBytes: number): Batchable | null {
-  const { source, global, local, isWide } = generated;
-  // Many times 2^31 iterations are no small kernels, whose launches are worth sharing.
-  if (isWide || global.length !== 1 || asksForAll.test(source)) return null;
-  const bytes = argumentBytes(generated) + 4;
-  const most = Math.min(MOST, Math.floor((maxBytes - 8) / bytes));
-  return most < 2 ? null : { key: `${local}|${source}`, most };
-}
-
-function argumentBytes({ buffers, parameters }: Generated): number {
-  return buffers.length * 12 + parameters.reduce((sum, p) => sum + parameterBytes(p), 0);
-}
-
-function parameterBytes(p: Generated["parameters"][number]): number {
-  return p.kind === "constant" ? Math.max(4, dtypes[p.dtype].bytes) : 4;
+/** True where kernels have one text, which can be shared; planning finds them by structure. */
+export function haveOneText([first, ...others]: readonly Generated[]): boolean {
+  const { source, global, local, isWide } = first!;
+  return !isWide && global.length === 1 && !asksForAll.test(source) &&
+    others.every((other) => other.source === source && other.local[0] === local[0]);
 }
 
 interface Argument {
@@ -45,7 +30,7 @@ function divide(source: string): { args: Argument[]; rest: string } {
 }
 
 /** One kernel for several of the same text, whose buffers, inputs before outputs, are given. */
-export function generateBatch(
+export function generateShared(
   members: readonly { readonly generated: Generated; readonly inputs: number }[],
 ): Generated {
   const [{ generated: first, inputs }] = members as [typeof members[number]];

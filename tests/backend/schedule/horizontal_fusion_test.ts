@@ -1,9 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { type Batching, inBatches } from "../../../backend/schedule/batch.ts";
+import { fuseAlike } from "../../../backend/schedule/horizontal_fusion.ts";
+import type { KernelGraph, Step } from "../../../backend/schedule/kernel_graph.ts";
 import { Node } from "../../../backend/graph/node.ts";
 import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
-import type { ScheduledKernel } from "../../../backend/schedule/planner.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { manualSeed, profiler, Tensor, withDevice } from "../../../mod.ts";
 import { realizeAll } from "../../../tensor/execution/realization.ts";
@@ -14,21 +14,35 @@ const leaf = (size: number): Node =>
 const apply = (fn: PrimitiveName, input: Node): Node =>
   new Node({ kind: "elementwise", fn }, [input], input.shape, "float32");
 
-/** A kernel for each node, in this order, with what `schedule` makes of it. */
-function kernelsOf(nodes: readonly Node[]): ScheduledKernel[] {
-  return nodes.map((node) => {
+/** A kernel for each node, in this order, with what `schedule` makes of it; leaves come behind. */
+function graphOf(nodes: readonly Node[]): KernelGraph {
+  const all = [...new Set([...nodes, ...nodes.flatMap(({ inputs }) => inputs)])];
+  const steps = nodes.map((node): Step => {
     const { kernels } = schedule([new Node(node.op, [leaf(node.size)], node.shape, node.dtype)]);
-    return { kernel: kernels[0]!.kernel, inputs: node.inputs, outputs: [node] };
+    const inputs = node.inputs.map((input) => all.indexOf(input));
+    return { kernel: kernels[0]!.kernel, inputs, outputs: [all.indexOf(node)] };
   });
+  const buffers = all.map(({ dtype, size, id }) => ({
+    dtype,
+    size,
+    made: id,
+    isStored: false,
+    isPresent: true,
+  }));
+  return { buffers, steps, wanted: new Set(), later: new Set(), saved: new Set() };
 }
 
-/** Kernels of one operation are alike, and three of them fit. */
-const batching: Batching = ({ label }) => label === "exp" ? null : { key: label, most: 3 };
+/** The graph with its launches shared: kernels of one operation are alike, and three of them fit. */
+function shared(nodes: readonly Node[]): readonly Step[] {
+  return fuseAlike(
+    graphOf(nodes),
+    ({ label }) => label === "exp" ? null : { key: label, most: 3 },
+  ).steps;
+}
 
 /** The nodes that each launch computes. */
-function launches(nodes: readonly Node[]): number[][] {
-  const scheduled = inBatches(kernelsOf(nodes), batching);
-  return scheduled.map(({ outputs }) => outputs.map((node) => nodes.indexOf(node)));
+function launches(nodes: readonly Node[]): (readonly number[])[] {
+  return shared(nodes).map(({ outputs }) => outputs);
 }
 
 Deno.test("kernels that are alike share a launch, at the place of the last of them", () => {
@@ -71,11 +85,11 @@ Deno.test("batches keep every dependency and every kernel", () => {
       const source = fresh || nodes.length === 0 ? leaf(8) : nodes[input % nodes.length]!;
       nodes.push(apply(fn, source));
     }
-    const done = new Set<Node>();
+    const done = new Set<number>();
     let count = 0;
-    for (const { inputs, outputs } of inBatches(kernelsOf(nodes), batching)) {
-      for (const node of inputs) assert(!nodes.includes(node) || done.has(node));
-      for (const node of outputs) done.add(node);
+    for (const { inputs, outputs } of shared(nodes)) {
+      for (const at of inputs) assert(at >= nodes.length || done.has(at));
+      for (const at of outputs) done.add(at);
       count += outputs.length;
     }
     assertEquals([done.size, count], [nodes.length, nodes.length]);

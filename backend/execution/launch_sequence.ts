@@ -1,9 +1,12 @@
-/** Batches where they cannot be one launch. */
+/** Kernels that were planned for one launch, where they cannot be one. */
 import type { Launch } from "./backend.ts";
-import type { BatchKernel } from "../kernel/kernel.ts";
+import type { HorizontalKernel } from "../kernel/kernel.ts";
 
-/** Runs the members of a batch one after another. */
-export function inSequence({ members, label }: BatchKernel, launches: readonly Launch[]): Launch {
+/** Runs the members of a horizontal kernel one after another. */
+export function inSequence(
+  { members, label }: HorizontalKernel,
+  launches: readonly Launch[],
+): Launch {
   return {
     name: label,
     source: launches.map(({ source }) => source).join("\n\n"),

@@ -1,0 +1,100 @@
+/**
+ * What planning and code generation know of a device: plain data, so that kernels for any device can be
+ * planned, and looked at, without it.
+ */
+import { NARROW_END } from "./index_range.ts";
+
+/** What a device says about fusion. */
+export interface FusionRules {
+  /** Fewer long rows leave most of the device idle: then a reduction is computed by itself, in parts. */
+  readonly minRows: number;
+  /** An element of less cost, in additions, is computed again rather than stored and read. */
+  readonly cheap: number;
+  /** The same for an element that follows from one value that is in memory in any case. */
+  readonly derivedCheap: number;
+  /**
+   * What may follow a product in its kernel, in additions, of operations that cost many. Where a product
+   * fills the registers there are too few work-items to hide what such operations wait for.
+   */
+  readonly maxEpilogue: number;
+}
+
+/** When the rows of a reduction are reduced in parts, and how long a part is at least. */
+export interface RowSplit {
+  /** So many rows keep the device busy. */
+  readonly enoughRows: number;
+  /** So many parts are aimed at where there are fewer. */
+  readonly parts: number;
+  /** Elements of a part. */
+  readonly shortest: number;
+  /** Neighbouring rows, not parts, are neighbours: rows lie side by side in memory. */
+  readonly isSideBySide: boolean;
+}
+
+/** How reductions with few rows are split. */
+export interface RowSplits {
+  /** Fewer elements are not worth a second launch. */
+  readonly minElements: number;
+  /** Rows that a work-item reduces. */
+  readonly byItem: RowSplit;
+  /** Rows that a work-group reduces; null where there are none. */
+  readonly byGroup: RowSplit | null;
+}
+
+/** How many kernels of one text may share a launch. */
+export interface SharingRules {
+  /** More of them make the choice of arguments longer than the work. */
+  readonly maxKernels: number;
+  /** Bytes of a launch's arguments. */
+  readonly argumentBytes: number;
+}
+
+/** What was found for a shape of contraction: a tile, in how many parts its sum is computed, or both. */
+export interface Tuned {
+  readonly tile?: unknown;
+  readonly parts?: unknown;
+}
+
+/** A device as plans and generated code see it. */
+export interface Target {
+  /** Work-items are lanes of wide cores that want neighbours to read neighbours. */
+  readonly isGpu: boolean;
+  /** Bytes of local memory that a work-group may use. */
+  readonly localMemory: number;
+  readonly computeUnits: number;
+  /** Matrix units (tensor cores) that inline PTX of compute capability 8.0 reaches. */
+  readonly matrixUnits: boolean;
+  /** Floats in a vector of the hardware. */
+  readonly vectorWidth: number;
+  /** Kernels whose indices may reach this number count in 64 bits. */
+  readonly narrowEnd: number;
+  /** The tiles that were tuned on this device, by shape. */
+  readonly tuned: ReadonlyMap<string, Tuned>;
+  readonly fusion: FusionRules;
+  /** When reductions are split; null: never. */
+  readonly rowSplits: RowSplits | null;
+  /** Which launches are shared; null: none, where launches cost nothing. */
+  readonly sharing: SharingRules | null;
+}
+
+/** The fusion rules of a device of a few cores. */
+export const defaultFusion: FusionRules = {
+  minRows: 8,
+  cheap: 8,
+  derivedCheap: 0,
+  maxEpilogue: Infinity,
+};
+
+/** A host that runs kernels one by one: the built-in backend, and plans that are made for no device. */
+export const hostTarget: Target = {
+  isGpu: false,
+  localMemory: 0,
+  computeUnits: 1,
+  matrixUnits: false,
+  vectorWidth: 1,
+  narrowEnd: NARROW_END,
+  tuned: new Map(),
+  fusion: defaultFusion,
+  rowSplits: null,
+  sharing: null,
+};

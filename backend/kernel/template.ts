@@ -1,0 +1,37 @@
+/**
+ * What planning sees of the ways in which a backend computes kernels: an ordered list of templates. Which
+ * one takes a kernel is decided by the kernel's structure and data about the device alone.
+ */
+import type { LoopKernel } from "./kernel.ts";
+import type { Target } from "./target.ts";
+
+/** What a template decided about a kernel, as far as planning is concerned. */
+export interface KernelPlan {
+  /** The template. */
+  readonly name: string;
+  /** It is written for kernels of this form, padded operands of contractions included. */
+  readonly isSpecialized: boolean;
+  /** In how many parts a contraction's sum should be computed, so that the whole device has work. */
+  readonly sumParts: number;
+  /** How it shares a launch with others; null where it cannot. */
+  readonly variant: LaunchVariant | null;
+}
+
+/** What the text of a kernel depends on beside its structure: equal structures and keys have one text. */
+export interface LaunchVariant {
+  readonly key: string;
+  /** Indices among the arguments that come on top of those of the kernel's structure. */
+  readonly numbers: number;
+  /** How often the statements of an element are written, at most. */
+  readonly copies: number;
+}
+
+/** Decides which template takes a kernel: the same for equal kernels and targets, without any device. */
+export type KernelPlanner = (kernel: LoopKernel, target: Target) => KernelPlan;
+
+/** What kernels are planned for. */
+export interface PlanningDevice {
+  readonly target: Target;
+  /** How the backend's templates choose; null where every kernel is computed in one way. */
+  readonly planKernel: KernelPlanner | null;
+}

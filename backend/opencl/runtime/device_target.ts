@@ -1,0 +1,83 @@
+/** What kernels are planned by and written for on a device: data, asked once. */
+import type { Device } from "../../../ffi/mod.ts";
+import type { DeviceType } from "../../devices/device_handle.ts";
+import { NARROW_END } from "../../kernel/index_range.ts";
+import {
+  defaultFusion,
+  type FusionRules,
+  type RowSplits,
+  type Target,
+} from "../../kernel/target.ts";
+import { driverOf } from "./driver.ts";
+import { hasMatrixUnits } from "./matrix_units.ts";
+import { readTunedTiles } from "./tuned_tiles.ts";
+
+/** GPUs add up to 20 times while they move a byte (H100: 60 TFLOP/s, 3 TB/s). */
+const GPU_CHEAP = 64;
+/** One tanh or sigmoid, but no erf: gelu's gradient behind a product takes 430 us, in a kernel of its own 125 (H100). */
+const GPU_EPILOGUE = 10;
+/** More kernels make the choice of arguments longer than the work. */
+const MAX_SHARED = 16;
+/** Fewer elements than this are reduced in one launch. */
+const MIN_SPLIT = 65536;
+
+/** The target of a device. */
+export function targetOf(device: Device, type: DeviceType): Target {
+  const isGpu = type === "gpu" || type === "accel" || driverOf(device).itemsAreLanes;
+  const computeUnits = device.maxComputeUnits;
+  return {
+    isGpu,
+    localMemory: device.localMemSize,
+    computeUnits,
+    matrixUnits: hasMatrixUnits(device),
+    vectorWidth: device.query("NATIVE_VECTOR_WIDTH_FLOAT"),
+    narrowEnd: NARROW_END,
+    tuned: readTunedTiles(device),
+    ...planningRules(isGpu, computeUnits, device.query("MAX_PARAMETER_SIZE")),
+  };
+}
+
+/** What is planned for a GPU, or a CPU device, of so many compute units. */
+export function planningRules(
+  isGpu: boolean,
+  computeUnits: number,
+  argumentBytes: number,
+): Pick<Target, "fusion" | "rowSplits" | "sharing"> {
+  return {
+    fusion: isGpu ? gpuFusion(computeUnits) : defaultFusion,
+    rowSplits: isGpu ? gpuSplits(computeUnits) : cpuSplits(computeUnits),
+    sharing: { maxKernels: MAX_SHARED, argumentBytes },
+  };
+}
+
+function gpuFusion(computeUnits: number): FusionRules {
+  return {
+    ...defaultFusion,
+    minRows: 2 * computeUnits,
+    derivedCheap: GPU_CHEAP,
+    maxEpilogue: GPU_EPILOGUE,
+  };
+}
+
+function gpuSplits(computeUnits: number): RowSplits {
+  const items = computeUnits * 512, groups = computeUnits * 8;
+  return {
+    minElements: MIN_SPLIT,
+    byItem: { enoughRows: items, parts: items, shortest: 32, isSideBySide: true },
+    byGroup: { enoughRows: groups, parts: groups, shortest: 4096, isSideBySide: false },
+  };
+}
+
+function cpuSplits(computeUnits: number): RowSplits {
+  return {
+    minElements: MIN_SPLIT,
+    byItem: {
+      enoughRows: computeUnits * 4,
+      // A thread that wakes late finds work left where the parts are small (PoCL 3.1 deals out halves).
+      parts: computeUnits * 32,
+      shortest: 4096,
+      isSideBySide: false,
+    },
+    byGroup: null,
+  };
+}

@@ -1,0 +1,145 @@
+/**
+ * Divides a graph into units of work: groups of nodes that share loops, and operations that take a kernel
+ * of their own. Only which nodes belong together is decided here; indices and expressions come later.
+ *
+ * The walk goes from the last node to the first, so a unit never depends on one made before it: that is
+ * what makes it safe to store a second value from the same loops. Linear in the number of nodes, no
+ * recursion.
+ */
+import type { CustomCall } from "../graph/custom.ts";
+import type { LoopKernel } from "../kernel/kernel.ts";
+import { primitives } from "../graph/primitives.ts";
+import type { PlanningDevice } from "../kernel/template.ts";
+import type { Group, Limits } from "./group.ts";
+import { growGroup } from "./grow_group.ts";
+import { isLoopSplit } from "./loops.ts";
+import { lowerGroup } from "./lower.ts";
+import type { NodeInfo } from "./node_info.ts";
+import { isSpecial } from "./special.ts";
+
+/** Operations of so many instructions count in what follows a product. */
+const COSTLY = 8;
+
+/** What one launch will compute. */
+export type Unit =
+  | { readonly kind: "group"; readonly group: Group }
+  /** An operation that does not fuse; its inputs are in memory. */
+  | { readonly kind: "special"; readonly info: NodeInfo }
+  /** A call of a user's kernel, with those of its outputs that are read. */
+  | { readonly kind: "custom"; readonly call: CustomCall; readonly outputs: readonly NodeInfo[] };
+
+/**
+ * The units of a graph, in the order in which they can run.
+ *
+ * @param infos All nodes in topological order. Those that are asked for are `materialized`; so are in the
+ *   end all that a unit reads from memory.
+ * @param device What the device says about fusion.
+ */
+export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[] {
+  const units: Unit[] = [];
+  const produced = new Set<NodeInfo>();
+  const calls = callsOf(infos);
+  for (const info of infos.toReversed()) {
+    const { node } = info;
+    if (node.isLeaf || produced.has(info)) continue;
+    if (node.op.kind === "custom") {
+      const unit = customUnit(info, node.op.call, calls.get(node.op.call)!);
+      if (unit) units.push(unit);
+    } else if (!info.materialized || node.size === 0) continue;
+    else if (isSpecial(node.op)) {
+      storeInputs(info);
+      units.push({ kind: "special", info });
+    } else {
+      const group = groupOf(info, device);
+      commit(group);
+      for (const member of group.members) if (member.isOutput) produced.add(member.info);
+      units.push({ kind: "group", group });
+    }
+  }
+  return units.reverse();
+}
+
+/** The largest group that the device has a good kernel for. */
+function groupOf(root: NodeInfo, device: PlanningDevice): Group {
+  const splits = new Map<string, number>();
+  const storesPadding = device.planKernel === null;
+  let limits: Limits = { splits, storesPadding, storesProducts: false };
+  for (;;) {
+    const group = growGroup(root, limits, device.target.fusion);
+    if (isLoopSplit(group)) {
+      splits.set(group.loop, group.factor);
+      continue;
+    }
+    const stricter = stricterLimits(group, limits, device);
+    if (stricter === null) return group;
+    limits = stricter;
+  }
+}
+
+/** What a group must not do that the device has no good kernel for; null where it has one. */
+function stricterLimits(group: Group, limits: Limits, device: PlanningDevice): Limits | null {
+  if (!group.members.some(({ role }) => role === "contract")) return null;
+  const { kernel } = lowerGroup(group);
+  if (!limits.storesPadding && isMasked(kernel) && !supportsImplicitPadding(kernel, device)) {
+    return { ...limits, storesPadding: true };
+  }
+  const isLong = epilogueCost(kernel) > device.target.fusion.maxEpilogue;
+  return isLong && !limits.storesProducts ? { ...limits, storesProducts: true } : null;
+}
+
+/** Whether a contraction whose operands are padded is computed without storing the padding. */
+function supportsImplicitPadding(
+  kernel: LoopKernel,
+  { target, planKernel }: PlanningDevice,
+): boolean {
+  return planKernel !== null && planKernel(kernel, target).isSpecialized;
+}
+
+function isMasked({ contraction: c }: LoopKernel): boolean {
+  return c !== null && c.a.bounds.length + c.b.bounds.length > 0;
+}
+
+/** The costs of those operations behind a product that take many instructions. */
+function epilogueCost({ exprs }: LoopKernel): number {
+  const costs = exprs.map((e) => e.op === "primitive" ? primitives[e.fn].cost : 0);
+  return costs.filter((cost) => cost >= COSTLY).reduce((a, b) => a + b, 0);
+}
+
+/** Notes what a group decided about other nodes. */
+function commit({ stores, served }: Group): void {
+  for (const info of stores) info.materialized = true;
+  for (const info of served) info.accounted++;
+}
+
+/** What a unit reads that takes no loop in must be in memory. */
+function storeInputs(info: NodeInfo): void {
+  for (const input of info.inputs) {
+    if (!input.node.isLeaf) input.materialized = true;
+    input.accounted++;
+  }
+}
+
+/** The outputs of each call of a user's kernel, in topological order. */
+function callsOf(infos: readonly NodeInfo[]): ReadonlyMap<CustomCall, readonly NodeInfo[]> {
+  const calls = new Map<CustomCall, NodeInfo[]>();
+  for (const info of infos) {
+    const { op } = info.node;
+    if (op.kind !== "custom" || info.node.isLeaf) continue;
+    const known = calls.get(op.call);
+    if (known) known.push(info);
+    else calls.set(op.call, [info]);
+  }
+  return calls;
+}
+
+/** The call that an output is of, when the walk is at its first: by then it is known which are read. */
+function customUnit(
+  info: NodeInfo,
+  call: CustomCall,
+  all: readonly NodeInfo[],
+): Extract<Unit, { readonly kind: "custom" }> | null {
+  const outputs = all.filter(({ materialized, node }) => materialized && node.size > 0);
+  if (info !== all[0] || outputs.length === 0) return null;
+  storeInputs(info);
+  return { kind: "custom", call, outputs };
+}

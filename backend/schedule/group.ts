@@ -1,0 +1,103 @@
+/**
+ * What fusion decides: the nodes that one loop kernel computes, and where each of them is read. A group
+ * says nothing of expressions; `lower.ts` writes those.
+ */
+import type { AffineExpr } from "../kernel/affine.ts";
+import type { Access } from "../kernel/view.ts";
+import type { NodeInfo } from "./node_info.ts";
+
+/** A node's value at one access; `value` is its number in the group. */
+export interface Read {
+  readonly value: number;
+  readonly access: Access;
+}
+
+/** How a view's value is made: from its input's, or from memory where no index says where that lies. */
+export type ViewRead =
+  /** The input's value; inside `mask` alone where the view pads. */
+  | { readonly input: number; readonly mask: Access["bounds"] | null }
+  /** The elements of `stored` lie in memory in the order of the view's. */
+  | { readonly stored: NodeInfo };
+
+/** Where a gather reads: the loop symbol that stands for the index, and the values of index and source. */
+export interface GatherRead {
+  readonly symbol: number;
+  readonly index: number;
+  readonly source: number;
+}
+
+/** An operand of a contraction: a value in memory and where it is read. */
+export interface Operand {
+  readonly stored: NodeInfo;
+  readonly form: AffineExpr;
+  readonly bounds: Access["bounds"];
+}
+
+/** What becomes of a node that a group needs. */
+export type Role =
+  /** It has no elements. */
+  | { readonly role: "empty" }
+  /** It is read from memory. */
+  | { readonly role: "load" }
+  /** A constant, an index or a random number. */
+  | { readonly role: "leaf" }
+  /** It is computed from the values of its operands, which are listed for each read. */
+  | { readonly role: "map"; readonly operands: readonly (readonly number[])[] }
+  | { readonly role: "view"; readonly at: readonly ViewRead[] }
+  | { readonly role: "gather"; readonly at: readonly GatherRead[] }
+  /** It is reduced by the inner loops; `index` is the position of an element in its row. */
+  | { readonly role: "reduce"; readonly input: number; readonly index: AffineExpr }
+  | {
+    readonly role: "contract";
+    readonly batch: readonly number[];
+    readonly m: readonly number[];
+    readonly n: readonly number[];
+    readonly k: readonly number[];
+    readonly a: Operand;
+    readonly b: Operand;
+  };
+
+/** A node of a group, with all places where it is read. */
+export type Member = Role & {
+  readonly info: NodeInfo;
+  readonly reads: readonly Read[];
+  /** Its value is also written to memory. */
+  readonly isOutput: boolean;
+};
+
+/** The loops of a group: symbols by place, with the size of each. */
+export interface LoopNest {
+  readonly sizes: readonly number[];
+  readonly outer: readonly number[];
+  readonly inner: readonly number[];
+}
+
+/** The nodes that one loop kernel computes. */
+export interface Group {
+  readonly root: NodeInfo;
+  readonly loops: LoopNest;
+  /** Users before what they use. */
+  readonly members: readonly Member[];
+  /** How many values its members have; see {@linkcode Read}. */
+  readonly values: number;
+  /** Nodes that must be in memory before it runs, as it was decided for this group. */
+  readonly stores: readonly NodeInfo[];
+  /** Nodes one of whose users is computed here and nowhere else. */
+  readonly served: readonly NodeInfo[];
+}
+
+/** What a group must not do; a first attempt has no limits, see `fuse.ts`. */
+export interface Limits {
+  /** Loops that are two symbols, by name, with the size of the inner one. */
+  readonly splits: ReadonlyMap<string, number>;
+  /** Contractions read padded operands from memory. */
+  readonly storesPadding: boolean;
+  /** Products are stored where something else is asked for. */
+  readonly storesProducts: boolean;
+}
+
+/** A group cannot be made unless one of its loops is two: the reason to try again. */
+export interface LoopSplit {
+  readonly loop: string;
+  readonly factor: number;
+}

@@ -1,0 +1,417 @@
+/**
+ * Grows one group from a node that must be stored: walks towards its inputs and takes in what may be
+ * computed in the same loops (elementwise operations, casts, views, gathers, row-wise reductions, one
+ * contraction), until it meets values in memory.
+ *
+ * Nothing outside is changed: what the group decides about other nodes is part of the result, so that a
+ * group which turns out to be unsuitable is simply dropped.
+ */
+import { type AffineExpr, affineKey, linearize, symbol as symbolExpr } from "../kernel/affine.ts";
+import { type Access, broadcastAccess, isView, viewAccess } from "../kernel/view.ts";
+import type { Bound } from "../kernel/kernel.ts";
+import type { Node } from "../graph/node.ts";
+import { stridesOf } from "../graph/shape.ts";
+import type { FusionRules } from "../kernel/target.ts";
+import type {
+  Group,
+  Limits,
+  LoopNest,
+  LoopSplit,
+  Member,
+  Operand,
+  Read,
+  Role,
+  ViewRead,
+} from "./group.ts";
+import { Heap } from "./heap.ts";
+import { isLoopSplit, Loops } from "./loops.ts";
+import { roundingOf } from "./lower.ts";
+import { inputInfo, type NodeInfo } from "./node_info.ts";
+
+/** Bounds that keep kernels within every driver's limits on arguments and registers. */
+const MAX_EXPRS = 160;
+const MAX_LOADS = 24;
+/** How far a product is looked for behind a value. */
+const MAX_EPILOGUE = 16;
+/** A node that is read so many times more often than it has elements is repeated. */
+const REPEATED = 8;
+
+/** The group of `root`, or the loop that must be split before it can be made. */
+export function growGroup(root: NodeInfo, limits: Limits, rules: FusionRules): Group | LoopSplit {
+  return new GroupBuilder(root, limits, rules).build();
+}
+
+/** What is found out about a node: its role, or the split that it takes. */
+type Found = Role | LoopSplit;
+
+class GroupBuilder {
+  readonly #root: NodeInfo;
+  readonly #limits: Limits;
+  readonly #rules: FusionRules;
+  readonly #loops: Loops;
+  readonly #members: Member[] = [];
+  /** Nodes that are asked for and not yet decided on; users are decided on before what they use. */
+  readonly #pending = new Map<NodeInfo, Read[]>();
+  readonly #queue = new Heap<NodeInfo>(({ index }) => -index);
+  /** Values that several users share, by node and access. */
+  readonly #shared = new Map<string, number>();
+  #values = 0;
+  /** Expressions that come beside the values. */
+  #helpers = 0;
+  readonly #loads = new Set<string>();
+  /** Nodes that the kernel reads from memory. */
+  readonly #inputs = new Set<NodeInfo>();
+  /** The loops that a contraction sums over, once there is one. */
+  #summed: readonly number[] | null = null;
+  #hasIndirect = false;
+  readonly #stores = new Set<NodeInfo>();
+  readonly #served: NodeInfo[] = [];
+  readonly #servedBy = new Map<NodeInfo, number>();
+  readonly #done = new Set<NodeInfo>();
+
+  constructor(root: NodeInfo, limits: Limits, rules: FusionRules) {
+    this.#root = root;
+    this.#limits = limits;
+    this.#rules = rules;
+    this.#loops = new Loops(limits.splits, rules.minRows);
+  }
+
+  build(): Group | LoopSplit {
+    const outer: number[] = [];
+    const coords = this.#root.node.shape.map((n) => this.#loops.axis(n, outer));
+    this.#loops.outer = outer;
+    this.#ask(this.#root, { coords, bounds: [] });
+    for (let info = this.#queue.pop(); info; info = this.#queue.pop()) {
+      const reads = this.#pending.get(info)!;
+      this.#pending.delete(info);
+      const found = this.#decide(info, reads);
+      if (isLoopSplit(found)) return found;
+      this.#add(info, reads, found);
+    }
+    return {
+      root: this.#root,
+      loops: this.#nest(),
+      members: this.#members,
+      values: this.#values,
+      stores: [...this.#stores],
+      served: this.#served,
+    };
+  }
+
+  #nest(): LoopNest {
+    const { sizes, outer, inner } = this.#loops;
+    return { sizes, outer, inner: this.#summed ?? inner ?? [] };
+  }
+
+  #add(info: NodeInfo, reads: readonly Read[], found: Role): void {
+    const isStored = info === this.#root || this.#isMaterialized(info);
+    const isOutput = isStored && found.role !== "load" && found.role !== "empty";
+    this.#members.push({ ...found, info, reads, isOutput });
+  }
+
+  /** Asks for a node's value at an access; gives its number. */
+  #ask(info: NodeInfo, access: Access): number {
+    const key = info.consumers > 1 ? `${info.index}@${accessKey(access)}` : null;
+    const known = key === null ? undefined : this.#shared.get(key);
+    if (known !== undefined) return known;
+    const value = this.#values++;
+    if (key !== null) this.#shared.set(key, value);
+    const reads = this.#pending.get(info);
+    if (reads) reads.push({ access, value });
+    else {
+      this.#pending.set(info, [{ access, value }]);
+      this.#queue.push(info);
+    }
+    return value;
+  }
+
+  // ---- what is in memory
+
+  #isMaterialized(info: NodeInfo): boolean {
+    return info.materialized || this.#stores.has(info);
+  }
+
+  /** The node's value must be in memory. */
+  #store(info: NodeInfo): void {
+    if (!info.node.isLeaf && !info.materialized) this.#stores.add(info);
+  }
+
+  #noteLoad(info: NodeInfo, form: AffineExpr, bounds: readonly Bound[]): void {
+    this.#inputs.add(info);
+    this.#loads.add(`${info.index}@${accessKey({ coords: [form], bounds })}`);
+  }
+
+  /** Reads the node from memory; it gets a kernel of its own unless it is there already. */
+  #load(info: NodeInfo, reads: readonly Read[]): Role {
+    this.#store(info);
+    const strides = stridesOf(info.node.shape);
+    for (const { access } of reads) {
+      this.#noteLoad(info, linearize(access.coords, strides), access.bounds);
+    }
+    return { role: "load" };
+  }
+
+  // ---- who is served
+
+  #isServed(info: NodeInfo): boolean {
+    return info.accounted + (this.#servedBy.get(info) ?? 0) === info.consumers;
+  }
+
+  /** Tells the inputs that this node is done with them, once nobody will evaluate it again. */
+  #serve(info: NodeInfo): void {
+    if (info !== this.#root && !this.#isServed(info) || this.#done.has(info)) return;
+    this.#done.add(info);
+    for (const input of info.inputs) {
+      this.#served.push(input);
+      this.#servedBy.set(input, (this.#servedBy.get(input) ?? 0) + 1);
+    }
+  }
+
+  // ---- decisions
+
+  #decide(info: NodeInfo, reads: readonly Read[]): Found {
+    const { node } = info;
+    if (node.size === 0) {
+      // No element of it is ever computed, but its expression must be there.
+      this.#serve(info);
+      return { role: "empty" };
+    }
+    if (node.isLeaf) return this.#load(info, reads);
+    switch (node.op.kind) {
+      case "constant":
+      case "iota":
+      case "random":
+        return this.#leaf(info, reads);
+      case "copy":
+        return info === this.#root ? this.#map(info, reads) : this.#load(info, reads);
+      case "elementwise":
+      case "cast":
+        return this.#takesIn(info, reads) ? this.#map(info, reads) : this.#load(info, reads);
+      case "gather":
+        return this.#takesIn(info, reads)
+          ? this.#gather(info, node.op.axis, reads)
+          : this.#load(info, reads);
+      case "reduce":
+        return this.#reduce(info, reads);
+      case "contract":
+        return this.#contract(info, reads);
+      default: {
+        const isKept = this.#isMaterialized(info) && !this.#takesIn(info, reads);
+        return isView(node.op) && !isKept ? this.#view(info, reads) : this.#load(info, reads);
+      }
+    }
+  }
+
+  /** Decides whether an elementwise node is computed in these loops. */
+  #takesIn(info: NodeInfo, reads: readonly Read[]): boolean {
+    if (info === this.#root) return true;
+    const { cheap } = this.#rules;
+    if (this.#isMaterialized(info)) {
+      return this.#mayStore(info, reads) && !this.#followsProduct(info);
+    }
+    if (this.#isFull()) return false;
+    if (!this.#isServed(info)) return info.recomputeCost < cheap || this.#isDerived(info);
+    const isRepeated = info.node.size * REPEATED <= this.#loops.iterations &&
+      info.recomputeCost >= cheap;
+    return !isRepeated || info.reduces;
+  }
+
+  /** True when reading what the node follows from, and computing it again, costs less than storing it. */
+  #isDerived({ node, derivation }: NodeInfo): boolean {
+    return derivation !== null && derivation.origin !== node &&
+      derivation.cost < this.#rules.derivedCheap;
+  }
+
+  /**
+   * True when this kernel may store the node: nobody evaluates it again, and nothing here reads it
+   * from memory, as the operand of a contraction does.
+   */
+  #mayStore(info: NodeInfo, reads: readonly Read[]): boolean {
+    return this.#isServed(info) && !this.#inputs.has(info) && this.#visitsOnce(info, reads);
+  }
+
+  /** True when these loops visit each element of the node once. */
+  #visitsOnce({ node }: NodeInfo, reads: readonly Read[]): boolean {
+    if (reads.length !== 1) return false;
+    const { access } = reads[0]!;
+    if (access.bounds.length > 0) return false;
+    return this.#loops.visitOnce(linearize(access.coords, stridesOf(node.shape)), node.size);
+  }
+
+  /**
+   * True when a product that these loops cannot hold may store the value as it is computed: reading
+   * it here costs less than storing the product first.
+   */
+  #followsProduct(info: NodeInfo): boolean {
+    if (this.#loops.inner === null) return false;
+    let at: NodeInfo | undefined = info;
+    for (let steps = 0; at && steps < MAX_EPILOGUE; steps++) {
+      const { op, size }: Node = at.node;
+      if (op.kind === "contract") return true;
+      if (op.kind !== "elementwise" && op.kind !== "cast" && op.kind !== "reshape") return false;
+      at = at.inputs.find((input) =>
+        !input.node.isLeaf && !this.#isMaterialized(input) && input.consumers === 1 &&
+        input.node.size === size
+      );
+    }
+    return false;
+  }
+
+  #isFull(): boolean {
+    return this.#values + this.#helpers > MAX_EXPRS ||
+      this.#loads.size + this.#pending.size > MAX_LOADS;
+  }
+
+  // ---- what each kind of node becomes
+
+  #leaf(info: NodeInfo, reads: readonly Read[]): Role {
+    if (this.#isMaterialized(info) && info !== this.#root && !this.#mayStore(info, reads)) {
+      return this.#load(info, reads);
+    }
+    return { role: "leaf" };
+  }
+
+  #map(info: NodeInfo, reads: readonly Read[]): Role {
+    this.#serve(info);
+    const { inputs, op } = info.node;
+    const operands = reads.map(({ access }) =>
+      inputs.map((input, k) =>
+        this.#ask(
+          inputInfo(info, k),
+          op.kind === "elementwise" ? broadcastAccess(access, input.shape) : access,
+        )
+      )
+    );
+    if (
+      op.kind === "cast" && info !== this.#root && roundingOf(inputs[0]!.dtype, info.node.dtype)
+    ) {
+      this.#helpers += reads.length;
+    }
+    return { role: "map", operands };
+  }
+
+  #gather(info: NodeInfo, axis: number, reads: readonly Read[]): Role {
+    this.#serve(info);
+    this.#hasIndirect = true;
+    const [source, indices] = [inputInfo(info, 0), inputInfo(info, 1)];
+    const at = reads.map(({ access }) => {
+      const index = this.#ask(indices, access);
+      if (access.bounds.length > 0) this.#helpers += 3;
+      const symbol = this.#loops.index(source.node.shape[axis]!);
+      const coords = access.coords.map((c, k) => k === axis ? symbolExpr(symbol) : c);
+      return { symbol, index, source: this.#ask(source, { coords, bounds: access.bounds }) };
+    });
+    return { role: "gather", at };
+  }
+
+  #view(info: NodeInfo, reads: readonly Read[]): Found {
+    this.#serve(info);
+    const at: ViewRead[] = [];
+    for (const { access } of reads) {
+      const found = this.#viewAt(info, access);
+      if (isLoopSplit(found)) return found;
+      at.push(found);
+    }
+    return { role: "view", at };
+  }
+
+  #viewAt(info: NodeInfo, access: Access): ViewRead | LoopSplit {
+    const { op, shape } = info.node;
+    if (!isView(op)) throw new Error(`Cannot fuse ${op.kind} as a view`);
+    const input = inputInfo(info, 0);
+    const mapped = viewAccess(op, shape, input.node.shape, access, this.#loops.sizes);
+    // An index that is read from memory cannot be split.
+    if (mapped === null || "factor" in mapped && !this.#loops.isLoop(mapped.symbol)) {
+      this.#store(input);
+      this.#noteLoad(input, linearize(access.coords, stridesOf(shape)), access.bounds);
+      return { stored: input };
+    }
+    if ("factor" in mapped) return this.#loops.splitOf(mapped);
+    const value = this.#ask(input, mapped);
+    const mask = mapped.bounds.slice(access.bounds.length);
+    if (op.kind !== "pad" || mask.length === 0) return { input: value, mask: null };
+    this.#helpers += 2;
+    return { input: value, mask };
+  }
+
+  #reduce(info: NodeInfo, reads: readonly Read[]): Found {
+    const { op } = info.node;
+    if (op.kind !== "reduce") throw new Error(`Cannot fuse ${op.kind} as a reduction`);
+    const access = this.#mayHold(info, reads)
+      ? this.#loops.reduceAccess(info.node, reads[0]!.access)
+      : null;
+    if (isLoopSplit(access)) return access;
+    if (access === null) return this.#load(info, reads);
+    this.#serve(info);
+    const source = inputInfo(info, 0);
+    const reduced = op.axes.map((axis) => access.coords[axis]!);
+    const index = linearize(reduced, stridesOf(op.axes.map((axis) => source.node.shape[axis]!)));
+    return { role: "reduce", input: this.#ask(source, access), index };
+  }
+
+  /** Reductions and contractions are computed once, where their users are. */
+  #mayHold(info: NodeInfo, reads: readonly Read[]): boolean {
+    if (reads.length !== 1 || reads[0]!.access.bounds.length > 0) return false;
+    if (this.#summed !== null) return false;
+    return info === this.#root ||
+      this.#isServed(info) && !this.#inputs.has(info) && !this.#isFull();
+  }
+
+  // ---- contractions
+
+  #contract(info: NodeInfo, reads: readonly Read[]): Found {
+    const isHere = info === this.#root || !this.#limits.storesProducts && !this.#hasIndirect;
+    const groups = isHere && this.#mayHold(info, reads)
+      ? this.#loops.contractGroups(info.node, reads[0]!.access)
+      : null;
+    if (!groups) return this.#load(info, reads);
+    this.#serve(info);
+    const [batch, m, n] = groups;
+    const k: number[] = [];
+    const [left, right] = [inputInfo(info, 0), inputInfo(info, 1)];
+    const summed = left.node.shape.slice(batch.length + m.length)
+      .map((size) => this.#loops.axis(size, k));
+    this.#summed = k;
+    const a = this.#operand(left, { coords: [...batch, ...m, ...summed], bounds: [] });
+    if (isLoopSplit(a)) return a;
+    const b = this.#operand(right, { coords: [...batch, ...summed, ...n], bounds: [] });
+    if (isLoopSplit(b)) return b;
+    const symbols = (coords: readonly AffineExpr[]): number[] => this.#loops.symbolsOf(coords);
+    return { role: "contract", batch: symbols(batch), m: symbols(m), n: symbols(n), k, a, b };
+  }
+
+  /** The operand of a contraction: a view of a buffer, or a value that must become one. */
+  #operand(start: NodeInfo, at: Access): Operand | LoopSplit {
+    let info = start, access = at;
+    while (!info.node.isLeaf && !this.#isMaterialized(info)) {
+      const { node } = info;
+      if (!isView(node.op) || !this.#isReadThrough(node)) break;
+      const input = inputInfo(info, 0);
+      const mapped = viewAccess(node.op, node.shape, input.node.shape, access, this.#loops.sizes);
+      if (mapped !== null && "factor" in mapped) return this.#loops.splitOf(mapped);
+      this.#serve(info);
+      info = input;
+      // The input's elements lie in memory in the order of the view's.
+      if (mapped === null) return this.#operandAt(info, node, access);
+      access = mapped;
+    }
+    return this.#operandAt(info, info.node, access);
+  }
+
+  #operandAt(stored: NodeInfo, { shape }: Node, { coords, bounds }: Access): Operand {
+    this.#store(stored);
+    this.#inputs.add(stored);
+    return { stored, form: linearize(coords, stridesOf(shape)), bounds };
+  }
+
+  /** True when the operand of a contraction may be read through the node. */
+  #isReadThrough({ op }: Node): boolean {
+    return op.kind !== "pad" || !this.#limits.storesPadding && op.value === 0;
+  }
+}
+
+function accessKey({ coords, bounds }: Access): string {
+  let key = coords.map(affineKey).join();
+  for (const { form, size } of bounds) key += `|${affineKey(form)}<${size}`;
+  return key;
+}

@@ -1,0 +1,156 @@
+/**
+ * Kernels and the buffers between them: what every pass behind lowering takes and gives. Plain data, in
+ * which buffers are numbers.
+ */
+import type { DType } from "../graph/dtype.ts";
+import { dtypes } from "../graph/dtype.ts";
+import type { Node } from "../graph/node.ts";
+import { canonicalize } from "../kernel/canonicalize.ts";
+import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
+import type { PlanningDevice } from "../kernel/template.ts";
+import type { Unit } from "./fuse.ts";
+import { lowerGroup } from "./lower.ts";
+import { customKernel, specialKernel } from "./special.ts";
+
+/** A value in memory. */
+export interface ValueBuffer {
+  readonly dtype: DType;
+  /** Elements. */
+  readonly size: number;
+  /** When the program made it: a larger number is later. */
+  readonly made: number;
+  /** It is in memory before the first kernel runs. */
+  readonly isStored: boolean;
+  /** It exists for good; others stand for what will be made again, for what is asked for later. */
+  readonly isPresent: boolean;
+}
+
+/** A kernel and the buffers that it reads and writes, by number. */
+export interface Step {
+  readonly kernel: Launchable;
+  readonly inputs: readonly number[];
+  readonly outputs: readonly number[];
+}
+
+/** The kernels of a schedule on their way through the passes. */
+export interface KernelGraph {
+  /** Those of the nodes, by position, then temporaries: buffers that passes add between two kernels. */
+  readonly buffers: readonly ValueBuffer[];
+  /** In an order in which they can run. */
+  readonly steps: readonly Step[];
+  /** What is asked for now: it stays after the run. */
+  readonly wanted: ReadonlySet<number>;
+  /** What will be asked for. */
+  readonly later: ReadonlySet<number>;
+  /** Results on the way that stay for what is asked for later. */
+  readonly saved: ReadonlySet<number>;
+}
+
+/** One step of planning. */
+export type Pass = (graph: KernelGraph, device: PlanningDevice) => KernelGraph;
+
+/** Bytes of a buffer. */
+export function bytesOf({ dtype, size }: Pick<ValueBuffer, "dtype" | "size">): number {
+  return size * dtypes[dtype].bytes;
+}
+
+/** What is asked of a graph: its nodes by position, and which of them are results. */
+export interface Request {
+  /** All nodes in topological order, with their positions. */
+  readonly order: readonly Node[];
+  readonly wanted: ReadonlySet<Node>;
+  readonly later: ReadonlySet<Node>;
+  /** How many nodes `wanted` is made from; those behind are for `later` alone. */
+  readonly count: number;
+}
+
+/** Lowers units of work to kernels. */
+export function lower(units: readonly Unit[], request: Request): KernelGraph {
+  const { order, wanted, later, count } = request;
+  return {
+    buffers: order.map(({ dtype, size, id, storage }, position) => ({
+      dtype,
+      size,
+      made: id,
+      isStored: storage !== null,
+      isPresent: position < count,
+    })),
+    steps: units.map(lowerUnit),
+    wanted: positions(wanted),
+    later: positions(later),
+    saved: new Set(),
+  };
+}
+
+function positions(nodes: Iterable<Node>): Set<number> {
+  return new Set(Array.from(nodes, ({ position }) => position));
+}
+
+function lowerUnit(unit: Unit): Step {
+  switch (unit.kind) {
+    case "group": {
+      const { kernel, inputs, outputs } = lowerGroup(unit.group);
+      return {
+        kernel,
+        inputs: inputs.map(({ node }) => node.position),
+        outputs: outputs.map(({ node }) => node.position),
+      };
+    }
+    case "special": {
+      const { node } = unit.info;
+      return {
+        kernel: specialKernel(node),
+        inputs: node.inputs.map(({ position }) => position),
+        outputs: [node.position],
+      };
+    }
+    case "custom": {
+      const outputs = unit.outputs.map(({ node }) => node);
+      return {
+        kernel: customKernel(unit.call, outputs),
+        inputs: outputs[0]!.inputs.map(({ position }) => position),
+        outputs: outputs.map(({ position }) => position),
+      };
+    }
+  }
+}
+
+/** A kernel as two, and what lies between them. */
+export interface KernelPair {
+  /** Its outputs are the temporaries. */
+  readonly partial: LoopKernel;
+  /** Its inputs are the original ones, then the temporaries. */
+  readonly final: LoopKernel;
+}
+
+/** The graph with some of its loop kernels as two: each half reads only what it needs. */
+export function splitKernels(
+  graph: KernelGraph,
+  pairOf: (kernel: LoopKernel) => KernelPair | null,
+): KernelGraph {
+  const buffers = graph.buffers.slice();
+  const steps = graph.steps.flatMap((step): Step[] => {
+    const pair = step.kernel.kind === "loop" ? pairOf(step.kernel) : null;
+    if (pair === null) return [step];
+    const outputs = step.outputs.map((at) => graph.buffers[at]!);
+    const made = Math.max(...outputs.map((output) => output.made));
+    const isPresent = outputs.every((output) => output.isPresent);
+    const between = pair.partial.outputs.map(({ dtype, size }) =>
+      buffers.push({ dtype, size, made, isStored: false, isPresent }) - 1
+    );
+    return [
+      withUsedInputs(pair.partial, step.inputs, between),
+      withUsedInputs(pair.final, [...step.inputs, ...between], step.outputs),
+    ];
+  });
+  return { ...graph, buffers, steps };
+}
+
+function withUsedInputs(
+  half: LoopKernel,
+  inputs: readonly number[],
+  outputs: readonly number[],
+): Step {
+  const used = canonicalize(half);
+  return { kernel: used.kernel, inputs: used.inputs.map((k) => inputs[k]!), outputs };
+}

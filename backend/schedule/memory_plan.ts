@@ -1,0 +1,75 @@
+/** The memory plan: which buffer is given back after which kernel, and how much is held at a time. */
+import type { Launchable } from "../kernel/kernel.ts";
+import { bytesOf, type KernelGraph, type ValueBuffer } from "./kernel_graph.ts";
+
+/** One launch: a kernel and the buffers that it reads and writes, by number. */
+export interface PlannedKernel {
+  readonly kernel: Launchable;
+  readonly inputs: readonly number[];
+  readonly outputs: readonly number[];
+  /** Results on the way that nobody reads after it. */
+  readonly dying: readonly number[];
+}
+
+/**
+ * What to run for a graph. Buffers are the nodes of the graph by position, then temporaries: so it holds
+ * for every graph like it.
+ */
+export interface Plan {
+  readonly kernels: readonly PlannedKernel[];
+  /** Nodes whose blocks stay after the run. */
+  readonly kept: readonly number[];
+  /** Nodes whose blocks stay for what is computed later. */
+  readonly saved: readonly number[];
+  /** Buffers behind those of the nodes, which live between two kernels. */
+  readonly temporaries: readonly Pick<ValueBuffer, "dtype" | "size">[];
+  /** The most bytes that are held at a time, beside what is in memory before. */
+  readonly peakBytes: number;
+}
+
+/** The plan of kernels in the order in which they run; `nodes` of the graph's buffers are those of nodes. */
+export function planMemory(graph: KernelGraph, nodes: number): Plan {
+  const { steps, buffers, wanted, saved } = graph;
+  const dying = lastReads(graph);
+  return {
+    kernels: steps.map((step, k) => ({ ...step, dying: dying[k]! })),
+    kept: [...wanted],
+    saved: [...saved],
+    temporaries: buffers.slice(nodes).map(({ dtype, size }) => ({ dtype, size })),
+    peakBytes: peakBytes(graph, dying),
+  };
+}
+
+/** For each kernel what nobody reads after it, of what this run puts into memory. */
+function lastReads({ steps, buffers, wanted, saved }: KernelGraph): number[][] {
+  const last = new Map<number, number>();
+  steps.forEach(({ inputs, outputs }, k) => {
+    for (const at of [...outputs, ...inputs]) {
+      if (!wanted.has(at) && !saved.has(at) && !buffers[at]!.isStored) last.set(at, k);
+    }
+  });
+  const dying: number[][] = steps.map(() => []);
+  for (const [at, k] of last) dying[k]!.push(at);
+  return dying;
+}
+
+/** Blocks are taken when a kernel first reads or writes them; those of wanted host data before all. */
+function peakBytes(
+  { steps, buffers, wanted }: KernelGraph,
+  dying: readonly (readonly number[])[],
+): number {
+  const made = new Set(steps.flatMap(({ outputs }) => outputs)), live = new Set<number>();
+  let held = 0, peak = 0;
+  const take = (at: number): void => {
+    if (live.has(at) || buffers[at]!.isStored) return;
+    live.add(at);
+    held += bytesOf(buffers[at]!);
+    peak = Math.max(peak, held);
+  };
+  for (const at of wanted) if (!made.has(at)) take(at);
+  steps.forEach(({ inputs, outputs }, k) => {
+    for (const at of [...inputs, ...outputs]) take(at);
+    for (const at of dying[k]!) held -= bytesOf(buffers[at]!);
+  });
+  return peak;
+}

@@ -1,0 +1,80 @@
+/** Kernels of operations that do not fuse: those with loops of their own, and kernels of a user's own. */
+import type { CustomCall } from "../graph/custom.ts";
+import type { DType } from "../graph/dtype.ts";
+import type { Node, Op } from "../graph/node.ts";
+import { type Shape, sizeOf, stridesOf } from "../graph/shape.ts";
+import type { CustomKernelCall, SpecialKernel, SpecialOp } from "../kernel/kernel.ts";
+
+/** True for operations whose loops carry state or scatter, and for those of a user: nothing fuses with them. */
+export function isSpecial({ kind }: Op): boolean {
+  return kind === "scatter" || kind === "scan" || kind === "argsort" || kind === "fold" ||
+    kind === "custom";
+}
+
+/** The kernel of a node that does not fuse. */
+export function specialKernel(node: Node): SpecialKernel {
+  const special = specialOp(node);
+  return {
+    kind: "special",
+    inputs: node.inputs.map((input): DType => input.dtype),
+    output: { dtype: node.dtype, size: node.size },
+    label: special.op,
+    ...special,
+  };
+}
+
+/** A call of a user's kernel that stores the given outputs. */
+export function customKernel(call: CustomCall, outputs: readonly Node[]): CustomKernelCall {
+  return {
+    kind: "custom",
+    inputs: outputs[0]!.inputs.map((input): DType => input.dtype),
+    stored: outputs.map(({ op }) => op.kind === "custom" ? op.output : -1),
+    call,
+    label: call.kernel.name,
+  };
+}
+
+/** Strides of a shape, 0 on the axes that broadcast. */
+function broadcastStrides(shape: Shape): number[] {
+  return stridesOf(shape).map((stride, axis) => shape[axis] === 1 ? 0 : stride);
+}
+
+function specialOp(node: Node): SpecialOp {
+  const { op, shape } = node;
+  switch (op.kind) {
+    case "scatter":
+      return {
+        op: "scatter",
+        mode: op.mode,
+        shape,
+        sourceShape: node.inputs[2]!.shape,
+        indexStrides: broadcastStrides(node.inputs[1]!.shape),
+        axis: op.axis,
+        opName: op.opName,
+      };
+    case "scan":
+    case "argsort": {
+      const length = shape[shape.length - 1]!;
+      const rows = node.size / length;
+      return op.kind === "scan"
+        ? { op: "scan", fn: op.fn, rows, length }
+        : { op: "argsort", rows, length, descending: op.descending };
+    }
+    case "fold": {
+      const spatial = op.stride.length;
+      const source = node.inputs[0]!.shape;
+      const lead = source.length - 2 * spatial;
+      return {
+        op: "fold",
+        batch: sizeOf(shape.slice(0, lead)),
+        shape: shape.slice(lead),
+        positions: source.slice(lead, lead + spatial),
+        kernel: source.slice(lead + spatial),
+        stride: op.stride,
+        dilation: op.dilation,
+      };
+    }
+    default:
+      throw new Error(`${op.kind} has no kernel of its own`);
+  }
+}

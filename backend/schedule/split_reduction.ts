@@ -1,0 +1,154 @@
+/**
+ * Splits a reduction with few rows in two kernels: the first reduces parts of each row, so that the
+ * whole device has work, the second joins the parts and does what followed the reduction.
+ */
+import { type AffineExpr, linearize, symbol, zero } from "../kernel/affine.ts";
+import type { DType } from "../graph/dtype.ts";
+import {
+  type Expr,
+  extent,
+  followsReduction,
+  innerLevels,
+  type LoopKernel,
+} from "../kernel/kernel.ts";
+import { isArgReduction } from "../graph/reductions.ts";
+import { reducesInGroups } from "../kernel/row_order.ts";
+import type { RowSplit, Target } from "../kernel/target.ts";
+import { sizeOf, stridesOf } from "../graph/shape.ts";
+import { type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
+
+/** The pass: rows that are too few for the device are reduced in parts. */
+export const splitReductions: Pass = (graph, { target }) =>
+  target.rowSplits === null
+    ? graph
+    : splitKernels(graph, (kernel) => splitReduction(kernel, target));
+
+/** The two kernels of a reduction; null where its rows are enough, or cannot be reduced in parts. */
+export function splitReduction(kernel: LoopKernel, { rowSplits }: Target): KernelPair | null {
+  if (rowSplits === null || kernel.inner.length === 0 || !canSplit(kernel)) return null;
+  const rule = rowSplits.byGroup !== null && reducesInGroups(kernel)
+    ? rowSplits.byGroup
+    : rowSplits.byItem;
+  const parts = partsOf(kernel, rule, rowSplits.minElements);
+  return parts > 1 ? inParts(kernel, parts, rule.isSideBySide) : null;
+}
+
+/** In how many parts a row is reduced, so that the device has enough rows. */
+function partsOf(kernel: LoopKernel, rule: RowSplit, minElements: number): number {
+  const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
+  if (rows >= rule.enoughRows || rows * length < minElements) return 1;
+  return Math.min(Math.ceil(rule.parts / rows), Math.floor(length / rule.shortest));
+}
+
+/** True when a kernel's rows can be reduced in parts. */
+export function canSplit(kernel: LoopKernel): boolean {
+  const { reductions, contraction, chunk, inner, outputs } = kernel;
+  if (contraction || chunk || reductions.length === 0) return false;
+  if (reductions.some(({ fn }) => isArgReduction(fn))) return false;
+  const follows = followsReduction(kernel);
+  if (reductions.some((r) => follows[r.expr])) return false;
+  const varies = innerLevels(kernel);
+  return outputs.every(({ expr, form }) =>
+    !varies[expr] && !form.terms.some(([s]) => inner.includes(s))
+  );
+}
+
+/** How a kernel's rows are cut in parts. */
+interface RowParts {
+  /** The loop that is cut, and how much of it is a part. */
+  readonly symbol: number;
+  readonly length: number;
+  /** The loop over parts. */
+  readonly part: number;
+  readonly sizes: readonly number[];
+  /** Where a part's result lies, and how many there are. */
+  readonly place: AffineExpr;
+  readonly count: number;
+  /** The loops over parts and rows. */
+  readonly outer: readonly number[];
+}
+
+/** @param isSideBySide Whether neighbouring rows, not parts, are neighbours: where rows lie side by side. */
+function inParts(kernel: LoopKernel, parts: number, isSideBySide: boolean): KernelPair {
+  const cut = rowParts(kernel, parts, isSideBySide);
+  const types = kernel.reductions.map(({ dtype }) => storedType(dtype));
+  return { partial: partialOf(kernel, cut, types), final: finalOf(kernel, cut, types) };
+}
+
+function rowParts({ sizes, outer, inner }: LoopKernel, parts: number, isSideBySide: boolean) {
+  const longest = inner.reduce((a, b) => sizes[b]! > sizes[a]! ? b : a);
+  // Parts of an outer loop walk whole lines of the loops within it.
+  const cut = inner.find((s) => sizes[s]! >= parts) ?? longest;
+  const length = wholeLines(Math.ceil(sizes[cut]! / parts));
+  const count = Math.ceil(sizes[cut]! / length);
+  const rowSizes = outer.map((s) => sizes[s]!);
+  const rows = linearize(outer.map(symbol), stridesOf(rowSizes));
+  const part = sizes.length, rowCount = sizeOf(rowSizes);
+  return {
+    symbol: cut,
+    length,
+    part,
+    sizes: [...sizes, count],
+    place: linearize([rows, symbol(part)], isSideBySide ? [1, rowCount] : [count, 1]),
+    count: rowCount * count,
+    outer: isSideBySide ? [part, ...outer] : [...outer, part],
+  } satisfies RowParts;
+}
+
+function partialOf(
+  kernel: LoopKernel,
+  { symbol, length, part, sizes, place, count, outer }: RowParts,
+  types: readonly DType[],
+): LoopKernel {
+  const reduced = kernel.reductions.map((r, reduction): Expr => ({
+    op: "reduced",
+    reduction,
+    dtype: r.dtype,
+  }));
+  const first = kernel.exprs.length;
+  return {
+    ...kernel,
+    sizes,
+    outer,
+    exprs: [...kernel.exprs, ...reduced],
+    outputs: types.map((dtype, k) => ({ expr: first + k, dtype, form: place, size: count })),
+    chunk: { symbol, part, length },
+    label: `${kernel.label}_part`,
+  };
+}
+
+function finalOf(
+  kernel: LoopKernel,
+  { part, sizes, place }: RowParts,
+  types: readonly DType[],
+): LoopKernel {
+  const input = kernel.inputs.length, load = kernel.loads.length, shift = types.length;
+  const loads = types.map((dtype, k) => ({ input: input + k, dtype, form: place, bounds: [] }));
+  return {
+    ...kernel,
+    sizes,
+    inner: [part],
+    inputs: [...kernel.inputs, ...types],
+    loads: [...kernel.loads, ...loads],
+    exprs: [
+      ...types.map((dtype, k): Expr => ({ op: "load", load: load + k, dtype })),
+      ...kernel.exprs.map((e): Expr =>
+        e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map((a) => a + shift) } : e
+      ),
+    ],
+    indirect: kernel.indirect.map((d) => ({ ...d, expr: d.expr + shift })),
+    reductions: kernel.reductions.map((r, k) => ({ ...r, expr: k, index: zero })),
+    outputs: kernel.outputs.map((o) => ({ ...o, expr: o.expr + shift })),
+    label: `${kernel.label}_join`,
+  };
+}
+
+/** Long parts begin where lines of a cache begin: a vector that lies in two of them takes two loads. */
+function wholeLines(length: number): number {
+  return length < 1024 ? length : Math.ceil(length / 64) * 64;
+}
+
+/** Partial results of half types are kept in float32. */
+function storedType(dtype: DType): DType {
+  return dtype === "float16" || dtype === "bfloat16" ? "float32" : dtype;
+}
