@@ -31,8 +31,45 @@
  *
  * @module
  */
-export * from "./ffi/mod.ts";
-export * from "./memory/mod.ts";
+export {
+  Buffer,
+  CommandQueue,
+  Context,
+  Device,
+  isOpenCLAvailable,
+  Kernel,
+  KernelBuildError,
+  liveObjects,
+  MemFlags,
+  OpenCLError,
+  OpenCLUnavailableError,
+  Platform,
+  platforms,
+  Program,
+  withFaults,
+} from "./ffi/mod.ts";
+export type { Handle, KernelArg, LaunchOptions, TransferOptions } from "./ffi/mod.ts";
+export {
+  BufferPool,
+  getPersistentPool,
+  getPinnedPool,
+  isIntegratedGpu,
+  memory,
+  OutOfMemoryError,
+  PersistentBufferPool,
+  PinnedBufferPool,
+  recordQueue,
+  SlabPool,
+  SvmPool,
+} from "./memory/mod.ts";
+export type {
+  BufferHandle,
+  DeviceMemoryStats,
+  MemoryEvent,
+  PinnedHandle,
+  Pool,
+  PoolStats,
+} from "./memory/mod.ts";
 export {
   type BackendName,
   configureSignals,

@@ -112,3 +112,39 @@ Deno.test("the README is one that people read to its end", async () => {
   const lines = (await Deno.readTextFile(new URL("README.md", root))).split("\n");
   assert(lines.length <= 150, `it has ${lines.length} lines`);
 });
+
+/** What `deno doc --json` says of one symbol. */
+interface Documented {
+  readonly name: string;
+  readonly declarations: readonly { readonly kind: string; readonly jsDoc?: { doc?: string } }[];
+}
+
+async function documented(entry: string): Promise<Documented[]> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["doc", "--json", new URL(entry, root).href],
+    cwd: root,
+    env: plain,
+  }).output();
+  const { nodes } = JSON.parse(new TextDecoder().decode(stdout));
+  const [{ symbols }] = Object.values(nodes) as [{ symbols: Documented[] }];
+  return symbols;
+}
+
+Deno.test("nn, optim and amp have pages of their own that list all that they export, with words", async () => {
+  for (const name of ["nn", "optim", "amp"]) {
+    const entry = `tensor/${name}/mod.ts`;
+    const symbols = await documented(entry);
+    const values = Object.keys(await import(new URL(entry, root).href));
+    const listed = new Set(symbols.map((symbol) => symbol.name));
+    assertEquals(values.filter((value) => !listed.has(value)), [], entry);
+    const silent = symbols.filter(({ declarations }) =>
+      !declarations.some(({ jsDoc }) => jsDoc?.doc !== undefined && jsDoc.doc.trim() !== "")
+    );
+    assertEquals(silent.map((symbol) => symbol.name), [], `${entry}: no words`);
+  }
+});
+
+Deno.test("the root names nothing that hides a global of JavaScript, but for OpenCL's Buffer", async () => {
+  const names = (await documented("mod.ts")).map(({ name }) => name);
+  assertEquals(names.filter((name) => Object.hasOwn(globalThis, name)), ["Buffer"]);
+});

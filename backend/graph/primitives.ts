@@ -19,6 +19,71 @@ export interface Primitive {
   readonly isExact?: true;
 }
 
+/** The name of a scalar function. */
+export type PrimitiveName =
+  | "neg"
+  | "abs"
+  | "sign"
+  | "exp"
+  | "exp2"
+  | "expm1"
+  | "log"
+  | "log2"
+  | "log10"
+  | "log1p"
+  | "sqrt"
+  | "rsqrt"
+  | "reciprocal"
+  | "sin"
+  | "cos"
+  | "tan"
+  | "asin"
+  | "acos"
+  | "atan"
+  | "sinh"
+  | "cosh"
+  | "tanh"
+  | "asinh"
+  | "acosh"
+  | "atanh"
+  | "erf"
+  | "erfc"
+  | "sigmoid"
+  | "floor"
+  | "ceil"
+  | "trunc"
+  | "round"
+  | "isnan"
+  | "isinf"
+  | "roundFloat16"
+  | "roundBfloat16"
+  | "not"
+  | "add"
+  | "sub"
+  | "mul"
+  | "div"
+  | "mod"
+  | "floordiv"
+  | "pow"
+  | "atan2"
+  | "maximum"
+  | "minimum"
+  | "eq"
+  | "ne"
+  | "lt"
+  | "le"
+  | "gt"
+  | "ge"
+  | "and"
+  | "or"
+  | "xor"
+  | "bitAnd"
+  | "bitOr"
+  | "bitXor"
+  | "shiftLeft"
+  | "shiftRight"
+  | "where";
+
 const table = {
   neg: { arity: 1, takes: "all", cost: 1, isExact: true },
   abs: { arity: 1, takes: "all", cost: 1, isExact: true },
@@ -91,10 +156,7 @@ const table = {
   shiftRight: { arity: 2, takes: "integers", cost: 1 },
   // The first operand is a truth value, the others have the type of the result.
   where: { arity: 3, takes: "all", cost: 1, isExact: true },
-} as const satisfies Readonly<Record<string, Primitive>>;
-
-/** The name of a scalar function. */
-export type PrimitiveName = keyof typeof table;
+} as const satisfies Readonly<Record<PrimitiveName, Primitive>>;
 
 /** Every scalar function, by name. */
 export const primitives: Readonly<Record<PrimitiveName, Primitive>> = table;

@@ -2,16 +2,8 @@
  * Makes every function of OpenCL that a training step calls fail in turn, in this process; prints a
  * line of JSON before and after each. `training_test.ts` runs it and watches that it goes on.
  */
-import {
-  liveObjects,
-  manager,
-  manualSeed,
-  memory,
-  nn,
-  optim,
-  Tensor,
-  withDevice,
-} from "../../mod.ts";
+import { manager, manualSeed, memory, nn, optim, Tensor, withDevice } from "../../mod.ts";
+import { liveObjects } from "@netcl/netcl/ffi";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { cl, replaceSymbols } from "../../ffi/library/library.ts";

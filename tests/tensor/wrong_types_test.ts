@@ -6,8 +6,6 @@ import {
   DataLoader,
   detectAnomaly,
   enableGrad,
-  FaultPool,
-  HostPool,
   memory,
   nn,
   noGrad,
@@ -21,6 +19,7 @@ import {
   Tensor,
   withDevice,
 } from "../../mod.ts";
+import { FaultPool, HostPool } from "@netcl/netcl/memory";
 
 // deno-lint-ignore no-explicit-any -- what a caller without types may pass
 type Untyped = any;

@@ -32,17 +32,28 @@ export interface ConvTransposeLayerOptions extends ConvLayerOptions {
   outputPadding?: Axes;
 }
 
-/** The operations that layers run, and what they do to the channels of the weight. */
-const operations = {
+/** The operations of tensors that convolution layers run. */
+export type ConvolutionOperation =
+  | "conv1d"
+  | "conv2d"
+  | "conv3d"
+  | "convTranspose1d"
+  | "convTranspose2d"
+  | "convTranspose3d";
+
+/** What they do to the channels of the weight. */
+const operations: Readonly<
+  Record<ConvolutionOperation, { readonly dims: number; readonly isTransposed: boolean }>
+> = {
   conv1d: { dims: 1, isTransposed: false },
   conv2d: { dims: 2, isTransposed: false },
   conv3d: { dims: 3, isTransposed: false },
   convTranspose1d: { dims: 1, isTransposed: true },
   convTranspose2d: { dims: 2, isTransposed: true },
   convTranspose3d: { dims: 3, isTransposed: true },
-} as const;
+};
 
-function rulesOf(operation: keyof typeof operations): Rules<ConvTransposeLayerOptions> {
+function rulesOf(operation: ConvolutionOperation): Rules<ConvTransposeLayerOptions> {
   const { dims, isTransposed } = operations[operation];
   const rules = {
     stride: tupleFrom(1, dims),
@@ -105,7 +116,7 @@ export abstract class Convolution extends Module {
   }
 
   /** The operation on tensors that it runs. */
-  protected abstract operation(): keyof typeof operations;
+  protected abstract operation(): ConvolutionOperation;
 
   /**
    * Convolves a batch (N, inChannels, spatial...).

@@ -7,7 +7,8 @@ import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { requireValue, takes, tupleFrom } from "../../core/options.ts";
 
-type Widths = [number, number][];
+/** Elements before and behind each axis, the first axis first. */
+export type Widths = [before: number, behind: number][];
 
 /** What padding is for every number of axes and every filling. */
 export abstract class Padding extends Module {

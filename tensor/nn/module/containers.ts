@@ -82,7 +82,11 @@ export class ModuleList<M extends AnyModule = Module> extends Module<never[], ne
     return this.#list as unknown as Record<string, unknown>;
   }
 
-  /** @throws {TypeError} Always: what holds the list says how its modules are run. */
+  /**
+   * A list cannot be run.
+   *
+   * @throws {TypeError} Always: what holds the list says how its modules are run.
+   */
   forward(): never {
     return refuse("ModuleList", "run them one by one, or make a Sequential");
   }
@@ -170,7 +174,11 @@ export class ModuleDict<M extends AnyModule = Module> extends Module<never[], ne
     return this.#modules as Map<unknown, unknown>;
   }
 
-  /** @throws {TypeError} Always: what holds the dictionary says how its modules are run. */
+  /**
+   * A dictionary cannot be run.
+   *
+   * @throws {TypeError} Always: what holds the dictionary says how its modules are run.
+   */
   forward(): never {
     return refuse("ModuleDict", "run them by name");
   }
