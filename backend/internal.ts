@@ -10,6 +10,7 @@ export type {
   Block,
   Capabilities,
   HostBlock,
+  HostCopy,
   Launch,
 } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";

@@ -20,6 +20,7 @@ import type {
   Block,
   Capabilities,
   HostBlock,
+  HostCopy,
   Launch,
   UploadOptions,
 } from "../execution/backend.ts";
@@ -138,14 +139,18 @@ export class CPUBackend implements Backend {
     return { bytes: new Uint8Array(nbytes), [Symbol.dispose]: () => {} };
   }
 
-  readBeside(block: Block, into: Uint8Array<ArrayBuffer>): BesideCopy {
-    this.readSync(block, into);
+  readBeside(copies: readonly HostCopy[]): BesideCopy {
+    for (const { block, bytes } of copies) this.readSync(block, bytes);
     return copied;
   }
 
-  writeBeside(block: Block, data: Uint8Array<ArrayBuffer>): BesideCopy {
-    this.write(block, data);
+  writeBeside(copies: readonly HostCopy[]): BesideCopy {
+    for (const { block, bytes } of copies) this.write(block, bytes);
     return copied;
+  }
+
+  uploadBeside(data: readonly Uint8Array<ArrayBuffer>[]): { blocks: Block[]; copy: BesideCopy } {
+    return { blocks: data.map((bytes) => this.upload(bytes)), copy: copied };
   }
 
   peek(block: Block): Uint8Array<ArrayBuffer> {

@@ -48,12 +48,18 @@ export interface HostBlock extends Disposable {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** A copy between a device and the host that goes on while the host does something else. */
+/** A block, and as many bytes of the host. */
+export interface HostCopy {
+  readonly block: Block;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Copies between a device and the host that go on while the host does something else. */
 export interface BesideCopy extends Disposable {
   /**
-   * Whether it is over; then the bytes are the caller's again.
+   * Whether they are over; then the bytes are the caller's again.
    *
-   * @throws {OpenCLError} When it failed.
+   * @throws {OpenCLError} When one failed.
    */
   isDone(): boolean;
 }
@@ -91,15 +97,17 @@ export interface Backend extends PlanningDevice {
   /** Host memory for copies beside the kernels: pinned where the device has memory of its own. */
   stage(nbytes: number): HostBlock;
   /**
-   * Begins to copy a block to the host, once everything is done that was enqueued before; what is
-   * enqueued later runs beside the copy.
+   * Begins to copy blocks to the host, once everything is done that was enqueued before; what is
+   * enqueued later runs beside the copies.
    */
-  readBeside(block: Block, into: Uint8Array<ArrayBuffer>): BesideCopy;
+  readBeside(copies: readonly HostCopy[]): BesideCopy;
   /**
-   * Begins to copy host memory to a block that no kernel under way uses; kernels that are enqueued later
-   * and use it wait for the copy, the others run beside it.
+   * Begins to copy host memory to blocks that no kernel under way uses; kernels that are enqueued later
+   * and use them wait for the copies, others run beside them.
    */
-  writeBeside(block: Block, data: Uint8Array<ArrayBuffer>): BesideCopy;
+  writeBeside(copies: readonly HostCopy[]): BesideCopy;
+  /** The same to new blocks, which are the caller's to release. */
+  uploadBeside(data: readonly Uint8Array<ArrayBuffer>[]): { blocks: Block[]; copy: BesideCopy };
   /** The bytes of a block as they are now, where all earlier work is done and they are host memory. */
   peek?(block: Block): Uint8Array<ArrayBuffer>;
   /** Copies `nbytes` from one block to another. */

@@ -6,8 +6,10 @@ import {
   type Backend,
   backendOf,
   type BesideCopy,
+  completedSync,
   dtypes,
   type HostBlock,
+  type HostCopy,
   Node,
   type NodeStorage,
   type Shape,
@@ -96,6 +98,7 @@ export class Bucket implements Disposable {
   /** Begins to copy computed tensors to the host; zeros stand for those that are null. */
   read(tensors: readonly (Tensor | null)[]): void {
     this.finishCopies();
+    const copies: HostCopy[] = [];
     this.#pieces.forEach((piece, k) => {
       const tensor = tensors[k] ?? null, bytes = this.#bytesOf(piece);
       if (tensor === null) {
@@ -103,9 +106,9 @@ export class Bucket implements Disposable {
         return;
       }
       piece.storage = nodeOf(tensor.realize()).storage!.retain();
-      if (piece.nbytes === 0) return;
-      this.#copies.push(this.#backend.readBeside(piece.storage.handle, bytes));
+      copies.push({ block: piece.storage.handle, bytes });
     });
+    this.#copies.push(this.#backend.readBeside(copies));
   }
 
   /** Whether everything that was read is there. */
@@ -114,32 +117,47 @@ export class Bucket implements Disposable {
   }
 
   /**
-   * Copies the host's content back: into the blocks that were read where nobody else holds them, which
-   * must be the caller's own, else into new ones.
+   * Copies the host's content back: into the blocks that were read, which must be the caller's own, or
+   * into new ones where somebody else holds them, or there were none.
    *
-   * @param inPlace Whether the blocks that were read may be written to.
    * @returns The blocks, in the order of the tensors, with a reference for the caller.
    */
-  write(inPlace: boolean): NodeStorage[] {
+  write(): NodeStorage[] {
     this.finishCopies();
-    return this.#pieces.map((piece) => {
-      const { storage } = piece, isOwn = storage !== null && storage.references === 2;
+    const own: HostCopy[] = [];
+    const storages = this.#pieces.map((piece) => {
+      const { storage } = piece;
+      if (storage?.references !== 2) return null;
       piece.storage = null;
-      if (!(inPlace && isOwn)) {
-        storage?.release();
-        return this.#upload(piece);
-      }
       storage.markWritten();
-      if (piece.nbytes > 0) {
-        this.#copies.push(this.#backend.writeBeside(storage.handle, this.#bytesOf(piece)));
-      }
+      own.push({ block: storage.handle, bytes: this.#bytesOf(piece) });
       return storage;
     });
+    this.#copies.push(this.#backend.writeBeside(own));
+    const others = this.#pieces.filter((_, k) => storages[k] === null);
+    const uploaded = this.#upload(this.#backend, others);
+    return storages.map((storage) => storage ?? uploaded.shift()!);
   }
 
-  #upload(piece: Piece): NodeStorage {
-    const { memory } = this.#backend;
-    return new Storage(memory, this.#backend.upload(this.#bytesOf(piece)));
+  /**
+   * Copies the host's content to new blocks.
+   *
+   * @param backend Of the device where they are, by default that of the tensors.
+   * @returns As {@linkcode Bucket.write}.
+   */
+  upload(backend: Backend = this.#backend): NodeStorage[] {
+    return this.#upload(backend, this.#pieces);
+  }
+
+  #upload(backend: Backend, pieces: readonly Piece[]): NodeStorage[] {
+    for (const piece of pieces) {
+      piece.storage?.release();
+      piece.storage = null;
+    }
+    if (pieces.length === 0) return [];
+    const { blocks, copy } = backend.uploadBeside(pieces.map((piece) => this.#bytesOf(piece)));
+    this.#copies.push(copy);
+    return blocks.map((block) => new Storage(backend.memory, block));
   }
 
   /** Lets go of what was read and needs not be written. */
@@ -152,7 +170,7 @@ export class Bucket implements Disposable {
 
   /** Waits for copies of an earlier turn, which are long over as a rule. */
   finishCopies(): void {
-    if (!this.#copies.every((copy) => copy.isDone())) this.#backend.finishSync();
+    completedSync("copy a bucket", { isDone: () => this.isRead() });
     for (const copy of this.#copies.splice(0)) copy[Symbol.dispose]();
   }
 

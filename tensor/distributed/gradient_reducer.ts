@@ -97,7 +97,7 @@ export class GradientReducer implements Disposable {
     parameters: readonly Tensor[],
     part: readonly (Tensor | null)[],
   ): void {
-    const stored = bucket.write(true), marks = marksOf(bucket, wire);
+    const stored = bucket.write(), marks = marksOf(bucket, wire);
     internally(() => {
       parameters.forEach((parameter, k) => {
         part[k]?.dispose();

@@ -320,7 +320,7 @@ export class Group implements Disposable {
           bucket,
           communicate: () => communicate(bucket.bytes, part[0]!),
           take: () => {
-            const stored = bucket.write(false);
+            const stored = bucket.upload();
             internally(() => part.forEach((t, k) => results.set(t, storedTensor(stored[k]!, t))));
           },
         });

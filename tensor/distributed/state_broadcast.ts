@@ -48,7 +48,7 @@ export class StateBroadcast implements Disposable {
 }
 
 function give(tensors: readonly Tensor[], bucket: Bucket): void {
-  const stored = bucket.write(false);
+  const stored = bucket.upload();
   internally(() => {
     tensors.forEach((tensor, k) => tensor.assign(storedTensor(stored[k]!, tensor)));
   });

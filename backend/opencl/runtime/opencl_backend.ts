@@ -13,6 +13,7 @@ import type {
   Block,
   Capabilities,
   HostBlock,
+  HostCopy,
   Launch,
   UploadOptions,
 } from "../../execution/backend.ts";
@@ -143,15 +144,22 @@ export class OpenCLBackend implements Backend {
     return this.#transfers.stage(nbytes);
   }
 
-  readBeside(block: Block, into: Uint8Array<ArrayBuffer>): BesideCopy {
-    this.memory.uploads.await(block);
-    countTransfer(into.byteLength);
-    return this.#transfers.readBeside(block, into);
+  readBeside(copies: readonly HostCopy[]): BesideCopy {
+    for (const { block, bytes } of copies) {
+      this.memory.uploads.await(block);
+      countTransfer(bytes.byteLength);
+    }
+    return this.#transfers.readBeside(copies);
   }
 
-  writeBeside(block: Block, data: Uint8Array<ArrayBuffer>): BesideCopy {
-    countTransfer(data.byteLength);
-    return this.#transfers.writeBeside(this.memory, block, data);
+  writeBeside(copies: readonly HostCopy[]): BesideCopy {
+    for (const { bytes } of copies) countTransfer(bytes.byteLength);
+    return this.#transfers.writeBeside(this.memory, copies);
+  }
+
+  uploadBeside(data: readonly Uint8Array<ArrayBuffer>[]): { blocks: Block[]; copy: BesideCopy } {
+    for (const { byteLength } of data) countTransfer(byteLength);
+    return this.#transfers.uploadBeside(this.memory, data);
   }
 
   /** What a read copies: the errors of the kernels before it, too, since one wait is enough. */

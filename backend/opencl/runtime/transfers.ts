@@ -21,7 +21,7 @@ import {
   recordQueue,
 } from "../../../memory/mod.ts";
 import { activeTrace } from "../../profiling/trace.ts";
-import type { BesideCopy, HostBlock, UploadOptions } from "../../execution/backend.ts";
+import type { BesideCopy, HostBlock, HostCopy, UploadOptions } from "../../execution/backend.ts";
 import { throwIfInterrupted } from "../../lifecycle/interruption.ts";
 import { obeySignals } from "../../lifecycle/waits.ts";
 import { readSwitch } from "../../../ffi/host/switches.ts";
@@ -203,38 +203,65 @@ export class TransferEngine {
   }
 
   /**
-   * Begins to copy a block to host memory that stays as it is, behind what was enqueued so far and
-   * beside what is enqueued later.
-   *
-   * @returns The copy; the caller's to dispose of.
+   * Begins to copy blocks to host memory that stays as it is, behind what was enqueued so far and beside
+   * what is enqueued later.
    */
-  readBeside(block: BufferHandle, into: Uint8Array): BesideCopy {
-    const queue = this.#besideQueue();
-    using before = queue === this.#queue ? null : this.#queue.marker();
+  readBeside(copies: readonly HostCopy[]): BesideCopy {
+    const queue = this.#besideQueue(), isOther = queue !== this.#queue;
+    using before = isOther ? this.#queue.marker() : null;
     this.#queue.flush();
     const wait = before ? [before] : [];
-    const event = queue.read(block.base, into, { offset: block.offset, noCopy: true, wait });
-    return this.#startBeside(queue, block, event);
+    return this.#beside(queue, copies, ({ block, bytes }) => {
+      if (isOther) recordQueue(block, queue);
+      return queue.read(block.base, bytes, { offset: block.offset, noCopy: true, wait });
+    });
   }
 
-  /** The same to a block that no command under way uses. */
-  writeBeside(memory: DeviceMemory, block: BufferHandle, bytes: Uint8Array): BesideCopy {
-    const queue = this.#besideQueue();
-    const event = queue.write(block.base, bytes, { offset: block.offset, noCopy: true });
-    if (queue !== this.#queue) memory.uploads.add(block, event.share());
-    return this.#startBeside(queue, block, event);
+  /** Begins to copy host memory that stays as it is to blocks that no command under way uses. */
+  writeBeside(memory: DeviceMemory, copies: readonly HostCopy[]): BesideCopy {
+    const queue = this.#besideQueue(), isOther = queue !== this.#queue;
+    return this.#beside(queue, copies, ({ block, bytes }) => {
+      const event = queue.write(block.base, bytes, { offset: block.offset, noCopy: true });
+      if (isOther) {
+        recordQueue(block, queue);
+        memory.uploads.add(block, event.share());
+      }
+      return event;
+    });
+  }
+
+  /** The same to new blocks. */
+  uploadBeside(
+    memory: DeviceMemory,
+    data: readonly Uint8Array<ArrayBuffer>[],
+  ): { blocks: BufferHandle[]; copy: BesideCopy } {
+    const queue = this.#besideQueue(), isOther = queue !== this.#queue;
+    const blocks = data.map(({ byteLength }) => memory.allocate(byteLength, { queue }));
+    if (isOther) { for (const block of blocks) recordQueue(block, this.#queue); }
+    const copies = blocks.map((block, k) => ({ block, bytes: data[k]! }));
+    return { blocks, copy: this.writeBeside(memory, copies) };
   }
 
   #besideQueue(): CommandQueue {
     return this.#overlaps ? this.#transfer() : this.#queue;
   }
 
-  #startBeside(queue: CommandQueue, block: BufferHandle, event: Event): BesideCopy {
+  /** Enqueues copies on one queue, which is in order: the last one ends last. */
+  #beside(
+    queue: CommandQueue,
+    copies: readonly HostCopy[],
+    enqueue: (copy: HostCopy) => Event,
+  ): BesideCopy {
+    let last: Event | null = null;
+    for (const copy of copies) {
+      if (copy.bytes.byteLength === 0) continue;
+      last?.release();
+      last = enqueue(copy);
+    }
     queue.flush();
-    if (queue !== this.#queue) recordQueue(block, queue);
     return {
-      isDone: () => event.status === "complete",
-      [Symbol.dispose]: () => event.release(),
+      isDone: () => last === null || last.status === "complete",
+      [Symbol.dispose]: () => last?.release(),
     };
   }
 
