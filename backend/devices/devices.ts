@@ -5,6 +5,7 @@
 import { OpenCLError, OpenCLUnavailableError, type Platform, platforms } from "../../ffi/mod.ts";
 import { readEnvironment } from "../../ffi/host/environment.ts";
 import { activeDevice } from "./active_devices.ts";
+import { localRank } from "./local_rank.ts";
 import { DeviceHandle } from "./device_handle.ts";
 
 export {
@@ -48,6 +49,7 @@ export class DeviceManager {
    *
    * - "auto" (the default): NETCL_DEVICE where that is set, else an OpenCL GPU, else an OpenCL
    *   accelerator, else an OpenCL CPU, else the built-in backend. It never fails for want of OpenCL.
+   *   Where there are several of a kind, processes that mpirun started on one host take one each.
    * - "gpu": an OpenCL GPU.
    * - "cl": the best OpenCL device.
    * - "cpu": the built-in backend.
@@ -143,7 +145,7 @@ export class DeviceManager {
     if (wish !== undefined && wish !== "auto") return this.#wished(wish);
     const search = this.#search();
     const problems = [...search.problems];
-    for (const handle of byPreference(search.handles)) {
+    for (const handle of forLocalRank(byPreference(search.handles))) {
       const problem = openingProblem(handle);
       if (problem === null) return { handle, reason: autoReason(handle) };
       problems.push(problem);
@@ -177,7 +179,7 @@ export class DeviceManager {
 
   #best(selector: string, fits: (handle: DeviceHandle) => boolean = () => true): DeviceHandle {
     const search = this.#search();
-    const [best] = byPreference(search.handles.filter(fits));
+    const [best] = forLocalRank(byPreference(search.handles.filter(fits)));
     if (best !== undefined) return best;
     const found = search.handles.map(String).join(", ");
     const tried = found === "" ? search.problems.join("; ") : `there is only ${found}`;
@@ -246,6 +248,14 @@ function byPreference(handles: readonly DeviceHandle[]): DeviceHandle[] {
   return handles.toSorted((a, b) => rank(a) - rank(b));
 }
 
+/** Under mpirun each process of a host takes another one of the best devices, in turn. */
+function forLocalRank(handles: readonly DeviceHandle[]): readonly DeviceHandle[] {
+  const rank = localRank() ?? 0, [first] = handles;
+  const equal = handles.filter(({ deviceType }) => deviceType === first?.deviceType);
+  const at = equal[rank % equal.length];
+  return at ? [at, ...handles.filter((handle) => handle !== at)] : handles;
+}
+
 /** A driver may list a device that it cannot open; "auto" then goes on to the next one. */
 function openingProblem(handle: DeviceHandle): string | null {
   try {
@@ -263,7 +273,10 @@ function noDeviceReason(problems: readonly string[]): string {
 }
 
 function autoReason(handle: DeviceHandle): string {
-  return `the first OpenCL ${TYPE_NAMES[handle.deviceType]} found; NETCL_DEVICE chooses another`;
+  const kind = `OpenCL ${TYPE_NAMES[handle.deviceType]}`, rank = localRank();
+  return rank === null
+    ? `the first ${kind} found; NETCL_DEVICE chooses another`
+    : `the ${kind} of local rank ${rank}; NETCL_DEVICE chooses another`;
 }
 
 /**

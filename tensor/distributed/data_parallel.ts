@@ -1,11 +1,18 @@
-/** One model that several ranks train, each on its part of every batch. */
-import { type Communicator, completedSync } from "../../backend/internal.ts";
+/** One model that several ranks or devices train, each on its part of every batch. */
+import {
+  alone,
+  type Communicator,
+  completedSync,
+  type DeviceHandle,
+  manager,
+} from "../../backend/internal.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
 import { Module } from "../nn/module/module.ts";
 import type { Tensor } from "../tensor.ts";
 import { BUCKET_BYTES } from "./bucket.ts";
+import { DeviceParallel } from "./device_parallel.ts";
 import { GradientReducer } from "./gradient_reducer.ts";
 import { Group } from "./group.ts";
 import { Pipeline } from "./pipeline.ts";
@@ -26,7 +33,9 @@ const rules: Rules<DataParallelOptions> = {
 };
 
 /**
- * Trains one model on several ranks. All start from rank 0's parameters and buffers; every `backward`
+ * Trains one model on several ranks, or on several devices of this process.
+ *
+ * With a group all ranks start from rank 0's parameters and buffers; every `backward`
  * leaves the mean of all ranks' gradients in the parameters, so that all ranks make the same step.
  *
  * Gradients travel in buckets, in the order in which backward makes them: one is reduced while the next
@@ -41,6 +50,11 @@ const rules: Rules<DataParallelOptions> = {
  * A function that runs `forward` cannot be replayed by `compile`, because ranks communicate in it: it
  * runs as if it were not compiled. Compile what computes the gradients with `module.forward` within
  * `noSync`, and call `reduceGradients()` behind it.
+ *
+ * With a list of devices, of which the first has the model, `forward` splits tensors along axis 0, runs
+ * each part on its device and puts the outputs together on the first one; `backward` adds the gradients
+ * up there, the optimizer learns there, and the other devices get the new parameters with the next
+ * `forward`. `onEachDevice` needs no outputs to be gathered, and is faster.
  *
  * @typeParam Inputs What the module's `forward` takes.
  * @typeParam Output What it gives.
@@ -68,6 +82,9 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
   implements Disposable {
   /** The model; its parameters are what the optimizer learns. */
   readonly module: Module<Inputs, Output>;
+  /** Where this process computes: one device of a rank, or those that were passed. */
+  readonly devices: readonly DeviceHandle[];
+  readonly #local: DeviceParallel<Inputs, Output> | null = null;
   readonly #communicator: Communicator;
   readonly #reducer: GradientReducer | null = null;
   readonly #buffers: StateBroadcast | null = null;
@@ -76,28 +93,43 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
   #pauses = 0;
 
   /**
-   * Compares the parameters of all ranks and gives them those of rank 0; blocks until all ranks came here.
+   * With a group: compares the parameters of all ranks and gives them those of rank 0; blocks until all
+   * ranks came here.
    *
    * @param module The model, the same on every rank.
-   * @param group The ranks; see {@linkcode init}.
+   * @param where The ranks, see {@linkcode init}; or devices, the model's first.
    * @param options Sizes of buckets, what becomes of buffers.
-   * @throws {TypeError} On every rank, when parameters differ in number, name, shape or type.
+   * @throws {TypeError} On every rank, when parameters differ in number, name, shape or type; when the
+   * model is not on the first of the devices.
    * @throws {InterruptedError} At Ctrl+C.
    */
-  constructor(module: Module<Inputs, Output>, group: Group, options: DataParallelOptions = {}) {
+  constructor(
+    module: Module<Inputs, Output>,
+    where: Group | readonly (string | DeviceHandle)[],
+    options: DataParallelOptions = {},
+  ) {
     requireValue("make a DataParallel", "module", module, {
       takes: "an nn.Module",
       accepts: (value) => value instanceof Module,
     });
-    requireValue("make a DataParallel", "group", group, {
-      takes: "a group, such as distributed.init() returns",
-      accepts: (value) => value instanceof Group,
+    requireValue("make a DataParallel", "where", where, {
+      takes: "a group, such as distributed.init() returns, or an array of devices",
+      accepts: (value) => value instanceof Group || Array.isArray(value) && value.length > 0,
     });
     checkOptions("make a DataParallel", options, rules);
     const { bucketBytes = BUCKET_BYTES, broadcastBuffers = true } = options;
     this.module = module;
-    this.#communicator = group.communicator();
-    if (group.size === 1) return;
+    if (!(where instanceof Group)) {
+      this.devices = devicesFor(module, where);
+      this.#communicator = alone;
+      if (this.devices.length > 1) {
+        this.#local = new DeviceParallel(module, this.devices, bucketBytes);
+      }
+      return;
+    }
+    this.devices = [deviceOf(module) ?? manager.active];
+    this.#communicator = where.communicator();
+    if (where.size === 1) return;
     const parameters = module.namedParameters(), buffers = module.namedBuffers();
     requireSameParameters([...parameters, ...buffers], this.#communicator);
     this.#sendState();
@@ -113,10 +145,64 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
     });
   }
 
-  /** Computes the module's output for this rank's part of the batch. */
+  /**
+   * Computes the module's output for this rank's part of a batch, or for all parts on their devices.
+   *
+   * @throws {ShapeError} With several devices, when inputs have different lengths along axis 0.
+   * @throws {TypeError} With several devices, when the output is no tensor with one sample an index.
+   */
   forward(...inputs: Inputs): Output {
+    if (this.#local) {
+      giveUpReplay("it computes on several devices");
+      return this.#local.forward(inputs);
+    }
     if (this.#reducer && this.#pauses === 0) giveUpReplay("ranks communicate in its backward");
     return this.module.forward(...inputs);
+  }
+
+  /**
+   * Calls a function once for each device of this process, where the module is that device's; the
+   * gradients that its `backward` leaves become their mean over devices and ranks. It may be one that
+   * `compile` made.
+   *
+   * @param batches What to call it with, tensors of the device; at most one batch a device.
+   * @param fn Computes a loss and goes backward.
+   * @returns What the calls return, each on its device.
+   * @throws {RangeError} When there are more batches than devices.
+   * @throws {InterruptedError} At Ctrl+C.
+   *
+   * @example A batch for each device
+   * ```ts
+   * import { distributed, manager, nn, Tensor } from "@netcl/netcl";
+   *
+   * const model = new nn.Linear(3, 1), { device } = model.weight;
+   * const parallel = new distributed.DataParallel(model, [device]); // or all of manager.list()
+   * const batches = parallel.devices.map((device) => [Tensor.ones([8, 3], { device })] as [Tensor]);
+   * const losses = parallel.onEachDevice(batches, (x) => {
+   *   const loss = model.forward(x).square().mean();
+   *   loss.backward();
+   *   return loss;
+   * });
+   * console.assert(losses.length === parallel.devices.length && manager.list().length > 0);
+   * ```
+   */
+  onEachDevice<Batch extends unknown[], R>(
+    batches: readonly Batch[],
+    fn: (...batch: Batch) => R,
+  ): R[] {
+    requireValue("compute on each device", "batches", batches, takes.list);
+    requireValue("compute on each device", "fn", fn, takes.callback);
+    if (batches.length === 0 || batches.length > this.devices.length) {
+      throw new RangeError(
+        `Cannot compute on each device with ${batches.length} batches: pass 1 to ` +
+          `${this.devices.length}, one a device`,
+      );
+    }
+    giveUpReplay("it computes on several devices");
+    if (this.#local) return this.#local.onEach(batches, fn);
+    const result = this.noSync(() => fn(...batches[0]!));
+    this.reduceGradients();
+    return [result];
   }
 
   /**
@@ -183,6 +269,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
 
   /** Reduces no more; the module stays. */
   dispose(): void {
+    this.#local?.[Symbol.dispose]();
     this.#hook?.[Symbol.dispose]();
     this.#reducer?.[Symbol.dispose]();
     this.#buffers?.[Symbol.dispose]();
@@ -192,4 +279,26 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** The device of a module's parameters; null where it has none. */
+function deviceOf(module: { parameters(): Tensor[] }): DeviceHandle | null {
+  return module.parameters()[0]?.device ?? null;
+}
+
+function devicesFor(
+  module: { parameters(): Tensor[] },
+  devices: readonly (string | DeviceHandle)[],
+): DeviceHandle[] {
+  const handles = devices.map((device) => manager.resolve(device)), first = deviceOf(module);
+  if (new Set(handles).size < handles.length) {
+    throw new TypeError(`Cannot make a DataParallel: pass each device once, not ${handles.join()}`);
+  }
+  if (first === null || first === handles[0]) return handles;
+  throw new TypeError(
+    `Cannot make a DataParallel on ${
+      handles[0]
+    } and others: the model is on ${first}; move it with ` +
+      "to(), before the optimizer is made",
+  );
 }

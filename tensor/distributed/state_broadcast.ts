@@ -49,9 +49,13 @@ export class StateBroadcast implements Disposable {
 
 function give(tensors: readonly Tensor[], bucket: Bucket): void {
   const stored = bucket.upload();
-  internally(() => {
-    tensors.forEach((tensor, k) => tensor.assign(storedTensor(stored[k]!, tensor)));
-  });
+  giveValues(tensors, tensors.map((tensor, k) => storedTensor(stored[k]!, tensor)));
+}
+
+/** Gives tensors values that are in memory; the former ones go at once. */
+export function giveValues(tensors: readonly Tensor[], values: readonly Tensor[]): void {
+  internally(() => tensors.forEach((tensor, k) => tensor.assign(values[k]!)));
   realizeAll(tensors);
   for (const tensor of tensors) stateOf(tensor).dropFormer();
+  for (const value of values) value.dispose();
 }

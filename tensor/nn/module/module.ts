@@ -30,6 +30,9 @@ export interface LoadReport {
   readonly unexpected: readonly string[];
 }
 
+/** The tensors of a module and all below it, where they are held. */
+export let tensorSlots: (module: AnyModule) => Slot<Tensor>[];
+
 const loadRules: Rules<{ strict?: boolean }> = { strict: takes.bool };
 
 /**
@@ -160,6 +163,10 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   ): Disposable {
     requireValue("register a forward hook", "hook", hook, takes.callback);
     return addForwardHook(this, hook);
+  }
+
+  static {
+    tensorSlots = (module) => module.modules().flatMap((each) => each.#slots());
   }
 
   /** The tensors that this module holds itself. */

@@ -1,0 +1,122 @@
+/**
+ * Copies of a module's tensors on other devices of this process. They follow the originals: what was
+ * assigned since is copied once, by way of host memory that all devices share.
+ */
+import { backendOf, completedSync, type DeviceHandle, type Node } from "../../backend/internal.ts";
+import { realizeAll } from "../execution/realization.ts";
+import { noGrad } from "../core/grad_mode.ts";
+import { nodeOf } from "../core/tensor_state.ts";
+import { type AnyModule, tensorSlots } from "../nn/module/module.ts";
+import { roleOf, withRole } from "../nn/module/parameter.ts";
+import type { Tensor } from "../tensor.ts";
+import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor } from "./bucket.ts";
+import { done, Pipeline } from "./pipeline.ts";
+import { giveValues } from "./state_broadcast.ts";
+
+/** The tensors of a module on one other device, by their originals. */
+export interface Replica {
+  readonly device: DeviceHandle;
+  readonly copies: ReadonlyMap<Tensor, Tensor>;
+}
+
+/** Puts a tensor in the place of another one. */
+interface Place {
+  readonly original: Tensor;
+  readonly replace: (tensor: Tensor) => void;
+}
+
+/** Originals that travel together. */
+interface StateBucket {
+  readonly tensors: readonly Tensor[];
+  readonly bucket: Bucket;
+}
+
+/** The copies of one module on all devices but its own. */
+export class Replicas implements Disposable {
+  readonly all: readonly Replica[];
+  readonly #places: readonly Place[];
+  readonly #originals: readonly Tensor[];
+  /** The values that the copies have. */
+  readonly #sent = new Map<Tensor, Node>();
+  #buckets: StateBucket[] = [];
+
+  /**
+   * Makes the copies.
+   *
+   * @param module On a device of its own.
+   * @param devices The others.
+   */
+  constructor(module: AnyModule, devices: readonly DeviceHandle[]) {
+    this.#places = tensorSlots(module)
+      .map(({ value, replace }) => ({ original: value, replace }));
+    this.#originals = [...new Set(this.#places.map(({ original }) => original))];
+    this.all = devices.map((device) => ({
+      device,
+      copies: new Map(this.#originals.map((tensor) => [tensor, copyOn(device, tensor)])),
+    }));
+    for (const tensor of this.#originals) this.#sent.set(tensor, nodeOf(tensor.realize()));
+  }
+
+  /**
+   * Begins to copy what has changed, behind the work that its device was given so far.
+   *
+   * @returns Waits until the copies have the new values.
+   */
+  refresh(): () => void {
+    const changed = this.#originals.filter((tensor) => this.#sent.get(tensor) !== nodeOf(tensor));
+    if (changed.length === 0) return () => {};
+    realizeAll(changed);
+    const pipeline = new Pipeline();
+    for (const { tensors, bucket } of this.#bucketsFor(changed)) {
+      bucket.read(tensors);
+      pipeline.add({ bucket, communicate: () => done, take: () => this.#give(tensors, bucket) });
+    }
+    for (const tensor of changed) this.#sent.set(tensor, nodeOf(tensor));
+    return () => completedSync("copy parameters to other devices", pipeline);
+  }
+
+  /** As a rule the same tensors change in every step. */
+  #bucketsFor(tensors: readonly Tensor[]): StateBucket[] {
+    const known = this.#buckets.flatMap((bucket) => bucket.tensors);
+    const isSame = known.length === tensors.length && known.every((t, k) => t === tensors[k]);
+    if (isSame) return this.#buckets;
+    this.#dropBuckets();
+    return this.#buckets = groupBySize(tensors, bytesOf, BUCKET_BYTES)
+      .map((part) => ({ tensors: part, bucket: Bucket.for(part) }));
+  }
+
+  #give(tensors: readonly Tensor[], bucket: Bucket): void {
+    for (const { device, copies } of this.all) {
+      const own = tensors.map((tensor) => copies.get(tensor)!);
+      const stored = bucket.upload(backendOf(device));
+      giveValues(own, own.map((copy, k) => storedTensor(stored[k]!, copy)));
+    }
+  }
+
+  /** Runs `fn` while the module holds the copies of one device. */
+  with<T>({ copies }: Replica, fn: () => T): T {
+    for (const { original, replace } of this.#places) replace(copies.get(original)!);
+    try {
+      return fn();
+    } finally {
+      for (const { original, replace } of this.#places) replace(original);
+    }
+  }
+
+  #dropBuckets(): void {
+    for (const { bucket } of this.#buckets.splice(0)) bucket[Symbol.dispose]();
+  }
+
+  /** Gives the memory back. */
+  [Symbol.dispose](): void {
+    this.#dropBuckets();
+    for (const { copies } of this.all) for (const copy of copies.values()) copy.dispose();
+  }
+}
+
+/** A tensor of its own on another device, with the same part in the module. */
+function copyOn(device: DeviceHandle, tensor: Tensor): Tensor {
+  const copy = noGrad(() => tensor.detach().to(device)), role = roleOf(tensor);
+  copy.requiresGrad = tensor.requiresGrad;
+  return role ? withRole(copy, role) : copy;
+}

@@ -1,0 +1,129 @@
+/** One model on two devices of a process, held against one device; run by devices_test.ts. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  compile,
+  device,
+  distributed,
+  manager,
+  manualSeed,
+  memory,
+  nn,
+  optim,
+  profiler,
+  Tensor,
+} from "../../mod.ts";
+
+const devices = manager.list().filter(({ backend }) => backend === "cl");
+assertEquals(devices.length, 2);
+using _dev = device(devices[0]!);
+
+function makeModel(): nn.Sequential {
+  manualSeed(3);
+  return new nn.Sequential(new nn.Linear(6, 16), new nn.Tanh(), new nn.Linear(16, 3));
+}
+
+const x = Tensor.fromHost(Float32Array.from({ length: 60 }, (_, k) => Math.sin(k)), {
+  shape: [10, 6],
+});
+const y = Tensor.fromHost(Int32Array.from({ length: 10 }, (_, k) => k % 3));
+
+async function assertSame(actual: nn.Module, expected: nn.Module, what: string): Promise<void> {
+  for (const [k, p] of actual.parameters().entries()) {
+    assert(p.device === devices[0]);
+    const other = await expected.parameters()[k]!.toNumbers();
+    const worst = Math.max(...(await p.toNumbers()).map((v, i) => Math.abs(v - other[i]!)));
+    assert(worst < 1e-5, `${what}: off by ${worst}`);
+  }
+}
+
+type Way = (model: nn.Sequential, optimizer: optim.Optimizer) => void;
+
+/** Four steps on both devices and on one. */
+async function check(
+  what: string,
+  both: (parallel: distributed.DataParallel, model: nn.Sequential) => Way,
+): Promise<void> {
+  const model = makeModel(), expected = makeModel();
+  using parallel = new distributed.DataParallel(model, devices, { bucketBytes: 200 });
+  const way = both(parallel, model);
+  const [optimizer, other] = [model, expected].map((m) =>
+    new optim.Adam(m.parameters(), { lr: 0.05 })
+  );
+  for (let step = 0; step < 4; step++) {
+    optimizer!.zeroGrad();
+    way(model, optimizer!);
+    optimizer!.step();
+    other!.zeroGrad();
+    expected.forward(x).crossEntropy(y).backward();
+    other!.step();
+  }
+  await assertSame(model, expected, what);
+}
+
+await check("forward and backward", (parallel) => () => {
+  parallel.forward(x).crossEntropy(y).backward();
+});
+await check("gradients are added up", (parallel) => () => {
+  for (let k = 0; k < 2; k++) parallel.forward(x).crossEntropy(y).mul(0.5).backward();
+});
+const batches = devices.map((device, k) => {
+  const own = [5 * k, 5 * (k + 1)] as const;
+  return [x.slice(own).to(device), y.slice(own).to(device)] as [Tensor, Tensor];
+});
+await check("a batch for each device", (parallel, model) => () => {
+  const losses = parallel.onEachDevice(batches, (x, y) => {
+    const loss = model.forward(x).crossEntropy(y);
+    loss.backward();
+    return loss;
+  });
+  assertEquals(losses.map((loss) => loss.device), devices);
+});
+await check("a compiled function for each device", (parallel, model) => {
+  const gradients = compile((x: Tensor, y: Tensor) => {
+    const loss = model.forward(x).crossEntropy(y);
+    loss.backward();
+    return loss;
+  });
+  return () => void parallel.onEachDevice(batches, gradients);
+});
+
+{
+  // Fewer samples than devices; what is not on the first device; a batch of images with BatchNorm.
+  const model = new nn.Sequential(new nn.Conv2d(1, 2, 3), new nn.BatchNorm2d(2), new nn.Flatten());
+  using parallel = new distributed.DataParallel(model, devices);
+  assertEquals(parallel.forward(Tensor.ones([1, 1, 5, 5])).shape, [1, 18]);
+  parallel.forward(Tensor.randn([4, 1, 5, 5])).square().sum().backward();
+  const norm = model.modules()[2] as nn.BatchNorm2d;
+  assertEquals([norm.runningMean!.device, await norm.numBatchesTracked!.item()], [devices[0], 2]);
+  assertEquals(norm.weight!.grad!.device, devices[0]);
+  model.eval();
+  assertEquals(parallel.forward(Tensor.ones([3, 1, 5, 5])).shape, [3, 18]);
+}
+{
+  const model = makeModel(), optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  using parallel = new distributed.DataParallel(model, devices, { bucketBytes: 300 });
+  const step = () => {
+    optimizer.zeroGrad();
+    const losses = parallel.onEachDevice(batches, (x, y) => {
+      const loss = model.forward(x).crossEntropy(y);
+      loss.backward();
+      return loss;
+    });
+    optimizer.step();
+    for (const loss of losses) loss.dispose();
+  };
+  for (let k = 0; k < 8; k++) step();
+  const live = devices.map((device) => memory.stats(device).currentAllocated);
+  profiler.reset();
+  for (let k = 0; k < 20; k++) step();
+  const now = devices.map((device) => memory.stats(device).currentAllocated);
+  assertEquals(now, live);
+  assertEquals(profiler.counters().nativeAllocs, 0);
+}
+const model = new nn.Linear(2, 2);
+assertThrows(() => new distributed.DataParallel(model, [devices[1]!]), TypeError, "to()");
+assertThrows(() => new distributed.DataParallel(model, []), RangeError, "array of devices");
+using parallel = new distributed.DataParallel(model, devices);
+assertThrows(() => parallel.forward(Tensor.fromHost(1)), RangeError, "axis 0");
+assertThrows(() => parallel.onEachDevice([], () => 1), RangeError, "1 to 2");
+console.log(": good");

@@ -1,0 +1,49 @@
+import { assertEquals } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { hasOpenCL } from "../opencl.ts";
+
+Deno.test({
+  name: "DataParallel: two devices of one process learn what one learns",
+  ignore: !hasOpenCL,
+  fn: async () => {
+    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "-A",
+        "--no-check",
+        fileURLToPath(new URL("devices_program.ts", import.meta.url)),
+      ],
+      env: {
+        POCL_DEVICES: "pthread pthread",
+        POCL_MAX_PTHREAD_COUNT: "1",
+        POCL_EXTRA_BUILD_FLAGS: "-cl-opt-disable",
+      },
+    }).output();
+    const text = new TextDecoder();
+    assertEquals(code, 0, text.decode(stdout) + text.decode(stderr));
+  },
+});
+
+Deno.test({
+  name:
+    "processes that mpirun started on one host take a device each, unless NETCL_DEVICE says which",
+  ignore: !hasOpenCL,
+  fn: async () => {
+    const source = `import { manager } from "${new URL("../../mod.ts", import.meta.url)}";
+      console.log(manager.default().selector, manager.default("cl").selector);`;
+    const chosen = async (env: Record<string, string>) => {
+      const { stdout } = await new Deno.Command(Deno.execPath(), {
+        args: ["eval", "--quiet", source],
+        env: { POCL_DEVICES: "pthread pthread", ...env },
+      }).output();
+      return new TextDecoder().decode(stdout).trim();
+    };
+    const found = await Promise.all([
+      ...["0", "1", "2"].map((rank) => chosen({ OMPI_COMM_WORLD_LOCAL_RANK: rank })),
+      chosen({ MPI_LOCALRANKID: "1" }),
+      chosen({ MPI_LOCALRANKID: "1", NETCL_DEVICE: "cl:0:0" }),
+    ]);
+    const [first, second] = ["cl:0:0 cl:0:0", "cl:0:1 cl:0:1"];
+    assertEquals(found, [first, second, first, second, "cl:0:0 cl:0:1"]);
+  },
+});
