@@ -6,6 +6,7 @@ import { countLaunch } from "../../profiling/counters.ts";
 import { dtypes } from "../../graph/dtype.ts";
 import { activeTrace, type Trace } from "../../profiling/trace.ts";
 import type { Generated } from "../codegen/generated.ts";
+import type { Work } from "../templates/launch_steps.ts";
 import type { Scratch } from "../templates/parts/template.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
 import { traceCommand } from "./traced_command.ts";
@@ -25,18 +26,10 @@ export interface LaunchContext {
   tinyInRow: number;
 }
 
-/** What a launch does, in numbers. */
-export interface Work {
-  /** Bytes that it must move at least. */
-  readonly bytes: number;
-  /** Operations on single elements, at most. */
-  readonly operations: number;
-}
-
 /** A launch of fewer operations takes a thread less time than it takes to wake one. */
-const TINY = 1 << 18;
+const MAX_TINY_OPERATIONS = 1 << 18;
 /** So many tiny launches in a row are enough to expect more. */
-const STREAK = 4;
+const MIN_TINY_STREAK = 4;
 
 /** One kernel, ready to be enqueued with any buffers. */
 export class KernelLaunch implements Launch {
@@ -62,7 +55,7 @@ export class KernelLaunch implements Launch {
     this.source = `kernel void ${this.name}${generated.source}`;
     this.#global = BigUint64Array.from(generated.global, BigInt);
     this.#local = BigUint64Array.from(generated.local, BigInt);
-    this.#isTiny = context.wakesThreads && work.operations <= TINY;
+    this.#isTiny = context.wakesThreads && work.operations <= MAX_TINY_OPERATIONS;
     this.#hasStreams = generated.parameters.some((p) => p.kind === "stream");
   }
 
@@ -97,7 +90,7 @@ export class KernelLaunch implements Launch {
     const context = this.#context, { kernel } = this.#arguments;
     const dims = this.#global.length;
     context.tinyInRow = this.#isTiny ? context.tinyInRow + 1 : 0;
-    if (context.tinyInRow <= STREAK) {
+    if (context.tinyInRow <= MIN_TINY_STREAK) {
       context.queue.enqueueKernel(kernel, dims, this.#global, this.#local);
     } else context.queue.enqueueKernelHeld(kernel, dims, this.#global, this.#local);
   }

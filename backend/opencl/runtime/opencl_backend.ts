@@ -1,5 +1,5 @@
 /** The backend that runs on any OpenCL device. */
-import { Buffer, type CommandQueue, type Context, type Device } from "../../../ffi/mod.ts";
+import type { CommandQueue, Context, Device } from "../../../ffi/mod.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import {
   createPool,
@@ -20,44 +20,19 @@ import type {
 import { inSequence as membersInSequence } from "../../execution/launch_sequence.ts";
 import { countTransfer } from "../../profiling/counters.ts";
 import type { DeviceHandle } from "../../devices/device_handle.ts";
-import { type DType, dtypes } from "../../graph/dtype.ts";
-import {
-  type CustomKernelCall,
-  extent,
-  type HorizontalKernel,
-  type Launchable,
-  type LoopKernel,
-} from "../../kernel/kernel.ts";
-import { opName } from "../../graph/op_names.ts";
-import { indexError } from "../../graph/index_error.ts";
-import { generateShared, haveOneText } from "../codegen/shared_launch.ts";
+import type { DType } from "../../graph/dtype.ts";
+import type { CustomKernelCall, Launchable } from "../../kernel/kernel.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { CustomLaunch } from "./custom_launch.ts";
-import type { Generated } from "../codegen/generated.ts";
 import type { Target } from "../../kernel/target.ts";
-import { generateLoop, generateSpecial, planKernel } from "../templates/generate.ts";
-import type { Scratch } from "../templates/parts/template.ts";
-import { inSequence, KernelLaunch, type LaunchContext, type Work } from "./launch.ts";
+import { planKernel } from "../templates/generate.ts";
+import { type LaunchStep, launchSteps } from "../templates/launch_steps.ts";
+import { type FoundIndices, IndexErrors } from "./index_errors.ts";
+import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
 import { Programs } from "./programs.ts";
 import { type Copy, TransferEngine } from "./transfers.ts";
 import { targetOf } from "./device_target.ts";
-
-/** What a kernel says about an index out of range: the operation, the index, the bound. */
-const ERROR_WORDS = 3;
-/** A kernel's text with what its launch counts. */
-interface Step {
-  readonly generated: Generated;
-  readonly label: string;
-  readonly work: Work;
-}
-
-/** What one kernel of a schedule is launched as. */
-interface Steps {
-  readonly steps: readonly Step[];
-  /** What all steps take behind their outputs. */
-  readonly scratch: readonly Scratch[];
-}
 
 /** Runs schedules on an OpenCL device: one in-order compute queue, memory from a pool. */
 export class OpenCLBackend implements Backend {
@@ -72,9 +47,7 @@ export class OpenCLBackend implements Backend {
   #target: Target | null = null;
   readonly #transfers: TransferEngine;
   readonly #launchContext: LaunchContext;
-  #errors: Buffer | null = null;
-  /** A kernel that checks indices was enqueued since the last look at the error buffer. */
-  #mayHaveErrors = false;
+  readonly #indexErrors: IndexErrors;
 
   constructor(device: DeviceHandle) {
     this.device = device;
@@ -93,13 +66,11 @@ export class OpenCLBackend implements Backend {
     const keepBinaries = driverOf(this.#clDevice).compilesForBinary ? "at the end" : "at once";
     this.#programs = new Programs(this.#context, this.#clDevice, cache, keepBinaries);
     this.#transfers = new TransferEngine(this.#queue);
+    this.#indexErrors = new IndexErrors(this.#context, this.#transfers);
     this.#launchContext = {
       queue: this.#queue,
       uploads: this.memory.uploads,
-      errors: () => {
-        this.#mayHaveErrors = true;
-        return this.#errorBuffer();
-      },
+      errors: () => this.#indexErrors.forKernel(),
       afterLaunch: (isTiny) => this.#transfers.afterLaunch(isTiny),
       wakesThreads: this.#clDevice.type === "cpu",
       tinyInRow: 0,
@@ -127,17 +98,17 @@ export class OpenCLBackend implements Backend {
   }
 
   async read(block: Block, into: Uint8Array, offset = 0): Promise<void> {
-    const found = this.#mayHaveErrors ? new BigInt64Array(ERROR_WORDS) : null;
+    const found = this.#indexErrors.look();
     await this.#transfers.read(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
-    if (found) this.#checkErrors(found);
+    this.#indexErrors.check(found);
   }
 
   readSync(block: Block, into: Uint8Array, offset = 0): void {
-    const found = this.#mayHaveErrors ? new BigInt64Array(ERROR_WORDS) : null;
+    const found = this.#indexErrors.look();
     this.#transfers.readSync(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
-    if (found) this.#checkErrors(found);
+    this.#indexErrors.check(found);
   }
 
   stage(nbytes: number): HostBlock {
@@ -167,13 +138,9 @@ export class OpenCLBackend implements Backend {
     block: Block,
     into: Uint8Array,
     offset: number,
-    found: BigInt64Array<ArrayBuffer> | null,
+    found: FoundIndices | null,
   ): Copy[] {
-    const copies: Copy[] = [];
-    if (found) {
-      const errors = new Uint8Array(found.buffer);
-      copies.push({ buffer: this.#errorBuffer(), offset: 0, into: errors });
-    }
+    const copies: Copy[] = found ? [found.copy] : [];
     if (into.byteLength > 0) {
       this.memory.uploads.await(block);
       copies.push({ buffer: block.base, offset: block.offset + offset, into });
@@ -190,7 +157,9 @@ export class OpenCLBackend implements Backend {
   }
 
   prepare(kernels: readonly Launchable[]): Launch[] {
-    const plans = kernels.map((kernel) => kernel.kind === "custom" ? null : this.#plan(kernel));
+    const plans = kernels.map((kernel) =>
+      kernel.kind === "custom" ? null : launchSteps(kernel, this.target)
+    );
     const steps = plans.flatMap((plan) => plan?.steps ?? []);
     this.#programs.build(
       steps.map(({ generated, label }) => ({ source: generated.source, label })),
@@ -212,66 +181,9 @@ export class OpenCLBackend implements Backend {
     return new CustomLaunch(this.#launchContext, this.memory, args, kernel);
   }
 
-  #plan(kernel: Exclude<Launchable, CustomKernelCall>): Steps {
-    switch (kernel.kind) {
-      case "loop":
-        return { steps: [this.#step(kernel)], scratch: [] };
-      case "horizontal":
-        return { steps: this.#shared(kernel), scratch: [] };
-      case "special": {
-        const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
-        const work = { bytes, operations: Infinity };
-        const { kernels, scratch } = generateSpecial(kernel, this.target);
-        const steps = kernels.map((generated) => ({ generated, label: kernel.label, work }));
-        return { steps, scratch };
-      }
-    }
-  }
-
-  /** One launch for kernels of one structure; the writer's word counts where it sees differences. */
-  #shared({ members, label }: HorizontalKernel): Step[] {
-    const steps = members.map((member) => this.#step(member));
-    if (!haveOneText(steps.map(({ generated }) => generated))) return steps;
-    const total = (key: keyof Work): number => steps.reduce((sum, { work }) => sum + work[key], 0);
-    return [{
-      generated: generateShared(steps.map(({ generated }, k) => ({
-        generated,
-        inputs: members[k]!.inputs.length,
-      }))),
-      label: `${label}_x${members.length}`,
-      work: { bytes: total("bytes"), operations: total("operations") },
-    }];
-  }
-
-  #step(kernel: LoopKernel): Step {
-    return {
-      generated: generateLoop(kernel, this.target),
-      label: kernel.label,
-      work: {
-        bytes: bytesOf(kernel),
-        operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,
-      },
-    };
-  }
-
-  #launch(step: Step): Launch {
+  #launch(step: LaunchStep): Launch {
     const args = this.#programs.kernel(step.generated.source);
     return new KernelLaunch(this.#launchContext, args, step.generated, step.work);
-  }
-
-  #errorBuffer(): Buffer {
-    if (this.#errors) return this.#errors;
-    this.#errors = new Buffer(this.#context, 8 * ERROR_WORDS);
-    this.#transfers.write(this.#errors, 0, new Uint8Array(8 * ERROR_WORDS));
-    return this.#errors;
-  }
-
-  #checkErrors(found: BigInt64Array): void {
-    this.#mayHaveErrors = false;
-    const [code, index, bound] = found;
-    if (code === 0n) return;
-    this.#transfers.write(this.#errorBuffer(), 0, new Uint8Array(8 * ERROR_WORDS));
-    throw indexError(opName(Number(code)), Number(index), Number(bound));
   }
 
   finish(): Promise<void> {
@@ -285,11 +197,10 @@ export class OpenCLBackend implements Backend {
   dispose(): void {
     runAll([
       () => this.#programs.dispose(),
-      () => this.#errors?.release(),
+      () => this.#indexErrors.release(),
       () => this.#transfers.dispose(),
       () => this.memory.destroy(),
     ]);
-    this.#errors = null;
   }
 }
 
@@ -301,17 +212,4 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     fp16: handle.fp16,
     unifiedMemory: device.hostUnifiedMemory,
   };
-}
-
-/** Bytes that a kernel must move: each input and output once. */
-function bytesOf(kernel: LoopKernel): number {
-  const { contraction } = kernel;
-  const loads = contraction ? [...kernel.loads, contraction.a, contraction.b] : kernel.loads;
-  let bytes = 0;
-  for (const load of loads) {
-    const symbols = load.form.terms.map(([s]) => kernel.sizes[s]!);
-    bytes += symbols.reduce((a, b) => a * b, 1) * dtypes[load.dtype].bytes;
-  }
-  for (const output of kernel.outputs) bytes += output.size * dtypes[output.dtype].bytes;
-  return bytes;
 }

@@ -1,0 +1,98 @@
+/**
+ * What the kernels of a schedule are launched as: texts, with what a launch of each counts. This is all that
+ * the runtime asks the templates for.
+ */
+import { dtypes } from "../../graph/dtype.ts";
+import {
+  type CustomKernelCall,
+  extent,
+  type HorizontalKernel,
+  type Launchable,
+  type LoopKernel,
+} from "../../kernel/kernel.ts";
+import type { Target } from "../../kernel/target.ts";
+import type { Generated } from "../codegen/generated.ts";
+import { generateShared, haveOneText } from "../codegen/shared_launch.ts";
+import { generateLoop, generateSpecial } from "./generate.ts";
+import type { Scratch } from "./parts/template.ts";
+
+/** What a launch does, in numbers. */
+export interface Work {
+  /** Bytes that it must move at least. */
+  readonly bytes: number;
+  /** Operations on single elements, at most. */
+  readonly operations: number;
+}
+
+/** One launch: a kernel's text, its name in traces, and its work. */
+export interface LaunchStep {
+  readonly generated: Generated;
+  readonly label: string;
+  readonly work: Work;
+}
+
+/** The launches of one kernel of a schedule, in order. */
+export interface LaunchSteps {
+  readonly steps: readonly LaunchStep[];
+  /** What all steps take behind their outputs. */
+  readonly scratch: readonly Scratch[];
+}
+
+/** What a kernel is launched as on a device. */
+export function launchSteps(
+  kernel: Exclude<Launchable, CustomKernelCall>,
+  target: Target,
+): LaunchSteps {
+  switch (kernel.kind) {
+    case "loop":
+      return { steps: [stepOf(kernel, target)], scratch: [] };
+    case "horizontal":
+      return { steps: sharedSteps(kernel, target), scratch: [] };
+    case "special": {
+      const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
+      const work = { bytes, operations: Infinity };
+      const { kernels, scratch } = generateSpecial(kernel, target);
+      const steps = kernels.map((generated) => ({ generated, label: kernel.label, work }));
+      return { steps, scratch };
+    }
+  }
+}
+
+/** One launch for kernels of one structure; the writer's word counts where it sees differences. */
+function sharedSteps({ members, label }: HorizontalKernel, target: Target): LaunchStep[] {
+  const steps = members.map((member) => stepOf(member, target));
+  if (!haveOneText(steps.map(({ generated }) => generated))) return steps;
+  const total = (key: keyof Work): number => steps.reduce((sum, { work }) => sum + work[key], 0);
+  return [{
+    generated: generateShared(steps.map(({ generated }, k) => ({
+      generated,
+      inputs: members[k]!.inputs.length,
+    }))),
+    label: `${label}_x${members.length}`,
+    work: { bytes: total("bytes"), operations: total("operations") },
+  }];
+}
+
+function stepOf(kernel: LoopKernel, target: Target): LaunchStep {
+  return {
+    generated: generateLoop(kernel, target),
+    label: kernel.label,
+    work: {
+      bytes: bytesOf(kernel),
+      operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,
+    },
+  };
+}
+
+/** Bytes that a kernel must move: each input and output once. */
+function bytesOf(kernel: LoopKernel): number {
+  const { contraction } = kernel;
+  const loads = contraction ? [...kernel.loads, contraction.a, contraction.b] : kernel.loads;
+  let bytes = 0;
+  for (const load of loads) {
+    const symbols = load.form.terms.map(([s]) => kernel.sizes[s]!);
+    bytes += symbols.reduce((a, b) => a * b, 1) * dtypes[load.dtype].bytes;
+  }
+  for (const output of kernel.outputs) bytes += output.size * dtypes[output.dtype].bytes;
+  return bytes;
+}
