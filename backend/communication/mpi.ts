@@ -12,7 +12,7 @@ import {
   openMPILibrary,
 } from "../../ffi/mpi/mod.ts";
 import { primeSignals } from "../../ffi/library/signals.ts";
-import { napSync } from "../lifecycle/draining.ts";
+import { sleepSync } from "../lifecycle/draining.ts";
 import { isInterruptedError } from "../lifecycle/interruption.ts";
 import { exitNow } from "../lifecycle/libc.ts";
 import { alone } from "./alone.ts";
@@ -125,6 +125,6 @@ function abort(all: MPICommunicator, why: string, status: number): never {
   }
   all.abort(status);
   // mpirun ends the others, too, when a process ends with such a status.
-  napSync(ABORT_MS);
+  sleepSync(ABORT_MS);
   exitNow(status);
 }

@@ -16,7 +16,7 @@ const POLL_MS = 2;
 const never = new Int32Array(new SharedArrayBuffer(4));
 
 /** Blocks this thread; the event loop and its timers stand still. */
-export function napSync(milliseconds: number): void {
+export function sleepSync(milliseconds: number): void {
   Atomics.wait(never, 0, 0, milliseconds);
 }
 
@@ -40,7 +40,7 @@ export async function drain(deadline: number): Promise<Drained> {
  */
 export function drainSync(deadline: number): Drained {
   const draining = new Draining();
-  while (!draining.poll() && performance.now() < deadline) napSync(POLL_MS);
+  while (!draining.poll() && performance.now() < deadline) sleepSync(POLL_MS);
   return draining.end();
 }
 

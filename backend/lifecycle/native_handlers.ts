@@ -15,8 +15,8 @@ export type ExitSignal = "SIGINT" | "SIGTERM";
 
 const numbers: Record<GuardedSignal, number> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
 const SIGWINCH = 28;
-const STRUCT_BYTES = 152;
-const FLAGS_OFFSET = 136;
+const SIGACTION_BYTES = 152;
+const SA_FLAGS_OFFSET = 136;
 const SA_RESETHAND = 0x80000000;
 const SIG_DFL = 0n;
 
@@ -34,7 +34,7 @@ let plain: Action | null = null;
 const armed = new Map<ExitSignal, Armed>();
 /** Calls of {@linkcode withoutDeadline} that have not returned. */
 let working = 0;
-const current = new BigUint64Array(STRUCT_BYTES / 8);
+const current = new BigUint64Array(SIGACTION_BYTES / 8);
 
 /**
  * Deno has one handler for all signals, so it is read from one that no driver touches. That of
@@ -46,7 +46,7 @@ function readHandler(): Action | null {
   if (functions === null) return null;
   const idle = (): void => {};
   Deno.addSignalListener("SIGWINCH", idle);
-  const action = new Uint8Array(STRUCT_BYTES);
+  const action = new Uint8Array(SIGACTION_BYTES);
   functions.sigaction(SIGWINCH, null, action);
   Deno.removeSignalListener("SIGWINCH", idle);
   return action;
@@ -54,7 +54,11 @@ function readHandler(): Action | null {
 
 function armedFor(signal: ExitSignal, handler: Action): Armed {
   const action = handler.slice(), view = new DataView(action.buffer);
-  view.setUint32(FLAGS_OFFSET, (view.getUint32(FLAGS_OFFSET, true) | SA_RESETHAND) >>> 0, true);
+  view.setUint32(
+    SA_FLAGS_OFFSET,
+    (view.getUint32(SA_FLAGS_OFFSET, true) | SA_RESETHAND) >>> 0,
+    true,
+  );
   const deadline = NativeDeadline.create(numbers[signal], view.getBigUint64(0, true));
   if (deadline) view.setBigUint64(0, deadline.handler, true);
   return { action, deadline };

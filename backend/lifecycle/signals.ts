@@ -4,7 +4,7 @@
 import { ignoredSignals } from "../../ffi/library/signals.ts";
 import { isSaving, savesFinished } from "../../ffi/host/atomic_file.ts";
 import { busyLimit } from "./busy_limit.ts";
-import { drain, napSync } from "./draining.ts";
+import { drain, sleepSync } from "./draining.ts";
 import {
   beginInterruption,
   completeInterruption,
@@ -92,11 +92,11 @@ async function terminate(): Promise<void> {
   mute("SIGTERM");
   const deadline = performance.now() + graceMs();
   await drain(deadline);
-  if (isSaving()) await Promise.race([savesFinished(), nap(deadline - performance.now())]);
+  if (isSaving()) await Promise.race([savesFinished(), sleep(deadline - performance.now())]);
   Deno.kill(Deno.pid, "SIGTERM"); // the default action, unless the user listens as well
 }
 
-function nap(milliseconds: number): Promise<void> {
+function sleep(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, Math.max(0, milliseconds)));
 }
 
@@ -107,7 +107,7 @@ function nap(milliseconds: number): Promise<void> {
 export function dieBy(signal: ExitSignal): void {
   mute(signal);
   Deno.kill(Deno.pid, signal);
-  napSync(250); // Deno's signal thread ends the process within milliseconds
+  sleepSync(250); // Deno's signal thread ends the process within milliseconds
 }
 
 /**

@@ -1,8 +1,8 @@
 /**
  * Synchronous waits that Ctrl+C can end. No listener runs while JavaScript is blocked, so the wait
- * asks the device, naps, and asks the kernel whether a signal came.
+ * asks the device, sleeps, and asks the kernel whether a signal came.
  */
-import { drainSync, napSync } from "./draining.ts";
+import { drainSync, sleepSync } from "./draining.ts";
 import {
   beginInterruption,
   completeInterruption,
@@ -17,11 +17,16 @@ import { graceMs } from "./options.ts";
 import { dieBy, expectStaleInterrupt } from "./signals.ts";
 import { tellWatchdogSeen } from "./watchdog.ts";
 
-const SPIN_MS = 0.05;
-const MIN_NAP_MS = 0.02;
-const MAX_NAP_MS = 2;
+/** Waits that last less poll without sleeping, in milliseconds. */
+const MAX_SPIN_MS = 0.05;
+const MIN_SLEEP_MS = 0.02;
+const MAX_SLEEP_MS = 2;
+/** Part of the usual duration before the first poll. */
+const FIRST_POLL_SHARE = 0.75;
+/** Part of the time waited so far between two polls. */
+const POLL_INTERVAL_SHARE = 0.04;
 
-/** When the last wait saw its command busy for the last time: loops wait for much the same again. */
+/** How long the last wait was busy: loops wait for much the same again. */
 let usualMs = 0;
 
 /**
@@ -34,17 +39,17 @@ export function waitSync(isDone: () => boolean): void {
   throwIfInterrupted();
   if (isDone()) return;
   const start = performance.now();
-  // Every look takes time from the driver's threads. Most of the usual time nobody looks, then after
-  // each twenty-fifth of the time waited: that much longer than the work is the wait.
-  const quietMs = usualMs * 0.75;
-  const spinMs = quietMs < SPIN_MS ? SPIN_MS : 0;
+  // Every poll takes time from the driver's threads. The first one comes after 75 % of the usual
+  // duration, then one every 4 % of the time waited, so that a wait overshoots the work by at most 4 %.
+  const quietMs = usualMs * FIRST_POLL_SHARE;
+  const spinMs = quietMs < MAX_SPIN_MS ? MAX_SPIN_MS : 0;
   let waited = 0;
   do {
     usualMs = waited;
     if (waited >= spinMs) {
       obeySignals();
-      const nap = Math.max(quietMs - waited, waited / 25);
-      napSync(Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, nap)));
+      const sleepMs = Math.max(quietMs - waited, waited * POLL_INTERVAL_SHARE);
+      sleepSync(Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, sleepMs)));
     }
     waited = performance.now() - start;
   } while (!isDone());

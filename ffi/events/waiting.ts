@@ -16,7 +16,7 @@ import type { Handle } from "../symbols/types.ts";
 export interface WaitPolicy {
   /**
    * Called before every synchronous wait: finishSync, waitSync, blocking transfers and maps.
-   * Returns when `isDone()` is true (it asks the driver, about 0.1 us; nap between two calls), or
+   * Returns when `isDone()` is true (it asks the driver, about 0.1 us; sleep between two calls), or
    * throws to give the wait up: the command then goes on, and its memory stays held until it is
    * done.
    */

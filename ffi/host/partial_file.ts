@@ -7,15 +7,15 @@
 import { dirname, join } from "node:path";
 
 /** Stands in the place of the first bytes until all others are on the disk. */
-const MARKER = new TextEncoder().encode("netcl unfinished");
-const NAME = /^\.netcl-[0-9a-f]{16}\.part$/;
+const FILE_MARKER = new TextEncoder().encode("netcl unfinished");
+const FILE_NAME = /^\.netcl-[0-9a-f]{16}\.part$/;
 
 /** A new file beside the one that it will replace. */
 export class PartialFile {
   /** Where it is meanwhile. */
   readonly path: string;
   readonly #file: Deno.FsFile;
-  readonly #head: Uint8Array = new Uint8Array(MARKER.length);
+  readonly #head: Uint8Array = new Uint8Array(FILE_MARKER.length);
   #bytes = 0;
 
   private constructor(path: string, file: Deno.FsFile) {
@@ -38,7 +38,7 @@ export class PartialFile {
     const partial = new PartialFile(path, file);
     try {
       lockWhereKnown(file);
-      writeFully(file, MARKER);
+      writeFully(file, FILE_MARKER);
     } catch (error) {
       partial.discard();
       throw error;
@@ -94,7 +94,7 @@ export class PartialFile {
   #placeHead(): void {
     this.#file.seekSync(0, Deno.SeekMode.Start);
     writeFully(this.#file, this.#head.subarray(0, this.#bytes));
-    if (this.#bytes < MARKER.length) this.#file.truncateSync(this.#bytes);
+    if (this.#bytes < FILE_MARKER.length) this.#file.truncateSync(this.#bytes);
   }
 }
 
@@ -102,7 +102,7 @@ export class PartialFile {
 export function removeLeftovers(folder: string): void {
   if (Deno.permissions.querySync({ name: "read", path: folder }).state !== "granted") return;
   for (const { name, isFile } of Deno.readDirSync(folder)) {
-    if (isFile && NAME.test(name)) removeLeftover(join(folder, name));
+    if (isFile && FILE_NAME.test(name)) removeLeftover(join(folder, name));
   }
 }
 
@@ -110,8 +110,9 @@ export function removeLeftovers(folder: string): void {
 function removeLeftover(path: string): void {
   try {
     using file = Deno.openSync(path, { read: true, write: true });
-    const head = new Uint8Array(MARKER.length);
-    const isOurs = file.readSync(head) === head.length && head.every((b, k) => b === MARKER[k]);
+    const head = new Uint8Array(FILE_MARKER.length);
+    const isOurs = file.readSync(head) === head.length &&
+      head.every((b, k) => b === FILE_MARKER[k]);
     if (isOurs && file.tryLockSync(true)) removeIfThere(path);
   } catch (error) {
     // Another user's, or gone meanwhile, or on a disk without locks: it may stay.

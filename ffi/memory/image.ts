@@ -276,38 +276,49 @@ export class Image extends OpenCLObject<"Mem"> {
   /** Copies elements to a buffer, densely packed. */
   copyToBuffer(queue: EnqueueTarget, buffer: Buffer, options: ImageBufferOptions = {}): Event {
     checkOptions("copy an image to a buffer", options, bufferRules);
-    const { offset = 0, origin = corner, wait } = options;
-    toSize(offset, "an offset");
-    const region = this.#check(options, buffer.nbytes - offset);
+    const { origin, region, offset } = this.#packed(buffer, options);
     const status = cl.clEnqueueCopyImageToBuffer(
       queue.unsafeHandle,
       this.unsafeHandle,
       buffer.unsafeHandle,
-      triple(origin, "an origin"),
-      triple(region, "a region"),
-      toSize(offset, "an offset"),
-      listEvents(wait),
-      eventList(wait),
+      origin,
+      region,
+      offset,
+      listEvents(options.wait),
+      eventList(options.wait),
       eventOut,
     );
     return takeEvent(status, "clEnqueueCopyImageToBuffer", queue);
   }
 
+  /** Which elements go where in a buffer, as C takes it. */
+  #packed(
+    buffer: Buffer,
+    options: ImageBufferOptions,
+  ): { origin: BigUint64Array; region: BigUint64Array; offset: bigint } {
+    const { offset = 0, origin = corner } = options;
+    const start = toSize(offset, "an offset");
+    const region = this.#check(options, buffer.nbytes - offset);
+    return {
+      origin: triple(origin, "an origin"),
+      region: triple(region, "a region"),
+      offset: start,
+    };
+  }
+
   /** Copies densely packed elements of a buffer into it. */
   copyFromBuffer(queue: EnqueueTarget, buffer: Buffer, options: ImageBufferOptions = {}): Event {
     checkOptions("copy a buffer to an image", options, bufferRules);
-    const { offset = 0, origin = corner, wait } = options;
-    toSize(offset, "an offset");
-    const region = this.#check(options, buffer.nbytes - offset);
+    const { origin, region, offset } = this.#packed(buffer, options);
     const status = cl.clEnqueueCopyBufferToImage(
       queue.unsafeHandle,
       buffer.unsafeHandle,
       this.unsafeHandle,
-      toSize(offset, "an offset"),
-      triple(origin, "an origin"),
-      triple(region, "a region"),
-      listEvents(wait),
-      eventList(wait),
+      offset,
+      origin,
+      region,
+      listEvents(options.wait),
+      eventList(options.wait),
       eventOut,
     );
     return takeEvent(status, "clEnqueueCopyBufferToImage", queue);

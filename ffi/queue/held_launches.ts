@@ -11,7 +11,7 @@ import { launch } from "./launch.ts";
 import type { Handle } from "../symbols/types.ts";
 
 /** The most launches that are held back before the device is told of them. */
-const MAX_HELD = 128;
+const MAX_HELD_LAUNCHES = 128;
 
 // A queue may be collected while it holds launches back; without this they would never run.
 const forgotten = finalizer<HeldLaunches>("a forgotten queue", (held) => held.start());
@@ -55,7 +55,7 @@ export class HeldLaunches {
       this.start();
       throw error;
     }
-    if (this.#count === MAX_HELD) this.start();
+    if (this.#count === MAX_HELD_LAUNCHES) this.start();
   }
 
   /**

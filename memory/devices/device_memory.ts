@@ -103,7 +103,7 @@ export interface Reclaimer {
 }
 
 // A driver needs some of a device's memory for itself: kernels, command queues, the display.
-const DEFAULT_SHARE = 0.9;
+const DEFAULT_LIMIT_SHARE = 0.9;
 
 /** The user's callbacks for all devices; `memory.onPressure` adds to them. */
 export const pressureCallbacks: Set<PressureCallback> = new Set();
@@ -160,7 +160,7 @@ export class DeviceMemory<B = Buffer> {
     this.uploads = new PendingUploads(this.queue);
     this.totalBytes = options.totalBytes ?? Infinity;
     this.#defaultLimit = environmentLimit(this.totalBytes) ??
-      Math.min(pool.limitBytes, Math.floor(this.totalBytes * DEFAULT_SHARE));
+      Math.min(pool.limitBytes, Math.floor(this.totalBytes * DEFAULT_LIMIT_SHARE));
     this.setLimit(null);
   }
 

@@ -18,7 +18,7 @@ export interface PinnedHandle extends BufferHandle<Buffer> {
   readonly view: Uint8Array<ArrayBuffer>;
 }
 
-const PAGE = 4 * KiB;
+const PAGE_BYTES = 4 * KiB;
 
 /** How a PinnedBufferPool is set up. */
 export interface PinnedBufferPoolOptions {
@@ -51,7 +51,7 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
    */
   constructor(queue: CommandQueue, options: PinnedBufferPoolOptions = {}) {
     checkOptions("make a PinnedBufferPool", options, rules);
-    const source = new PinnedSource(queue.context, queue.device, PAGE);
+    const source = new PinnedSource(queue.context, queue.device, PAGE_BYTES);
     super(source, options.maxBytes ?? GiB);
     this.#source = source;
   }
@@ -112,7 +112,9 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
    * Powers of two up to 1 MiB; above, whole pages: what is page-locked is lost to everybody else.
    */
   protected override bucketSize(nbytes: number): number {
-    return nbytes <= MiB ? Math.max(PAGE, nextPowerOfTwo(nbytes)) : roundUp(nbytes, PAGE);
+    return nbytes <= MiB
+      ? Math.max(PAGE_BYTES, nextPowerOfTwo(nbytes))
+      : roundUp(nbytes, PAGE_BYTES);
   }
 }
 

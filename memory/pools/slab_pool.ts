@@ -14,9 +14,9 @@ import { checkOptions, requireValue, type Rules } from "../../ffi/host/options.t
 import * as takes from "../../ffi/host/option_rules.ts";
 
 /** Blocks are multiples of this (or of the device's alignment, where that is larger). */
-const GRANULARITY = 256;
+const GRANULARITY_BYTES = 256;
 /** Segments for one large request are multiples of this, so that they serve similar ones later. */
-const LARGE_GRANULARITY = 2 * MiB;
+const LARGE_SEGMENT_GRANULARITY_BYTES = 2 * MiB;
 /** Sub-buffers that a segment keeps beside those in use. */
 const MAX_IDLE_SUB_BUFFERS = 256;
 
@@ -89,7 +89,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     checkOptions("make a pool", options, slabRules);
     const source = sourceOf<B>(from);
     super(source, options.maxBytes);
-    this.#granularity = Math.max(GRANULARITY, source.alignment);
+    this.#granularity = Math.max(GRANULARITY_BYTES, source.alignment);
     this.segmentBytes = Math.min(
       roundUp(options.segmentBytes ?? 64 * MiB, this.#granularity),
       source.maxAllocationBytes,
@@ -202,7 +202,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
   #segmentSizes(size: number): number[] {
     if (!this.#divides) return [size];
     if (size > this.segmentBytes / 2) {
-      return [roundUp(size, Math.min(LARGE_GRANULARITY, this.segmentBytes)), size];
+      return [roundUp(size, Math.min(LARGE_SEGMENT_GRANULARITY_BYTES, this.segmentBytes)), size];
     }
     const sizes: number[] = [];
     for (let nbytes = this.segmentBytes; nbytes > size; nbytes /= 2) {
@@ -311,6 +311,6 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
 
 /** Two sizes a doubling: coarse enough that whole buffers find new users when shapes vary. */
 function wholeSize(nbytes: number): number {
-  const power = Math.max(GRANULARITY, nextPowerOfTwo(nbytes));
+  const power = Math.max(GRANULARITY_BYTES, nextPowerOfTwo(nbytes));
   return nbytes <= 0.75 * power ? 0.75 * power : power;
 }

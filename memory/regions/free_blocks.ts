@@ -9,7 +9,7 @@ export interface FreeBlock {
 }
 
 /** Blocks of each other queue that are asked, oldest first, whether they are done. */
-const MAX_ASKED = 4;
+const MAX_POLLED_BLOCKS = 4;
 
 /**
  * Free blocks of one size, by the queue that used them. What a request costs does not grow with the
@@ -38,7 +38,7 @@ export class FreeBlocks<T extends FreeBlock> {
     const own = this.#takeLast(taker) ?? this.#takeLast(undefined);
     if (own !== null) return own;
     for (const [queue, list] of this.#lists) {
-      const at = list.slice(0, MAX_ASKED).findIndex(({ fence }) =>
+      const at = list.slice(0, MAX_POLLED_BLOCKS).findIndex(({ fence }) =>
         fence !== null && hasEnded(fence)
       );
       if (at >= 0) return this.#takeAt(queue, at);
