@@ -1,5 +1,5 @@
 /**
- * The backend of each device, made on first use. It stands above both backends: whoever computes
+ * The backend of each device, made on first use. It stands above both backends: what computes
  * is given one and imports the interface only.
  */
 import { setActiveDevice, setDeviceOpener, unregisterDeviceMemory } from "../memory/mod.ts";

@@ -215,7 +215,7 @@ function searchOpenCL(): Search {
   try {
     const found = platforms();
     // A driver without a device here (Mesa's on a machine without its GPUs) has no number, so that
-    // installing one renames nobody.
+    // installing one changes no other number.
     const present = found.map((platform) => ({ platform, devices: platform.devices() }))
       .filter(({ devices }) => devices.length > 0);
     const handles = present.flatMap(({ platform, devices }, p) =>

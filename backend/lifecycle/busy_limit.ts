@@ -5,7 +5,7 @@ import { isWatched } from "./interruption.ts";
 import { type ExitSignal, limit } from "./native_handlers.ts";
 import { graceMs } from "./options.ts";
 
-/** So much later than the grace window ends what nobody acts upon: those who do come first. */
+/** How much longer than the grace window the native deadline is: listeners act before it. */
 const SLACK_MS = 100;
 
 let hasWatchdog = false;

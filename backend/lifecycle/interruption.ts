@@ -45,7 +45,7 @@ export class InterruptedError extends Error {
   }
 }
 
-/** The same without counting as a look at it. */
+/** The same without counting as catching it. */
 export function isInterruptedError(value: unknown): value is InterruptedError {
   return Object.prototype.isPrototypeOf.call(InterruptedError.prototype, value as object);
 }
@@ -161,7 +161,7 @@ export function resetInterruption(): void {
   interruptSignal = controller.signal;
 }
 
-/** Throws the interrupt that nobody has been told of yet; for calls that launch or wait. */
+/** Throws the interrupt if it was not delivered yet; for calls that launch or wait. */
 export function throwIfInterrupted(): void {
   if (isUndelivered()) throw deliver();
 }
@@ -171,7 +171,7 @@ export function isDraining(): boolean {
   return phase === "draining";
 }
 
-/** Whether the interrupt is over, or somebody was told of it or acts upon it. */
+/** Whether the interrupt is over, was delivered, or the program watches for it. */
 export function isNoticed(): boolean {
   return phase !== "interrupted" || noticed || watched;
 }
@@ -193,7 +193,7 @@ function isUndelivered(): boolean {
   return false;
 }
 
-/** The interrupt's error, for one that is told of it. */
+/** The interrupt's error; counts as delivered. */
 export function deliver(): InterruptedError {
   receivers = Math.max(receivers, 1);
   told = noticed = true;

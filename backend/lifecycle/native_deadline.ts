@@ -1,6 +1,6 @@
 /**
  * A time limit for programs that are busy in JavaScript or in a foreign call when a signal comes. No
- * listener runs there, and Deno ends nobody whose signals somebody listens to: the program would
+ * listener runs there, and Deno ends no process that listens to the signal: the program would
  * outlive Ctrl+C. So the handler in front of Deno's starts a timer of the kernel, which sends the
  * same signal once more. By then SA_RESETHAND has made its disposition the default, and the program
  * ends. Whoever acts upon the signal in time stops the timer.

@@ -2,7 +2,7 @@
  * Signals while JavaScript is blocked. A listener cannot run then, so the kernel is asked to keep
  * the state: with SA_RESETHAND on Deno's own handler the first signal sets the disposition back to
  * the default, which a polling wait can see, and the second one ends the process by itself, even
- * inside a foreign call. A {@linkcode NativeDeadline} sends the second one where nobody acts upon
+ * inside a foreign call. A {@linkcode NativeDeadline} sends the second one where no listener acts upon
  * the first. Linux only: the layout of `struct sigaction` differs elsewhere, and there a blocked
  * wait is simply not interrupted by the first Ctrl+C.
  */

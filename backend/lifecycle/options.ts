@@ -41,7 +41,7 @@ export function graceMs(): number {
   throw new EnvironmentError("NETCL_SIGINT_GRACE_MS", value, remedy);
 }
 
-/** Reads everything once, so that a wrong value is told when a queue is made and not by a signal. */
+/** Reads everything once, so that a wrong value is an error when a queue is made, not when a signal comes. */
 export function checkSignalOptions(): void {
   handlesSignals();
   graceMs();

@@ -83,7 +83,7 @@ export function settleDeferred(): void {
 export function awaitDeferred(context: ContextHandle): boolean {
   const markers = deferred.filter((entry) => entry.context === context)
     .flatMap((entry) => entry.markers ?? []);
-  // A command that failed is through, too: whoever waits for it elsewhere hears of it.
+  // A failed command has ended, too; its own event throws the error.
   if (markers.length > 0) cl.clWaitForEvents(markers.length, new BigUint64Array(markers));
   settleDeferred();
   return markers.length > 0;

@@ -3,7 +3,7 @@
  *
  * A synchronous foreign call keeps nothing alive once it returns: an array that is collected, or
  * transferred to a worker, while the driver copies it, is wrong data or a crash. So a transfer
- * that does not block goes through a copy that nobody else knows, unless the caller asks for none
+ * that does not block goes through a private copy, unless the caller asks for none
  * (`noCopy`); and either is held here until the transfer's event is complete.
  *
  * @module
@@ -36,20 +36,20 @@ interface Transfer {
   readonly finish: (() => void) | null;
 }
 
-/** What went wrong at the end of the transfers of events that somebody still holds. */
+/** Errors at the end of transfers, by event, while the event is held. */
 const failures = new WeakMap<Event, { readonly error: unknown }>();
 
 /** Transfers that the driver did not answer for when it was asked last: not known to be done. */
 const silent = new WeakMap<Event, unknown>();
 
-/** Memory whose command can neither be waited for nor asked: it is never let go of. */
+/** Memory whose command can neither be waited for nor queried: it is kept for ever. */
 const lost = new Set<unknown>();
 
 /** The transfers of one queue, oldest first. */
 export class TransferList {
   readonly #inOrder: boolean;
   #transfers: Transfer[] = [];
-  /** What went wrong where the event was released: whoever did that waits for the queue. */
+  /** Errors of transfers whose event was released: the next wait for the queue throws them. */
   readonly #failures: unknown[] = [];
   /** Why the driver did not answer when it was asked last. */
   #silence: unknown = null;
@@ -74,7 +74,7 @@ export class TransferList {
   }
 
   /**
-   * Lets go of what is complete. Never throws: what goes wrong with a transfer is told by its
+   * Lets go of what is complete. Never throws: a transfer's error is thrown by its
    * event, or by the wait for the queue where the event was released.
    */
   settle(): void {

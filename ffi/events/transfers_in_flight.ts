@@ -1,5 +1,5 @@
 /**
- * Which transfers the driver still makes: whoever frees or refills memory has to wait for them.
+ * Transfers that are not complete. Memory is freed or refilled only after them.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Saving files so that nobody ever meets half of one: a reader, a second save to the same path, a
+ * Saving files so that half a file is never seen: by a reader, a second save to the same path, a
  * kill, a full disk. Bytes go into a new file beside, onto the disk, and then under the name.
  *
  * @module
@@ -156,7 +156,7 @@ function replaceSync(
   if (durable) syncFolder(dirname(target.path));
 }
 
-/** What replaces a file is nobody else's to read until it has that file's permissions. */
+/** A file's replacement is private until it has that file's permissions. */
 function begin({ path, former }: Replaced, mode?: number): PartialFile {
   removeLeftovers(dirname(path));
   const partial = PartialFile.create(path, former === null ? mode : 0o600);

@@ -117,7 +117,7 @@ export class EnvironmentError extends RangeError {
   }
 }
 
-/** The same for a variable of somebody else, such as a driver's. */
+/** The same for a variable that is not netcl's, such as a driver's. */
 export function readVariable(variable: string): string | undefined {
   return mayUse(variable) ? Deno.env.get(variable) || undefined : undefined;
 }

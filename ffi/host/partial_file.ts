@@ -106,7 +106,7 @@ export function removeLeftovers(folder: string): void {
   }
 }
 
-/** One that somebody still writes is locked, one that is complete has lost its marker. */
+/** A file that is being written is locked; a complete one has no marker. */
 function removeLeftover(path: string): void {
   try {
     using file = Deno.openSync(path, { read: true, write: true });

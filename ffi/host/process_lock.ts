@@ -83,7 +83,7 @@ function deadline(): BigUint64Array<ArrayBuffer> {
   return timespec;
 }
 
-/** The lock of the process, made by whoever comes first. */
+/** The lock of the process, made by the first thread that asks for it. */
 function openLock(): Lock | null {
   if (Deno.build.os !== "linux") return null;
   const library = openLibc(functions); // stays open, as the lock does

@@ -1,5 +1,5 @@
 /**
- * What a person is told when a file cannot be written.
+ * The error message when a file cannot be written.
  *
  * @module
  */

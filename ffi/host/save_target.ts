@@ -43,7 +43,7 @@ function classify(path: string, former: Deno.FileInfo | null): SaveTarget {
   return { kind: "replace", path, former };
 }
 
-/** A link that leads into nowhere is told of by where it leads. */
+/** The error for a link without a target names that target. */
 function checkFolder(folder: string): void {
   if (lstatIfThere(folder) !== null) return;
   const error = new Deno.errors.NotFound(`it is a link into ${folder}, which is not there`);
@@ -56,7 +56,7 @@ function isDescriptor(path: string): boolean {
     !path.startsWith("/dev/shm/");
 }
 
-/** Deno wants both permissions to rename a file; asks nobody. */
+/** Deno wants both permissions to rename a file; does not prompt. */
 function mayReplace(path: string): boolean {
   return [path, dirname(path)].every((each) =>
     (["read", "write"] as const).every((name) =>

@@ -25,7 +25,7 @@ export interface Header {
   readonly program: Program;
 }
 
-/** A program that was made by a call of one's own. */
+/** A program whose handle the caller made. */
 export interface ExistingProgram {
   /** A handle with one reference, which passes to the new object. */
   readonly handle: Handle<"Program">;

@@ -1,5 +1,5 @@
 /**
- * What is done when the garbage collector has found something that nobody gave back.
+ * What is done when the garbage collector finds something that was not released.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 const told = new Set<string>();
 
 /**
- * A registry whose work may fail. Nobody could catch the error, so a person is told, once for each
+ * A registry whose work may fail. No caller can catch the error, so it is printed, once for each
  * kind, in one line, and the program goes on.
  *
  * @param what What was found: "a forgotten Buffer".

@@ -1,6 +1,6 @@
 /**
  * Memory that C reads while no JavaScript that is still to run mentions it: an engine that compiles
- * the caller sees that nobody needs the array any longer, and the collector may take it.
+ * the caller sees that the array is no longer used, and the collector may take it.
  *
  * @module
  */

@@ -12,7 +12,7 @@ import { isMainThread } from "node:worker_threads";
 import { openLibc } from "../host/libc.ts";
 import { isForeignMemory, memoryView } from "./memory_view.ts";
 
-/** Whether somebody else may end this thread at any moment. */
+/** Whether another thread may end this one at any moment (`worker.terminate()`). */
 export const isTerminable: boolean = !isMainThread || "WorkerGlobalScope" in globalThis;
 
 const functions = {

@@ -72,7 +72,7 @@ export class MappedRegion extends OpenCLObject<"Mem"> {
  */
 class Mapping implements Releaser {
   readonly call = "clEnqueueUnmapMemObject";
-  /** The event of the end, which passes to whoever asks. */
+  /** The event of the unmapping; its reader owns it. */
   unmapped: Handle<"Event"> | null = null;
   readonly #queue: Handle<"CommandQueue">;
   readonly #address: bigint;

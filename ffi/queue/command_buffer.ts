@@ -171,7 +171,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
    * @throws {DisposedError} If its queue was released, or memory that a command uses.
    */
   enqueue(wait?: readonly Event[]): Event {
-    // What the queue holds back comes first; of what was released, nobody says that it is kept.
+    // What the queue holds back comes first. OpenCL does not promise that released objects are kept.
     for (const object of [this.queue, ...this.#referred]) void object.unsafeHandle;
     const status = this.#functions.clEnqueueCommandBufferKHR(
       0,

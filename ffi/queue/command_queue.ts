@@ -377,7 +377,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
 
   /**
    * Keeps memory of JavaScript alive until an event is complete: for transfers that are enqueued by
-   * calls of one's own.
+   * calls that the caller makes itself.
    *
    * @param finish Runs in the first wait after the event is complete, unless it failed.
    */

@@ -10,7 +10,7 @@ import type { Kernel } from "../kernels/kernel.ts";
 import { launch } from "./launch.ts";
 import type { Handle } from "../symbols/types.ts";
 
-/** The most launches that are held back before the device is told of them. */
+/** The most launches that are held back before they are sent to the device. */
 const MAX_HELD_LAUNCHES = 128;
 
 // A queue may be collected while it holds launches back; without this they would never run.
@@ -62,7 +62,7 @@ export class HeldLaunches {
    * Lets the device begin with all of them.
    *
    * @throws {OpenCLError} If the driver cannot open the gate: they stay held back then, and the
-   *   next use of the queue tries again, so that nobody waits for what never begins.
+   *   next use of the queue tries again, so that no wait is for work that never begins.
    */
   start(): void {
     const gate = this.#gate;

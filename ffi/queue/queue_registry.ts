@@ -1,5 +1,5 @@
 /**
- * Which queues live: whoever ends the process has to finish all of them, also those that a user
+ * Which queues live: the end of the process finishes all of them, also those that a user
  * made by hand.
  *
  * @module

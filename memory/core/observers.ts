@@ -1,6 +1,6 @@
 import type { LiveBlock, PoolObserver } from "./pool.ts";
 
-/** The observers of one pool as one: each is told of everything, in the order of their coming. */
+/** The observers of one pool as one: each gets every call, oldest first. */
 export class PoolObservers implements PoolObserver {
   #observers: readonly PoolObserver[] = [];
 

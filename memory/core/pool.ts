@@ -42,7 +42,7 @@ export interface BufferHandle<B = Buffer> extends Disposable {
    * The memory object; it begins where the block begins. Pools that divide make a sub-buffer when
    * it is asked for; `base` with `offset` does without.
    *
-   * @throws {ReferenceError} After the release, since it may be somebody else's by now.
+   * @throws {ReferenceError} After the release, since it may be lent again by now.
    */
   readonly buffer: B;
   /**
@@ -144,7 +144,7 @@ export interface Pool<B = Buffer> {
    */
   tryAllocate(nbytes: number, options?: AllocateOptions): BufferHandle<B> | Shortage;
   /**
-   * Counts an allocation that had to be tried again, once, whoever helped.
+   * Counts an allocation that had to be tried again, once.
    *
    * @param ladder What was tried.
    * @param nbytes What was asked for.

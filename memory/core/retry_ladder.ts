@@ -66,7 +66,7 @@ export class Shortage {
 /**
  * What was tried for one allocation. Everybody who can free memory contributes steps (the pool, its
  * wrappers, the device's memory, the program); the ladder runs them, cheapest first, so that an
- * allocation is tried again in one place and counted once, whoever helped.
+ * allocation is tried again in one place and counted once.
  */
 export class RetryLadder {
   readonly #rungs: { name: string; freedBytes: number }[] = [];

@@ -96,7 +96,7 @@ export interface PoolStats {
   readonly fences: number;
   /** Releases of handles that were released already. */
   readonly doubleReleases: number;
-  /** Handles that nobody released and that the garbage collector found. */
+  /** Handles that were not released and that the garbage collector found. */
   readonly leaksReclaimed: number;
   /** The caller's bytes. */
   readonly requested: StatCounterValues;

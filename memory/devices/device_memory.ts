@@ -135,7 +135,7 @@ export class DeviceMemory<B = Buffer> {
   readonly pool: Pool<B>;
   /** The queue that works on the memory, `null` for the host. */
   readonly queue: CommandQueue | null;
-  /** Bytes that the device has, `Infinity` where nobody says. */
+  /** Bytes that the device has, `Infinity` where it is unknown. */
   readonly totalBytes: number;
   readonly #defaultLimit: number;
   readonly #openPersistent: (() => PersistentBufferPool<B>) | null;
@@ -359,7 +359,7 @@ export class DeviceMemory<B = Buffer> {
   }
 }
 
-/** What a pool is told: which pool it is, it knows itself. */
+/** The options without `persistent`, which chooses the pool and means nothing to it. */
 function forPool(options: DeviceAllocateOptions | undefined): AllocateOptions | undefined {
   if (options?.persistent === undefined) return options;
   const { persistent: _, ...rest } = options;

@@ -12,7 +12,7 @@ export class PendingUploads {
   /**
    * Begins with none.
    *
-   * @param queue The compute queue; null for memory of the host, which nobody uploads to.
+   * @param queue The compute queue; null for memory of the host, which needs no upload.
    */
   constructor(queue: CommandQueue | null) {
     this.#queue = queue;

@@ -29,7 +29,7 @@ interface Waiting<T> {
 }
 
 /**
- * Released blocks that nobody may have before other queues are done with them. A queue's markers
+ * Released blocks that cannot be lent before other queues are done with them. A queue's markers
  * complete in order, so that of each queue only the first that is left is asked: what an allocation
  * costs does not grow with what is deferred.
  */
@@ -95,7 +95,7 @@ export class DeferredFrees<T extends Sized> {
     return [...this.#entries];
   }
 
-  /** Takes out all of them; the caller sees to it that nobody comes before their users. */
+  /** Takes out all of them; the caller has ordered what comes next after their users. */
   takeAll(): DeferredFree<T>[] {
     this.#lines.clear();
     return this.#take([...this.#entries]);

@@ -38,8 +38,8 @@ export function queueNumber(queue: FenceQueue): number {
 let markers = 0;
 
 /**
- * A marker on a queue. Where the driver cannot make one just now, it is made when somebody asks: it
- * covers more work then, which is as safe.
+ * A marker on a queue. Where the driver cannot make one just now, it is made at the first
+ * use: it covers more work then, which is as safe.
  */
 export class Marker implements FenceEvent {
   /** Of two markers of one in-order queue the larger stands for both. */

@@ -28,7 +28,7 @@ export interface BlockReceiver<T> {
    *   will do.
    */
   deallocate(block: T, queue: FenceQueue | undefined, fence: FenceEvent | null): void;
-  /** Takes a block back that may be in use for nobody knows how long: nobody may have it again. */
+  /** Takes a block back whose last use cannot be waited for: it is never lent again. */
   discard(block: T): void;
   /** Does the same with all free blocks of the default queue, which can be waited for no longer. */
   discardFreeOfDefault(): void;
@@ -45,8 +45,8 @@ export interface BlockReceiver<T> {
  * used it; to another one behind a marker, for which the device waits, not the host. What a further
  * queue uses (`recordQueue`) is a deferred free: the pool gets it back when that queue is done.
  *
- * Work of the default queue has no marker until somebody needs one, since a marker is a call into
- * the driver: so an ordinary step makes none.
+ * Work of the default queue has no marker until another queue waits for it, since a marker is a call
+ * into the driver: so an ordinary step makes none.
  */
 export class FenceLedger<T extends Sized> {
   /** The queue of requests that name none. */

@@ -4,7 +4,7 @@ import { type FenceEvent, type FenceQueue, hasEnded, Marker } from "./fence.ts";
 export class Owner {
   /** Small, and no two owners of a table have the same at one time: an index into arrays. */
   readonly id: number;
-  /** Who may have the blocks at once; `undefined` is nobody in particular. */
+  /** The queue that may have the blocks at once; `undefined` where no queue used them. */
   readonly queue: FenceQueue | undefined;
   #fence: FenceEvent | null = null;
 
@@ -46,9 +46,9 @@ export class Owner {
 
 /** The owners of a pool's free blocks: one for each queue that released any, and two more. */
 export class OwnerTable {
-  /** Of what the default queue used, or nobody in particular. */
+  /** Of what the default queue used, or no queue. */
   readonly default: Owner;
-  /** Of blocks that nobody may have again. */
+  /** Of discarded blocks, which are never lent again. */
   readonly nobody: Owner = new Owner(1);
   readonly #owners: Owner[];
   readonly #hasFree: (owner: Owner) => boolean;

@@ -42,7 +42,7 @@ export interface BlockRequest {
   readonly nbytes: number;
   /** `cl_mem_flags`, `undefined` for the source's own. */
   readonly flags: bigint | undefined;
-  /** The queue that will use it, `undefined` where nobody says. */
+  /** The queue that will use it, `undefined` where it is not named. */
   readonly queue: FenceQueue | undefined;
 }
 
@@ -111,7 +111,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     queue: FenceQueue | undefined,
     fence: FenceEvent | null,
   ): void;
-  /** Takes a block back that may be in use for nobody knows how long: nobody may have it again. */
+  /** Takes a block back whose last use cannot be waited for: it is never lent again. */
   protected abstract discard(block: Block<B>): void;
   /**
    * Does the same with all free blocks of the default queue: it was released, and what it was given

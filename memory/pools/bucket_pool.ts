@@ -88,7 +88,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
     else this.#destroy(own);
   }
 
-  /** Takes a block back that nobody may have again. */
+  /** Takes a block back that is never lent again. */
   protected override discard(block: Block<B>): void {
     const own = block as BucketBlock<B>;
     own.bucket.live--;

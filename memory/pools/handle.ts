@@ -72,7 +72,7 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   /**
    * The memory object; it begins where the block begins.
    *
-   * @throws {ReferenceError} After the release, since it may be somebody else's by now.
+   * @throws {ReferenceError} After the release, since it may be lent again by now.
    * @throws {RangeError} When there are no bytes, and nothing that stands for them.
    */
   get buffer(): B {
@@ -147,7 +147,7 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   }
 }
 
-/** A live handle's figures, without the handle: whoever keeps them keeps no block alive. */
+/** A live handle's figures, without the handle: keeping them keeps no block alive. */
 export function describeHandle<B>(handle: PooledHandle<B>): LiveBlock {
   const { nbytes, bucketSize, label, id, segment, offset, queueNumber, userNumbers } = handle;
   const block = { nbytes, bucketSize, label, id, segment, offset };

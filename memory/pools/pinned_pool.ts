@@ -12,7 +12,7 @@ import * as takes from "../../ffi/host/option_rules.ts";
 /** A block of page-locked host memory. */
 export interface PinnedHandle extends BufferHandle<Buffer> {
   /**
-   * The memory itself, `nbytes` of it. Detached at the release: a view that somebody kept is empty
+   * The memory itself, `nbytes` of it. Detached at the release: a view that was kept is empty
    * then, and cannot reach what the memory is used for next.
    */
   readonly view: Uint8Array<ArrayBuffer>;
@@ -39,7 +39,7 @@ const rules: Rules<PinnedBufferPoolOptions> = { maxBytes: takes.byteLimit };
  */
 export class PinnedBufferPool extends BucketPool<Buffer> {
   readonly #source: PinnedSource;
-  /** The next block to come back is in nobody's use. */
+  /** The next block to come back is not in use. */
   #isIdle = false;
 
   /**
@@ -118,7 +118,7 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
   }
 }
 
-/** Owns the blocks that are not done: no request comes from it, so none gets them without waiting. */
+/** Owner of blocks that are in use: no request comes from it, so all wait for their fences. */
 const nobody: FenceQueue = {
   released: false,
   outOfOrder: false,

@@ -51,7 +51,7 @@ interface Arena {
  * allocation, coalesced on release; once a workload has found its shape, the driver is called no
  * more.
  *
- * A block's `buffer` is a sub-buffer, made when somebody asks for it and kept for the next holder
+ * A block's `buffer` is a sub-buffer, made at its first use and kept for the next holder
  * of that place. Who passes its `base` and `offset` to kernels and commands needs none.
  *
  * Blocks of different queues are kept apart. When memory is short, a queue takes over the others'
@@ -132,7 +132,7 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     this.#mergeFrom(this.#owners.default, this.#owners.nobody);
   }
 
-  /** Takes a block back that nobody may have again. */
+  /** Takes a block back that is never lent again. */
   protected override discard(block: Block<B>): void {
     const { chunk } = block as CachedSubBuffer<B>;
     this.#regionOf(chunk).free(chunk, this.#owners.nobody);

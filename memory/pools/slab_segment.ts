@@ -12,7 +12,7 @@ export class CachedSubBuffer<B> implements Block<B> {
   sibling: CachedSubBuffer<B> | undefined = undefined;
   /** Whether it was used since the last eviction. */
   used = true;
-  /** The memory object, once somebody needed it. */
+  /** The memory object, made at its first use. */
   object: B | null = null;
 
   constructor(readonly parent: SlabSegment<B>, chunk: Chunk) {
@@ -84,7 +84,7 @@ export class SlabSegment<B> extends Segment {
     return null;
   }
 
-  /** The sub-buffer at an offset that somebody holds. */
+  /** The held sub-buffer at an offset. */
   heldAt(offset: number): CachedSubBuffer<B> | null {
     for (let s = this.#first.get(offset); s !== undefined; s = s.sibling) {
       if (s.holder !== null) return s;
@@ -105,8 +105,8 @@ export class SlabSegment<B> extends Segment {
   }
 
   /**
-   * Takes out what was not used since the last eviction; where all was, everything that nobody
-   * holds.
+   * Takes out what was not used since the last eviction; where all was, everything that is
+   * not held.
    */
   evict(): CachedSubBuffer<B>[] {
     const idle = this.#subBuffers.filter((part) => !part.isHeld);

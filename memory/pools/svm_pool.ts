@@ -71,7 +71,7 @@ class SvmSource implements MemorySource<Buffer> {
     const memory = this.#memory.get(buffer);
     if (memory === undefined) return;
     this.#memory.delete(buffer);
-    // Freed when the context's queues are done with what they were given.
+    // Freed when the context's queues are done with their commands so far.
     memory.release();
   }
 }

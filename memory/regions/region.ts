@@ -18,7 +18,7 @@ export class Segment {
   readonly id: number;
   readonly size: number;
   first: Chunk;
-  /** Chunks that somebody holds. */
+  /** Held chunks. */
   live = 0;
 
   constructor(id: number, size: number) {
@@ -40,7 +40,7 @@ export class Chunk {
   size: number;
   previous: Chunk | null = null;
   next: Chunk | null = null;
-  /** Whose chunk it is while it is free; `null` while somebody holds it. */
+  /** Whose chunk it is while it is free; `null` while it is held. */
   owner: ChunkOwner | null = null;
 
   constructor(segment: Segment, offset: number, size: number) {
@@ -69,7 +69,7 @@ export class Region {
     return this.#segments.values();
   }
 
-  /** Bytes of the largest chunk that is free, whoever owns it. */
+  /** Bytes of the largest free chunk of any owner. */
   get largestFree(): number {
     return this.#indexes.reduce((most, index) => Math.max(most, index.largest), 0);
   }

@@ -58,7 +58,7 @@ export interface RecorderOptions {
 
 const rules: Rules<RecorderOptions> = { stacks: takes.bool, capacity: takes.count };
 
-/** An event whose frames are still text: parsing them is left until somebody looks. */
+/** An event whose frames are still text: they are parsed when the events are read. */
 type RawEvent = Omit<MemoryEvent, "frames"> & { readonly stack?: string };
 
 /** Where an allocation was made: its label and the user's line, as far as they are known. */

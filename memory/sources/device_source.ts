@@ -15,7 +15,7 @@ import * as takes from "../../ffi/host/option_rules.ts";
 export interface DeviceSourceOptions {
   /** `cl_mem_flags` of requests that name none. Default: READ_WRITE. */
   readonly flags?: bigint;
-  /** The queue that uses the memory where nobody names one. */
+  /** The queue that uses the memory where a request names none. */
   readonly defaultQueue?: CommandQueue;
   /**
    * Whether to commit new memory on that queue. OpenCL promises memory lazily: clCreateBuffer
@@ -37,7 +37,7 @@ export class DeviceSource implements MemorySource<Buffer> {
   readonly name: string;
   /** Where sub-buffers may begin, in bytes. */
   readonly alignment: number;
-  /** Not on GPUs: NVIDIA's driver crashes over it, and of the others nobody knows. */
+  /** Not on GPUs: NVIDIA's driver crashes over it, and other GPUs were not tested. */
   readonly subBuffersMayOverlap: boolean;
   /** The most bytes that one buffer may have. */
   readonly maxAllocationBytes: number;
@@ -45,7 +45,7 @@ export class DeviceSource implements MemorySource<Buffer> {
   readonly empty = null;
   readonly #context: Context;
   readonly #flags: bigint;
-  /** The queue that uses the memory where nobody names one. */
+  /** The queue that uses the memory where a request names none. */
   declare readonly defaultQueue?: CommandQueue;
   readonly #commit: CommandQueue | null;
 

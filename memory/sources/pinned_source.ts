@@ -24,7 +24,7 @@ export class PinnedSource implements MemorySource<Buffer> {
   readonly #context: Context;
   readonly #device: Device;
   readonly #regions = new Map<Buffer, MappedRegion>();
-  /** For mapping only: never busy, and nobody else can release it. */
+  /** For mapping only: never busy, and private, so that no caller can release it. */
   #queue: CommandQueue | null = null;
 
   /** @param alignment What sizes are rounded to: the bytes of a page. */

@@ -19,7 +19,7 @@ export interface MemorySource<B> {
   readonly alignment: number;
   /** The most that one piece may have. */
   readonly maxAllocationBytes: number;
-  /** The queue that uses the memory where nobody names one. */
+  /** The queue that uses the memory where a request names none. */
   readonly defaultQueue?: FenceQueue;
   /** What stands for zero bytes; `null` where nothing can. */
   readonly empty: B | null;

@@ -74,9 +74,9 @@ export interface GuardPoolOptions {
 const rules: Rules<GuardPoolOptions> = { quarantineBytes: takes.byteLimit };
 
 /**
- * For debugging: fills what is lent with bytes of 0x5a, so that what nobody writes to is seen in
+ * For debugging: fills what is lent with bytes of 0x5a, so that what is never written to is seen in
  * results (a float32 of 1.5e16, an int32 of 1515870810); fills what is released with NaN, keeps it
- * back for a while and looks whether somebody still writes to it, and puts guard words behind each
+ * back for a while and checks that it is not written to, and puts guard words behind each
  * block that must be intact at its release. A second release and a use after release name the lines
  * that allocated and released the block.
  *
@@ -188,7 +188,7 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
     );
   }
 
-  /** Gives the oldest blocks back, once nobody was found to have written to them. */
+  /** Gives the oldest blocks back, after a check that they were not written to. */
   #shrinkQuarantine(most: number): void {
     while (this.#quarantined > most) {
       const handle = this.#quarantine.shift()!;
