@@ -6,17 +6,10 @@ import { type AffineExpr, affineKey } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
 import type { ReduceFn } from "../graph/node.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
-import {
-  type Bound,
-  type Expr,
-  fixedExprs,
-  innerLevels,
-  type LoopKernel,
-} from "../kernel/kernel.ts";
+import { neededBy, reductionStages, variesWith } from "../kernel/analysis.ts";
+import type { Bound, LoopKernel } from "../kernel/kernel.ts";
+import { hiddenConstants, isWrittenConstant, isWrittenStep } from "../kernel/structure.ts";
 import { opCode } from "../graph/op_names.ts";
-
-/** Steps up to this one are written as numbers. */
-const SMALL_STEP = 4;
 
 /** How a target language writes what kernels need. */
 export interface Dialect {
@@ -67,7 +60,6 @@ export class Emitter {
   readonly kernel: LoopKernel;
   readonly #dialect: Dialect;
   readonly #levels: readonly boolean[];
-  readonly #depths: readonly number[];
   readonly #hidden: ReadonlySet<number>;
   readonly #forms = new Map<string, string>();
   readonly #constants = new Map<string, string>();
@@ -77,9 +69,8 @@ export class Emitter {
   constructor(kernel: LoopKernel, dialect: Dialect) {
     this.kernel = kernel;
     this.#dialect = dialect;
-    this.#levels = innerLevels(kernel);
-    this.#depths = reductionDepths(kernel);
-    this.#hidden = foldable(kernel);
+    this.#levels = variesWith(kernel, kernel.inner);
+    this.#hidden = hiddenConstants(kernel);
   }
 
   line(text: string): void {
@@ -119,9 +110,7 @@ export class Emitter {
     let text = this.#forms.get(key);
     if (text === undefined) {
       const parts = form.terms.map(([s, c]) => {
-        // A compiler sees that elements interleave when it knows their small step.
-        const isSmall = c > 0 && c <= SMALL_STEP;
-        return c === 1 ? `i${s}` : `i${s} * ${isSmall ? c : this.index(c)}`;
+        return c === 1 ? `i${s}` : `i${s} * ${isWrittenStep(c) ? c : this.index(c)}`;
       });
       if (form.offset !== 0) parts.push(this.index(form.offset));
       text = parts.length === 0 ? "0" : parts.join(" + ");
@@ -177,12 +166,10 @@ export class Emitter {
 
   /**
    * Common constants are written out, others are parameters, so that kernels are shared. So are those
-   * that a compiler must not see: see {@linkcode foldable}.
+   * that a compiler must not see: see {@linkcode hiddenConstants}.
    */
   #constant(value: number, dtype: DType, isHidden: boolean): string {
-    if (!isHidden && [0, 1, -1, 2, 0.5].includes(value)) {
-      return this.#dialect.constant(value, dtype);
-    }
+    if (isWrittenConstant(value, isHidden)) return this.#dialect.constant(value, dtype);
     const key = `${dtype}:${value}`;
     let name = this.#constants.get(key);
     if (!name) {
@@ -222,20 +209,12 @@ export class Emitter {
   /** The expressions that the given ones need, in order, split by level; `known` need nothing. */
   needs(
     ids: readonly number[],
-    known: ReadonlySet<number> = new Set(),
+    known?: ReadonlySet<number>,
   ): { row: number[]; inner: number[] } {
-    const seen = new Set<number>();
-    const stack = [...ids];
-    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
-      if (seen.has(id)) continue;
-      seen.add(id);
-      if (known.has(id)) continue;
-      stack.push(...operands(this.kernel, this.kernel.exprs[id]!));
-    }
-    const sorted = [...seen].sort((a, b) => a - b);
+    const needed = neededBy(this.kernel, ids, known);
     return {
-      row: sorted.filter((id) => !this.#levels[id]),
-      inner: sorted.filter((id) => this.#levels[id]),
+      row: needed.filter((id) => !this.#levels[id]),
+      inner: needed.filter((id) => this.#levels[id]),
     };
   }
 
@@ -246,9 +225,7 @@ export class Emitter {
 
   /** Reductions by stage: those of a stage share a loop, later ones may use earlier results. */
   stages(): number[][] {
-    const stages: number[][] = [];
-    this.#depths.forEach((depth, r) => (stages[depth] ??= []).push(r));
-    return stages;
+    return reductionStages(this.kernel);
   }
 
   store(output: number, index?: string): void {
@@ -261,65 +238,4 @@ export class Emitter {
     );
     this.line(text);
   }
-}
-
-/**
- * Constants that a compiler could compute with, or that are not finite. PoCL 3.1 converts floats to
- * integers inside exp, exp2, expm1, sinh, tanh, floor, ceil and trunc; of a constant NaN that is
- * undefined behaviour to LLVM, which then removes the store of the result (and crashes in rint). A
- * parameter has a value at run time only, where all of these functions are right.
- */
-function foldable(kernel: LoopKernel): Set<number> {
-  const { exprs } = kernel;
-  const isFixed = fixedExprs(kernel);
-  const found = new Set<number>();
-  exprs.forEach((e, id) => {
-    if (e.op === "constant" && !Number.isFinite(e.value)) found.add(id);
-    if (!isFixed[id] || !("args" in e)) return;
-    for (const a of e.args) if (exprs[a]!.op === "constant") found.add(a);
-  });
-  return found;
-}
-
-/** What an expression reads: its operands, and the expressions behind indirect indices. */
-function operands(kernel: LoopKernel, e: Expr): number[] {
-  const forms: AffineExpr[] = [];
-  const found: number[] = [];
-  switch (e.op) {
-    case "primitive":
-    case "cast":
-      found.push(...e.args);
-      break;
-    case "load": {
-      const load = kernel.loads[e.load]!;
-      forms.push(load.form, ...load.bounds.map((g) => g.form));
-      break;
-    }
-    case "index":
-    case "random":
-      forms.push(e.form);
-      break;
-    case "inside":
-      forms.push(...e.bounds.map((g) => g.form));
-      break;
-  }
-  for (const d of kernel.indirect) {
-    if (forms.some((f) => f.terms.some(([s]) => s === d.symbol))) found.push(d.expr);
-  }
-  return found;
-}
-
-function reductionDepths(kernel: LoopKernel): number[] {
-  const depthOf: number[] = [];
-  const exprDepth: number[] = [];
-  const resolve = (r: number): number => depthOf[r] ??= exprDepthOf(kernel.reductions[r]!.expr);
-  const exprDepthOf = (id: number): number => {
-    if (exprDepth[id] !== undefined) return exprDepth[id]!;
-    const e = kernel.exprs[id]!;
-    let depth = e.op === "reduced" ? resolve(e.reduction) + 1 : 0;
-    for (const a of operands(kernel, e)) depth = Math.max(depth, exprDepthOf(a));
-    return exprDepth[id] = depth;
-  };
-  kernel.reductions.forEach((_, r) => resolve(r));
-  return depthOf;
 }

@@ -2,7 +2,8 @@
 import type { Dialect, Emitter } from "./emit.ts";
 import { identityOf, isArgReduction } from "../graph/reductions.ts";
 import { type Blocks, blocksOf, isBlocked, scalarTotal, Total } from "../kernel/accumulation.ts";
-import { accumulatorType, extent, type LoopKernel } from "../kernel/kernel.ts";
+import { usesInner } from "../kernel/analysis.ts";
+import { accumulatorType, extent } from "../kernel/kernel.ts";
 
 /**
  * The statements of one row of a kernel: stages, then stores.
@@ -125,11 +126,6 @@ export function walk(
     sums.end();
     emitter.close();
   }
-}
-
-/** True when an output is stored per element of the inner loops, whatever its value depends on. */
-export function usesInner(kernel: LoopKernel, output: number): boolean {
-  return kernel.outputs[output]!.form.terms.some(([s]) => kernel.inner.includes(s));
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Puts the pieces of a loop kernel in order: operands before their users, nothing that is not used. */
-import type { AffineExpr } from "./affine.ts";
+import { operandsOf } from "./analysis.ts";
 import type { Expr, Load, LoopKernel } from "./kernel.ts";
 
 /** A kernel whose expressions stand in any order. */
@@ -31,15 +31,15 @@ export function canonicalize(pieces: Pieces): Canonical {
 
 /** The slots of the expressions that are used, operands first, and the place of each slot there. */
 function inDependencyOrder(
-  { exprs, loads, indirect, reductions, outputs }: Pieces,
+  pieces: Pieces,
 ): { order: readonly number[]; place: readonly number[] } {
+  const { exprs, reductions, outputs } = pieces;
   const order: number[] = [];
   const place = new Array<number>(exprs.length).fill(-1);
-  const indirectOf = new Map(indirect.map((d) => [d.symbol, d.expr]));
   const visit = (slot: number): void => {
     if (place[slot] !== -1) return;
     const expr = exprs[slot]!;
-    for (const dependency of dependencies(expr, loads, indirectOf)) visit(dependency);
+    for (const operand of operandsOf(pieces, expr)) visit(operand);
     if (expr.op === "cast" && exprs[expr.args[0]!]!.dtype === expr.dtype) {
       place[slot] = place[expr.args[0]!]!;
       return;
@@ -86,38 +86,4 @@ class Ranks {
     if (rank === undefined) this.#ranks.set(id, rank = this.all.push(id) - 1);
     return rank;
   }
-}
-
-function dependencies(
-  expr: Expr,
-  loads: readonly Load[],
-  indirectOf: ReadonlyMap<number, number>,
-): number[] {
-  const found: number[] = [];
-  const scan = (form: AffineExpr): void => {
-    for (const [s] of form.terms) {
-      const slot = indirectOf.get(s);
-      if (slot !== undefined) found.push(slot);
-    }
-  };
-  switch (expr.op) {
-    case "primitive":
-    case "cast":
-      found.push(...expr.args);
-      break;
-    case "load": {
-      const load = loads[expr.load]!;
-      scan(load.form);
-      for (const g of load.bounds) scan(g.form);
-      break;
-    }
-    case "index":
-    case "random":
-      scan(expr.form);
-      break;
-    case "inside":
-      for (const g of expr.bounds) scan(g.form);
-      break;
-  }
-  return found;
 }

@@ -191,61 +191,6 @@ export function extent(kernel: LoopKernel, symbols: readonly number[]): number {
   return n;
 }
 
-/** For each expression, whether it changes with the kernel's inner loops. */
-export function innerLevels(kernel: LoopKernel): boolean[] {
-  const levels: boolean[] = [];
-  const inner = new Set(kernel.inner);
-  const indirect = new Map(kernel.indirect.map((d) => [d.symbol, d.expr]));
-  const depends = (form: AffineExpr): boolean =>
-    form.terms.some(([s]) => inner.has(s) || levels[indirect.get(s) ?? -1] === true);
-  for (const e of kernel.exprs) levels.push(dependsOnForms(kernel, e, depends, levels));
-  return levels;
-}
-
-/** For each expression, whether it is made of constants alone. */
-export function fixedExprs({ exprs }: LoopKernel): boolean[] {
-  const fixed: boolean[] = [];
-  for (const e of exprs) {
-    if ("args" in e) fixed.push(e.args.every((a) => fixed[a]!));
-    else if (e.op === "index") fixed.push(e.form.terms.length === 0);
-    else fixed.push(e.op === "constant");
-  }
-  return fixed;
-}
-
-/** For each expression, whether the result of a reduction is in it. */
-export function followsReduction(kernel: LoopKernel): boolean[] {
-  const follows: boolean[] = [];
-  for (const e of kernel.exprs) {
-    follows.push(e.op === "reduced" || "args" in e && e.args.some((a) => follows[a]!));
-  }
-  return follows;
-}
-
-function dependsOnForms(
-  kernel: LoopKernel,
-  e: Expr,
-  depends: (form: AffineExpr) => boolean,
-  levels: readonly boolean[],
-): boolean {
-  switch (e.op) {
-    case "load": {
-      const load = kernel.loads[e.load]!;
-      return depends(load.form) || load.bounds.some((g) => depends(g.form));
-    }
-    case "index":
-    case "random":
-      return depends(e.form);
-    case "inside":
-      return e.bounds.some((g) => depends(g.form));
-    case "primitive":
-    case "cast":
-      return e.args.some((a) => levels[a]!);
-    default:
-      return false;
-  }
-}
-
 /**
  * Merges loops that every index walks as one, and drops loops of one iteration, so that most
  * kernels end with a single contiguous loop.

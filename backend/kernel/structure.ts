@@ -4,7 +4,8 @@
  */
 import { type AffineExpr, affineKey } from "./affine.ts";
 import { type DType, dtypes } from "../graph/dtype.ts";
-import { type Bound, type Expr, fixedExprs, type LoopKernel } from "./kernel.ts";
+import { fixedExprs } from "./analysis.ts";
+import type { Bound, Expr, LoopKernel } from "./kernel.ts";
 
 /** Steps up to this one are written as numbers: a compiler then sees that elements interleave. */
 export const MAX_WRITTEN_STEP = 4;

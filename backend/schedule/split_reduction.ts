@@ -4,13 +4,8 @@
  */
 import { type AffineExpr, linearize, symbol, zero } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
-import {
-  type Expr,
-  extent,
-  followsReduction,
-  innerLevels,
-  type LoopKernel,
-} from "../kernel/kernel.ts";
+import { followsReduction, usesInner, variesWith } from "../kernel/analysis.ts";
+import { type Expr, extent, type LoopKernel } from "../kernel/kernel.ts";
 import { isArgReduction } from "../graph/reductions.ts";
 import { reducesInGroups } from "../kernel/row_order.ts";
 import type { RowSplit, Target } from "../kernel/target.ts";
@@ -47,10 +42,8 @@ export function canSplit(kernel: LoopKernel): boolean {
   if (reductions.some(({ fn }) => isArgReduction(fn))) return false;
   const follows = followsReduction(kernel);
   if (reductions.some((r) => follows[r.expr])) return false;
-  const varies = innerLevels(kernel);
-  return outputs.every(({ expr, form }) =>
-    !varies[expr] && !form.terms.some(([s]) => inner.includes(s))
-  );
+  const varies = variesWith(kernel, inner);
+  return outputs.every(({ expr }, o) => !varies[expr] && !usesInner(kernel, o));
 }
 
 /** How a kernel's rows are cut in parts. */

@@ -2,15 +2,10 @@
  * The plain evaluator: walks the loops of a kernel and computes its expressions one by one. Slow and
  * obvious; whatever is faster must agree with it (NETCL_CPU=reference).
  */
+import { neededBy, usesInner, variesWith } from "../../kernel/analysis.ts";
 import type { AffineExpr } from "../../kernel/affine.ts";
 import type { TypedArray } from "../../graph/dtype.ts";
-import {
-  type Bound,
-  type Expr,
-  innerLevels,
-  type Load,
-  type LoopKernel,
-} from "../../kernel/kernel.ts";
+import type { Bound, Expr, Load, LoopKernel } from "../../kernel/kernel.ts";
 import type { Reduction, SpecialKernel } from "../../kernel/kernel.ts";
 import { combinerOf, identityOf, isArgReduction, prefersLarger } from "../../graph/reductions.ts";
 import {
@@ -63,7 +58,7 @@ class Interpreter {
     this.#outputs = outputs;
     this.#check = check;
     this.#at = new Array<number>(kernel.sizes.length + kernel.indirect.length).fill(0);
-    this.#isInner = innerLevels(kernel);
+    this.#isInner = variesWith(kernel, kernel.inner);
   }
 
   run(): void {
@@ -80,8 +75,7 @@ class Interpreter {
   }
 
   #variesInside(output: number): boolean {
-    const { expr, form } = this.#kernel.outputs[output]!;
-    return this.#isInner[expr]! || form.terms.some(([s]) => this.#kernel.inner.includes(s));
+    return this.#isInner[this.#kernel.outputs[output]!.expr]! || usesInner(this.#kernel, output);
   }
 
   /** Runs the body for every combination of the given indices, and puts them back. */
@@ -147,33 +141,9 @@ class Interpreter {
   readonly #needed = new Map<number, readonly number[]>();
 
   #needs(root: number): readonly number[] {
-    const known = this.#needed.get(root);
-    if (known) return known;
-    const seen = new Set<number>(), stack = [root];
-    for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
-      if (seen.has(id)) continue;
-      seen.add(id);
-      stack.push(...this.#operands(this.#kernel.exprs[id]!));
-    }
-    const sorted = [...seen].sort((a, b) => a - b);
-    this.#needed.set(root, sorted);
-    return sorted;
-  }
-
-  #operands(e: Expr): readonly number[] {
-    if (e.op === "primitive" || e.op === "cast") return e.args;
-    const forms = this.#forms(e);
-    return this.#kernel.indirect
-      .filter(({ symbol }) => forms.some((f) => f.terms.some(([s]) => s === symbol)))
-      .map(({ expr }) => expr);
-  }
-
-  #forms(e: Expr): AffineExpr[] {
-    if (e.op === "index" || e.op === "random") return [e.form];
-    if (e.op === "inside") return e.bounds.map((g) => g.form);
-    if (e.op !== "load") return [];
-    const load = this.#kernel.loads[e.load]!;
-    return [load.form, ...load.bounds.map((g) => g.form)];
+    let needed = this.#needed.get(root);
+    if (!needed) this.#needed.set(root, needed = neededBy(this.#kernel, [root]));
+    return needed;
   }
 
   #compute(e: Expr, values: readonly Value[]): Value {

@@ -10,6 +10,7 @@ import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
 import type { DType } from "../../graph/dtype.ts";
 import { type PrimitiveName, primitives } from "../../graph/primitives.ts";
 import { combinerOf, isArgReduction } from "../../graph/reductions.ts";
+import { variesWith } from "../../kernel/analysis.ts";
 import type { Emitter } from "../../codegen/emit.ts";
 import type { Expr, LoopKernel, Reduction } from "../../kernel/kernel.ts";
 import { storageType } from "./types.ts";
@@ -97,42 +98,6 @@ function storeLanes(dtype: DType, pointer: string, value: string, left: string):
     : `store_part_${storageType(dtype)}(${packed}, ${pointer}, ${left});`;
 }
 
-/** True where a value changes with the vectorized loop. */
-function dependence(kernel: LoopKernel, symbol: number): boolean[] {
-  const on = (form: AffineExpr): boolean => coefficient(form, symbol) !== 0;
-  const isInner = kernel.inner.includes(symbol);
-  const result: boolean[] = [];
-  for (const e of kernel.exprs) {
-    switch (e.op) {
-      case "load":
-        result.push(
-          on(kernel.loads[e.load]!.form) || kernel.loads[e.load]!.bounds.some((g) => on(g.form)),
-        );
-        break;
-      case "index":
-      case "random":
-        result.push(on(e.form));
-        break;
-      case "inside":
-        result.push(e.bounds.some((g) => on(g.form)));
-        break;
-      case "primitive":
-      case "cast":
-        result.push(e.args.some((a) => result[a]!));
-        break;
-      case "contracted":
-        result.push(true);
-        break;
-      case "reduced":
-        result.push(!isInner && result[kernel.reductions[e.reduction]!.expr]!);
-        break;
-      default:
-        result.push(false);
-    }
-  }
-  return result;
-}
-
 /** True when an expression that changes with the loop can be written with vectors. */
 function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
   switch (e.op) {
@@ -161,7 +126,7 @@ function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
 
 /** True when the loop over `symbol` can be vectorized for the given results. */
 export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
-  const depends = dependence(kernel, symbol);
+  const depends = variesWith(kernel, [symbol]);
   if (kernel.indirect.some((d) => depends[d.expr])) return false;
   if (!kernel.exprs.every((e, id) => !depends[id] || fits(kernel, e, symbol))) return false;
   const reductions = kernel.reductions.every((r) =>
@@ -210,7 +175,7 @@ export class VectorBody {
   constructor(emitter: Emitter, symbol: number) {
     this.#emitter = emitter;
     this.#symbol = symbol;
-    this.#depends = dependence(emitter.kernel, symbol);
+    this.#depends = variesWith(emitter.kernel, [symbol]);
   }
 
   /** A value as a vector; what does not change with the loop is spread. */

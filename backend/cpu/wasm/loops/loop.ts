@@ -6,8 +6,8 @@
 import { coefficient } from "../../../kernel/affine.ts";
 import { type ArgReduceFn, isArgReduction } from "../../../graph/reductions.ts";
 import { Emitter, type Parameter } from "../../../codegen/emit.ts";
-import { followsReduction, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import { usesInner } from "../../../codegen/rows.ts";
+import { followsReduction, neededBy, usesInner, variesWith } from "../../../kernel/analysis.ts";
+import type { Load, LoopKernel } from "../../../kernel/kernel.ts";
 import { scriptDialect } from "../../script/dialect.ts";
 import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
@@ -23,8 +23,6 @@ import {
   costOfKernel,
   isInnerOutput,
   type Parked,
-  reach,
-  variesWith,
 } from "./loop_plan.ts";
 import { type Access, LANES, type Pointer, ROW, Scope, type Strip } from "./loop_scope.ts";
 import { LoopValues } from "./loop_values.ts";
@@ -83,7 +81,7 @@ class LoopWriter {
     this.#math = new VectorMath(this.#f, relaxed);
     this.#along = chooseLanes(kernel);
     this.#alongInner = kernel.inner.includes(this.#along);
-    this.#varies = variesWith(kernel, this.#along);
+    this.#varies = variesWith(kernel, [this.#along]);
     this.#cut = chooseCut(kernel, this.#along);
     this.#indices = new LoopIndices(this.#f, kernel, this.#along, this.#varies);
     this.#values = new LoopValues(
@@ -330,7 +328,8 @@ class LoopWriter {
 
   /** What the outputs need of `ids` when one expression is there already. */
   #without(outputs: readonly number[], known: number, ids: readonly number[]): number[] {
-    const needed = reach(this.#kernel, outputs.map((o) => this.#kernel.outputs[o]!.expr), known);
+    const exprs = outputs.map((o) => this.#kernel.outputs[o]!.expr);
+    const needed = new Set(neededBy(this.#kernel, exprs, new Set([known])));
     return ids.filter((id) => id !== known && needed.has(id));
   }
 

@@ -1,10 +1,10 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
-import { type AffineExpr, coefficient, rangeOf } from "../../../kernel/affine.ts";
+import { coefficient, rangeOf } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
-import type { Bound, LoopKernel } from "../../../kernel/kernel.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
-import { usesInner } from "../../../codegen/rows.ts";
+import { neededBy, usesInner } from "../../../kernel/analysis.ts";
 import { kindOf, Unsupported } from "../lanes.ts";
 import { LANES } from "./loop_scope.ts";
 import { costOf } from "./primitives.ts";
@@ -17,19 +17,6 @@ export interface Parked {
 
 /** Cheaper expressions than this are computed twice. */
 const PARKING_COST = 8;
-
-/** The expressions that some are made of, not looking behind `stop`. */
-export function reach(kernel: LoopKernel, ids: readonly number[], stop: number): Set<number> {
-  const seen = new Set<number>();
-  const stack = [...ids];
-  for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
-    if (seen.has(id)) continue;
-    seen.add(id);
-    const e = kernel.exprs[id]!;
-    if (id !== stop && "args" in e) stack.push(...e.args);
-  }
-  return seen;
-}
 
 /** Addresses are 32-bit numbers of bytes. */
 const MOST_ELEMENTS = 2 ** 30;
@@ -54,40 +41,6 @@ export function check(kernel: LoopKernel): void {
     const [low, high] = rangeOf(form, kernel.sizes);
     if (low < -MOST_ELEMENTS || high >= MOST_ELEMENTS) throw new Unsupported("its size");
   }
-}
-
-/** For each expression, whether it changes with a loop index. */
-export function variesWith(kernel: LoopKernel, symbol: number): boolean[] {
-  const isOuter = kernel.outer.includes(symbol);
-  const varies: boolean[] = [];
-  const moves = (form: AffineExpr): boolean => coefficient(form, symbol) !== 0;
-  const masked = (bounds: readonly Bound[]): boolean => bounds.some((g) => moves(g.form));
-  for (const e of kernel.exprs) {
-    switch (e.op) {
-      case "load": {
-        const load = kernel.loads[e.load]!;
-        varies.push(moves(load.form) || masked(load.bounds));
-        break;
-      }
-      case "index":
-      case "random":
-        varies.push(moves(e.form));
-        break;
-      case "inside":
-        varies.push(masked(e.bounds));
-        break;
-      case "primitive":
-      case "cast":
-        varies.push(e.args.some((a) => varies[a]!));
-        break;
-      case "reduced":
-        varies.push(isOuter);
-        break;
-      default:
-        varies.push(false);
-    }
-  }
-  return varies;
 }
 
 /** Rows shorter than this are better computed side by side than one by one. */
@@ -180,7 +133,7 @@ export function choosePark(
   );
   let best: Parked | null = null, most = PARKING_COST;
   for (const expr of common) {
-    const needed = [...reach(kernel, [expr], -1)].filter((id) => emitter.isInner(id));
+    const needed = neededBy(kernel, [expr]).filter((id) => emitter.isInner(id));
     const cost = needed.reduce((sum, id) => sum + costOfExpr(kernel, id), 0);
     if (cost > most) [best, most] = [{ expr, output }, cost];
   }

@@ -3,7 +3,8 @@
  * results in local memory.
  */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { StageSums, usesInner } from "../../../codegen/rows.ts";
+import { StageSums } from "../../../codegen/rows.ts";
+import { usesInner } from "../../../kernel/analysis.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
 import { flatBlocks, isBlocked } from "../../../kernel/accumulation.ts";
 import { accumulatorType, extent, type LoopKernel } from "../../../kernel/kernel.ts";

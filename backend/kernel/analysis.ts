@@ -1,0 +1,116 @@
+/**
+ * What is asked of a kernel before it is scheduled or written: which expressions read which, what varies
+ * with which loop, in which order reductions can run. Every mapping and every writer asks here.
+ */
+import type { AffineExpr } from "./affine.ts";
+import type { Expr, LoopKernel } from "./kernel.ts";
+
+/** A kernel, or the pieces that it is made of. */
+type Body = Pick<LoopKernel, "loads" | "indirect">;
+
+/** The affine expressions by which an expression reads memory or loop indices. */
+export function affineExprsOf({ loads }: Pick<LoopKernel, "loads">, e: Expr): AffineExpr[] {
+  switch (e.op) {
+    case "load": {
+      const { form, bounds } = loads[e.load]!;
+      return [form, ...bounds.map((bound) => bound.form)];
+    }
+    case "index":
+    case "random":
+      return [e.form];
+    case "inside":
+      return e.bounds.map((bound) => bound.form);
+    default:
+      return [];
+  }
+}
+
+/** What an expression reads: its operands, or the expressions behind its indirect indices. */
+export function operandsOf(kernel: Body, e: Expr): readonly number[] {
+  if (e.op === "primitive" || e.op === "cast") return e.args;
+  const { indirect } = kernel;
+  if (indirect.length === 0) return [];
+  return affineExprsOf(kernel, e).flatMap(({ terms }) =>
+    terms.flatMap(([s]) => indirect.find(({ symbol }) => symbol === s)?.expr ?? [])
+  );
+}
+
+/**
+ * For each expression, whether it changes with one of the loops over `symbols`, which are all outer or all
+ * inner ones. The result of a reduction, or of a contraction, does not change with the loops it joined.
+ */
+export function variesWith(kernel: LoopKernel, symbols: readonly number[]): boolean[] {
+  const moving = new Set(symbols);
+  const isOuter = kernel.outer.some((s) => moving.has(s));
+  const varies: boolean[] = [];
+  for (const e of kernel.exprs) {
+    if (e.op === "reduced") varies.push(isOuter && varies[kernel.reductions[e.reduction]!.expr]!);
+    else if (e.op === "contracted") varies.push(isOuter);
+    else {
+      const moves = affineExprsOf(kernel, e).some(({ terms }) =>
+        terms.some(([s]) => moving.has(s))
+      );
+      varies.push(moves || operandsOf(kernel, e).some((id) => varies[id]!));
+    }
+  }
+  return varies;
+}
+
+/** For each expression, whether it is made of constants alone. */
+export function fixedExprs({ exprs }: LoopKernel): boolean[] {
+  const fixed: boolean[] = [];
+  for (const e of exprs) {
+    if ("args" in e) fixed.push(e.args.every((a) => fixed[a]!));
+    else if (e.op === "index") fixed.push(e.form.terms.length === 0);
+    else fixed.push(e.op === "constant");
+  }
+  return fixed;
+}
+
+/** For each expression, whether the result of a reduction is in it. */
+export function followsReduction(kernel: LoopKernel): boolean[] {
+  const follows: boolean[] = [];
+  for (const e of kernel.exprs) {
+    follows.push(e.op === "reduced" || "args" in e && e.args.some((a) => follows[a]!));
+  }
+  return follows;
+}
+
+/**
+ * The expressions that the given ones are made of, themselves included, in the order of the kernel.
+ *
+ * @param known Expressions whose values are there: what they are made of is not needed for them.
+ */
+export function neededBy(
+  kernel: LoopKernel,
+  ids: readonly number[],
+  known: ReadonlySet<number> = new Set(),
+): number[] {
+  const seen = new Set<number>(), stack = [...ids];
+  for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
+    if (seen.has(id)) continue;
+    seen.add(id);
+    if (!known.has(id)) stack.push(...operandsOf(kernel, kernel.exprs[id]!));
+  }
+  return [...seen].sort((a, b) => a - b);
+}
+
+/** Reductions by stage: those of a stage share a loop, later ones may use the results of earlier ones. */
+export function reductionStages(kernel: LoopKernel): number[][] {
+  const depths: number[] = [];
+  const depthOf = (id: number): number => {
+    if (depths[id] !== undefined) return depths[id]!;
+    const e = kernel.exprs[id]!;
+    let depth = e.op === "reduced" ? depthOf(kernel.reductions[e.reduction]!.expr) + 1 : 0;
+    for (const operand of operandsOf(kernel, e)) depth = Math.max(depth, depthOf(operand));
+    return depths[id] = depth;
+  };
+  const stages: number[][] = [];
+  kernel.reductions.forEach(({ expr }, r) => (stages[depthOf(expr)] ??= []).push(r));
+  return stages;
+}
+
+/** True when an output is stored per element of the inner loops, whatever its value depends on. */
+export function usesInner(kernel: LoopKernel, output: number): boolean {
+  return kernel.outputs[output]!.form.terms.some(([s]) => kernel.inner.includes(s));
+}
