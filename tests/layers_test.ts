@@ -40,6 +40,68 @@ Deno.test("the check of the layers sees what it is there for", () => {
   assertEquals(fault({ from: "tensor/a.ts", to: "ffi/b.ts" }), null);
 });
 
+/** The groups of nodes that reach each other, by Tarjan's algorithm; a node alone is none. */
+function circles(edges: readonly (readonly [string, string])[]): string[][] {
+  const next = new Map<string, string[]>();
+  for (const [from, to] of edges) if (from !== to) (next.get(from) ?? add(next, from)).push(to);
+  const index = new Map<string, number>(), low = new Map<string, number>();
+  const stack: string[] = [], found: string[][] = [];
+  const visit = (node: string): void => {
+    index.set(node, index.size);
+    low.set(node, index.get(node)!);
+    stack.push(node);
+    for (const to of next.get(node) ?? []) {
+      if (!index.has(to)) visit(to);
+      else if (!stack.includes(to)) continue;
+      low.set(node, Math.min(low.get(node)!, low.get(to)!));
+    }
+    if (low.get(node) !== index.get(node)) return;
+    const group = stack.splice(stack.indexOf(node));
+    if (group.length > 1) found.push(group.sort());
+  };
+  for (const node of next.keys()) if (!index.has(node)) visit(node);
+  return found;
+}
+
+function add(next: Map<string, string[]>, node: string): string[] {
+  const targets: string[] = [];
+  next.set(node, targets);
+  return targets;
+}
+
+const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);
+
+/** The imports within some layers: as files, or as the folders that they lie in. */
+function edgesWithin(
+  layers: readonly string[],
+  options: { types: boolean; folders: boolean },
+): (readonly [string, string])[] {
+  const inside = (path: string) => layers.includes(path.split("/")[0]!);
+  const end = (path: string) => options.folders ? folderOf(path) : path;
+  return imports
+    .filter(({ from, to, typeOnly }) => inside(from) && inside(to) && (options.types || !typeOnly))
+    .map(({ from, to }) => [end(from), end(to)]);
+}
+
+Deno.test("no folders import each other in a circle, and no files do at run time", () => {
+  const lower = ["ffi", "memory", "backend"];
+  const runTime = { types: false, folders: false };
+  assertEquals(circles(edgesWithin(lower, runTime)), [], "files at run time");
+  assertEquals(circles(edgesWithin(lower, { ...runTime, folders: true })), [], "folders");
+  const withTypes = { types: true, folders: true };
+  assertEquals(circles(edgesWithin(["ffi", "memory"], withTypes)), [], "folders, types too");
+});
+
+Deno.test("the check of circles sees what it is there for", () => {
+  const chain = [["a", "b"], ["b", "c"], ["a", "c"], ["d", "d"]] as const;
+  assertEquals(circles(chain), []);
+  assertEquals(circles([...chain, ["c", "a"]]), [["a", "b", "c"]]);
+  assertEquals(circles([["x", "y"], ["y", "x"], ["y", "p"], ["p", "q"], ["q", "p"]]), [
+    ["p", "q"],
+    ["x", "y"],
+  ]);
+});
+
 Deno.test("the tensor layer knows the backend, never OpenCL", () => {
   // Left to it are the types of what users hand over, and what all layers share: an error, the check of options.
   const openCL = imports.filter(({ from, to, typeOnly }) =>
