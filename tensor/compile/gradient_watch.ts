@@ -1,7 +1,6 @@
 import type { Tensor } from "../tensor.ts";
 import type { Roles } from "./roles.ts";
-import { realOf } from "./steps.ts";
-import { StandIn } from "./stand_in.ts";
+import { isStandIn, openResult, realOf } from "./stand_in.ts";
 import { stateOf } from "../core/tensor_state.ts";
 
 /** What a call of a compiled function does to the gradients of tensors. */
@@ -24,8 +23,9 @@ export class GradientWatch {
   }
 
   /** A gradient is looked at, or `next` is about to take its place. */
-  note(leaf: Tensor, now: Tensor | null, next: Tensor | null | undefined): void {
-    if (leaf instanceof StandIn) return;
+  note(handle: Tensor, now: Tensor | null, next: Tensor | null | undefined): void {
+    const leaf = realOf(handle);
+    if (openResult(leaf) !== null) return;
     if (!this.#touched.has(leaf)) this.#touched.set(leaf, now);
     if (next === null) this.#cleared.add(leaf);
     const open = this.#open;
@@ -53,7 +53,7 @@ export class GradientWatch {
     for (const leaf of this.#touched.keys()) {
       if (!assigned.has(leaf) || !this.#cleared.has(leaf)) continue;
       const state = stateOf(leaf), { grad } = state;
-      if (grad !== null && !(grad instanceof StandIn)) grad.dispose();
+      if (grad !== null && !isStandIn(grad)) grad.dispose();
       state.grad = null;
     }
   }

@@ -13,7 +13,7 @@ import { tensorsIn, withTensors } from "../core/nested.ts";
 import { drawStream, presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../tensor.ts";
 import type { Program, ReplayLaunch, Slot, Target } from "./program.ts";
-import { StandIn } from "./stand_in.ts";
+import { openResult } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
 
@@ -145,6 +145,6 @@ function deliver<R>(program: Program, blocks: readonly Block[], trace: Trace, va
 
 function madeOf(node: Node, standIn: Tensor): Tensor {
   const tensor = makeTensor(node, standIn.device);
-  if (standIn instanceof StandIn && standIn.of.requiresGrad) stateOf(tensor).record(replayed);
+  if (openResult(standIn)?.requiresGrad) stateOf(tensor).record(replayed);
   return tensor;
 }

@@ -12,7 +12,7 @@ import {
   type Output,
   type Ref,
 } from "./patterns.ts";
-import { StandIn } from "./stand_in.ts";
+import { isStandIn, standInFor } from "./stand_in.ts";
 
 /** Which tensor has which role in one call of a compiled function. */
 export class Roles {
@@ -76,7 +76,7 @@ export class Roles {
 
   /** Gives a role to a stand-in, which knows it itself. */
   bindStandIn(ref: Output): void {
-    this.#give(ref, new StandIn(ref));
+    this.#give(ref, standInFor(ref));
   }
 
   /** Gives a tensor of host data a role. */
@@ -90,7 +90,7 @@ export class Roles {
   /** True where a tensor has a role, or may have it. */
   readonly has = (ref: Ref, tensor: Tensor): boolean => {
     if (ref.tensor !== null) return ref.tensor === tensor;
-    if (ref.kind !== "captured" || tensor instanceof StandIn || this.#refs.has(tensor)) {
+    if (ref.kind !== "captured" || isStandIn(tensor) || this.#refs.has(tensor)) {
       return false;
     }
     const isFit = ref.only !== null ? ref.only === tensor : isLike(tensor, ref);

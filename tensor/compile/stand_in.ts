@@ -1,37 +1,33 @@
-import { shareState, TensorState } from "../core/tensor_state.ts";
-import { Tensor } from "../tensor.ts";
+/**
+ * Stand-ins: what an operation gives while a compiled function is followed, tensors with a shape, a type
+ * and a device, whose value only the replay knows. Where the call turns out to be another one than any
+ * that was recorded, the operations are called after all, and each stand-in becomes its tensor.
+ */
+import { makeStandIn, shareState, stateOf } from "../core/tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
 import type { Output } from "./patterns.ts";
 
-/**
- * What an operation gives while a compiled function is followed: a tensor with a shape, a type and a
- * device, whose value only the replay knows. Where the call turns out to be another one than any that
- * was recorded, the operations are called after all, and each stand-in gets its tensor.
- */
-export class StandIn extends Tensor {
-  /** What it stands for. */
-  readonly of: Output;
-  #real: Tensor | null = null;
+/** A tensor that stands for a result. */
+export function standInFor(output: Output): Tensor {
+  return makeStandIn(output.like, output.device, output);
+}
 
-  /** Stands for a result. */
-  constructor(of: Output) {
-    const state = new TensorState(of.like, of.device, "stand-in");
-    state.requiresGrad = of.requiresGrad;
-    super(state);
-    this.of = of;
-  }
+/** What a stand-in stands for while there is no tensor; null for other tensors. */
+export function openResult(tensor: Tensor): Output | null {
+  return stateOf(tensor).standsFor as Output | null;
+}
 
-  /** The tensor, once there is one: from then on the stand-in has its value, its gradient and all. */
-  get real(): Tensor | null {
-    return this.#real;
-  }
+/** True for what was made as a stand-in, whether it has become a tensor or not. */
+export function isStandIn(tensor: Tensor): boolean {
+  return openResult(tensor) !== null || realOf(tensor) !== tensor;
+}
 
-  set real(tensor: Tensor) {
-    this.#real = tensor;
-    shareState(this, tensor);
-  }
+/** From now on the stand-in has the value of the tensor, its gradient and all. */
+export function becomeReal(standIn: Tensor, tensor: Tensor): void {
+  shareState(standIn, tensor);
+}
 
-  /** Leaves nothing to give back, unless there is a tensor. */
-  override dispose(): void {
-    this.#real?.dispose();
-  }
+/** The tensor that a stand-in has become; any other tensor, and a stand-in before, is itself. */
+export function realOf(tensor: Tensor): Tensor {
+  return stateOf(tensor).original ?? tensor;
 }

@@ -7,7 +7,6 @@ import { tensorsIn } from "../core/nested.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Argument, type Output, type Pattern, type Ref, refsIn } from "./patterns.ts";
 import type { Program } from "./program.ts";
-import { StandIn } from "./stand_in.ts";
 
 /** What an operation did to a gradient; the same before and after where it only used it. */
 export interface Touch {
@@ -75,11 +74,6 @@ export function isInMode({ grad, half, device }: Step): boolean {
 export function inMode<T>({ grad, half }: Step, fn: () => T): T {
   const mode = grad ? enableGrad : noGrad;
   return mode(() => autocast(half ?? "float32", fn));
-}
-
-/** The tensor, where it is a stand-in that has one. */
-export function realOf(tensor: Tensor): Tensor {
-  return tensor instanceof StandIn && tensor.real !== null ? tensor.real : tensor;
 }
 
 /** Calls `visit` for each tensor of a value with its role in a pattern. */

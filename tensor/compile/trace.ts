@@ -25,12 +25,11 @@ import { GradientWatch } from "./gradient_watch.ts";
 import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
 import type { Program } from "./program.ts";
 import { Roles } from "./roles.ts";
-import { StandIn } from "./stand_in.ts";
+import { becomeReal, isStandIn, openResult, realOf } from "./stand_in.ts";
 import {
   inMode,
   isInMode,
   pairs,
-  realOf,
   type Root,
   type Step,
   stepOf,
@@ -140,7 +139,7 @@ export class Trace implements CallObserver {
 
   look(tensor: object): void {
     if (!this.isFollowing) return;
-    const isOpen = tensor instanceof StandIn && tensor.real === null;
+    const isOpen = openResult(tensor as Tensor) !== null;
     if (isOpen || this.#assigned.has(tensor as Tensor)) this.#materialize();
   }
 
@@ -173,7 +172,7 @@ export class Trace implements CallObserver {
   settled<T>(value: T): T {
     if (this.isFollowing || this.#path.length === 0) return value;
     const tensors = tensorsIn(value);
-    if (!tensors.some((tensor) => tensor instanceof StandIn)) return value;
+    if (!tensors.some(isStandIn)) return value;
     let at = 0;
     return withTensors(value, () => realOf(tensors[at++]!)) as T;
   }
@@ -238,7 +237,7 @@ export class Trace implements CallObserver {
       if (before === after) continue;
       const tensor = leaf.tensor!, former = stateOf(tensor).grad;
       tensor.grad = after && after.tensor!;
-      if (former !== null && !(former instanceof StandIn)) this.#disposals.push(former);
+      if (former !== null && !isStandIn(former)) this.#disposals.push(former);
     }
     for (const to of step.assigned) {
       this.#assigned.add(isTensor(to) ? to : to.tensor!);
@@ -249,8 +248,9 @@ export class Trace implements CallObserver {
 
   /** What the replay may read is let go after it. */
   #dispose(tensor: Tensor, dispose: Operation): void {
+    if (openResult(tensor) !== null) return;
     if (this.roles.refOf(tensor)) this.#disposals.push(tensor);
-    else observeCalls(null, () => dispose.call(tensor));
+    else observeCalls(null, () => dispose(tensor));
   }
 
   /** Calls the operations that were only followed so far; stand-ins get their tensors. */
@@ -279,8 +279,8 @@ export class Trace implements CallObserver {
     const self = valueOf(step.self), args = step.args.map(valueOf);
     const give = (ref: Ref, tensor: Tensor): void => {
       const standIn = ref.tensor!;
-      if (!(standIn instanceof StandIn)) return;
-      standIn.real = tensor;
+      if (!isStandIn(standIn)) return;
+      becomeReal(standIn, tensor);
       this.roles.bind(ref, tensor);
     };
     pairs(step.result, inMode(step, () => callOperation(step.kind, step.fn!, self, args)), give);

@@ -6,6 +6,7 @@
 import { NEED } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
 import { observer, type Operation, type OperationKind } from "./calls.ts";
+import { distinct } from "./apply.ts";
 import { isTensor, stateOf } from "./tensor_state.ts";
 import { need, setNeed } from "./temporaries.ts";
 
@@ -39,20 +40,23 @@ export function compute(
  *
  * @param kind What it does.
  * @param fn The function, the same one in every call.
- * @param tensor The tensor.
- * @param value What else the function takes.
+ * @param x The tensor.
+ * @param args What else the function takes, two values at most.
  */
-export function act<V, R>(
+export function act<A extends unknown[], R>(
   kind: OperationKind,
-  fn: (tensor: Tensor, value: V) => R,
-  tensor: Tensor,
-  value: V,
+  fn: (x: Tensor, ...args: A) => R,
+  x: Tensor,
+  ...args: A
 ): R;
-export function act<R>(kind: OperationKind, fn: (tensor: Tensor) => R, tensor: Tensor): R;
-export function act(kind: OperationKind, fn: Operation, tensor: Tensor, value?: unknown): unknown {
-  return observer === null
-    ? fn(tensor, value)
-    : observer.call(kind, fn, tensor, given(tensor, value));
+export function act(
+  kind: OperationKind,
+  fn: Operation,
+  x: Tensor,
+  a?: unknown,
+  b?: unknown,
+): unknown {
+  return observer === null ? fn(x, a, b) : observer.call(kind, fn, x, given(x, a, b));
 }
 
 /** The arguments up to the last one that is there. */
@@ -105,4 +109,21 @@ function exposeAll<T>(value: T): T {
     for (const item of Object.values(value)) exposeAll(item);
   }
   return value;
+}
+
+/**
+ * `compute` for an operation that may have nothing to do: its result is then another tensor of the same
+ * value, so that disposing of one leaves the other.
+ */
+export function computeDistinct<A extends unknown[]>(
+  fn: (x: Tensor, ...args: A) => Tensor,
+  x: Tensor,
+  ...args: A
+): Tensor;
+export function computeDistinct(fn: Operation, x: Tensor, a?: unknown, b?: unknown): unknown {
+  return compute(distinctly as Operation, fn, x, a, b);
+}
+
+function distinctly(fn: Operation, x: Tensor, a: unknown, b: unknown): Tensor {
+  return distinct(fn.name, x, fn(x, a, b) as Tensor);
 }

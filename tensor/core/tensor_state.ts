@@ -71,6 +71,10 @@ export class TensorState {
   coScheduled: (() => Node[]) | null = null;
   /** The memory that the user has of it, which stays where it is until then. */
   loan: { readonly storage: unknown; end(): void } | null = null;
+  /** What a stand-in stands for; null for others. */
+  standsFor: object | null = null;
+  /** The tensor that a stand-in has become, where one has become this. */
+  original: Tensor | null = null;
   readonly #token: ValueToken = { node: null, former: null, saved: null, isVariable: false };
 
   /**
@@ -195,7 +199,8 @@ export class TensorState {
 
   /** Lets go of all that the tensor holds. Idempotent. */
   dispose(): void {
-    if (this.lifecycle === "disposed") return;
+    // A stand-in has nothing to give back.
+    if (this.lifecycle !== "live") return;
     this.lifecycle = "disposed";
     this.loan?.end();
     this.dropFormer();
@@ -227,8 +232,7 @@ export let stateOf: (tensor: Tensor) => TensorState = unprovided;
 /** True for tensors. */
 export let isTensor: (value: unknown) => value is Tensor = (_): _ is Tensor => false;
 
-/** Has a stand-in be what another tensor is. */
-export let shareState: (to: Tensor, from: Tensor) => void = unprovided;
+let setState: (tensor: Tensor, state: TensorState) => void = unprovided;
 
 let handleOf: (state: TensorState) => Tensor = unprovided;
 
@@ -238,15 +242,34 @@ export function provideTensor(
     readonly stateOf: (tensor: Tensor) => TensorState;
     readonly isTensor: (value: unknown) => value is Tensor;
     readonly handleOf: (state: TensorState) => Tensor;
-    readonly share: (to: Tensor, from: Tensor) => void;
+    readonly setState: (tensor: Tensor, state: TensorState) => void;
   },
 ): void {
-  ({ stateOf, isTensor, handleOf, share: shareState } = provided);
+  ({ stateOf, isTensor, handleOf, setState } = provided);
 }
 
 /** A tensor of a node: holds the node until it is disposed of or collected. */
 export function makeTensor(node: Node, device: DeviceHandle): Tensor {
   return handleOf(new TensorState(node, device));
+}
+
+/** A tensor without a value, which stands for a result that is known later. */
+export function makeStandIn(
+  like: Node,
+  device: DeviceHandle,
+  standsFor: { readonly requiresGrad: boolean },
+): Tensor {
+  const state = new TensorState(like, device, "stand-in");
+  state.standsFor = standsFor;
+  state.requiresGrad = standsFor.requiresGrad;
+  return handleOf(state);
+}
+
+/** Has a stand-in be what a tensor is. */
+export function shareState(standIn: Tensor, tensor: Tensor): void {
+  const state = stateOf(tensor);
+  state.original ??= tensor;
+  setState(standIn, state);
 }
 
 // ---- the value, where it may be used

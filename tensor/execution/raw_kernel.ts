@@ -16,7 +16,7 @@ import {
 import { newGradFn, sameDevice } from "../core/apply.ts";
 import type { Operation } from "../core/calls.ts";
 import { observedCall } from "../core/operations.ts";
-import { checkedShape } from "../ops/creation.ts";
+import { checkedShape } from "../ops/creation/tensor_options.ts";
 import { checkedGradients } from "../autograd/custom_gradient.ts";
 import { isGradEnabled } from "../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../core/options.ts";

@@ -1,9 +1,47 @@
-/** Activations whose gradient is not that of the operations that they are made of. */
+/** Activations: what networks put between their layers. */
 import { dtypes, formatShape } from "../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../core/apply.ts";
 import { ShapeError } from "../core/errors.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
+
+const SQRT_HALF = Math.SQRT1_2;
+const SQRT_TWO_OVER_PI = Math.sqrt(2 / Math.PI);
+
+/** `x` where positive, else `slope * x`. */
+export function leakyRelu(x: Tensor, slope: number): Tensor {
+  return x.gt(0).where(x, x.mul(slope));
+}
+
+/** `x * P(X <= x)`, by the error function or by the usual approximation. */
+export function gelu(x: Tensor, approximate: "none" | "tanh"): Tensor {
+  if (approximate === "none") return x.mul(0.5).mul(x.mul(SQRT_HALF).erf().add(1));
+  if (approximate !== "tanh") {
+    throw new TypeError(`Cannot gelu by "${approximate}": write "none" or "tanh"`);
+  }
+  const inner = x.mul(x.mul(x).mul(0.044715).add(1)).mul(SQRT_TWO_OVER_PI);
+  return x.mul(0.5).mul(inner.tanh().add(1));
+}
+
+/** `x * sigmoid(x)`. */
+export function silu(x: Tensor): Tensor {
+  return x.mul(x.sigmoid());
+}
+
+/** `log(sigmoid(x))`. */
+export function logSigmoid(x: Tensor): Tensor {
+  return x.neg().softplus().neg();
+}
+
+/** `clamp(x + 3, 0, 6) / 6`. */
+export function hardsigmoid(x: Tensor): Tensor {
+  return x.div(6).add(0.5).clamp(0, 1);
+}
+
+/** `x * tanh(log(1 + exp(x)))`. */
+export function mish(x: Tensor): Tensor {
+  return x.mul(softplus(x).tanh());
+}
 
 /** `x * clamp(x + 3, 0, 6) / 6`; at its corners the slope is that outside, as in PyTorch. */
 export function hardswish(x: Tensor): Tensor {
@@ -36,4 +74,29 @@ export function prelu(x: Tensor, weight: Tensor): Tensor {
   const isPositive = x.gt(0);
   // The negative part alone meets the weight, whose gradient a positive infinity would make NaN.
   return isPositive.where(x, isPositive.where(0, x).mul(slope));
+}
+
+/**
+ * `log(1 + exp(x))`, by a form that does not overflow; the gradient is not that form's, which has
+ * a corner at 0.
+ */
+export function softplus(x: Tensor): Tensor {
+  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const value = noGrad(() => {
+    const detached = input.detach();
+    return detached.abs().neg().exp().log1p().add(detached.relu());
+  });
+  return result("softplus", [input], value, (g) => [g.mul(input.sigmoid())]);
+}
+
+/** `x` where positive, else `alpha * (exp(x) - 1)`; its gradient does not vanish before `exp(x)` does. */
+export function elu(x: Tensor, alpha: number): Tensor {
+  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const value = noGrad(() => {
+    const detached = input.detach();
+    return detached.gt(0).where(detached, detached.minimum(0).expm1().mul(alpha));
+  });
+  return result("elu", [input], value, (g) => [
+    g.mul(input.gt(0).where(1, input.minimum(0).exp().mul(alpha))),
+  ]);
 }

@@ -12,7 +12,7 @@ import { DTypeError, ShapeError } from "../core/errors.ts";
 import { getFloat32Precision } from "./float32_precision.ts";
 import { promote } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
-import { expand } from "./shaping.ts";
+import { expand } from "./shaping/views.ts";
 import { nodeOf } from "../core/tensor_state.ts";
 
 function range(start: number, count: number): number[] {

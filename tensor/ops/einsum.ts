@@ -12,7 +12,7 @@ import { shown } from "../core/options.ts";
 import { promote } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { contract } from "./contractions.ts";
-import { diagonalView } from "./shaping.ts";
+import { diagonalView } from "./shaping/triangles.ts";
 
 /** An equation with its ellipses written out: axes of those are labels "0", "1", ... */
 interface Equation {

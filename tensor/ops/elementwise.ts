@@ -1,6 +1,6 @@
 /**
  * Elementwise operations, each with its gradient beside it. To add one: an entry in `unaries` (or
- * `binaries`), a method in `../elementwise_methods.ts`, a row in the tests.
+ * `binaries`), a method in `../tensor.ts`, a row in the tests.
  */
 import {
   broadcastShapes,
@@ -11,14 +11,13 @@ import {
   type PrimitiveName,
   sameShape,
 } from "../../backend/internal.ts";
-import { widened, widenedType } from "../core/autocast.ts";
 import { derived, requireTensor, result, sameDevice } from "../core/apply.ts";
-import { elementOf, holds, nearestIn } from "./creation.ts";
+import { widened, widenedType } from "../core/autocast.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
-import { noGrad } from "../core/grad_mode.ts";
 import { numberOperand, type Operand, promoteOperands } from "../core/promotion.ts";
-import type { Tensor } from "../tensor.ts";
 import { nodeOf } from "../core/tensor_state.ts";
+import { elementOf, holds, nearestIn } from "./creation/elements.ts";
+import type { Tensor } from "../tensor.ts";
 
 /** A tensor, or a number that stands for a tensor full of it. */
 export type TensorLike = Tensor | number;
@@ -410,29 +409,4 @@ export function cast(x: Tensor, dtype: DType): Tensor {
 /** A tensor of truth values, inverted. */
 export function logicalNot(x: Tensor): Tensor {
   return derived("logicalNot", x, { kind: "elementwise", fn: "not" }, x.shape, "bool", null);
-}
-
-/**
- * `log(1 + exp(x))`, by a form that does not overflow; the gradient is not that form's, which has
- * a corner at 0.
- */
-export function softplus(x: Tensor): Tensor {
-  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
-  const value = noGrad(() => {
-    const detached = input.detach();
-    return detached.abs().neg().exp().log1p().add(detached.relu());
-  });
-  return result("softplus", [input], value, (g) => [g.mul(input.sigmoid())]);
-}
-
-/** `x` where positive, else `alpha * (exp(x) - 1)`; its gradient does not vanish before `exp(x)` does. */
-export function elu(x: Tensor, alpha: number): Tensor {
-  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
-  const value = noGrad(() => {
-    const detached = input.detach();
-    return detached.gt(0).where(detached, detached.minimum(0).expm1().mul(alpha));
-  });
-  return result("elu", [input], value, (g) => [
-    g.mul(input.gt(0).where(1, input.minimum(0).exp().mul(alpha))),
-  ]);
 }

@@ -2,13 +2,13 @@
 import { dtypes, formatShape, sameShape, sizeOf } from "../../backend/internal.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../core/apply.ts";
-import { holds } from "./creation.ts";
+import { holds } from "./creation/elements.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
 import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
 import { requireInteger } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { gather, indexSelect } from "./indexing/indexing.ts";
-import { permute, reshape } from "./shaping.ts";
+import { permute, reshape } from "./shaping/views.ts";
 import { checkOptions, type Rules, takes } from "../core/options.ts";
 
 /** Options of the cross-entropy. */

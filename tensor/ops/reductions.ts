@@ -1,19 +1,29 @@
 /** Reductions over axes, each with its gradient. */
 import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/internal.ts";
-import { atLeastSingle, widened } from "../core/autocast.ts";
 import { result } from "../core/apply.ts";
+import { atLeastSingle, widened } from "../core/autocast.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
 import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { checkOptions, type Rules, takes } from "../core/options.ts";
 import { positionType } from "../core/promotion.ts";
-import type { Tensor } from "../tensor.ts";
-import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./axes.ts";
 import { nodeOf } from "../core/tensor_state.ts";
+import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./axes.ts";
+import type { Tensor } from "../tensor.ts";
 
 /** Options of reductions. */
 export interface ReduceOptions {
   /** The reduced axes stay, with size 1. */
   keepDims?: boolean;
 }
+
+/** Options of the variance and the standard deviation. */
+export interface VarianceOptions extends ReduceOptions {
+  /** What is taken off the count: 1 by default, Bessel's. */
+  correction?: number;
+}
+
+const rules: Rules<ReduceOptions> = { keepDims: takes.bool };
+const varianceRules: Rules<VarianceOptions> = { ...rules, correction: takes.finite };
 
 function reduceNode(fn: ReduceFn, x: Tensor, axes: readonly number[], dtype: DType): Node {
   const shape = x.shape.filter((_, axis) => !axes.includes(axis));
@@ -42,6 +52,7 @@ export function summable(x: Tensor): Tensor {
 
 /** The sum; of integers and truth values in int64, as in PyTorch. */
 export function sum(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("sum", options, rules);
   const list = normalizeAxes("sum", axes, x.shape);
   const input = summable(x);
   if (list.length === 0) return input;
@@ -65,6 +76,7 @@ function inSingle(x: Tensor, compute: (x: Tensor) => Tensor): Tensor {
 
 /** The mean of floating point numbers. */
 export function mean(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("mean", options, rules);
   requireFloat("mean", x);
   const list = normalizeAxes("mean", axes, x.shape);
   return inSingle(x, (input) => sum(input, list, options).mul(1 / countOf(x, list)));
@@ -77,6 +89,7 @@ function requireFloat(op: string, x: Tensor): void {
 
 /** The product. */
 export function prod(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("prod", options, rules);
   const list = normalizeAxes("prod", axes, x.shape);
   const input = summable(x);
   if (list.length === 0) return input;
@@ -199,8 +212,9 @@ export function anyAll(fn: "any" | "all", x: Tensor, axes?: Axes, options?: Redu
 export function variance(
   x: Tensor,
   axes?: Axes,
-  options?: ReduceOptions & { correction?: number },
+  options?: VarianceOptions,
 ): Tensor {
+  checkOptions("take the variance", options, varianceRules);
   requireFloat("variance", x);
   const list = normalizeAxes("variance", axes, x.shape);
   return inSingle(x, (input) => finishKept(varianceOf(input, list, options), list, options));
@@ -210,8 +224,9 @@ export function variance(
 export function std(
   x: Tensor,
   axes?: Axes,
-  options?: ReduceOptions & { correction?: number },
+  options?: VarianceOptions,
 ): Tensor {
+  checkOptions("take the standard deviation", options, varianceRules);
   requireFloat("std", x);
   const list = normalizeAxes("std", axes, x.shape);
   return inSingle(x, (input) => {
@@ -265,6 +280,7 @@ function rootOf(x: Tensor): Tensor {
 
 /** The Euclidean norm; its gradient at 0 is 0, as in PyTorch. */
 export function norm(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("norm", options, rules);
   requireFloat("norm", x);
   const list = normalizeAxes("norm", axes, x.shape);
   return inSingle(x, (input) => rootOf(input.square().sum(list, options)));
@@ -272,6 +288,7 @@ export function norm(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
 
 /** `log(sum(exp(x)))`, without overflow. */
 export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("logSumExp", options, rules);
   requireFloat("logSumExp", x);
   const list = normalizeAxes("logSumExp", axes, x.shape);
   return inSingle(x, (input) => {
@@ -327,4 +344,62 @@ export function logSoftmax(x: Tensor, axis = -1): Tensor {
       g.sub(y.exp().mul(g.sum(at, { keepDims: true }))),
     ]);
   });
+}
+
+// ---- by their names
+
+/** The largest element. */
+export function max(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("max", options, rules);
+  return extreme("max", x, axes, options);
+}
+
+/** The smallest element. */
+export function min(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("min", options, rules);
+  return extreme("min", x, axes, options);
+}
+
+/** The position of the first largest element. */
+export function argmax(x: Tensor, axis?: number, options?: ReduceOptions): Tensor {
+  checkOptions("argmax", options, rules);
+  return argExtreme("argmax", x, axis, options);
+}
+
+/** The position of the first smallest element. */
+export function argmin(x: Tensor, axis?: number, options?: ReduceOptions): Tensor {
+  checkOptions("argmin", options, rules);
+  return argExtreme("argmin", x, axis, options);
+}
+
+/** The largest element, and where it is. */
+export function maxWithIndices(
+  x: Tensor,
+  axis?: number,
+  options?: ReduceOptions,
+): { values: Tensor; indices: Tensor } {
+  checkOptions("maxWithIndices", options, rules);
+  return extremeWithIndices("argmax", x, axis, options);
+}
+
+/** The smallest element, and where it is. */
+export function minWithIndices(
+  x: Tensor,
+  axis?: number,
+  options?: ReduceOptions,
+): { values: Tensor; indices: Tensor } {
+  checkOptions("minWithIndices", options, rules);
+  return extremeWithIndices("argmin", x, axis, options);
+}
+
+/** True where any element is not zero. */
+export function any(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("any", options, rules);
+  return anyAll("any", x, axes, options);
+}
+
+/** True where no element is zero. */
+export function all(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions("all", options, rules);
+  return anyAll("all", x, axes, options);
 }

@@ -4,7 +4,7 @@ import { aTensor, sameDevice } from "../../core/apply.ts";
 import { checkpoint } from "../../autograd/checkpoint.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
-import type { Range } from "../../ops/shaping.ts";
+import type { Range } from "../../ops/shaping/slices.ts";
 import { Tensor } from "../../tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 

@@ -1,6 +1,10 @@
 /** Initial values of weights. Drawn from the seeded generator: the same bits on every device. */
 import { formatShape, type Shape } from "../../../backend/internal.ts";
-import { checkedShape, type TensorOptions, tensorRules } from "../../ops/creation.ts";
+import {
+  checkedShape,
+  type TensorOptions,
+  tensorRules,
+} from "../../ops/creation/tensor_options.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { Tensor } from "../../tensor.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";

@@ -1,4 +1,5 @@
 import { shown, takes } from "../../core/options.ts";
+
 /** Sizes of layers, as callers without types may pass them. */
 
 /** @throws {RangeError} Unless every size is a whole number of at least 0. */

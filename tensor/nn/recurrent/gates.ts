@@ -1,5 +1,5 @@
 /** The gates of recurrent layers: one step forward, and its gradient in closed form. */
-import type { Range } from "../../ops/shaping.ts";
+import type { Range } from "../../ops/shaping/slices.ts";
 import type { Tensor } from "../../tensor.ts";
 
 /**

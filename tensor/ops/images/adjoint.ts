@@ -11,7 +11,9 @@
 import type { Shape } from "../../../backend/internal.ts";
 import type { Tensor } from "../../tensor.ts";
 import { contract } from "../contractions.ts";
-import { concat, dilate, pad, window } from "../shaping.ts";
+import { concat } from "../shaping/joining.ts";
+import { dilate, pad } from "../shaping/slices.ts";
+import { window } from "../shaping/windows.ts";
 import { axesFrom, type Geometry } from "./geometry.ts";
 
 /**

@@ -2,7 +2,8 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";
-import { concat, type Range } from "../shaping.ts";
+import { concat } from "../shaping/joining.ts";
+import type { Range } from "../shaping/slices.ts";
 
 type Widths = readonly (readonly [number, number])[];
 

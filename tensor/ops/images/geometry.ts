@@ -2,7 +2,8 @@
 import type { Shape } from "../../../backend/internal.ts";
 import type { Tensor } from "../../tensor.ts";
 import { contract } from "../contractions.ts";
-import { pad, window } from "../shaping.ts";
+import { pad } from "../shaping/slices.ts";
+import { window } from "../shaping/windows.ts";
 
 /** How a kernel goes over an image: for each axis, and the groups of channels. */
 export interface Geometry {

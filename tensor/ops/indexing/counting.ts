@@ -9,7 +9,7 @@ import type { Tensor } from "../../tensor.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
 import { readSize, searchsorted } from "./searching.ts";
 import { hitsOf } from "./selection.ts";
-import { concat } from "../shaping.ts";
+import { concat } from "../shaping/joining.ts";
 
 /** The distinct values of a tensor. */
 export interface Unique {

@@ -8,9 +8,9 @@ import { positionType, requireInteger } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
 import { normalizeAxis } from "../axes.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
-import { repeatEach } from "./pieces.ts";
+import { repeatEach } from "../shaping/joining.ts";
 import { commonShape, lastOf, readSize, runningCount, searchsorted } from "./searching.ts";
-import { stack } from "../shaping.ts";
+import { stack } from "../shaping/joining.ts";
 
 /** The true elements of a vector: where they are, and how many there are up to each element. */
 export interface Hits {

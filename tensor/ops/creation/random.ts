@@ -1,23 +1,103 @@
-/** Random draws whose distribution is a tensor, and random orders. */
+/** Random tensors: counter-based, so the same bits on every device and every evaluation. */
 import {
   broadcastShapes,
   type DType,
   dtypes,
   formatShape,
+  Node,
   sameShape,
   type Shape,
-} from "../../backend/internal.ts";
-import { requireTensor, sameDevice } from "../core/apply.ts";
-import { checkedShape, type TensorOptions, tensorRules } from "./creation.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
-import { noGrad } from "../core/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../core/options.ts";
-import { promote } from "../core/promotion.ts";
-import * as random from "./random.ts";
-import type { Tensor } from "../tensor.ts";
-import { normalizeAxis } from "./axes.ts";
-import { indexSelect } from "./indexing/indexing.ts";
-import { commonShape, searchsorted } from "./indexing/searching.ts";
+} from "../../../backend/internal.ts";
+import { requireTensor, sameDevice } from "../../core/apply.ts";
+import { DTypeError, ShapeError } from "../../core/errors.ts";
+import { noGrad } from "../../core/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
+import { promote } from "../../core/promotion.ts";
+import { nextRandom } from "../../core/random_state.ts";
+import { normalizeAxis } from "../axes.ts";
+import { checkedShape, made, required, type TensorOptions, tensorRules } from "./tensor_options.ts";
+import { indexSelect } from "../indexing/indexing.ts";
+import { commonShape, searchsorted } from "../indexing/searching.ts";
+import type { Tensor } from "../../tensor.ts";
+
+/** Uniform in [0, 1), 24 bits. */
+export function uniform(shape: Shape, options: TensorOptions = {}): Tensor {
+  requireFloatType("rand", options);
+  const { seed, stream } = nextRandom();
+  const node = new Node(
+    { kind: "random", seed, stream },
+    [],
+    checkedShape("rand", shape),
+    "float32",
+  );
+  return made(node, { ...options, requiresGrad: false }).cast(options.dtype ?? "float32");
+}
+
+function requireFloatType(op: string, { dtype = "float32" }: TensorOptions): void {
+  if (dtypes[dtype]?.kind === "float") return;
+  throw new DTypeError(`Cannot ${op} in ${dtype}: pass a floating point type, or use randint`);
+}
+
+/** Normal, by the transform of G. Box and M. Muller, 1958. */
+export function standardNormal(shape: Shape, options: TensorOptions = {}): Tensor {
+  requireFloatType("randn", options);
+  const plain: TensorOptions = { ...options, dtype: "float32" };
+  const radius = uniform(shape, plain).neg().add(1).log().mul(-2).sqrt();
+  const angle = uniform(shape, plain).mul(2 * Math.PI);
+  return radius.mul(angle.cos()).cast(options.dtype ?? "float32");
+}
+
+/** Whole numbers from `low` to before `high`. */
+export function integers(
+  low: number,
+  high: number,
+  shape: Shape,
+  options: TensorOptions = {},
+): Tensor {
+  checkOptions("randint", options, tensorRules);
+  if (!Number.isInteger(low) || !Number.isInteger(high) || high <= low || high - low > 2 ** 24) {
+    throw new RangeError(
+      `Cannot randint from ${shown(low)} to ${shown(high)}: pass whole numbers, at most ${
+        2 ** 24
+      } apart`,
+    );
+  }
+  const dtype = options.dtype ?? "int32";
+  return uniform(shape, { ...options, dtype: "float32" }).mul(high - low).floor().add(low).cast(
+    dtype,
+  );
+}
+
+/** Uniform random numbers in [0, 1). */
+export function rand(shape: Shape, options?: TensorOptions): Tensor {
+  checkedShape("rand", shape);
+  checkOptions("rand", options, tensorRules);
+  return required(uniform(shape, options), options);
+}
+
+/** Normal random numbers with mean 0 and variance 1. */
+export function randn(shape: Shape, options?: TensorOptions): Tensor {
+  checkedShape("randn", shape);
+  checkOptions("randn", options, tensorRules);
+  return required(standardNormal(shape, options), options);
+}
+
+/** Uniform random numbers of the shape, device and type of another tensor. */
+export function randLike({ shape, device, dtype }: Tensor): Tensor {
+  return uniform(shape, { device, dtype });
+}
+
+/** Normal random numbers of the shape, device and type of another tensor. */
+export function randnLike({ shape, device, dtype }: Tensor): Tensor {
+  return standardNormal(shape, { device, dtype });
+}
+
+/** A random order of 0 to `n - 1`, as int32. */
+export function randperm(n: number, options?: TensorOptions): Tensor {
+  checkOptions("randperm", options, tensorRules);
+  const shape = checkedShape("randperm", [n]);
+  return uniform(shape, { ...options, dtype: "float32" }).argsort();
+}
 
 /** Options of `multinomial`. */
 export interface MultinomialOptions {
@@ -37,7 +117,7 @@ export function bernoulli(x: Tensor): Tensor {
   requireFloat("bernoulli", "probabilities", x);
   return noGrad(() => {
     const p = x.detach().cast("float32");
-    return random.uniform(x.shape, { device: x.device }).lt(p).cast(x.dtype);
+    return uniform(x.shape, { device: x.device }).lt(p).cast(x.dtype);
   });
 }
 
@@ -84,7 +164,7 @@ function withReplacement(p: Tensor, count: number): Tensor {
   const last = p.ndim - 1, n = p.shape[last]!;
   const sums = p.cumsum(last).contiguous();
   const total = sums.slice(...p.shape.map((_, k) => k === last ? [n - 1, n] as const : null));
-  const shares = random.uniform(p.shape.with(last, count), { device: p.device }).mul(total);
+  const shares = uniform(p.shape.with(last, count), { device: p.device }).mul(total);
   // A share that is rounded up to the total belongs to the last class that has a weight.
   const end = searchsorted(sums, total);
   return searchsorted(sums, shares, { right: true }).minimum(end);
@@ -93,8 +173,8 @@ function withReplacement(p: Tensor, count: number): Tensor {
 /** The first of exponential clocks of these rates: weights over draws of an exponential distribution. */
 function withoutReplacement(p: Tensor, count: number): Tensor {
   // Never 0: a half of the smallest step is added.
-  const uniform = random.uniform(p.shape, { device: p.device }).add(2 ** -25);
-  const race = p.gt(0).where(p.log().sub(uniform.log().neg().log()), -Infinity);
+  const shares = uniform(p.shape, { device: p.device }).add(2 ** -25);
+  const race = p.gt(0).where(p.log().sub(shares.log().neg().log()), -Infinity);
   const last = p.ndim - 1;
   if (count === 1) return race.argmax(last, { keepDims: true });
   return race.topk(count, last).indices;
@@ -126,19 +206,19 @@ export function normal(
     );
   }
   const dtype = tensors.map((t): DType => t.dtype).reduce(promote, tensors[0]?.dtype ?? "float32");
-  const drawn = random.normal(full, { dtype, ...(like && { device: like.device }), ...options });
+  const drawn = standardNormal(full, { dtype, ...(like && { device: like.device }), ...options });
   const out = drawn.mul(std).add(mean);
   if (options.requiresGrad && !out.requiresGrad) out.requiresGrad = true;
   return out;
 }
 
 /** The numbers before `x`, or the slices of `x` along an axis, in a random order. */
-export function permutation(x: Tensor | number, axis: number): Tensor {
+export function permutation(x: Tensor | number, axis = 0): Tensor {
   if (typeof x === "number") {
-    return random.uniform(checkedShape("permute", [x]), { dtype: "float32" }).argsort();
+    return uniform(checkedShape("permute", [x]), { dtype: "float32" }).argsort();
   }
   requireTensor("permute", x, " or a number");
   const at = normalizeAxis("permute", axis, x.shape);
-  using order = noGrad(() => random.uniform([x.shape[at]!], { device: x.device }).argsort(0));
+  using order = noGrad(() => uniform([x.shape[at]!], { device: x.device }).argsort(0));
   return indexSelect(x, at, order.realize(), "permutation");
 }

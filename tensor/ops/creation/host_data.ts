@@ -1,4 +1,4 @@
-/** Making tensors: from host data, from buffers, from numbers, from chance. */
+/** Tensors of values that the host has, and of OpenCL buffers that the user owns. */
 import {
   backendOf,
   type Block,
@@ -6,61 +6,27 @@ import {
   type DType,
   dtypes,
   formatShape,
-  fromBfloat16Bits,
-  manager,
   MOST_ON_HOST,
   Node,
   type Shape,
   sizeOf,
   toBfloat16Bits,
   type TypedArray,
-} from "../../backend/internal.ts";
-import type { Buffer } from "../../ffi/mod.ts";
-import { Storage } from "../../memory/mod.ts";
-import type { NestedArray } from "../core/base.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
-import type { Tensor } from "../tensor.ts";
-import { requireType, supportsType } from "../core/supported_types.ts";
-import { checkOptions, deviceChoice, type Rules, shown, takes } from "../core/options.ts";
-import { makeTensor, nodeOf } from "../core/tensor_state.ts";
+} from "../../../backend/internal.ts";
+import type { Buffer } from "../../../ffi/mod.ts";
+import { Storage } from "../../../memory/mod.ts";
+import { DTypeError, ShapeError } from "../../core/errors.ts";
+import { checkOptions, deviceChoice, type Rules, takes } from "../../core/options.ts";
+import { requireType } from "../../core/supported_types.ts";
+import { elementOf } from "./elements.ts";
+import { checkedShape, deviceOf, made, type TensorOptions, tensorRules } from "./tensor_options.ts";
+import type { Tensor } from "../../tensor.ts";
+
+/** Numbers and truth values as nested arrays, one level per axis. */
+export type NestedArray = number | boolean | NestedArray[];
 
 /** Data on the host: a typed array, a number, or nested arrays of numbers. */
 export type HostData = TypedArray | NestedArray;
-
-/** What may be said about a new tensor. */
-export interface TensorOptions {
-  /** Its shape; default: that of nested arrays, or one axis. */
-  shape?: Shape;
-  /** Its element type; default: that of the typed array, bool for booleans, else float32. */
-  dtype?: DType;
-  /** A selection string or handle; default: the active device. */
-  device?: string | DeviceHandle;
-  /** The same, by backend alone. */
-  backend?: "cl" | "cpu";
-  /** Whether `backward` computes its gradient. */
-  requiresGrad?: boolean;
-  /**
-   * Makes the content in page-locked host memory first, which a device copies from by itself while
-   * it computes. For data from the host; `memory.stats().pinned` counts it.
-   */
-  pinMemory?: boolean;
-  /**
-   * Keeps the value in the device's persistent pool, apart from what comes and goes with each step:
-   * for weights. `memory.stats().persistent` counts it.
-   */
-  persistent?: boolean;
-}
-
-/** What {@linkcode TensorOptions} may hold; types and shapes are checked where they are used. */
-export const tensorRules: Rules<TensorOptions> = {
-  shape: takes.anything,
-  dtype: takes.text,
-  device: deviceChoice,
-  backend: takes.oneOf("cl", "cpu"),
-  requiresGrad: takes.bool,
-  pinMemory: takes.bool,
-  persistent: takes.bool,
-};
 
 /** What `Tensor.fromBuffer` may be told. */
 const wrapRules: Rules<{ shape: Shape; dtype?: DType; device?: string | DeviceHandle }> = {
@@ -68,110 +34,6 @@ const wrapRules: Rules<{ shape: Shape; dtype?: DType; device?: string | DeviceHa
   dtype: takes.text,
   device: deviceChoice,
 };
-
-/** The device that options name. */
-export function deviceOf(options: TensorOptions = {}): DeviceHandle {
-  if (options.device !== undefined) return manager.resolve(options.device);
-  if (options.backend === undefined || manager.active.backend === options.backend) {
-    return manager.active;
-  }
-  return manager.default(options.backend);
-}
-
-/** A tensor of a node, with what the options say beyond its value. */
-export function made(node: Node, options: TensorOptions = {}): Tensor {
-  const device = deviceOf(options);
-  requireType(device, node.dtype);
-  const tensor = makeTensor(options.persistent ? persisted(node, device) : node, device);
-  if (options.requiresGrad) tensor.requiresGrad = true;
-  return tensor;
-}
-
-/** The same value in the device's persistent pool. */
-function persisted(node: Node, device: DeviceHandle): Node {
-  const engine = backendOf(device);
-  const nbytes = node.size * dtypes[node.dtype].bytes;
-  const block = engine.memory.allocate(nbytes, { persistent: true });
-  using computed = makeTensor(node, device).realize();
-  engine.copy(nodeOf(computed).storage!.handle, block, nbytes);
-  return Node.stored(new Storage(engine.memory, block), node.shape, node.dtype);
-}
-
-/** A shape that was checked to be one. */
-export function checkedShape(op: string, shape: Shape): Shape {
-  if (Array.isArray(shape) && shape.every((n) => Number.isSafeInteger(n) && n >= 0)) {
-    return [...shape];
-  }
-  throw new ShapeError(
-    `Cannot ${op} a tensor of shape ${shown(shape)}: pass an array of whole numbers of at least 0`,
-  );
-}
-
-/** A tensor full of one number. */
-export function full(op: string, shape: Shape, value: number, options: TensorOptions = {}): Tensor {
-  const dtype = options.dtype ?? "float32";
-  const checked = checkedShape(op, shape);
-  const node = new Node(
-    { kind: "constant", value: elementOf(op, value, dtype) },
-    [],
-    checked,
-    dtype,
-  );
-  return made(node, options);
-}
-
-/** What integer types hold. */
-const ranges: Readonly<Partial<Record<DType, readonly [least: number, most: number]>>> = {
-  int32: [-(2 ** 31), 2 ** 31 - 1],
-  // The double before 2 ** 63.
-  int64: [-(2 ** 63), 2 ** 63 - 1024],
-  uint8: [0, 255],
-  bool: [0, 1],
-};
-
-/** The nearest number of a floating type that is not JavaScript's own. */
-const roundTo: Readonly<Partial<Record<DType, (value: number) => number>>> = {
-  float32: Math.fround,
-  float16: Math.f16round,
-  bfloat16: (value) => fromBfloat16Bits(toBfloat16Bits(value)),
-};
-
-/** True where the type holds the number, but for its fraction. */
-export function holds(dtype: DType, value: number): boolean {
-  const range = ranges[dtype];
-  return !range || Math.trunc(value) >= range[0] && Math.trunc(value) <= range[1];
-}
-
-/** The number that is nearest to `value` in the range of a type. */
-export function nearestIn(dtype: DType, value: number): number {
-  const range = ranges[dtype];
-  return range ? Math.min(range[1], Math.max(range[0], value)) : value;
-}
-
-/**
- * A number as an element of a type holds it: whole for integers, a truth value for bool, rounded for
- * floats; negative numbers wrap around in uint8, as in PyTorch.
- */
-export function elementOf(op: string, value: number, dtype: DType): number {
-  if (typeof value !== "number") {
-    throw new TypeError(`Cannot ${op} with ${typeof value} "${value}": pass a number`);
-  }
-  if (dtype === "bool") return Number(value !== 0);
-  const range = ranges[dtype];
-  if (!range) return roundTo[dtype]?.(value) ?? value;
-  const whole = Math.trunc(value);
-  if (holds(dtype, value)) return whole;
-  if (dtype === "uint8" && whole < 0 && whole >= -255) return whole & 255;
-  throw new RangeError(
-    `Cannot ${op} with ${value} in ${dtype}: pass a number from ${range[0]} to ${range[1]}, or ` +
-      `cast to a type that holds it`,
-  );
-}
-
-/** 0, 1, 2, ... in the given shape. */
-export function iota(shape: Shape, dtype: DType, options: TensorOptions = {}): Tensor {
-  return made(new Node({ kind: "iota" }, [], shape, dtype), options);
-}
 
 /** The dtype that a typed array has on its own. */
 function naturalType(data: HostData): DType {
@@ -191,6 +53,7 @@ function firstLeaf(data: HostData): string {
 
 /** Copies host data to the device. */
 export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
+  checkOptions("make a tensor", options, tensorRules);
   const device = deviceOf(options);
   const dtype = options.dtype ?? naturalType(data);
   requireType(device, dtype);
@@ -205,25 +68,6 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   const block = engine.upload(bytes, { pinMemory, persistent });
   const node = Node.stored(new Storage(engine.memory, block), shape, dtype);
   return made(node, { ...options, device, persistent: false });
-}
-
-/**
- * `count` numbers of a formula, computed in doubles and rounded once: on the device, or on the host
- * where the device has no doubles.
- */
-export function sequence(
-  count: number,
-  formula: { onDevice(index: Tensor): Tensor; onHost(index: number): number },
-  options: TensorOptions = {},
-): Tensor {
-  const own = { ...options, requiresGrad: false };
-  const values = supportsType(deviceOf(options), "float64")
-    ? formula.onDevice(iota([count], "float64", own))
-    : fromHost(Float32Array.from({ length: count }, (_, k) => formula.onHost(k)), {
-      ...own,
-      dtype: "float32",
-    });
-  return values.cast(options.dtype ?? "float32");
 }
 
 type Values = ArrayLike<number | bigint | boolean>;

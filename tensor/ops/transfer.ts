@@ -1,13 +1,20 @@
 /** Tensors on their way between devices. */
-import { backendOf, type DeviceHandle, Node, type NodeStorage } from "../../backend/internal.ts";
+import {
+  backendOf,
+  type DeviceHandle,
+  manager,
+  Node,
+  type NodeStorage,
+} from "../../backend/internal.ts";
 import { newGradFn } from "../core/apply.ts";
 import { isGradEnabled } from "../core/grad_mode.ts";
 import { requireType } from "../core/supported_types.ts";
-import type { Tensor } from "../tensor.ts";
 import { makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
 
 /** The tensor on `device`: the same object where it is there, else a copy, made once per content. */
-export function copyTo(tensor: Tensor, device: DeviceHandle): Tensor {
+export function copyTo(tensor: Tensor, target: string | DeviceHandle): Tensor {
+  const device = manager.resolve(target);
   if (tensor.device === device) return tensor;
   requireType(device, tensor.dtype);
   const copied: NodeStorage = nodeOf(tensor.realize()).storage!.copyOn(backendOf(device).memory);

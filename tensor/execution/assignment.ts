@@ -1,0 +1,70 @@
+/** Assignment: a tensor gets another value, which is computed with what is computed next. */
+import { dtypes, formatShape, Node, sameShape } from "../../backend/internal.ts";
+import { tellAssigned } from "../core/calls.ts";
+import { ShapeError } from "../core/errors.ts";
+import { requireValue, takes } from "../core/options.ts";
+import { isTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
+import { computeWithNext, noteAssignment, realizeAll } from "./realization.ts";
+
+/** Gives a tensor another value of the same shape; returns the tensor. */
+export function assign(x: Tensor, value: Tensor): Tensor {
+  requireAssignable(x, value);
+  nodeOf(x);
+  const op = { kind: value.dtype === x.dtype ? "reshape" : "cast" } as const;
+  stateOf(x).assign(new Node(op, [nodeOf(value)], x.shape, x.dtype));
+  tellAssigned(x);
+  noteAssignment(x.device);
+  computeWithNext(x);
+  return x;
+}
+
+function requireAssignable(x: Tensor, value: Tensor): void {
+  if (stateOf(x).gradFn !== null) {
+    throw new TypeError(
+      `Cannot assign to a tensor of shape ${formatShape(x.shape)} that was computed from ` +
+        `others: backward goes through its value; make a new tensor, or detach() it first`,
+    );
+  }
+  if (!isTensor(value)) {
+    throw new TypeError(`Cannot assign ${typeof value} "${value}": pass a tensor`);
+  }
+  if (!sameShape(value.shape, x.shape)) {
+    throw new ShapeError(
+      `Cannot assign a tensor of shape ${formatShape(value.shape)} to one of shape ${
+        formatShape(x.shape)
+      }`,
+    );
+  }
+  if (value.device === x.device) return;
+  throw new TypeError(
+    `Cannot assign a tensor on ${value.device} to one on ${x.device}: move it with to()`,
+  );
+}
+
+/** Computes a tensor and keeps its value; returns it. */
+export function realize(x: Tensor): Tensor {
+  realizeAll([x]);
+  return x;
+}
+
+/** Ends a tensor. */
+export function dispose(x: Tensor): void {
+  stateOf(x).dispose();
+}
+
+/** Says whether `backward` adds up a gradient of a leaf. */
+export function setRequiresGrad(x: Tensor, value: boolean): void {
+  requireValue("set requiresGrad", "value", value, takes.bool);
+  const state = stateOf(x);
+  if (value && dtypes[x.dtype].kind !== "float") {
+    throw new TypeError(
+      `Cannot require a gradient of a tensor of ${x.dtype}: only floating point has one`,
+    );
+  }
+  if (!value && state.gradFn !== null) {
+    throw new TypeError("Cannot stop gradients at a computed tensor: use detach()");
+  }
+  state.requiresGrad = value;
+  if (value) state.markVariable();
+}

@@ -1,0 +1,147 @@
+/** Reading tensors: elements on the host, as typed arrays, numbers and nested arrays. */
+import {
+  backendOf,
+  type DType,
+  dtypes,
+  formatShape,
+  fromBfloat16Bits,
+  GoneError,
+  MOST_ON_HOST,
+  type Node,
+  readNode,
+  readNodeSync,
+  sameShape,
+  type Shape,
+  type TypedArray,
+} from "../../backend/internal.ts";
+import { requireTensor, sameDevice } from "../core/apply.ts";
+import { ShapeError } from "../core/errors.ts";
+import { noGrad } from "../core/grad_mode.ts";
+import { nodeOf, stateOf } from "../core/tensor_state.ts";
+import type { NestedArray } from "../ops/creation/host_data.ts";
+import type { CloseOptions } from "../ops/comparisons.ts";
+import type { Tensor } from "../tensor.ts";
+import { realizeForRead } from "./realization.ts";
+
+/** Memory of the host for a tensor that is read. */
+function hostBytes(shape: Shape, nbytes: number): Uint8Array<ArrayBuffer> {
+  try {
+    return new Uint8Array(nbytes);
+  } catch (cause) {
+    throw new RangeError(
+      `Cannot read a tensor of shape ${formatShape(shape)}: the host has no array of ${nbytes} ` +
+        "bytes; read it in slices",
+      { cause },
+    );
+  }
+}
+
+/** Memory for the elements: the caller's, where it has the size and the type. */
+function bytesFor(x: Tensor, into: TypedArray | undefined): Uint8Array<ArrayBuffer> {
+  const { bytes, view } = dtypes[x.dtype];
+  if (into === undefined) return hostBytes(x.shape, x.size * bytes);
+  const type = view(new ArrayBuffer(0), 0, 0).constructor;
+  if (into.constructor !== type || into.length !== x.size || x.dtype === "bfloat16") {
+    throw new TypeError(
+      `Cannot read ${x} into a ${into.constructor.name} of ${into.length}: ` +
+        (x.dtype === "bfloat16"
+          ? "bfloat16 is converted and needs an array of its own"
+          : `pass a ${type.name} of ${x.size}`),
+    );
+  }
+  return new Uint8Array(into.buffer, into.byteOffset, into.byteLength);
+}
+
+/** Bytes as the typed array that users get. */
+export function hostView(bytes: Uint8Array<ArrayBuffer>, dtype: DType): TypedArray {
+  const { view, bytes: size } = dtypes[dtype];
+  const raw = view(bytes.buffer, 0, bytes.byteLength / size);
+  return dtype === "bfloat16" ? Float32Array.from(raw as Uint16Array, fromBfloat16Bits) : raw;
+}
+
+/** The node, computed and stored unless it is a view of what is; whether the read alone asked. */
+function readable(x: Tensor): { node: Node; isAsked: boolean } {
+  const node = nodeOf(x);
+  try {
+    return { node, isAsked: realizeForRead(x) };
+  } catch (error) {
+    throw error instanceof GoneError ? stateOf(x).goneError("what it is computed from") : error;
+  }
+}
+
+/** A few bytes that were computed to be read need no memory on the device any more. */
+function keepOnHost(x: Tensor, node: Node, bytes: Uint8Array): void {
+  if (bytes.length <= MOST_ON_HOST && !x.requiresGrad) node.keepOnHost(bytes.slice());
+}
+
+/** The elements, row-major, in a typed array. */
+export async function toHost(x: Tensor, into?: TypedArray): Promise<TypedArray> {
+  const bytes = bytesFor(x, into);
+  const { node, isAsked } = readable(x);
+  await readNode(backendOf(x.device), node, bytes);
+  if (isAsked) keepOnHost(x, node, bytes);
+  return into ?? hostView(bytes, x.dtype);
+}
+
+/** The same, blocking the event loop. */
+export function toHostSync(x: Tensor, into?: TypedArray): TypedArray {
+  const bytes = bytesFor(x, into);
+  const { node, isAsked } = readable(x);
+  readNodeSync(backendOf(x.device), node, bytes);
+  if (isAsked) keepOnHost(x, node, bytes);
+  return into ?? hostView(bytes, x.dtype);
+}
+
+function requireOneElement({ size, shape }: Tensor): void {
+  if (size === 1) return;
+  throw new ShapeError(
+    `Cannot take the item of a tensor of shape ${
+      formatShape(shape)
+    }: it has ${size} elements; pick one with slice(), reduce it, or read all with toHost()`,
+  );
+}
+
+/** The one element as a number. */
+export async function item(x: Tensor): Promise<number> {
+  requireOneElement(x);
+  return Number((await toHost(x))[0]);
+}
+
+/** The same, blocking the event loop. */
+export function itemSync(x: Tensor): number {
+  requireOneElement(x);
+  return Number(toHostSync(x)[0]);
+}
+
+/** The elements as nested arrays, one level per axis. */
+export async function toArray(x: Tensor): Promise<NestedArray> {
+  const flat = await toHost(x);
+  const isBool = x.dtype === "bool";
+  let at = 0;
+  const nest = (axis: number): NestedArray => {
+    if (axis === x.shape.length) {
+      const value = Number(flat[at++]);
+      return isBool ? value !== 0 : value;
+    }
+    return Array.from({ length: x.shape[axis]! }, () => nest(axis + 1));
+  };
+  return nest(0);
+}
+
+/** The elements, row-major, as plain numbers. */
+export async function toNumbers(x: Tensor): Promise<number[]> {
+  return Array.from(await toHost(x) as ArrayLike<number | bigint>, Number);
+}
+
+/** True when all elements are near to those of `b`. */
+export async function allClose(x: Tensor, b: Tensor, options?: CloseOptions): Promise<boolean> {
+  return await item(noGrad(() => x.isClose(b, options).all())) !== 0;
+}
+
+/** True when `b` has the same shape and equal elements. */
+export async function equal(x: Tensor, b: Tensor): Promise<boolean> {
+  requireTensor("compare", b);
+  sameDevice("compare", [x, b]);
+  if (!sameShape(x.shape, b.shape)) return false;
+  return await item(noGrad(() => x.eq(b).all())) !== 0;
+}

@@ -1,0 +1,44 @@
+/** The bits of integers, two's complement, and of truth values. */
+import { dtypes } from "../../backend/internal.ts";
+import { DTypeError } from "../core/errors.ts";
+import type { Tensor } from "../tensor.ts";
+import { binary, logicalNot, select, type TensorLike } from "./elementwise.ts";
+
+/** By how many places the elements of a type can be shifted; bytes are shifted as whole numbers. */
+const mostPlaces = { int32: 31, int64: 63, uint8: 8 } as const;
+
+/** The bits that it has not; of truth values `logicalNot`. */
+export function bitwiseNot(x: Tensor): Tensor {
+  if (x.dtype === "bool") return logicalNot(x);
+  return binary("bitwiseXor", x, x.dtype === "uint8" ? 255 : -1);
+}
+
+/** The bits moved up by `b` places; 0 where that is more than there are. */
+export function bitwiseLeftShift(x: Tensor, b: TensorLike): Tensor {
+  return shifted("shiftLeft", x, b, 0);
+}
+
+/** The bits moved down by `b` places; the sign stays. */
+export function bitwiseRightShift(x: Tensor, b: TensorLike): Tensor {
+  return shifted("shiftRight", x, b, null);
+}
+
+/** Shifts by as many places as there are; `beyond` is the result of others, null for the sign. */
+function shifted(name: string, a: Tensor, b: TensorLike, beyond: number | null): Tensor {
+  const isNumber = typeof b === "number";
+  const meant = isNumber ? a.dtype : binary("bitwiseOr", a, b).dtype;
+  if (dtypes[meant].kind !== "int" || isNumber && !Number.isInteger(b)) {
+    const by = isNumber ? b : b.dtype;
+    throw new DTypeError(
+      `Cannot shift the bits of ${a.dtype} by ${by}: both are integers; cast with .cast("int32")`,
+    );
+  }
+  const x = a.cast(meant), most = mostPlaces[meant as keyof typeof mostPlaces];
+  if (isNumber) {
+    const fits = b >= 0 && b <= most;
+    return fits || beyond === null ? binary(name, x, fits ? b : most) : x.fullLike(beyond);
+  }
+  const by = b.cast(meant), fits = by.ge(0).logicalAnd(by.le(most));
+  const values = binary(name, x, select(fits, by, beyond === null ? most : 0));
+  return beyond === null ? values : select(fits, values, beyond);
+}

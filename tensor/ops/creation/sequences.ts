@@ -1,0 +1,131 @@
+/** Tensors that are computed from numbers alone: full of one, counting, at equal distances. */
+import { type DType, Node, type Shape, sizeOf } from "../../../backend/internal.ts";
+import { checkOptions, checkValue, requireValue, shown, takes } from "../../core/options.ts";
+import { positionType } from "../../core/promotion.ts";
+import { supportsType } from "../../core/supported_types.ts";
+import { elementOf } from "./elements.ts";
+import { fromHost } from "./host_data.ts";
+import {
+  checkedShape,
+  deviceOf,
+  made,
+  required,
+  type TensorOptions,
+  tensorRules,
+} from "./tensor_options.ts";
+import type { Tensor } from "../../tensor.ts";
+
+/** A tensor full of one number. */
+export function full(op: string, shape: Shape, value: number, options?: TensorOptions): Tensor {
+  const checked = checkedShape(op, shape);
+  checkOptions("make a tensor", options, tensorRules);
+  return filled(op, checked, value, options);
+}
+
+function filled(op: string, shape: Shape, value: number, options: TensorOptions = {}): Tensor {
+  const dtype = options.dtype ?? "float32";
+  const node = new Node(
+    { kind: "constant", value: elementOf(op, value, dtype) },
+    [],
+    shape,
+    dtype,
+  );
+  return made(node, options);
+}
+
+/** A tensor of the same device and type as another one, full of one number. */
+export function fullLike(x: Tensor, value: number, shape: Shape = x.shape): Tensor {
+  const { device, dtype } = x;
+  return filled("fill", checkedShape("fill", shape), value, { device, dtype });
+}
+
+/** 0, 1, 2, ... on the device of another tensor, as int32, or int64 where that is too small. */
+export function indexLike(x: Tensor, shape: Shape): Tensor {
+  const checked = checkedShape("count in", shape);
+  return iota(checked, positionType(sizeOf(checked)), { device: x.device });
+}
+
+/** 0, 1, 2, ... in the given shape. */
+export function iota(shape: Shape, dtype: DType, options: TensorOptions = {}): Tensor {
+  return made(new Node({ kind: "iota" }, [], shape, dtype), options);
+}
+
+/**
+ * `count` numbers of a formula, computed in doubles and rounded once: on the device, or on the host
+ * where the device has no doubles.
+ */
+export function sequence(
+  count: number,
+  formula: { onDevice(index: Tensor): Tensor; onHost(index: number): number },
+  options: TensorOptions = {},
+): Tensor {
+  const own = { ...options, requiresGrad: false };
+  const values = supportsType(deviceOf(options), "float64")
+    ? formula.onDevice(iota([count], "float64", own))
+    : fromHost(Float32Array.from({ length: count }, (_, k) => formula.onHost(k)), {
+      ...own,
+      dtype: "float32",
+    });
+  return values.cast(options.dtype ?? "float32");
+}
+
+/** `start, start + step, ...` before `stop`; with one number, 0 to before it. */
+export function arange(start: number, stop?: number, step = 1, options?: TensorOptions): Tensor {
+  requireValue("arange", "start", start, takes.number);
+  checkValue("arange", "step", step, takes.number);
+  if (typeof stop === "object") {
+    throw new TypeError(
+      `Cannot arange to ${shown(stop)}: options come last, after start, stop and step`,
+    );
+  }
+  checkValue("arange", "stop", stop, takes.number);
+  checkOptions("arange", options, tensorRules);
+  const [from, to] = stop === undefined ? [0, start] : [start, stop];
+  if (!Number.isFinite(step) || step === 0 || !Number.isFinite(from) || !Number.isFinite(to)) {
+    throw new RangeError(
+      `Cannot arange from ${from} to ${to} by ${step}: the step must lead there`,
+    );
+  }
+  const count = Math.max(0, Math.ceil((to - from) / step));
+  const dtype = options?.dtype ?? "float32";
+  const isWhole = Number.isInteger(step) && Number.isInteger(from);
+  const onDevice = (index: Tensor): Tensor => {
+    const scaled = step === 1 ? index : index.mul(step);
+    return from === 0 ? scaled : scaled.add(from);
+  };
+  const values = isWhole
+    ? onDevice(iota([count], dtype, { ...options, requiresGrad: false }))
+    : sequence(count, { onDevice, onHost: (k) => k * step + from }, options);
+  return required(values, options);
+}
+
+/** `count` numbers from `start` to `stop`, both included, at equal distances. */
+export function linspace(
+  start: number,
+  stop: number,
+  count: number,
+  options?: TensorOptions,
+): Tensor {
+  requireValue("linspace", "start", start, takes.finite);
+  requireValue("linspace", "stop", stop, takes.finite);
+  checkOptions("linspace", options, tensorRules);
+  checkedShape("linspace", [count]);
+  const step = count > 1 ? (stop - start) / (count - 1) : 0;
+  // From the nearer end, so that both are exact.
+  const formula = {
+    onDevice: (index: Tensor) =>
+      index.lt(count / 2).where(
+        index.mul(step).add(start),
+        index.sub(count - 1).mul(step).add(stop),
+      ),
+    onHost: (k: number) => k < count / 2 ? k * step + start : (k - count + 1) * step + stop,
+  };
+  return required(sequence(count, formula, options), options);
+}
+
+/** The identity matrix (n, n). */
+export function eye(n: number, options?: TensorOptions): Tensor {
+  checkOptions("eye", options, tensorRules);
+  const index = iota(checkedShape("eye", [n]), "int32", { ...options, requiresGrad: false });
+  return required(index.unsqueeze(1).eq(index).cast(options?.dtype ?? "float32"), options);
+}

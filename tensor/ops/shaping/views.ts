@@ -1,0 +1,128 @@
+/** Views: the same elements in another shape or order; they cost nothing until they are read. */
+import { formatShape, type Shape, sizeOf } from "../../../backend/internal.ts";
+import { derived } from "../../core/apply.ts";
+import { ShapeError } from "../../core/errors.ts";
+import { normalizeAxis } from "../axes.ts";
+import { unbroadcast } from "../elementwise.ts";
+import type { Tensor } from "../../tensor.ts";
+
+/** The same elements in another shape; one axis may be -1 and is computed. */
+export function reshape(x: Tensor, shape: Shape): Tensor {
+  const wanted = inferShape(x, shape);
+  if (wanted.length === x.ndim && wanted.every((n, k) => n === x.shape[k])) return x;
+  const from = x.shape;
+  return derived("reshape", x, { kind: "reshape" }, wanted, x.dtype, (g) => [g.reshape(from)]);
+}
+
+function inferShape(x: Tensor, shape: Shape): number[] {
+  const fail = (why: string): ShapeError =>
+    new ShapeError(
+      `Cannot reshape a tensor of shape ${formatShape(x.shape)} to ${formatShape(shape)}: ${why}`,
+    );
+  const open = listOf("reshape", shape).indexOf(-1);
+  const rest = sizeOf(shape.filter((_, k) => k !== open));
+  if (shape.some((n, k) => !Number.isInteger(n) || n < 0 && k !== open)) {
+    throw fail("axes are whole numbers, and at most one is -1");
+  }
+  if (open >= 0 && (rest === 0 || x.size % rest !== 0)) {
+    throw fail(`${x.size} elements do not divide by ${rest}`);
+  }
+  const wanted = shape.map((n, k) => k === open ? x.size / rest : n);
+  if (sizeOf(wanted) !== x.size) throw fail(`${x.size} elements do not fill ${sizeOf(wanted)}`);
+  return wanted;
+}
+
+/** What should be an array, from a caller without types. */
+export function listOf<T>(op: string, value: readonly T[]): readonly T[] {
+  if (Array.isArray(value)) return value;
+  throw new TypeError(`Cannot ${op} by ${typeof value} "${value}": pass an array of whole numbers`);
+}
+
+/** The axes in another order. */
+export function permute(x: Tensor, axes: readonly number[]): Tensor {
+  const order = listOf("permute", axes).map((axis) => normalizeAxis("permute", axis, x.shape));
+  if (order.length !== x.ndim || new Set(order).size !== x.ndim) {
+    throw new ShapeError(
+      `Cannot permute a tensor of shape ${formatShape(x.shape)} by [${axes}]: name each axis once`,
+    );
+  }
+  if (order.every((axis, k) => axis === k)) return x;
+  const inverse = order.map((_, axis) => order.indexOf(axis));
+  const shape = order.map((axis) => x.shape[axis]!);
+  return derived(
+    "permute",
+    x,
+    { kind: "permute", axes: order },
+    shape,
+    x.dtype,
+    (g) => [g.permute(inverse)],
+  );
+}
+
+/** Repeats axes of size 1 (and adds leading ones) without copying; -1 keeps an axis. */
+export function expand(x: Tensor, shape: Shape): Tensor {
+  const lead = listOf("expand", shape).length - x.ndim;
+  const wanted = shape.map((n, k) => n === -1 && k >= lead ? x.shape[k - lead]! : n);
+  const fits = lead >= 0 && x.shape.every((n, k) => n === 1 || n === wanted[k + lead]) &&
+    wanted.every((n) => Number.isInteger(n) && n >= 0);
+  if (!fits) {
+    throw new ShapeError(
+      `Cannot expand a tensor of shape ${formatShape(x.shape)} to ${
+        formatShape(shape)
+      }: only axes ` +
+        `of size 1 grow, and new ones stand in front`,
+    );
+  }
+  if (lead === 0 && wanted.every((n, k) => n === x.shape[k])) return x;
+  const from = x.shape;
+  return derived("expand", x, { kind: "expand" }, wanted, x.dtype, (g) => [unbroadcast(g, from)]);
+}
+
+/** The axes from `start` to `end`, both included, joined to one; a scalar becomes [1]. */
+export function flatten(x: Tensor, start: number, end: number): Tensor {
+  const { shape, ndim } = x;
+  if (ndim === 0) return reshape(x, [1]);
+  const [a, b] = [normalizeAxis("flatten", start, shape), normalizeAxis("flatten", end, shape)];
+  if (a > b) {
+    throw new ShapeError(`Cannot flatten the axes ${start} to ${end} of ${formatShape(shape)}`);
+  }
+  const joined = shape.slice(a, b + 1).reduce((x, y) => x * y, 1);
+  return reshape(x, [...shape.slice(0, a), joined, ...shape.slice(b + 1)]);
+}
+
+/** Two axes exchanged; by default the last two. */
+export function transpose(x: Tensor, a: number, b: number): Tensor {
+  if (x.ndim < 2 && a === -2 && b === -1) return x;
+  const order = x.shape.map((_, axis) => axis);
+  const p = normalizeAxis("transpose", a, x.shape), q = normalizeAxis("transpose", b, x.shape);
+  [order[p], order[q]] = [q, p];
+  return permute(x, order);
+}
+
+/** Without the axes of size 1, or without one of them. */
+export function squeeze(x: Tensor, axis?: number): Tensor {
+  if (axis === undefined) return reshape(x, x.shape.filter((n) => n !== 1));
+  const at = normalizeAxis("squeeze", axis, x.shape);
+  return x.shape[at] === 1 ? reshape(x, x.shape.filter((_, k) => k !== at)) : x;
+}
+
+/** With a new axis of size 1 in front of an axis. */
+export function unsqueeze(x: Tensor, axis: number): Tensor {
+  const at = normalizeAxis("unsqueeze", axis, x.shape, x.ndim + 1);
+  return reshape(x, [...x.shape.slice(0, at), 1, ...x.shape.slice(at)]);
+}
+
+/** The same value, in memory of its own. */
+export function clone(x: Tensor): Tensor {
+  return derived("clone", x, { kind: "copy" }, x.shape, x.dtype, (g) => [g]);
+}
+
+/** The same value, held in memory while a schedule runs. */
+export function contiguous(x: Tensor): Tensor {
+  return derived("contiguous", x, { kind: "copy" }, x.shape, x.dtype, (g) => [g]);
+}
+
+/** The same value, cut off from `backward`. */
+export function detach(x: Tensor): Tensor {
+  return derived("detach", x, { kind: "reshape" }, x.shape, x.dtype, null);
+}
