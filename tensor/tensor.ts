@@ -897,27 +897,27 @@ export class Tensor implements Disposable {
 
   /** `a - b`. */
   static sub(a: TensorLike, b: TensorLike): Tensor {
-    return functional.binaryOf("sub", a, b);
+    return functional.sub(a, b);
   }
 
   /** `a / b`; of integers in float32. */
   static div(a: TensorLike, b: TensorLike): Tensor {
-    return functional.binaryOf("div", a, b);
+    return functional.div(a, b);
   }
 
   /** `a` to the power of `b`. */
   static pow(a: TensorLike, b: TensorLike): Tensor {
-    return functional.binaryOf("pow", a, b);
+    return functional.pow(a, b);
   }
 
   /** What is left of `a` when it is divided by `b`, with the sign of `b`. */
   static remainder(a: TensorLike, b: TensorLike): Tensor {
-    return functional.binaryOf("remainder", a, b);
+    return functional.remainder(a, b);
   }
 
   /** `a / b`, rounded down. */
   static floorDivide(a: TensorLike, b: TensorLike): Tensor {
-    return functional.binaryOf("floorDivide", a, b);
+    return functional.floorDivide(a, b);
   }
 
   // ---- functions
@@ -1004,7 +1004,7 @@ export class Tensor implements Disposable {
 
   /** The angle of the point (`b`, `a`), in radians from -pi to pi. */
   static atan2(a: TensorLike, b: TensorLike): Tensor {
-    return functional.binaryOf("atan2", a, b);
+    return functional.atan2(a, b);
   }
 
   /** The hyperbolic sine. */

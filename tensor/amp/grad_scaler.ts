@@ -4,7 +4,8 @@ import { computeWithNext, realizeAll } from "../execution/realization.ts";
 import { DTypeError } from "../core/errors.ts";
 import { internally } from "../core/temporaries.ts";
 import type { Optimizer } from "../optim/optimizer.ts";
-import { Tensor } from "../tensor.ts";
+import { fromHost } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 import { atLeastSingle } from "../core/autocast.ts";
 import { checkOptions, deviceChoice, type Rules, takes, withDefaults } from "../core/options.ts";
 import { requireTensor } from "../core/apply.ts";
@@ -98,8 +99,8 @@ export class GradScaler implements Disposable {
       );
     }
     const where = device === undefined ? {} : { device };
-    this.#scale = Tensor.fromHost(initScale, where);
-    this.#goodSteps = Tensor.fromHost(0, where);
+    this.#scale = fromHost(initScale, where);
+    this.#goodSteps = fromHost(0, where);
   }
 
   /**
@@ -138,7 +139,7 @@ export class GradScaler implements Disposable {
       const flags = learned.map((parameter) => this.#divide(parameter));
       const overflow = flags.length > 0
         ? flags.reduce((a, b) => a.logicalOr(b))
-        : Tensor.fromHost(false, { device: this.#scale.device });
+        : fromHost(false, { device: this.#scale.device });
       this.#overflows.set(optimizer, overflow.contiguous());
     });
   }

@@ -4,7 +4,8 @@ import {
   isInterrupted,
   manager,
 } from "../../backend/internal.ts";
-import { Tensor } from "../tensor.ts";
+import { fromHost } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 import { stackSamples } from "./collate.ts";
 import { type Dataset, type Field, requireDataset } from "./dataset.ts";
 import { drawKey, permutation, weightedOrder } from "./shuffle.ts";
@@ -301,7 +302,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     const indices = this.#indices(order, position);
     const fields = await this.#fields(indices, pool);
     return fields.map(({ data, shape, dtype }) =>
-      Tensor.fromHost(data, { shape, ...dtype && { dtype }, device, pinMemory }).realize()
+      fromHost(data, { shape, ...dtype && { dtype }, device, pinMemory }).realize()
     );
   }
 

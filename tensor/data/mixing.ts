@@ -6,7 +6,8 @@ import { dtypes, formatShape } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
-import { Tensor } from "../tensor.ts";
+import { arange, concat, rand, randint, sub, where } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode mixup} and {@linkcode cutmix}. */
 export interface MixOptions {
@@ -30,7 +31,7 @@ const TRIES = 64;
 /** One number from Beta(alpha, alpha): M. D. Jöhnk, 1964, in logarithms. */
 function drawShare(alpha: number, x: Tensor): Tensor {
   const [a, b] = [0, 1].map(() =>
-    Tensor.rand([TRIES], { device: x.device }).neg().add(1).log().div(alpha)
+    rand([TRIES], { device: x.device }).neg().add(1).log().div(alpha)
   ) as [Tensor, Tensor];
   const accepted = a.exp().add(b.exp()).le(1).cast("int32");
   return a.sub(b).sigmoid().gather(0, accepted.argmax(0).reshape([1])).reshape([]);
@@ -39,7 +40,7 @@ function drawShare(alpha: number, x: Tensor): Tensor {
 /** Each row's former one; the first has the last. */
 function neighbours(x: Tensor): Tensor {
   const count = x.shape[0]!;
-  return count < 2 ? x : Tensor.concat([x.slice([count - 1, null]), x.slice([0, count - 1])]);
+  return count < 2 ? x : concat([x.slice([count - 1, null]), x.slice([0, count - 1])]);
 }
 
 function requireBatch(action: string, x: unknown, labels: unknown, classes: number): void {
@@ -60,7 +61,7 @@ function requireBatch(action: string, x: unknown, labels: unknown, classes: numb
 
 function mixedLabels(labels: Tensor, classes: number, share: Tensor): Tensor {
   const hot = labels.oneHot(classes).cast("float32");
-  return hot.mul(share).add(neighbours(hot).mul(Tensor.sub(1, share)));
+  return hot.mul(share).add(neighbours(hot).mul(sub(1, share)));
 }
 
 /**
@@ -92,7 +93,7 @@ export function mixup(x: Tensor, labels: Tensor, classes: number, options: MixOp
   checkOptions("mixup", options, rules);
   const share = drawShare(options.alpha ?? 1, x);
   const part = share.cast(x.dtype);
-  const images = x.mul(part).add(neighbours(x).mul(Tensor.sub(1, part)));
+  const images = x.mul(part).add(neighbours(x).mul(sub(1, part)));
   return { images, labels: mixedLabels(labels, classes, share) };
 }
 
@@ -128,14 +129,14 @@ export function cutmix(
 ): Mixed {
   requireBatch("mix images", x, labels, classes);
   checkOptions("cutmix", options, rules);
-  const half = Tensor.sub(1, drawShare(options.alpha ?? 1, x)).sqrt().mul(0.5);
+  const half = sub(1, drawShare(options.alpha ?? 1, x)).sqrt().mul(0.5);
   const sides = x.shape.slice(2).map((size) => spanOf(size, half, x));
   const [rows, columns] = sides as [Span, Span];
   const inside = rows.inside.reshape([-1, 1]).logicalAnd(columns.inside);
   const area = rows.length.mul(columns.length).div(x.shape[2]! * x.shape[3]!);
   return {
-    images: Tensor.where(inside, neighbours(x), x),
-    labels: mixedLabels(labels, classes, Tensor.sub(1, area)),
+    images: where(inside, neighbours(x), x),
+    labels: mixedLabels(labels, classes, sub(1, area)),
   };
 }
 
@@ -147,9 +148,9 @@ interface Span {
 
 /** Around a middle by chance, half as long as `half` of the axis to each side, as far as there is some. */
 function spanOf(size: number, half: Tensor, x: Tensor): Span {
-  const middle = Tensor.randint(0, size, [], { device: x.device }).cast("float32");
+  const middle = randint(0, size, [], { device: x.device }).cast("float32");
   const reach = half.mul(size).floor();
   const low = middle.sub(reach).clamp(0), high = middle.add(reach).clamp(undefined, size);
-  const places = Tensor.arange(0, size, 1, { device: x.device }).cast("float32");
+  const places = arange(0, size, 1, { device: x.device }).cast("float32");
   return { inside: places.ge(low).logicalAnd(places.lt(high)), length: high.sub(low) };
 }

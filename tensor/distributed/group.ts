@@ -19,7 +19,8 @@ import { manualSeed } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/temporaries.ts";
 import { exposed, nodeOf, stateOf } from "../core/tensor_state.ts";
-import { Tensor } from "../tensor.ts";
+import { concat } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor, tensorOf } from "./bucket.ts";
 import { type Passage, Pipeline } from "./pipeline.ts";
 import { type ReduceOp, reduceOp, wireOps, wireTypeOf } from "./wire.ts";
@@ -229,7 +230,7 @@ export class Group implements Disposable {
       );
       if (lengths.every((n) => n === longest)) return exposed(all);
       const parts = lengths.map((n, rank) => all.slice([rank * longest, rank * longest + n]));
-      return exposed(internally(() => Tensor.concat(parts)).realize());
+      return exposed(internally(() => concat(parts)).realize());
     });
   }
 

@@ -1,5 +1,6 @@
 import { saveFile } from "../../backend/internal.ts";
-import { Tensor } from "../tensor.ts";
+import { fromHost } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 import { readingFile } from "./file_format_error.ts";
 import { decodeNpy, encodeNpy } from "./npy_format.ts";
 import { type LoadOptions, loadRules } from "./safetensors.ts";
@@ -42,6 +43,6 @@ export function loadNpy(path: string | URL, options: LoadOptions = {}): Promise<
   checkOptions("load a npy file", options, loadRules);
   return readingFile(path, async () => {
     const { data, ...type } = decodeNpy(await Deno.readFile(path));
-    return Tensor.fromHost(data, { ...type, ...options });
+    return fromHost(data, { ...type, ...options });
   });
 }

@@ -1,5 +1,6 @@
 import { type DeviceHandle, saveFile } from "../../backend/internal.ts";
-import { Tensor } from "../tensor.ts";
+import { fromHost } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 import { encodeElements } from "./elements.ts";
 import { readingFile } from "./file_format_error.ts";
 import { readFully } from "./file.ts";
@@ -139,5 +140,5 @@ async function readTensor(
   await file.seek(dataStart + entry.start, Deno.SeekMode.Start);
   await readFully(file, bytes);
   const { data, ...type } = decodeEntry(entry, bytes);
-  return Tensor.fromHost(data, { ...type, ...options });
+  return fromHost(data, { ...type, ...options });
 }

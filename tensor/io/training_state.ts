@@ -10,7 +10,8 @@ import {
 import { FileFormatError } from "./file_format_error.ts";
 import { Optimizer } from "../optim/optimizer.ts";
 import { type RandomState, randomState, setRandomState } from "../core/random_state.ts";
-import { Tensor } from "../tensor.ts";
+import { isTensor } from "../core/tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
 
 /** What can be saved and put back: a module, an optimizer, a schedule, a scaler, a loader. */
 export interface Stateful {
@@ -182,7 +183,7 @@ function isStateful(part: unknown): part is Stateful {
 }
 
 function isTensors(state: object): state is Record<string, Tensor> {
-  return Object.values(state).every((value) => value instanceof Tensor);
+  return Object.values(state).every((value) => isTensor(value));
 }
 
 /** JSON would drop a function in silence, and write NaN as null. */

@@ -4,8 +4,7 @@
  */
 import type { DeviceHandle, DType, Shape } from "../../backend/internal.ts";
 import type { Buffer } from "../../ffi/mod.ts";
-import { observedCall } from "../core/operations.ts";
-import { compute } from "../core/operations.ts";
+import { compute, observedCall } from "../core/operations.ts";
 import type { Tensor } from "../tensor.ts";
 import * as hostData from "./creation/host_data.ts";
 import type { HostData } from "./creation/host_data.ts";
@@ -129,7 +128,32 @@ export function where(condition: Tensor, a: TensorLike, b: TensorLike): Tensor {
   return compute(select, condition, a, b);
 }
 
-/** A function of two elements, of which the first may be a number. */
-export function binaryOf(name: string, a: TensorLike, b: TensorLike): Tensor {
-  return compute(binary, name, a, b);
+/** See `Tensor.sub`. */
+export function sub(a: TensorLike, b: TensorLike): Tensor {
+  return compute(binary, "sub", a, b);
+}
+
+/** See `Tensor.div`. */
+export function div(a: TensorLike, b: TensorLike): Tensor {
+  return compute(binary, "div", a, b);
+}
+
+/** See `Tensor.pow`. */
+export function pow(a: TensorLike, b: TensorLike): Tensor {
+  return compute(binary, "pow", a, b);
+}
+
+/** See `Tensor.remainder`. */
+export function remainder(a: TensorLike, b: TensorLike): Tensor {
+  return compute(binary, "remainder", a, b);
+}
+
+/** See `Tensor.floorDivide`. */
+export function floorDivide(a: TensorLike, b: TensorLike): Tensor {
+  return compute(binary, "floorDivide", a, b);
+}
+
+/** See `Tensor.atan2`. */
+export function atan2(a: TensorLike, b: TensorLike): Tensor {
+  return compute(binary, "atan2", a, b);
 }

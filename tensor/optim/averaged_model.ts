@@ -8,8 +8,9 @@ import type { AnyModule } from "../nn/module/module.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/temporaries.ts";
-import { Tensor } from "../tensor.ts";
-import { stateOf } from "../core/tensor_state.ts";
+import { full } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
+import { isTensor, stateOf } from "../core/tensor_state.ts";
 
 /** Options of {@linkcode AveragedModel}. */
 export interface AveragedModelOptions {
@@ -89,7 +90,7 @@ export class AveragedModel implements Disposable {
         value: atLeastSingle(source.detach()).contiguous(),
       }))
     );
-    this.#count = Tensor.full([], 0, { device: sources[0]![1].device });
+    this.#count = full([], 0, { device: sources[0]![1].device });
     realizeAll([this.#count, ...this.#averages.map(({ value }) => value)]);
   }
 
@@ -102,7 +103,7 @@ export class AveragedModel implements Disposable {
       const share = this.#decay === null ? next.reciprocal() : 1 - this.#decay;
       for (const { source, value } of this.#averages) {
         const present = atLeastSingle(source), { device } = source;
-        const part = share instanceof Tensor ? share.to(device) : share;
+        const part = isTensor(share) ? share.to(device) : share;
         const mixed = value.add(present.sub(value).mul(part));
         value.assign(isFirst.to(device).where(present, mixed));
       }

@@ -1,7 +1,8 @@
 /** A number that kernels read from memory, so that changing it changes no kernel. */
 import type { DeviceHandle } from "../../backend/internal.ts";
 import { unobserved, writeAside } from "../core/calls.ts";
-import { Tensor } from "../tensor.ts";
+import { fromHost } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 import { stateOf } from "../core/tensor_state.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */
@@ -25,7 +26,7 @@ export class DeviceScalar {
     this.#value = value;
     writeAside(this, [...this.#copies.values()], () => {
       for (const [device, copy] of this.#copies) {
-        using fresh = Tensor.fromHost(value, { device });
+        using fresh = fromHost(value, { device });
         stateOf(copy.assign(fresh).realize()).dropFormer();
       }
     });
@@ -36,7 +37,7 @@ export class DeviceScalar {
     let copy = this.#copies.get(device);
     if (!copy) {
       // Whoever asks first: it is no part of what is computed.
-      copy = unobserved(() => Tensor.fromHost(this.#value, { device }).realize());
+      copy = unobserved(() => fromHost(this.#value, { device }).realize());
       this.#copies.set(device, copy);
     }
     return copy;

@@ -7,7 +7,8 @@ import { realizeAll } from "../execution/realization.ts";
 import { DisposedError, ShapeError } from "../core/errors.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import { internally } from "../core/temporaries.ts";
-import { Tensor } from "../tensor.ts";
+import { fromHost } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 import {
   completed,
   type GroupOptions,
@@ -19,7 +20,7 @@ import { UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../core/options.ts";
 import { requireParameters } from "./requirements.ts";
 import { requireState } from "../core/apply.ts";
-import { stateOf } from "../core/tensor_state.ts";
+import { isTensor, stateOf } from "../core/tensor_state.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
@@ -294,7 +295,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     });
     const { device } = this.#entries[0]!.parameter;
     this.groups.forEach(({ lr }, k) => {
-      state[`param_groups.${k}.lr`] = Tensor.fromHost(lr, { device });
+      state[`param_groups.${k}.lr`] = fromHost(lr, { device });
     });
     return state;
   }
@@ -381,7 +382,7 @@ function groupsOf<Options extends OptimizerOptions>(
   const isGrouped = Array.isArray(parameters) &&
     parameters.every((group) => group?.parameters !== undefined);
   if (!isGrouped) requireParameters(`make ${optimizer}`, parameters);
-  if (parameters[0] instanceof Tensor) {
+  if (isTensor(parameters[0])) {
     return [new ParameterGroup<Options>(parameters as readonly Tensor[], options)];
   }
   return (parameters as readonly GroupOptions<Options>[]).map(({ parameters: own, ...others }) => {

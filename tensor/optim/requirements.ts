@@ -1,6 +1,7 @@
 /** What callers without types may pass instead of an optimizer or its parameters. */
 import { shown } from "../core/options.ts";
-import { Tensor } from "../tensor.ts";
+import { isTensor } from "../core/tensor_state.ts";
+import type { Tensor } from "../tensor.ts";
 import type { Optimizer } from "./optimizer.ts";
 
 /** @throws {TypeError} Unless it has groups whose rates can be set. */
@@ -11,7 +12,7 @@ export function requireOptimizer(action: string, value: unknown): void {
 
 /** @throws {TypeError} Unless it is an array of tensors. */
 export function requireParameters(action: string, values: unknown): asserts values is Tensor[] {
-  const isList = Array.isArray(values) && values.every((value) => value instanceof Tensor);
+  const isList = Array.isArray(values) && values.every((value) => isTensor(value));
   if (isList) return;
   throw new TypeError(
     `Cannot ${action} with ${shown(values)}: pass an array of tensors, such as model.parameters()`,

@@ -1,5 +1,6 @@
 import type { DeviceHandle } from "../../backend/internal.ts";
-import { Tensor } from "../tensor.ts";
+import { full } from "../ops/functional.ts";
+import type { Tensor } from "../tensor.ts";
 
 /**
  * How many updates some parameters have had, counted on the device: a recorded step counts on when it
@@ -19,7 +20,7 @@ export class StepCounter {
 
   /** A counter at `count`. */
   static at(count: number, device: DeviceHandle): StepCounter {
-    return new StepCounter(Tensor.full([2], count, { device }));
+    return new StepCounter(full([2], count, { device }));
   }
 
   /** Another counter with the same count. */

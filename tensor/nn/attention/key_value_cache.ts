@@ -3,7 +3,8 @@ import { sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { checkOptions, deviceChoice, elementType, type Rules, takes } from "../../core/options.ts";
 import { internally } from "../../core/temporaries.ts";
-import { Tensor } from "../../tensor.ts";
+import { zeros } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import type { DeviceHandle } from "../../../backend/internal.ts";
 import { exposed } from "../../core/tensor_state.ts";
 
@@ -83,9 +84,9 @@ export class KeyValueCache implements Disposable {
     const where = device === undefined ? {} : { device };
     const shape = [batch, heads, capacity, features];
     this.capacity = capacity;
-    this.#keys = Tensor.zeros(shape, { dtype, ...where }).realize();
-    this.#values = Tensor.zeros(shape, { dtype, ...where }).realize();
-    this.#position = Tensor.zeros([1], { dtype: "int32", ...where }).realize();
+    this.#keys = zeros(shape, { dtype, ...where }).realize();
+    this.#values = zeros(shape, { dtype, ...where }).realize();
+    this.#position = zeros([1], { dtype: "int32", ...where }).realize();
   }
 
   /** How many positions it holds. */

@@ -1,6 +1,7 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { Tensor } from "../../tensor.ts";
+import { zeros } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 import { xavierUniform } from "../module/init.ts";
 import { Linear } from "../layers/linear.ts";
@@ -97,9 +98,9 @@ export class MultiheadAttention
     }
     const { dropout = 0, bias = true, batchFirst = false } = options;
     this.inProjWeight = parameter(xavierUniform([3 * features, features]));
-    this.inProjBias = bias ? parameter(Tensor.zeros([3 * features])) : null;
+    this.inProjBias = bias ? parameter(zeros([3 * features])) : null;
     this.outProj = new Linear(features, features, { bias });
-    if (this.outProj.bias) this.outProj.bias = parameter(Tensor.zeros([features]));
+    if (this.outProj.bias) this.outProj.bias = parameter(zeros([features]));
     this.#features = features;
     this.#heads = heads;
     this.#dropout = dropout;

@@ -3,7 +3,8 @@ import { aTensor, requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { checkOptions, checkValue, type Rules, takes } from "../../core/options.ts";
 import { requireInteger } from "../../core/promotion.ts";
-import { Tensor } from "../../tensor.ts";
+import { concat, stack } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { requireSizes } from "../module/sizes.ts";
 
@@ -86,9 +87,7 @@ export class RotaryEmbedding extends Module<[x: Tensor, start?: number | Tensor]
     const wide = x.cast(x.dtype === "float64" ? "float64" : "float32");
     const [a, b] = this.#pairs(wide);
     const turned = [a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin))];
-    const joined = this.#interleaved
-      ? Tensor.stack(turned, -1).reshape(x.shape)
-      : Tensor.concat(turned, -1);
+    const joined = this.#interleaved ? stack(turned, -1).reshape(x.shape) : concat(turned, -1);
     return joined.cast(x.dtype);
   }
 

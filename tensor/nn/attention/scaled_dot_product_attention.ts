@@ -5,7 +5,8 @@ import { checkpoint } from "../../autograd/checkpoint.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 import type { Range } from "../../ops/shaping/slices.ts";
-import { Tensor } from "../../tensor.ts";
+import { concat } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 
 /** How {@linkcode scaledDotProductAttention} looks. */
@@ -71,7 +72,7 @@ export function scaledDotProductAttention(
   if (l * s <= MAX_SCORES) return attend(parts, options, 0);
   const rows = Math.max(1, Math.floor(SCORES_PER_TURN / s));
   const turns = Array.from({ length: Math.ceil(l / rows) }, (_, turn) => turn * rows);
-  return Tensor.concat(
+  return concat(
     turns.map((start) => {
       const { mask } = options;
       const queries = rowsOf(query, start, Math.min(l, start + rows));

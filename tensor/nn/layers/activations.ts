@@ -1,5 +1,6 @@
 /** Activations as modules, for use in `Sequential`. */
-import { Tensor } from "../../tensor.ts";
+import { full } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireValue, takes } from "../../core/options.ts";
@@ -124,7 +125,7 @@ export class PReLU extends Module {
     super();
     requireValue("make a PReLU", "count", count, takes.count);
     requireValue("make a PReLU", "init", init, takes.finite);
-    this.weight = parameter(Tensor.full([count], init));
+    this.weight = parameter(full([count], init));
   }
 
   /**

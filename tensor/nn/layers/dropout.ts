@@ -1,7 +1,8 @@
 import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { Tensor } from "../../tensor.ts";
+import { rand } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { checkValue, takes } from "../../core/options.ts";
 
@@ -31,7 +32,7 @@ export class Dropout extends Module {
 export function dropout(x: Tensor, p: number, shape: Shape = x.shape): Tensor {
   if (p === 0) return x;
   if (p === 1) return x.mul(0);
-  const kept = Tensor.rand(shape, { device: x.device }).ge(p);
+  const kept = rand(shape, { device: x.device }).ge(p);
   return kept.where(x.mul(1 / (1 - p)), 0);
 }
 

@@ -3,7 +3,8 @@ import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { Tensor } from "../../tensor.ts";
+import { ones, zeros } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { standardize } from "./normalization.ts";
 import { parameter } from "../module/parameter.ts";
@@ -62,8 +63,8 @@ export class GroupNorm extends Module {
       );
     }
     const { eps = 1e-5, affine = true } = options;
-    this.weight = affine ? parameter(Tensor.ones([channels])) : null;
-    this.bias = affine ? parameter(Tensor.zeros([channels])) : null;
+    this.weight = affine ? parameter(ones([channels])) : null;
+    this.bias = affine ? parameter(zeros([channels])) : null;
     this.#groups = groups;
     this.#channels = channels;
     this.#eps = eps;

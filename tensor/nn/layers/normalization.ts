@@ -8,7 +8,8 @@ import { ShapeError } from "../../core/errors.ts";
 import { isGradEnabled, noGrad } from "../../core/grad_mode.ts";
 import { spread } from "../../ops/reductions.ts";
 import { internally, withTemporaries } from "../../core/temporaries.ts";
-import { Tensor } from "../../tensor.ts";
+import { ones, zeros } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { buffer, parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
@@ -110,13 +111,11 @@ export abstract class BatchNorm extends Module {
     requireSizes(new.target.name, { channels });
     checkOptions(`make a ${new.target.name}`, options, batchRules);
     const { eps = 1e-5, momentum = 0.1, affine = true, trackRunningStats = true } = options;
-    this.weight = affine ? parameter(Tensor.ones([channels])) : null;
-    this.bias = affine ? parameter(Tensor.zeros([channels])) : null;
-    this.runningMean = trackRunningStats ? buffer(Tensor.zeros([channels])) : null;
-    this.runningVar = trackRunningStats ? buffer(Tensor.ones([channels])) : null;
-    this.numBatchesTracked = trackRunningStats
-      ? buffer(Tensor.zeros([], { dtype: "int64" }))
-      : null;
+    this.weight = affine ? parameter(ones([channels])) : null;
+    this.bias = affine ? parameter(zeros([channels])) : null;
+    this.runningMean = trackRunningStats ? buffer(zeros([channels])) : null;
+    this.runningVar = trackRunningStats ? buffer(ones([channels])) : null;
+    this.numBatchesTracked = trackRunningStats ? buffer(zeros([], { dtype: "int64" })) : null;
     this.#channels = channels;
     this.#eps = eps;
     this.#momentum = momentum;
@@ -280,8 +279,8 @@ export class LayerNorm extends Module {
     checkOptions("make a LayerNorm", options, layerRules);
     const { eps = 1e-5, affine = true, bias = true } = options;
     this.#shape = typeof shape === "number" ? [shape] : [...shape];
-    this.weight = affine ? parameter(Tensor.ones(this.#shape)) : null;
-    this.bias = affine && bias ? parameter(Tensor.zeros(this.#shape)) : null;
+    this.weight = affine ? parameter(ones(this.#shape)) : null;
+    this.bias = affine && bias ? parameter(zeros(this.#shape)) : null;
     this.#eps = eps;
   }
 

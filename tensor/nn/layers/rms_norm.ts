@@ -5,7 +5,8 @@ import { observedCall } from "../../core/operations.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { isGradEnabled, noGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
-import { Tensor } from "../../tensor.ts";
+import { ones } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { layerShape } from "./normalization.ts";
 import { parameter } from "../module/parameter.ts";
@@ -64,7 +65,7 @@ export class RMSNorm extends Module {
     checkOptions("make a RMSNorm", options, rules);
     const { eps = 2 ** -23, affine = true } = options;
     this.#shape = typeof shape === "number" ? [shape] : [...shape];
-    this.weight = affine ? parameter(Tensor.ones(this.#shape)) : null;
+    this.weight = affine ? parameter(ones(this.#shape)) : null;
     this.#eps = eps;
   }
 

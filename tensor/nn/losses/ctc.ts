@@ -6,7 +6,9 @@ import { observedCall } from "../../core/operations.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { gather } from "../../ops/indexing/indexing.ts";
 import { requireInteger } from "../../core/promotion.ts";
-import { Tensor } from "../../tensor.ts";
+import { fromHost, stack } from "../../ops/functional.ts";
+import { isTensor } from "../../core/tensor_state.ts";
+import type { Tensor } from "../../tensor.ts";
 import { type LossOptions, lossRules } from "./losses.ts";
 import { checkOptions, type Rules, shown, takes } from "../../core/options.ts";
 
@@ -85,14 +87,14 @@ export function ctc(
 
 function lengthsOf(name: string, given: Lengths, like: Tensor, count: number): Tensor {
   const isList = Array.isArray(given) && given.every(takes.whole.accepts);
-  if (!isList && !(given instanceof Tensor)) {
+  if (!isList && !(isTensor(given))) {
     throw new TypeError(
       `Cannot compute ctc with ${name} ${shown(given)}: pass integers, one for each sample`,
     );
   }
-  const lengths = given instanceof Tensor
+  const lengths = isTensor(given)
     ? given
-    : Tensor.fromHost(Int32Array.from(given as readonly number[]), { device: like.device });
+    : fromHost(Int32Array.from(given as readonly number[]), { device: like.device });
   requireInteger("compute ctc", name, lengths.dtype);
   if (lengths.ndim === 1 && lengths.size === count) return lengths.cast("int32");
   throw new ShapeError(
@@ -126,7 +128,7 @@ function statesOf(targets: Tensor, lengths: Tensor, blank: number): Tensor {
   const [count, longest] = targets.shape as [number, number];
   const isLabel = targets.indexLike([longest]).lt(lengths.unsqueeze(1));
   const labels = isLabel.where(targets, blank);
-  const pairs = Tensor.stack([labels.fullLike(blank), labels], 2);
+  const pairs = stack([labels.fullLike(blank), labels], 2);
   return pairs.reshape([count, 2 * longest]).pad([[0, 0], [0, 1]], blank);
 }
 

@@ -3,7 +3,8 @@ import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { Tensor } from "../../tensor.ts";
+import { concat } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { type LossOptions, lossRules, reduced } from "./losses.ts";
 import { requireVectors } from "./probability_losses.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
@@ -204,7 +205,7 @@ export function infoNCE(queries: Tensor, keys: Tensor, options: InfoNCEOptions =
     return query.matmul(key.transpose()).div(temperature).crossEntropy(labels, { reduction });
   }
   const own = query.mul(key).sum(1, { keepDims: true });
-  const logits = Tensor.concat([own, query.matmul(unit(negatives).transpose())], 1);
+  const logits = concat([own, query.matmul(unit(negatives).transpose())], 1);
   const first = queries.indexLike([count]).mul(0);
   return logits.div(temperature).crossEntropy(first, { reduction });
 }

@@ -6,7 +6,8 @@ import {
   tensorRules,
 } from "../../ops/creation/tensor_options.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { Tensor } from "../../tensor.ts";
+import { rand, randn } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
 
 /** What is computed from the spread of a layer's inputs or outputs. */
@@ -67,12 +68,12 @@ export function fans(shape: Shape): { fanIn: number; fanOut: number } {
 
 /** Uniform in [low, high). */
 export function uniform(shape: Shape, low = 0, high = 1, options?: TensorOptions): Tensor {
-  return Tensor.rand(shape, options).mul(high - low).add(low);
+  return rand(shape, options).mul(high - low).add(low);
 }
 
 /** Normal with the given mean and standard deviation. */
 export function normal(shape: Shape, mean = 0, deviation = 1, options?: TensorOptions): Tensor {
-  return Tensor.randn(shape, options).mul(deviation).add(mean);
+  return randn(shape, options).mul(deviation).add(mean);
 }
 
 /** The standard deviation, and what is left of the options for the tensor. */

@@ -3,7 +3,7 @@ import { type DeviceHandle, type DType, dtypes, formatShape } from "../../../bac
 import { realizeAll } from "../../execution/realization.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { noGrad } from "../../core/grad_mode.ts";
-import { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../tensor.ts";
 import {
   forgetConstruction,
   madeBy,
@@ -16,7 +16,7 @@ import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
 import { requireState } from "../../core/apply.ts";
-import { disposeForGood, stateOf } from "../../core/tensor_state.ts";
+import { disposeForGood, isTensor, stateOf } from "../../core/tensor_state.ts";
 
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`
@@ -357,10 +357,6 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   [Symbol.dispose](): void {
     this.dispose();
   }
-}
-
-function isTensor(value: unknown): value is Tensor {
-  return value instanceof Tensor;
 }
 
 function isModule(value: unknown): value is AnyModule {

@@ -6,7 +6,8 @@
 import { result } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
 import { noGrad } from "../../core/grad_mode.ts";
-import { Tensor } from "../../tensor.ts";
+import { concat, stack } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { blocks, type GateKind, gatesOf, type StateOf } from "./gates.ts";
 
 /** What a recurrence is computed from; G is how many gates its kind has. */
@@ -53,21 +54,21 @@ function statesOf(inputs: RecurrenceInputs): Tensor {
   let state: StateOf = (k) => inputs.state[k]!;
   for (const step of stepsOf(inputs)) {
     const hidden = productWith(state(0), inputs);
-    const packed = Tensor.stack(next({ input: inputs.input.slice(step), hidden, features, state }))
+    const packed = stack(next({ input: inputs.input.slice(step), hidden, features, state }))
       // Stored, not computed again by everything that reads it.
       .contiguous();
     state = (k) => packed.slice(k);
     after[step] = packed;
   }
-  return Tensor.stack(after, 1);
+  return stack(after, 1);
 }
 
 /** All states that steps began with, (states, T, N, H). */
 function statesBefore({ state, reverse, input }: RecurrenceInputs, after: Tensor): Tensor {
-  const first = Tensor.stack([...state]).unsqueeze(1), steps = input.shape[0]!;
+  const first = stack([...state]).unsqueeze(1), steps = input.shape[0]!;
   return reverse
-    ? Tensor.concat([after.slice(null, [1, steps]), first], 1)
-    : Tensor.concat([first, after.slice(null, [0, steps - 1])], 1);
+    ? concat([after.slice(null, [1, steps]), first], 1)
+    : concat([first, after.slice(null, [0, steps - 1])], 1);
 }
 
 /** Back-propagation through time: P. Werbos 1990. */
@@ -85,7 +86,7 @@ function gradientsOf(inputs: RecurrenceInputs, g: Tensor, after: Tensor): (Tenso
     : null;
   return [
     inputs.input.requiresGrad
-      ? Tensor.concat(gates.input.map((range) => blocks(found, range, features)), -1)
+      ? concat(gates.input.map((range) => blocks(found, range, features)), -1)
       : null,
     weight.requiresGrad ? flat(inner!).transpose().matmul(flat(before.slice(0))) : null,
     ...flowing,
@@ -137,7 +138,7 @@ function throughTime(
     const next = steps[position + 1];
     const elsewhere = next === undefined ? [] : at(stored, next);
     const parts = gradient(known, stateAt(after, step), arriving, elsewhere);
-    const packed = Tensor.concat(parts, -1).contiguous();
+    const packed = concat(parts, -1).contiguous();
     found[step] = packed;
     if (next === undefined && !isWanted) return;
     const through = blocks(packed, hidden, features).matmul(weight);
@@ -146,5 +147,5 @@ function throughTime(
     const sum = elsewhere[0] ? flowing.add(elsewhere[0]) : flowing;
     arriving = [sum.contiguous(), ...others as Tensor[]];
   });
-  return { found: Tensor.stack(found), flowing: isWanted ? arriving : arriving.map(() => null) };
+  return { found: stack(found), flowing: isWanted ? arriving : arriving.map(() => null) };
 }

@@ -6,7 +6,8 @@ import { ShapeError } from "../../core/errors.ts";
 import { enableGrad, isGradEnabled, noGrad } from "../../core/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 import { promote } from "../../core/promotion.ts";
-import { Tensor } from "../../tensor.ts";
+import { concat, stack } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 import { type GateKind, gatesOf } from "./gates.ts";
 import { uniform } from "../module/init.ts";
@@ -147,7 +148,7 @@ export abstract class Recurrent
         ends.push({ states, at: suffix === "" ? -1 : 0 });
         return states.slice(0);
       });
-      input = outputs.length === 1 ? outputs[0]! : Tensor.concat(outputs, -1);
+      input = outputs.length === 1 ? outputs[0]! : concat(outputs, -1);
       const isInner = layer + 1 < this.#layers;
       if (isInner && this.training) input = dropout(input, this.#options.dropout ?? 0);
     }
@@ -223,7 +224,7 @@ interface End {
 /** The state after the last step, each (layers * directions, N, H). */
 function lastStates(ends: readonly End[], isBatch: boolean): Tensor[] {
   return Array.from({ length: ends[0]!.states.shape[0]! }, (_, k) => {
-    const state = Tensor.stack(ends.map(({ states, at }) => states.slice(k, at)));
+    const state = stack(ends.map(({ states, at }) => states.slice(k, at)));
     return isBatch ? state : state.squeeze(1);
   });
 }

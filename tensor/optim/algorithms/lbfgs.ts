@@ -3,7 +3,8 @@ import { giveUpReplay } from "../../core/calls.ts";
 import { enableGrad, noGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import { Tensor } from "../../tensor.ts";
+import { concat, fromHost } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import { type Point, strongWolfe } from "./line_search.ts";
 import { type OptimizerOptions, ParameterGroup } from "../parameter_group.ts";
 import { requireParameters } from "../requirements.ts";
@@ -245,7 +246,7 @@ export class LBFGS {
   }
 
   #flat(tensors: readonly Tensor[]): Tensor {
-    return noGrad(() => Tensor.concat(tensors.map((t) => t.detach().flatten())).realize());
+    return noGrad(() => concat(tensors.map((t) => t.detach().flatten())).realize());
   }
 
   /** All gradients one behind the other, zeros where there is none. */
@@ -298,7 +299,7 @@ export class LBFGS {
       );
     }
     const { dtype, device } = like;
-    const back = (vector: number[]): Tensor => Tensor.fromHost(vector, { dtype, device });
+    const back = (vector: number[]): Tensor => fromHost(vector, { dtype, device });
     this.#pairs = state.steps.map((step, k) => {
       const s = back(step), y = back(state.changes[k]!);
       return { s, y, ro: 1 / noGrad(() => y.mul(s).sum()).itemSync() };
