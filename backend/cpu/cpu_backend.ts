@@ -40,6 +40,7 @@ import { interruptible } from "../lifecycle/interruption.ts";
 import { withoutDeadline } from "../lifecycle/native_handlers.ts";
 import type { Parameter } from "../codegen/emit.ts";
 import type { Kernel, Launchable, LoopKernel, SpecialKernel } from "../kernel/kernel.ts";
+import { type AttentionHost, attentionRunner } from "./attention/attention_runner.ts";
 import { sizeOf } from "../graph/shape.ts";
 import { opName } from "../graph/op_names.ts";
 import { indexError } from "../graph/index_error.ts";
@@ -191,6 +192,7 @@ export class CPUBackend implements Backend {
     if (isReference) {
       return referenceRunner(kernel, (value, size, op) => this.#checkedIndex(value, size, op));
     }
+    if (kernel.kind === "attention") return attentionRunner(kernel, this.#attentionHost);
     if (kernel.kind === "special") return this.#script(kernel);
     // Tiles read windows of images where they are: for those BLAS would need copies.
     const byBLAS = (copies: boolean): Runner | null =>
@@ -221,6 +223,11 @@ export class CPUBackend implements Backend {
         block.release();
       }
     },
+  };
+
+  readonly #attentionHost: AttentionHost = {
+    runnerOf: (kernel) => this.#runner(kernel),
+    allocate: (nbytes) => this.memory.allocate(nbytes, { label: "attention scratch" }),
   };
 
   #script(kernel: LoopKernel | SpecialKernel): Runner {
@@ -281,7 +288,7 @@ function operationsOf(kernel: Kernel): number {
 
 function outputsOf(kernel: Kernel): readonly { readonly size: number; readonly dtype: DType }[] {
   if (kernel.kind === "special") return [kernel.output];
-  if (kernel.kind === "loop") return kernel.outputs;
+  if (kernel.kind === "loop" || kernel.kind === "attention") return kernel.outputs;
   const { call, stored } = kernel;
   return stored.map((k) => call.outputs[k]!).map(({ shape, dtype }) => ({
     size: sizeOf(shape),

@@ -5,6 +5,7 @@
  */
 import type { Storage as StorageOf } from "../../memory/mod.ts";
 import { disown, own, type Owned, retire, unretire } from "./owned.ts";
+import type { AttentionCall } from "./attention.ts";
 import type { CustomCall } from "./custom.ts";
 import type { DType } from "./dtype.ts";
 import type { PrimitiveName } from "./primitives.ts";
@@ -92,12 +93,20 @@ export type Op =
     readonly dilation: readonly number[];
   }
   /** One of the outputs of a kernel that a user wrote. */
-  | { readonly kind: "custom"; readonly call: CustomCall; readonly output: number };
+  | { readonly kind: "custom"; readonly call: CustomCall; readonly output: number }
+  /** One of the outputs of attention, or of its gradient. */
+  | { readonly kind: "attention"; readonly call: AttentionCall; readonly output: number };
 
 /** A number that a replayed schedule draws anew: the position in the sequence of random tensors. */
 export interface RandomStream {
   /** How many random tensors were made before. */
   readonly value: number;
+}
+
+/** The stream that an operation draws from, null where it draws nothing. */
+export function streamOf(op: Op): RandomStream | null {
+  if (op.kind === "random") return op.stream;
+  return op.kind === "attention" ? op.call.dropout?.stream ?? null : null;
 }
 
 /** Stands for a tensor where the tensor itself must stay collectable. */

@@ -1,4 +1,5 @@
 /** Whole numbers that are equal for graphs that lead to the same kernels. */
+import type { AttentionCall } from "./attention.ts";
 import type { CustomCall } from "./custom.ts";
 import { type DType, dtypes } from "./dtype.ts";
 import type { Node, Op } from "./node.ts";
@@ -38,7 +39,8 @@ const kinds: Readonly<Record<Op["kind"], number>> = {
   copy: 18,
   fold: 19,
   custom: 20,
-  elementwise: 21,
+  attention: 21,
+  elementwise: 22,
 };
 
 /**
@@ -49,8 +51,8 @@ export class Signature {
   #words = new Int32Array(1024);
   #length = 0;
   #hash = 0;
-  /** The calls of kernels of a user's own that were met, in order. */
-  readonly #calls: CustomCall[] = [];
+  /** The calls with several outputs that were met, in order. */
+  readonly #calls: (CustomCall | AttentionCall)[] = [];
 
   /** Equal signatures have equal hashes. */
   get hash(): number {
@@ -113,21 +115,32 @@ export class Signature {
   }
 
   /** Outputs of one call are told from those of two: the first stands for the others. */
-  #call(call: CustomCall): void {
-    const { kernel, numbers, outputs, global, local } = call;
+  #call(call: CustomCall | AttentionCall): void {
     let at = this.#calls.indexOf(call);
     if (at < 0) at = this.#calls.push(call) - 1;
     this.#push(at);
-    this.#push(kernel.id);
-    this.#push(numbers.length);
-    for (const value of numbers) this.#number(value);
-    this.#push(outputs.length);
-    for (const { shape, dtype } of outputs) {
+    this.#push(call.outputs.length);
+    for (const { shape, dtype } of call.outputs) {
       this.#list(shape);
       this.#push(dtypeIds.get(dtype)!);
     }
+  }
+
+  #customCall({ kernel, numbers, global, local }: CustomCall): void {
+    this.#push(kernel.id);
+    this.#push(numbers.length);
+    for (const value of numbers) this.#number(value);
     this.#list(global);
     this.#list(local ?? []);
+  }
+
+  #attentionCall({ pass, scale, isCausal, mask, dropout }: AttentionCall): void {
+    this.#push(idOf(pass));
+    this.#number(scale);
+    this.#push(isCausal ? 1 : 0);
+    this.#push(idOf(mask));
+    this.#number(dropout?.probability ?? 0);
+    this.#number(dropout?.seed ?? 0);
   }
 
   #node(node: Node): void {
@@ -182,7 +195,12 @@ export class Signature {
         return this.#list(op.dilation);
       case "custom":
         this.#push(op.output);
-        return this.#call(op.call);
+        this.#call(op.call);
+        return this.#customCall(op.call);
+      case "attention":
+        this.#push(op.output);
+        this.#call(op.call);
+        return this.#attentionCall(op.call);
       case "scan":
         return this.#push(idOf(op.fn));
       case "buffer":

@@ -3,6 +3,7 @@
  * expressions, reductions, stores. The scheduler makes them from nodes, the code generators of the
  * backends write them out.
  */
+import type { AttentionKernel } from "./attention.ts";
 import type { DType } from "../graph/dtype.ts";
 import { type AffineExpr, affineKey } from "./affine.ts";
 import type { CustomCall } from "../graph/custom.ts";
@@ -171,7 +172,7 @@ export interface CustomKernelCall {
 }
 
 /** One piece of work. */
-export type Kernel = LoopKernel | SpecialKernel | CustomKernelCall;
+export type Kernel = LoopKernel | SpecialKernel | AttentionKernel | CustomKernelCall;
 
 /** Loops that do the same with other buffers and sizes, and do not depend on each other. */
 export interface HorizontalKernel {

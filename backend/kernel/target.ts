@@ -17,6 +17,8 @@ export interface FusionRules {
    * fills the registers there are too few work-items to hide what such operations wait for.
    */
   readonly maxEpilogue: number;
+  /** Attention reads its operands by steps, through views; else they are stored row by row. */
+  readonly attendsViews: boolean;
 }
 
 /** When the rows of a reduction are reduced in parts, and how long a part is at least. */
@@ -83,6 +85,7 @@ export const defaultFusion: FusionRules = {
   cheap: 8,
   derivedCheap: 0,
   maxEpilogue: Infinity,
+  attendsViews: false,
 };
 
 /** A host that runs kernels one by one: the built-in backend, and plans that are made for no device. */

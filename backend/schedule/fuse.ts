@@ -6,10 +6,14 @@
  * what makes it safe to store a second value from the same loops. Linear in the number of nodes, no
  * recursion.
  */
+import type { AttentionCall } from "../graph/attention.ts";
 import type { CustomCall } from "../graph/custom.ts";
 import type { LoopKernel } from "../kernel/kernel.ts";
 import { primitives } from "../graph/primitives.ts";
+import type { Op } from "../graph/node.ts";
+import type { FusionRules } from "../kernel/target.ts";
 import type { PlanningDevice } from "../kernel/template.ts";
+import { type AttentionOperand, attentionOperands } from "./attention.ts";
 import type { Group, Limits } from "./group.ts";
 import { growGroup } from "./grow_group.ts";
 import { isLoopSplit } from "./loops.ts";
@@ -26,7 +30,14 @@ export type Unit =
   /** An operation that does not fuse; its inputs are in memory. */
   | { readonly kind: "special"; readonly info: NodeInfo }
   /** A call of a user's kernel, with those of its outputs that are read. */
-  | { readonly kind: "custom"; readonly call: CustomCall; readonly outputs: readonly NodeInfo[] };
+  | { readonly kind: "custom"; readonly call: CustomCall; readonly outputs: readonly NodeInfo[] }
+  /** Attention, with those of its outputs that are read. */
+  | {
+    readonly kind: "attention";
+    readonly call: AttentionCall;
+    readonly outputs: readonly NodeInfo[];
+    readonly operands: readonly AttentionOperand[];
+  };
 
 /**
  * The units of a graph, in the order in which they can run.
@@ -42,8 +53,8 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
   for (const info of infos.toReversed()) {
     const { node } = info;
     if (node.isLeaf || produced.has(info)) continue;
-    if (node.op.kind === "custom") {
-      const unit = customUnit(info, node.op.call, calls.get(node.op.call)!);
+    if (node.op.kind === "custom" || node.op.kind === "attention") {
+      const unit = callUnit(info, node.op, calls.get(node.op.call)!, device.target.fusion);
       if (unit) units.push(unit);
     } else if (!info.materialized || node.size === 0) continue;
     else if (isSpecial(node.op)) {
@@ -119,12 +130,14 @@ function storeInputs(info: NodeInfo): void {
   }
 }
 
-/** The outputs of each call of a user's kernel, in topological order. */
-function callsOf(infos: readonly NodeInfo[]): ReadonlyMap<CustomCall, readonly NodeInfo[]> {
-  const calls = new Map<CustomCall, NodeInfo[]>();
+type Call = CustomCall | AttentionCall;
+
+/** The outputs of each call that gives several, in topological order. */
+function callsOf(infos: readonly NodeInfo[]): ReadonlyMap<Call, readonly NodeInfo[]> {
+  const calls = new Map<Call, NodeInfo[]>();
   for (const info of infos) {
     const { op } = info.node;
-    if (op.kind !== "custom" || info.node.isLeaf) continue;
+    if (op.kind !== "custom" && op.kind !== "attention" || info.node.isLeaf) continue;
     const known = calls.get(op.call);
     if (known) known.push(info);
     else calls.set(op.call, [info]);
@@ -133,13 +146,18 @@ function callsOf(infos: readonly NodeInfo[]): ReadonlyMap<CustomCall, readonly N
 }
 
 /** The call that an output is of, when the walk is at its first: by then it is known which are read. */
-function customUnit(
+function callUnit(
   info: NodeInfo,
-  call: CustomCall,
+  op: Extract<Op, { readonly kind: "custom" | "attention" }>,
   all: readonly NodeInfo[],
-): Extract<Unit, { readonly kind: "custom" }> | null {
+  { attendsViews }: FusionRules,
+): Unit | null {
   const outputs = all.filter(({ materialized, node }) => materialized && node.size > 0);
   if (info !== all[0] || outputs.length === 0) return null;
+  if (op.kind === "attention") {
+    const operands = attentionOperands(info, attendsViews);
+    return { kind: "attention", call: op.call, outputs, operands };
+  }
   storeInputs(info);
-  return { kind: "custom", call, outputs };
+  return { kind: "custom", call: op.call, outputs };
 }

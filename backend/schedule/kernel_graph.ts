@@ -10,6 +10,7 @@ import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
 import type { PlanningDevice } from "../kernel/template.ts";
 import type { Unit } from "./fuse.ts";
 import { lowerGroup } from "./lower.ts";
+import { attentionKernel } from "./attention.ts";
 import { customKernel, specialKernel } from "./special.ts";
 
 /** A value in memory. */
@@ -104,6 +105,12 @@ function lowerUnit(unit: Unit): Step {
         outputs: [node.position],
       };
     }
+    case "attention":
+      return {
+        kernel: attentionKernel(unit.call, unit.outputs, unit.operands),
+        inputs: unit.operands.map(({ node }) => node.position),
+        outputs: unit.outputs.map(({ node }) => node.position),
+      };
     case "custom": {
       const outputs = unit.outputs.map(({ node }) => node);
       return {

@@ -1,6 +1,6 @@
 /** Plans of graphs that were run before: a training step is planned once. */
 import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
-import type { Node, RandomStream } from "../graph/node.ts";
+import { type Node, type RandomStream, streamOf } from "../graph/node.ts";
 import type { Request } from "./kernel_graph.ts";
 import type { Plan } from "./memory_plan.ts";
 import { Signature } from "../graph/signature.ts";
@@ -40,8 +40,8 @@ export class PlanCache {
     if (entry === null) return null;
     entry.used = ++this.#clock;
     for (const { at, stream } of entry.streams) {
-      const { op } = order[at]!;
-      if (op.kind === "random") stream.value = op.stream.value;
+      const drawn = streamOf(order[at]!.op);
+      if (drawn) stream.value = drawn.value;
     }
     return entry.plan;
   }
@@ -86,9 +86,10 @@ export function withOwnStreams(
   const own = new Map<RandomStream, { value: number }>();
   const streams: StreamPlace[] = [];
   for (const { op, position } of order) {
-    if (op.kind !== "random") continue;
-    const stream = own.get(op.stream) ?? { value: op.stream.value };
-    own.set(op.stream, stream);
+    const drawn = streamOf(op);
+    if (drawn === null) continue;
+    const stream = own.get(drawn) ?? { value: drawn.value };
+    own.set(drawn, stream);
     streams.push({ at: position, stream });
   }
   if (own.size === 0) return { plan, streams };
@@ -105,6 +106,12 @@ function replace(
 ): Launchable {
   if (kernel.kind === "loop") return replaceInLoop(kernel, own);
   if (kernel.kind === "special" || kernel.kind === "custom") return kernel;
+  if (kernel.kind === "attention") {
+    const { dropout } = kernel;
+    return dropout === null
+      ? kernel
+      : { ...kernel, dropout: { ...dropout, stream: own.get(dropout.stream)! } };
+  }
   return { ...kernel, members: kernel.members.map((member) => replaceInLoop(member, own)) };
 }
 

@@ -8,7 +8,7 @@ import type { CustomKernelCall, SpecialKernel, SpecialOp } from "../kernel/kerne
 /** True for operations whose loops carry state or scatter, and for those of a user: nothing fuses with them. */
 export function isSpecial({ kind }: Op): boolean {
   return kind === "scatter" || kind === "scan" || kind === "argsort" || kind === "fold" ||
-    kind === "custom";
+    kind === "custom" || kind === "attention";
 }
 
 /** The kernel of a node that does not fuse. */

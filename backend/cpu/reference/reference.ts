@@ -5,6 +5,7 @@
 import { neededBy, usesInner, variesWith } from "../../kernel/analysis.ts";
 import type { AffineExpr } from "../../kernel/affine.ts";
 import type { TypedArray } from "../../graph/dtype.ts";
+import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { Bound, Expr, Load, LoopKernel } from "../../kernel/kernel.ts";
 import type { Reduction, SpecialKernel } from "../../kernel/kernel.ts";
 import { combinerOf, identityOf, isArgReduction, prefersLarger } from "../../graph/reductions.ts";
@@ -16,13 +17,14 @@ import {
   type Value,
 } from "./reference_primitives.ts";
 import { type CheckIndex, readElement, writeElement } from "./elements.ts";
+import { runAttention } from "./reference_attention.ts";
 import { runSpecial } from "./reference_special.ts";
 import { arraysOf, outputTypes, type Runner } from "../script/runner.ts";
 import { philox } from "../script/scalar.ts";
 
 /** A runner that interprets the kernel. */
 export function referenceRunner(
-  kernel: LoopKernel | SpecialKernel,
+  kernel: LoopKernel | SpecialKernel | AttentionKernel,
   check: CheckIndex,
 ): Runner {
   return {
@@ -31,6 +33,7 @@ export function referenceRunner(
       const inputs = arraysOf(reads, kernel.inputs);
       const outputs = arraysOf(writes, outputTypes(kernel));
       if (kernel.kind === "special") runSpecial(kernel, inputs, outputs[0]!, check);
+      else if (kernel.kind === "attention") runAttention(kernel, inputs, outputs);
       else new Interpreter(kernel, inputs, outputs, check).run();
     },
   };

@@ -2,8 +2,8 @@
 import type { BufferHandle, HostBuffer } from "../../../memory/mod.ts";
 import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
 
-/** A block of the host's memory. */
-export type HostBlock = BufferHandle<HostBuffer>;
+/** A block of the host's memory, or a part of one. */
+export type HostBlock = Pick<BufferHandle<HostBuffer>, "base" | "offset" | "nbytes">;
 
 /** A kernel that can run: only its buffers are missing. */
 export interface Runner {
@@ -27,7 +27,10 @@ export function arraysOf(blocks: readonly HostBlock[], types: readonly DType[]):
 
 /** The types of a kernel's outputs. */
 export function outputTypes(
-  kernel: { readonly kind: "loop"; readonly outputs: readonly { readonly dtype: DType }[] } | {
+  kernel: {
+    readonly kind: "loop" | "attention";
+    readonly outputs: readonly { readonly dtype: DType }[];
+  } | {
     readonly kind: "special";
     readonly output: { readonly dtype: DType };
   },

@@ -44,7 +44,7 @@ export function planningRules(
   argumentBytes: number,
 ): Pick<Target, "fusion" | "rowSplits" | "sharing"> {
   return {
-    fusion: isGpu ? gpuFusion(computeUnits) : defaultFusion,
+    fusion: { ...isGpu ? gpuFusion(computeUnits) : defaultFusion, attendsViews: true },
     rowSplits: isGpu ? gpuSplits(computeUnits) : cpuSplits(computeUnits),
     sharing: { maxKernels: MAX_SHARED, argumentBytes },
   };

@@ -1,11 +1,12 @@
 /** OpenCL C for kernels: the first template that matches writes it. Nothing here knows the runtime. */
+import type { AttentionKernel } from "../../kernel/attention.ts";
 import { extent, type LoopKernel, type SpecialKernel } from "../../kernel/kernel.ts";
 import { needsWideIndices } from "../../kernel/index_range.ts";
 import type { KernelPlan } from "../../kernel/template.ts";
 import type { Generated } from "../codegen/generated.ts";
 import type { Target } from "../../kernel/target.ts";
 import { generalContraction } from "./gemm/general_contraction.ts";
-import { contractions, loops, specials } from "./lists.ts";
+import { attentions, contractions, loops, specials } from "./lists.ts";
 import { type ContractionPlan, isUniform } from "./parts/contraction_shape.ts";
 import { firstMatch, type KernelSequence, type Match } from "./parts/template.ts";
 import { defaultParts, tunedParts } from "./parts/tiling.ts";
@@ -28,6 +29,12 @@ export function generateLoop(kernel: LoopKernel, target: Target): Generated {
 /** Writes an operation whose loops carry state. */
 export function generateSpecial(kernel: SpecialKernel, target: Target): KernelSequence {
   const { template, plan } = firstMatch(specials, kernel, target);
+  return template.emit(plan);
+}
+
+/** Writes attention, or its gradients. */
+export function generateAttention(kernel: AttentionKernel, target: Target): KernelSequence {
+  const { template, plan } = firstMatch(attentions, kernel, target);
   return template.emit(plan);
 }
 

@@ -2,7 +2,7 @@
  * What the kernels of a schedule are launched as: texts, with what a launch of each counts. This is all that
  * the runtime asks the templates for.
  */
-import { dtypes } from "../../graph/dtype.ts";
+import { type DType, dtypes } from "../../graph/dtype.ts";
 import {
   type CustomKernelCall,
   extent,
@@ -13,8 +13,8 @@ import {
 import type { Target } from "../../kernel/target.ts";
 import type { Generated } from "../codegen/generated.ts";
 import { generateShared, haveOneText } from "../codegen/shared_launch.ts";
-import { generateLoop, generateSpecial } from "./generate.ts";
-import type { Scratch } from "./parts/template.ts";
+import { generateAttention, generateLoop, generateSpecial } from "./generate.ts";
+import type { KernelSequence, Scratch } from "./parts/template.ts";
 
 /** What a launch does, in numbers. */
 export interface Work {
@@ -48,14 +48,22 @@ export function launchSteps(
       return { steps: [stepOf(kernel, target)], scratch: [] };
     case "horizontal":
       return { steps: sharedSteps(kernel, target), scratch: [] };
-    case "special": {
-      const bytes = kernel.output.size * dtypes[kernel.output.dtype].bytes * 2;
-      const work = { bytes, operations: Infinity };
-      const { kernels, scratch } = generateSpecial(kernel, target);
-      const steps = kernels.map((generated) => ({ generated, label: kernel.label, work }));
-      return { steps, scratch };
-    }
+    case "special":
+      return sequenceSteps(kernel.label, generateSpecial(kernel, target), [kernel.output]);
+    case "attention":
+      return sequenceSteps(kernel.label, generateAttention(kernel, target), kernel.outputs);
   }
+}
+
+/** The launches of kernels that read about as much as they write. */
+function sequenceSteps(
+  label: string,
+  { kernels, scratch }: KernelSequence,
+  outputs: readonly { readonly dtype: DType; readonly size: number }[],
+): LaunchSteps {
+  const written = outputs.reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
+  const work = { bytes: 2 * written, operations: Infinity };
+  return { steps: kernels.map((generated) => ({ generated, label, work })), scratch };
 }
 
 /** One launch for kernels of one structure; the writer's word counts where it sees differences. */

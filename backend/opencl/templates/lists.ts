@@ -2,7 +2,10 @@
  * The templates of the OpenCL backend, in the order in which they are asked; the last of each list takes
  * what is left. To add one: a file beside those, and its place here.
  */
+import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
+import { lanesAttention } from "./attention/attention_lanes.ts";
+import { tilesAttention } from "./attention/attention_tiles.ts";
 import { directConvolution } from "./convolution/direct_convolution.ts";
 import { weightGradient } from "./convolution/weight_gradient.ts";
 import { generalContraction } from "./gemm/general_contraction.ts";
@@ -39,6 +42,12 @@ export const loops: readonly Template<LoopKernel>[] = [
   vectorRows,
   shortRows,
   itemRows,
+];
+
+/** Attention and its gradients. */
+export const attentions: readonly Template<AttentionKernel>[] = [
+  tilesAttention,
+  lanesAttention,
 ];
 
 /** Operations whose loops carry state. */

@@ -8,6 +8,7 @@ import type { Range } from "../../ops/shaping/slices.ts";
 import { concat } from "../../ops/functional.ts";
 import type { Tensor } from "../../tensor.ts";
 import { dropout } from "../layers/dropout.ts";
+import { fusedAttention } from "./fused_attention.ts";
 
 /** How {@linkcode scaledDotProductAttention} looks. */
 export interface ScaledDotProductAttentionOptions {
@@ -37,8 +38,9 @@ const SCORES_PER_TURN = 2 ** 18;
  * `softmax(query keyᵀ * scale) value`: queries (..., L, E) look at keys (..., S, E) and give means of
  * their values, (..., L, V). Leading axes broadcast. A query that may look nowhere gives zeros.
  *
- * The scores of long sequences, more than 2 ** 20 a head, are never there all at once: memory grows
- * with L and S, not with their product.
+ * It is one operation: scores are computed in tiles, so memory grows with L and S, not with their product,
+ * and `backward` computes them again. Elements of float64, rows of more than 256 features and masks that
+ * require a gradient take several operations.
  *
  * @param query (..., L, E).
  * @param key (..., S, E).
@@ -67,8 +69,17 @@ export function scaledDotProductAttention(
 ): Tensor {
   checkOptions("attend", options, rules);
   check(query, key, value, options.mask);
-  const l = query.shape.at(-2)!, s = key.shape.at(-2)!;
   const parts = { query, key, value };
+  const { mask = null, isCausal = false, scale = 1 / Math.sqrt(query.shape.at(-1)!) } = options;
+  const settings = { mask, isCausal, scale, dropout: options.dropout ?? 0 };
+  return fusedAttention(parts, settings, (parts) => composedAttention(parts, options)) ??
+    composedAttention(parts, options);
+}
+
+/** The same by several operations: for float64, masks that learn, second derivatives. */
+function composedAttention(parts: Parts, options: ScaledDotProductAttentionOptions): Tensor {
+  const { query, key, value } = parts;
+  const l = query.shape.at(-2)!, s = key.shape.at(-2)!;
   if (l * s <= MAX_SCORES) return attend(parts, options, 0);
   const rows = Math.max(1, Math.floor(SCORES_PER_TURN / s));
   const turns = Array.from({ length: Math.ceil(l / rows) }, (_, turn) => turn * rows);

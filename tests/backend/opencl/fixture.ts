@@ -1,7 +1,8 @@
 /** Engines and cache folders of their own, for tests of what lasts from one start to the next. */
 import { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";
 import type { DeviceType } from "../../../backend/devices/device_handle.ts";
-import { DeviceHandle, manager } from "../../../mod.ts";
+import { backendOf } from "../../../backend/internal.ts";
+import { DeviceHandle, manager, withDevice } from "../../../mod.ts";
 
 /** Runs with an engine as another start of a program would make it, on the device for tests. */
 export async function withFreshBackend(
@@ -34,4 +35,23 @@ export async function withCacheFolder(
     else Deno.env.set("NETCL_CACHE_DIR", before);
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+/** Runs on the device for tests, with a backend that takes it for a device of another type. */
+export function withDeviceType(
+  deviceType: DeviceType,
+  fn: () => Promise<void>,
+): Promise<void> {
+  const { platformName, deviceName, clDevice } = manager.default("cl");
+  const names = { platformName, deviceName, deviceType, backend: "cl" } as const;
+  const handle = new DeviceHandle(names, "cl", clDevice);
+  return withDevice(handle, async () => {
+    try {
+      await fn();
+    } finally {
+      backendOf(handle).dispose();
+      handle.queue!.release();
+      handle.context!.release();
+    }
+  });
 }

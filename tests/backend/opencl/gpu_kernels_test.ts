@@ -1,24 +1,10 @@
 /** Kernels that are written for GPUs, run on whatever device there is. */
 import { assert, assertEquals } from "@std/assert";
-import { backendOf } from "../../../backend/internal.ts";
-import { DeviceHandle, manager, Tensor, withDevice } from "../../../mod.ts";
+import { Tensor, withDevice } from "../../../mod.ts";
 import { testOpenCL } from "../../opencl.ts";
+import { withDeviceType } from "./fixture.ts";
 
-/** The device for tests, with a backend that takes it for a GPU. */
-function withGpu(fn: () => Promise<void>): Promise<void> {
-  const { platformName, deviceName, clDevice } = manager.default("cl");
-  const names = { platformName, deviceName, deviceType: "gpu", backend: "cl" } as const;
-  const handle = new DeviceHandle(names, "cl", clDevice);
-  return withDevice(handle, async () => {
-    try {
-      await fn();
-    } finally {
-      backendOf(handle).dispose();
-      handle.queue!.release();
-      handle.context!.release();
-    }
-  });
-}
+const withGpu = (fn: () => Promise<void>): Promise<void> => withDeviceType("gpu", fn);
 
 /** Compares what a device makes with what the built-in backend makes. */
 async function compare(name: string, make: () => Tensor, limit = 1e-6): Promise<void> {

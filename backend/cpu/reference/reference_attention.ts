@@ -1,0 +1,142 @@
+/** The plain evaluator of attention: a row of scores at a time, as the formula says. */
+import type { DType, TypedArray } from "../../graph/dtype.ts";
+import { type AttentionKernel, type HeadMatrix, headsOf } from "../../kernel/attention.ts";
+import { philox } from "../script/scalar.ts";
+import { readElement, writeElement } from "./elements.ts";
+
+type Reader = (head: number, row: number, column: number) => number;
+
+/** Computes the outputs from the inputs. */
+export function runAttention(
+  kernel: AttentionKernel,
+  inputs: readonly TypedArray[],
+  outputs: readonly TypedArray[],
+): void {
+  const read = (at: HeadMatrix): Reader => readerOf(kernel.lead, at, inputs[at.input]!);
+  const rows = new Rows(kernel, read);
+  const results = new Map(kernel.stored.map((output, k) => [output, {
+    values: new Float64Array(kernel.outputs[k]!.size),
+    into: outputs[k]!,
+    dtype: kernel.outputs[k]!.dtype,
+  }]));
+  const add = (output: number, at: number, value: number): void => {
+    const result = results.get(output);
+    if (result) result.values[at]! += value;
+  };
+  for (let head = 0; head < headsOf(kernel); head++) {
+    for (let i = 0; i < kernel.queries; i++) {
+      if (kernel.backward) backwardRow(kernel, rows, read, add, head, i);
+      else forwardRow(kernel, rows, read, add, head, i);
+    }
+  }
+  for (const { values, into, dtype } of results.values()) store(values, into, dtype);
+}
+
+function store(values: Float64Array, into: TypedArray, dtype: DType): void {
+  values.forEach((value, k) => writeElement(into, dtype, k, value));
+}
+
+function readerOf(lead: readonly number[], at: HeadMatrix, array: TypedArray): Reader {
+  return (head, row, column) => {
+    let start = at.offset, rest = head;
+    for (let k = lead.length - 1; k >= 0; k--) {
+      start += rest % lead[k]! * at.lead[k]!;
+      rest = Math.floor(rest / lead[k]!);
+    }
+    return Number(readElement(array, at.dtype, start + row * at.row + column * at.column));
+  };
+}
+
+/** The scores of a query, and which of its weights are kept. */
+class Rows {
+  readonly #kernel: AttentionKernel;
+  readonly #query: Reader;
+  readonly #key: Reader;
+  readonly #mask: Reader | null;
+
+  constructor(kernel: AttentionKernel, read: (at: HeadMatrix) => Reader) {
+    this.#kernel = kernel;
+    this.#query = read(kernel.query);
+    this.#key = read(kernel.key);
+    this.#mask = kernel.mask && read(kernel.mask.at);
+  }
+
+  scores(head: number, i: number): number[] {
+    const { keys, isCausal, features, scale, mask } = this.#kernel;
+    return Array.from({ length: keys }, (_, j) => {
+      if (isCausal && j > i) return -Infinity;
+      const masked = this.#mask?.(head, i, j) ?? 0;
+      if (mask?.kind === "bool" && masked === 0) return -Infinity;
+      let sum = 0;
+      for (let e = 0; e < features; e++) sum += this.#query(head, i, e) * this.#key(head, j, e);
+      return sum * scale + (mask?.kind === "added" ? masked : 0);
+    });
+  }
+
+  /** What a weight is multiplied by: 0 where it is dropped. */
+  kept(head: number, i: number, j: number): number {
+    const { dropout, queries, keys } = this.#kernel;
+    if (dropout === null) return 1;
+    const { probability, seed, stream } = dropout;
+    const drawn = philox((head * queries + i) * keys + j, seed, stream.value);
+    return drawn >= Math.fround(probability) ? 1 / (1 - probability) : 0;
+  }
+}
+
+type Read = (at: HeadMatrix) => Reader;
+type Add = (output: number, at: number, value: number) => void;
+
+function forwardRow(
+  kernel: AttentionKernel,
+  rows: Rows,
+  read: Read,
+  add: Add,
+  head: number,
+  i: number,
+): void {
+  const { queries, valueFeatures } = kernel;
+  const value = read(kernel.value), row = head * queries + i;
+  const scores = rows.scores(head, i);
+  const largest = scores.reduce((a, b) => Math.max(a, b), -Infinity);
+  if (largest === -Infinity) return add(1, row, Infinity);
+  const exponentials = scores.map((score) => Math.exp(score - largest));
+  const sum = exponentials.reduce((a, b) => a + b, 0);
+  add(1, row, largest + Math.log(sum));
+  exponentials.forEach((exponential, j) => {
+    const weight = exponential / sum * rows.kept(head, i, j);
+    for (let v = 0; v < valueFeatures; v++) {
+      add(0, row * valueFeatures + v, weight * value(head, j, v));
+    }
+  });
+}
+
+function backwardRow(
+  kernel: AttentionKernel,
+  rows: Rows,
+  read: Read,
+  add: Add,
+  head: number,
+  i: number,
+): void {
+  const { queries, keys, features, valueFeatures, scale, backward } = kernel;
+  const [query, key, value] = [read(kernel.query), read(kernel.key), read(kernel.value)];
+  const gradient = read(backward!.gradient);
+  const logSum = read(backward!.logSums)(head, i, 0),
+    product = read(backward!.products)(head, i, 0);
+  const row = head * queries + i;
+  if (logSum === Infinity) return;
+  rows.scores(head, i).forEach((score, j) => {
+    if (score === -Infinity) return;
+    const weight = Math.exp(score - logSum), kept = rows.kept(head, i, j);
+    let ofWeight = 0;
+    for (let v = 0; v < valueFeatures; v++) {
+      ofWeight += gradient(head, i, v) * value(head, j, v);
+      add(2, (head * keys + j) * valueFeatures + v, weight * kept * gradient(head, i, v));
+    }
+    const ofScore = weight * (ofWeight * kept - product) * scale;
+    for (let e = 0; e < features; e++) {
+      add(0, row * features + e, ofScore * key(head, j, e));
+      add(1, (head * keys + j) * features + e, ofScore * query(head, i, e));
+    }
+  });
+}

@@ -1,0 +1,121 @@
+/** What all kernels of attention are written with: parameters, where matrices lie, masks, dropout. */
+import type { Parameter } from "../../../codegen/emit.ts";
+import {
+  type AttentionKernel,
+  attentionReach,
+  type HeadMatrix,
+} from "../../../kernel/attention.ts";
+import { loadText } from "../../codegen/types.ts";
+import { type Generated, generated } from "../../codegen/generated.ts";
+
+/** Collects the lines and the scalar parameters of a kernel. */
+export class AttentionText {
+  readonly kernel: AttentionKernel;
+  readonly #lines: string[] = [];
+  readonly #parameters: Parameter[] = [];
+  readonly #known = new Map<string, string>();
+
+  constructor(kernel: AttentionKernel) {
+    this.kernel = kernel;
+  }
+
+  add(...lines: string[]): void {
+    this.#lines.push(...lines.map((line) => `  ${line}`));
+  }
+
+  /** A size or a step. */
+  index(value: number): string {
+    return this.#parameter(`index ${value}`, { kind: "index", value });
+  }
+
+  float(value: number): string {
+    return this.#parameter(`float ${value}`, { kind: "constant", value, dtype: "float32" });
+  }
+
+  #parameter(key: string, parameter: Parameter): string {
+    const known = this.#known.get(key);
+    if (known) return known;
+    const name = `p${this.#parameters.push(parameter) - 1}`;
+    this.#known.set(key, name);
+    return name;
+  }
+
+  /** Declares the coordinates of a head along the leading axes: `h0`, `h1`... */
+  placeHead(head: string): void {
+    const { lead } = this.kernel;
+    if (lead.length === 0) return;
+    this.add(`Index rest = ${head};`);
+    for (let k = lead.length - 1; k > 0; k--) {
+      const n = this.index(lead[k]!);
+      this.add(`const Index h${k} = rest % ${n}; rest /= ${n};`);
+    }
+    this.add("const Index h0 = rest;");
+  }
+
+  /** Declares where a head's matrix begins. */
+  placeMatrix(name: string, at: HeadMatrix): void {
+    const steps = at.lead.flatMap((step, k) => step === 0 ? [] : [`h${k} * ${this.index(step)}`]);
+    this.add(`const Index at_${name} = ${[this.index(at.offset), ...steps].join(" + ")};`);
+  }
+
+  /** The index of an element of a matrix that was placed. */
+  place(name: string, at: HeadMatrix, row: string, column: string): string {
+    const along = (coordinate: string, step: number): string[] => {
+      if (step === 0 || coordinate === "0") return [];
+      return [step === 1 ? coordinate : `(Index)(${coordinate}) * ${this.index(step)}`];
+    };
+    return [`at_${name}`, ...along(row, at.row), ...along(column, at.column)].join(" + ");
+  }
+
+  /** An element of a matrix that was placed, as a float. */
+  load(name: string, at: HeadMatrix, row: string, column: string): string {
+    return loadText(`a${at.input}`, at.dtype, this.place(name, at, row, column));
+  }
+
+  /** A score with the mask: -INFINITY where it is closed. */
+  masked(score: string, row: string, column: string): string {
+    const { mask } = this.kernel;
+    if (!mask) return score;
+    const element = this.load("mask", mask.at, row, column);
+    return mask.kind === "bool" ? `(${element} ? ${score} : -INFINITY)` : `(${score} + ${element})`;
+  }
+
+  /** What a weight is multiplied by: 0 where it is dropped. */
+  kept(head: string, row: string, column: string): string {
+    const { probability, seed, stream } = this.kernel.dropout!;
+    const { queries, keys } = this.kernel;
+    const drawn = this.#parameter("stream", { kind: "stream", stream });
+    const at = `((ulong)(${head}) * ${this.index(queries)} + (ulong)(${row})) * ${
+      this.index(keys)
+    } + (ulong)(${column})`;
+    return `(philox(${at}, (uint)${this.index(seed)}, (uint)${drawn}) >= ${
+      this.float(probability)
+    } ? ${this.float(1 / (1 - probability))} : 0.0f)`;
+  }
+
+  /** The name of the buffer of a call's output; null where nobody reads it. */
+  output(output: number): string | null {
+    const at = this.kernel.stored.indexOf(output);
+    return at < 0 ? null : `o${at}`;
+  }
+
+  /** The kernel, of so many groups of so many work-items. */
+  finish(groups: number, local: number, narrowEnd: number): Generated {
+    const { inputs, outputs } = this.kernel;
+    return generated({
+      inputs,
+      outputs: outputs.map(({ dtype }) => dtype),
+      parameters: this.#parameters,
+      checksIndices: false,
+      isWide: attentionReach(this.kernel) >= narrowEnd,
+      body: this.#lines.join("\n"),
+      global: [groups * local],
+      local: [local],
+    });
+  }
+}
+
+/** True where a row lies as floats side by side. */
+export function liesAsFloats({ dtype, column }: HeadMatrix): boolean {
+  return dtype === "float32" && column === 1;
+}

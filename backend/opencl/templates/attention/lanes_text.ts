@@ -1,0 +1,214 @@
+/** Pieces of the kernels whose queries (or keys) are on vector lanes: products, blocks, masks, stores. */
+import type { HeadMatrix } from "../../../kernel/attention.ts";
+import { storeText } from "../../codegen/types.ts";
+import { type AttentionText, liesAsFloats } from "./attention_text.ts";
+
+/** Rows of a block: keys, or queries where keys are on the lanes. */
+export const BLOCK = 64;
+/** Floats of a vector. */
+const LANES = 16;
+
+/** A matrix whose elements are read one by one: a name, how its rows and columns lie. */
+export interface Broadcast {
+  readonly name: string;
+  readonly pointer: string;
+  readonly row: string;
+  readonly column: string;
+}
+
+/** Vectors on the lanes, and rows that are computed at a time: together they fill the registers. */
+export interface Tile {
+  readonly vectors: number;
+  readonly rows: number;
+  /** Elements on the lanes. */
+  readonly width: number;
+}
+
+export function tileFor(length: number): Tile {
+  const vectors = length <= LANES ? 1 : length <= 2 * LANES ? 2 : 4;
+  return { vectors, rows: vectors === 4 ? 4 : 8, width: vectors * LANES };
+}
+
+export function ceilTo(n: number, step: number): number {
+  return Math.ceil(n / step) * step;
+}
+
+/** The lines of `C[r][lanes] (+)= sum over k < count of A[r][k] * B[k][lanes]`, for r below `rows`. */
+export function product(
+  { vectors, rows: step, width }: Tile,
+  c: string,
+  a: Broadcast,
+  b: string,
+  rows: string,
+  last: string,
+  count: string,
+  start: "zero" | "add" | "scale",
+): string[] {
+  const lines = [`for (int r0 = 0; r0 < ${rows}; r0 += ${step}) {`];
+  const each = Array.from({ length: step }, (_, r) => r);
+  const lanes = Array.from({ length: vectors }, (_, v) => v);
+  for (const r of each) {
+    lines.push(
+      `  ${a.pointer} const float* x${r} = ${a.name} + (Index)min(r0 + ${r}, ${last}) * ${a.row};`,
+    );
+    for (const v of lanes) {
+      const known = `vload16(${v}, ${c} + (r0 + ${r}) * ${width})`;
+      const first = start === "zero" ? "0.0f" : start === "add" ? known : `${known} * scale${v}`;
+      lines.push(`  float16 c${r}_${v} = ${first};`);
+    }
+  }
+  lines.push(`  for (int k = 0; k < ${count}; ++k) {`);
+  for (const v of lanes) {
+    lines.push(`    const float16 b${v} = vload16(${v}, ${b} + k * ${width});`);
+  }
+  for (const r of each) {
+    lines.push(`    const float u${r} = x${r}[(Index)k * ${a.column}];`);
+    for (const v of lanes) lines.push(`    c${r}_${v} = fma((float16)u${r}, b${v}, c${r}_${v});`);
+  }
+  lines.push("  }");
+  for (const r of each) {
+    for (const v of lanes) {
+      lines.push(`  vstore16(c${r}_${v}, ${v}, ${c} + (r0 + ${r}) * ${width});`);
+    }
+  }
+  return [...lines, "}"];
+}
+
+/** The transposed matrix: rows swap with columns. */
+export function transposed(a: Broadcast): Broadcast {
+  return { ...a, row: a.column, column: a.row };
+}
+
+/** A matrix with its rows on the lanes, in local memory. */
+export function packLanes(
+  text: AttentionText,
+  name: string,
+  at: HeadMatrix,
+  columns: number,
+  { width }: Tile,
+  first: string,
+  length: string,
+  factor: string,
+): void {
+  text.add(
+    `local float ${name}[${columns * width}];`,
+    `for (int lane = 0; lane < ${width}; ++lane) {`,
+    `  const int has = ${first} + lane < ${length};`,
+    `  for (int e = 0; e < ${columns}; ++e) ${name}[e * ${width} + lane] = has ? ${
+      text.load(name, at, `(${first} + lane)`, "e")
+    }${factor} : 0.0f;`,
+    "}",
+  );
+}
+
+/** The rows of a block of a matrix: where they lie, or as floats in local memory. */
+export function blockRows(
+  text: AttentionText,
+  name: string,
+  at: HeadMatrix,
+  columns: number,
+): { readonly rows: Broadcast; readonly fill: string[] } {
+  if (liesAsFloats(at)) {
+    const row = text.index(at.row);
+    return {
+      rows: {
+        name: `(a${at.input} + at_${name} + first * ${row})`,
+        pointer: "global",
+        row,
+        column: "1",
+      },
+      fill: [],
+    };
+  }
+  text.add(`local float rows_${name}[${BLOCK * columns}];`);
+  return {
+    rows: { name: `rows_${name}`, pointer: "local", row: `${columns}`, column: "1" },
+    fill: [
+      `for (int r = 0; r < count; ++r) for (int e = 0; e < ${columns}; ++e) rows_${name}[r * ${columns} + e] = ${
+        text.load(name, at, "(first + r)", "e")
+      };`,
+    ],
+  };
+}
+
+/** Opens the loop over blocks of `BLOCK` rows: `first`, and how many there are, `count`. */
+export function openBlocks(text: AttentionText, start: string, end: string): void {
+  text.add(
+    `for (Index first = ${start}; first < ${end}; first += ${BLOCK}) {`,
+    `const int count = (int)min((Index)${BLOCK}, ${end} - first);`,
+  );
+}
+
+/** Declares the head and the first element on the lanes of this work-item. */
+export function placeItem(text: AttentionText, blocks: number, { width }: Tile): void {
+  const n = text.index(blocks);
+  text.add(
+    "const Index item = get_global_id(0);",
+    `const Index head = item / ${n}, lane0 = item % ${n} * ${width};`,
+  );
+  text.placeHead("head");
+}
+
+/** Masks a block of scores whose lanes are queries (or keys), and rows keys (or queries). */
+export function maskBlock(text: AttentionText, tile: Tile, lanesAreKeys: boolean): string[] {
+  const { mask, isCausal, queries, keys } = text.kernel;
+  const { vectors, width } = tile;
+  const lines: string[] = [];
+  if (mask) {
+    const length = text.index(lanesAreKeys ? keys : queries);
+    const lane = `min(lane0 + lane, ${length} - 1)`, row = "(first + r)";
+    const [i, j] = lanesAreKeys ? [row, lane] : [lane, row];
+    lines.push(
+      `for (int r = 0; r < count; ++r) for (int lane = 0; lane < ${width}; ++lane) {`,
+      `  const float s = sb[r * ${width} + lane];`,
+      `  sb[r * ${width} + lane] = ${text.masked("s", i, j)};`,
+      "}",
+    );
+  }
+  if (isCausal) {
+    const beyond = lanesAreKeys ? `first < lane0 + ${width}` : "first + count > lane0";
+    lines.push(`if (${beyond}) for (int r = 0; r < count; ++r) {`);
+    for (let v = 0; v < vectors; v++) {
+      lines.push(
+        `  { const int16 lane = (int16)((int)(lane0 - first) + ${v * LANES} - r) + lanes16();`,
+        `  const float16 s = vload16(${v}, sb + r * ${width});`,
+        `  vstore16(select((float16)(-INFINITY), s, lane ${
+          lanesAreKeys ? "<=" : ">="
+        } 0), ${v}, sb + r * ${width}); }`,
+      );
+    }
+    lines.push("}");
+  }
+  return lines;
+}
+
+/** Fills `kb` with what the weights of a block are multiplied by. */
+export function keptBlock(text: AttentionText, { width }: Tile, lanesAreKeys: boolean): string[] {
+  const [i, j] = lanesAreKeys ? ["first + r", "lane0 + lane"] : ["lane0 + lane", "first + r"];
+  return [
+    `for (int r = 0; r < count; ++r) for (int lane = 0; lane < ${width}; ++lane)`,
+    `  kb[r * ${width} + lane] = ${text.kept("head", i, j)};`,
+  ];
+}
+
+/** Stores a transposed sum: a row for each lane. */
+export function storeLanes(
+  text: AttentionText,
+  output: number,
+  sum: string,
+  columns: number,
+  { width }: Tile,
+  length: string,
+  factor: string,
+): void {
+  const buffer = text.output(output);
+  if (!buffer) return;
+  const { dtype } = text.kernel.outputs[text.kernel.stored.indexOf(output)]!;
+  const place = `((Index)head * ${length} + lane0 + lane) * ${columns} + e`;
+  text.add(
+    `for (int lane = 0; lane < ${width} && lane0 + lane < ${length}; ++lane)`,
+    `  for (int e = 0; e < ${columns}; ++e) { ${
+      storeText(buffer, dtype, place, `${sum}[e * ${width} + lane]${factor}`)
+    } }`,
+  );
+}

@@ -1,0 +1,111 @@
+/** The kernel of an attention node: its operands are read where they lie, through views if need be. */
+import type { AttentionCall } from "../graph/attention.ts";
+import type { AttentionKernel, HeadMatrix } from "../kernel/attention.ts";
+import { coefficient, linearize, symbol } from "../kernel/affine.ts";
+import type { Node } from "../graph/node.ts";
+import { stridesOf } from "../graph/shape.ts";
+import { type Access, isView, viewAccess } from "../kernel/view.ts";
+import { inputInfo, type NodeInfo } from "./node_info.ts";
+
+/** An operand: the value in memory behind it, and where its elements lie there. */
+export interface AttentionOperand {
+  readonly node: Node;
+  readonly at: HeadMatrix;
+}
+
+/**
+ * The operands of a call, which are in memory from now on.
+ *
+ * @param info One of its outputs; their inputs are the same.
+ * @param readsViews Whether the backend reads operands by steps; else they lie row by row.
+ */
+export function attentionOperands(info: NodeInfo, readsViews: boolean): AttentionOperand[] {
+  for (const input of info.inputs) input.accounted++;
+  const seen = new Set<NodeInfo>();
+  return info.node.inputs.map((_, k) => operandOf(inputInfo(info, k), k, readsViews ? seen : null));
+}
+
+/** The kernel of a call that stores the given outputs. */
+export function attentionKernel(
+  call: AttentionCall,
+  stored: readonly NodeInfo[],
+  operands: readonly AttentionOperand[],
+): AttentionKernel {
+  const [query, key, value, ...others] = operands.map(({ at }) => at) as [
+    HeadMatrix,
+    HeadMatrix,
+    HeadMatrix,
+    ...HeadMatrix[],
+  ];
+  const [q, , v] = stored[0]!.node.inputs as [Node, Node, Node];
+  const isForward = call.pass === "forward";
+  const [gradient, logSums, products] = others;
+  return {
+    kind: "attention",
+    pass: call.pass,
+    inputs: operands.map(({ node }) => node.dtype),
+    outputs: stored.map(({ node: { dtype, size } }) => ({ dtype, size })),
+    stored: stored.map(({ node: { op } }) => op.kind === "attention" ? op.output : -1),
+    lead: q.shape.slice(0, -2),
+    queries: q.shape.at(-2)!,
+    keys: v.shape.at(-2)!,
+    features: q.shape.at(-1)!,
+    valueFeatures: v.shape.at(-1)!,
+    query,
+    key,
+    value,
+    mask: call.mask === "none" ? null : { kind: call.mask, at: others.at(-1)! },
+    backward: isForward
+      ? null
+      : { gradient: gradient!, logSums: column(logSums!), products: column(products!) },
+    scale: call.scale,
+    isCausal: call.isCausal,
+    dropout: call.dropout,
+    label: isForward ? "attention" : "attention_backward",
+  };
+}
+
+/** One number a row: its last axis is that of the rows. */
+function column({ lead, row, column, ...rest }: HeadMatrix): HeadMatrix {
+  return { ...rest, lead: [...lead, row], row: column, column: 0 };
+}
+
+/**
+ * The value in memory behind an operand, and where its elements lie; marks it as stored.
+ *
+ * @param seen The views that were passed through so far; null where it must not pass through any.
+ */
+function operandOf(
+  start: NodeInfo,
+  input: number,
+  seen: Set<NodeInfo> | null,
+): AttentionOperand {
+  const { shape } = start.node;
+  let info = start;
+  let access: Access = { coords: shape.map((n, k) => n === 1 ? zeroForm : symbol(k)), bounds: [] };
+  while (seen && !info.node.isLeaf && !info.materialized) {
+    const { op, shape: viewed } = info.node;
+    if (!isView(op)) break;
+    const next = inputInfo(info, 0);
+    const mapped = viewAccess(op, viewed, next.node.shape, access, shape);
+    if (mapped === null || "factor" in mapped || mapped.bounds.length > 0) break;
+    if (!seen.has(info)) next.accounted++;
+    seen.add(info);
+    info = next;
+    access = mapped;
+  }
+  if (!info.node.isLeaf) info.materialized = true;
+  const form = linearize(access.coords, stridesOf(info.node.shape));
+  const steps = shape.map((_, k) => coefficient(form, k));
+  const at: HeadMatrix = {
+    input,
+    dtype: start.node.dtype,
+    offset: form.offset,
+    lead: steps.slice(0, -2),
+    row: steps.at(-2)!,
+    column: steps.at(-1)!,
+  };
+  return { node: info.node, at };
+}
+
+const zeroForm = { offset: 0, terms: [] };

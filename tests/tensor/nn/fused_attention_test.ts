@@ -1,0 +1,263 @@
+import { assert, assertEquals } from "@std/assert";
+import {
+  checkpoint,
+  compile,
+  type DType,
+  grad,
+  manualSeed,
+  memory,
+  nn,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { testOnBackends, testOpenCL } from "../../opencl.ts";
+import { withDeviceType } from "../../backend/opencl/fixture.ts";
+
+const attend = nn.scaledDotProductAttention;
+
+/** How a case differs from the plain one. */
+interface Case {
+  readonly lead: readonly number[];
+  readonly queries: number;
+  readonly keys: number;
+  readonly features: number;
+  readonly values: number;
+  readonly mask?: "bool" | "added" | "padding" | "closed rows";
+  readonly isCausal?: boolean;
+  readonly dropout?: number;
+  readonly dtype?: DType;
+}
+
+const cases: Record<string, Case> = {
+  plain: { lead: [2, 3], queries: 70, keys: 70, features: 16, values: 16 },
+  "odd sizes": { lead: [3], queries: 33, keys: 77, features: 13, values: 7 },
+  "few queries": { lead: [2], queries: 5, keys: 130, features: 13, values: 7 },
+  causal: { lead: [2], queries: 130, keys: 130, features: 8, values: 8, isCausal: true },
+  "causal, more keys": { lead: [2], queries: 40, keys: 90, features: 8, values: 8, isCausal: true },
+  "causal, fewer keys": {
+    lead: [2],
+    queries: 90,
+    keys: 40,
+    features: 8,
+    values: 8,
+    isCausal: true,
+  },
+  "bool mask": { lead: [2, 2], queries: 40, keys: 65, features: 16, values: 16, mask: "bool" },
+  "added mask": { lead: [2, 2], queries: 40, keys: 65, features: 16, values: 16, mask: "added" },
+  padding: { lead: [2, 2], queries: 40, keys: 65, features: 16, values: 16, mask: "padding" },
+  "closed rows": {
+    lead: [2],
+    queries: 20,
+    keys: 30,
+    features: 16,
+    values: 16,
+    mask: "closed rows",
+    isCausal: true,
+  },
+  dropout: { lead: [2], queries: 40, keys: 65, features: 16, values: 16, dropout: 0.3 },
+  "dropout, causal": {
+    lead: [2, 2],
+    queries: 65,
+    keys: 65,
+    features: 16,
+    values: 16,
+    dropout: 0.5,
+    isCausal: true,
+  },
+  float16: { lead: [2], queries: 70, keys: 50, features: 24, values: 40, dtype: "float16" },
+  bfloat16: { lead: [2], queries: 70, keys: 50, features: 24, values: 40, dtype: "bfloat16" },
+  "large features": { lead: [1], queries: 20, keys: 20, features: 129, values: 200 },
+};
+
+function maskOf({ mask, lead, queries, keys }: Case): Tensor | null {
+  if (!mask) return null;
+  if (mask === "padding") return Tensor.rand([lead[0]!, 1, 1, keys]).gt(0.3).realize();
+  const drawn = Tensor.rand([lead.at(-1)!, queries, keys]);
+  if (mask === "bool") return drawn.gt(0.4).realize();
+  if (mask === "added") return drawn.mul(4).maskedFill(drawn.gt(0.8), -Infinity).realize();
+  const isOpen = Tensor.rand([queries, 1]).gt(0.5);
+  return drawn.gt(0.2).logicalAnd(isOpen).realize();
+}
+
+/** Output and gradients, computed in the given type: float64 takes several operations. */
+function attention(
+  leaves: readonly Tensor[],
+  seed: Tensor,
+  mask: Tensor | null,
+  each: Case,
+): Tensor[] {
+  manualSeed(7);
+  const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+  const { isCausal = false, dropout = 0 } = each;
+  const output = attend(q, k, v, { ...(mask && { mask }), isCausal, dropout });
+  return [output, ...grad([output], leaves, { gradients: [seed] })];
+}
+
+/** The same value, to be differentiated by. */
+function leafOf(x: Tensor): Tensor {
+  const leaf = x.detach().realize();
+  leaf.requiresGrad = true;
+  return leaf;
+}
+
+/** The same in float64, where attention takes several operations. */
+function wideLeafOf(x: Tensor): Tensor {
+  return leafOf(x.detach().cast("float64"));
+}
+
+async function assertNear(found: Tensor, expected: Tensor, within: number, what: string) {
+  assertEquals(found.shape, expected.shape, what);
+  const scale = Math.max(1e-3, await expected.abs().max().item());
+  const error = await found.cast("float64").sub(expected).abs().max().item();
+  assert(error <= within * scale, `${what}: ${error} of ${scale}`);
+}
+
+async function agrees(name: string, each: Case): Promise<void> {
+  manualSeed(3);
+  const { lead, queries, keys, features, values, dtype = "float32" } = each;
+  const draw = (...shape: number[]): Tensor => Tensor.randn(shape).cast(dtype).realize();
+  const given = [
+    draw(...lead, queries, features),
+    draw(...lead, keys, features),
+    draw(...lead, keys, values),
+  ];
+  const seed = draw(...lead, queries, values), mask = maskOf(each);
+  const leaves = given.map(leafOf);
+  const wide = given.map(wideLeafOf);
+  const found = attention(leaves, seed, mask, each);
+  const expected = attention(wide, seed.cast("float64"), mask, each);
+  const within = { float32: 2e-6, float16: 2e-3, bfloat16: 1.6e-2 }[dtype as "float32"];
+  for (const [k, what] of ["output", "query", "key", "value"].entries()) {
+    assertEquals(found[k]!.dtype, dtype);
+    await assertNear(found[k]!, expected[k]!, within, `${name}, ${what}`);
+  }
+}
+
+for (const [name, each] of Object.entries(cases)) {
+  testOnBackends(`attention in one operation, ${name}: float64 agrees`, (backend) => {
+    return withDevice(backend, () => agrees(name, each));
+  });
+}
+
+testOpenCL("attention in one operation: what GPUs without matrix units run agrees", () => {
+  return withDeviceType("gpu", async () => {
+    for (const name of ["odd sizes", "causal, more keys", "closed rows", "dropout", "float16"]) {
+      await agrees(name, cases[name]!);
+    }
+  });
+});
+
+/** Leaves of so many heads that begin as rows of one projection, as MultiheadAttention has them. */
+function heads(x: Tensor, count: number): Tensor[] {
+  const [n, l, width] = x.shape as [number, number, number];
+  return x.split(width / 3, -1).map((part) =>
+    part.reshape([n, l, count, width / 3 / count]).transpose(1, 2)
+  );
+}
+
+testOnBackends("attention in one operation reads heads where they lie", (backend) => {
+  return withDevice(backend, async () => {
+    manualSeed(5);
+    const x = Tensor.randn([2, 21, 3 * 24], { requiresGrad: true }).realize();
+    const wide = wideLeafOf(x);
+    const [found, expected] = [x, wide].map((x) => {
+      const [q, k, v] = heads(x, 3) as [Tensor, Tensor, Tensor];
+      const y = attend(q, k, v, { isCausal: true }).transpose(1, 2).reshape([2, 21, 24]);
+      return [y, ...grad([y.square().sum()], [x])];
+    });
+    await assertNear(found![0]!, expected![0]!, 2e-6, "output");
+    await assertNear(found![1]!, expected![1]!, 2e-6, "gradient");
+  });
+});
+
+testOnBackends("attention in one operation: keys of fewer heads broadcast", (backend) => {
+  return withDevice(backend, async () => {
+    manualSeed(5);
+    const shapes = [[2, 2, 3, 20, 8], [2, 2, 1, 30, 8], [2, 2, 1, 30, 8]];
+    const leaves = shapes.map((shape) => Tensor.randn(shape, { requiresGrad: true }).realize());
+    const wide = leaves.map(wideLeafOf);
+    const [found, expected] = [leaves, wide].map(([q, k, v]) => {
+      const y = attend(q!, k!, v!);
+      return [y, ...grad([y.square().sum()], [q!, k!, v!])];
+    });
+    for (let k = 0; k < 4; k++) await assertNear(found![k]!, expected![k]!, 2e-6, `${k}`);
+  });
+});
+
+testOnBackends("attention in one operation: its peak grows with the length", (backend) => {
+  return withDevice(backend, () => {
+    const peaks = [1024, 2048].map((l) => {
+      const leaves = [0, 1, 2].map(() => Tensor.randn([4, l, 8], { requiresGrad: true }).realize());
+      memory.resetPeakStats();
+      const before = memory.stats().currentAllocated;
+      const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+      const output = attend(q, k, v, { isCausal: true });
+      const found = grad([output.square().sum()], leaves).map((g) => g.realize());
+      const peak = memory.stats().peakAllocated - before;
+      for (const x of [...found, ...leaves]) x.dispose();
+      return peak;
+    });
+    // The built-in backend has room for the scores of a tile, of a fixed size.
+    const tile = backend === "cpu" ? 4 * 4 * 2 ** 20 : 0;
+    assert(peaks[1]! <= 2.2 * peaks[0]! + tile, `${peaks}`);
+    assert(peaks[1]! < 4 * 2048 * 2048, `${peaks}`);
+  });
+});
+
+testOnBackends(
+  "attention in one operation: compiled steps draw dropout anew, as eager ones",
+  (backend) => {
+    return withDevice(backend, async () => {
+      const q = Tensor.ones([2, 20, 8], { requiresGrad: true }).realize();
+      const step = (): Tensor => {
+        const y = attend(q, q, q, { dropout: 0.5 });
+        return grad([y.sum()], [q])[0]!;
+      };
+      const compiled = compile(step);
+      const run = async (fn: () => Tensor): Promise<number[][]> => {
+        manualSeed(11);
+        const found: number[][] = [];
+        for (let k = 0; k < 4; k++) found.push(await fn().flatten().toNumbers() as number[]);
+        return found;
+      };
+      const eager = await run(step), replayed = await run(compiled);
+      assertEquals(replayed, eager);
+      assert(`${eager[2]}` !== `${eager[3]}`);
+    });
+  },
+);
+
+testOnBackends("attention in one operation: checkpoints and second derivatives", (backend) => {
+  return withDevice(backend, async () => {
+    manualSeed(5);
+    const leaves = [0, 1, 2].map(() => Tensor.randn([2, 9, 4], { requiresGrad: true }).realize());
+    const wide = leaves.map(wideLeafOf);
+    const [found, expected] = [leaves, wide].map((leaves) => {
+      const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+      const first = grad([attend(q, k, v).square().sum()], leaves, { createGraph: true });
+      return grad([first.map((g) => g.square().sum()).reduce((a, b) => a.add(b))], leaves);
+    });
+    for (let k = 0; k < 3; k++) await assertNear(found![k]!, expected![k]!, 1e-5, `second ${k}`);
+    manualSeed(9);
+    const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+    const plain = grad([attend(q, k, v, { dropout: 0.2 }).sum()], leaves);
+    manualSeed(9);
+    const again = (q: Tensor, k: Tensor, v: Tensor): Tensor => attend(q, k, v, { dropout: 0.2 });
+    const saved = grad([checkpoint(again, q, k, v).sum()], leaves);
+    for (let k = 0; k < 3; k++) {
+      assertEquals(await saved[k]!.toArray(), await plain[k]!.toArray());
+    }
+  });
+});
+
+testOnBackends("attention in one operation: equal runs give equal bits", (backend) => {
+  return withDevice(backend, async () => {
+    const leaves = [0, 1, 2].map(() =>
+      Tensor.randn([3, 100, 16], { requiresGrad: true }).realize()
+    );
+    const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+    const run = (): Promise<unknown[]> =>
+      Promise.all(grad([attend(q, k, v).square().sum()], leaves).map((g) => g.toArray()));
+    assertEquals(await run(), await run());
+  });
+});
