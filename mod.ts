@@ -72,6 +72,9 @@ export type {
 } from "./memory/mod.ts";
 export {
   attach,
+  type AttentionCall,
+  type AttentionDropout,
+  type AttentionMask,
   type BackendName,
   type BufferSnapshot,
   configureSignals,

@@ -23,6 +23,7 @@ export {
   type DeviceType,
   manager,
 } from "./devices/devices.ts";
+export type { AttentionCall, AttentionDropout, AttentionMask } from "./graph/attention.ts";
 export type { CustomCall, CustomKernel } from "./graph/custom.ts";
 export type { DType, TypedArray } from "./graph/dtype.ts";
 export type { PrimitiveName } from "./graph/primitives.ts";

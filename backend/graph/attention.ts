@@ -8,8 +8,11 @@ import type { Shape } from "./shape.ts";
 
 /** Weights are dropped where a Philox number is below `probability`; the others are scaled up. */
 export interface AttentionDropout {
+  /** How likely a weight is dropped. */
   readonly probability: number;
+  /** The key of the generator. */
   readonly seed: number;
+  /** The place in the sequence of random tensors; a weight's index in (..., L, S) is the counter. */
   readonly stream: RandomStream;
 }
 
@@ -28,12 +31,15 @@ export type AttentionMask = "none" | "bool" | "added";
  *   query, key and value.
  */
 export interface AttentionCall {
+  /** What is computed. */
   readonly pass: "forward" | "backward";
   /** What scores are multiplied by. */
   readonly scale: number;
   /** True where query i looks at the keys 0 to i only. */
   readonly isCausal: boolean;
+  /** How the mask is meant. */
   readonly mask: AttentionMask;
+  /** Which weights are dropped; null: none. */
   readonly dropout: AttentionDropout | null;
   /** What it gives. */
   readonly outputs: readonly { readonly shape: Shape; readonly dtype: DType }[];
