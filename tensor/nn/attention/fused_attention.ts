@@ -13,7 +13,7 @@ import { isGradEnabled, noGrad } from "../../core/grad_mode.ts";
 import { nodeOf } from "../../core/tensor_state.ts";
 import { promote } from "../../core/promotion.ts";
 import { type Draw, nextRandom, repeatDraws } from "../../core/random_state.ts";
-import { expand } from "../../ops/shaping.ts";
+import { expand } from "../../ops/shaping/views.ts";
 import type { Tensor } from "../../tensor.ts";
 
 /** Queries, keys and values. */
