@@ -7,10 +7,31 @@ import { openclDialect } from "./dialect.ts";
 import type { Target } from "../../kernel/target.ts";
 import { computeType, storageType } from "./types.ts";
 
+/** One parameter of a kernel in OpenCL C. */
+export interface Argument {
+  readonly type: string;
+  readonly name: string;
+}
+
+/** The parameters of a kernel, in the order in which a launch sets them. */
+export interface ArgumentList {
+  readonly reads: readonly Argument[];
+  readonly writes: readonly Argument[];
+  /** The error buffer, where indices are checked. */
+  readonly errors: readonly Argument[];
+  /** Where each buffer begins, in elements: blocks are parts of larger buffers. */
+  readonly readStarts: readonly Argument[];
+  readonly writeStarts: readonly Argument[];
+  readonly numbers: readonly Argument[];
+}
+
 /** A kernel's text and how it is launched. */
 export interface Generated {
   /** The parameter list and body: equal texts are one kernel. */
   readonly source: string;
+  /** The same as pieces. */
+  readonly args: ArgumentList;
+  readonly body: string;
   /** The element types of the buffers: inputs, outputs, then scratch. */
   readonly buffers: readonly DType[];
   /** Scalar arguments, behind the buffers. */
@@ -41,27 +62,33 @@ export interface KernelParts extends WorkSize {
 }
 
 /**
- * The parameter list and body of a kernel: buffers with the element where each begins (blocks are
- * parts of larger buffers), the error buffer, scalars. Bodies call inputs `a0`, `a1`, ..., outputs
+ * The parameter list and body of a kernel: buffers with the element where each begins, the error buffer,
+ * scalars. Bodies call inputs `a0`, `a1`, ..., outputs
  * `o0`, ..., parameters `p0`, ...; `Index` stands in them for the type of indices: `int`, or `long` in
  * a wide kernel.
  */
 export function generated(parts: KernelParts): Generated {
-  const { inputs, outputs, body, parameters, checksIndices, isWide, global, local } = parts;
-  const buffers = [
-    ...inputs.map((dtype, k) => [`global const ${storageType(dtype)}*`, `a${k}`] as const),
-    ...outputs.map((dtype, k) => [`global ${storageType(dtype)}*`, `o${k}`] as const),
-  ];
-  const args = [
-    ...buffers.map(([type, name]) => `${type} b${name}`),
-    ...(checksIndices ? ["global volatile int* errors"] : []),
-    ...buffers.map(([, name]) => `const int s${name}`),
-    ...parameters.map((p, k) => `const ${parameterType(p)} p${k}`),
-  ];
-  const starts = buffers.map(([type, name]) => `  ${type} ${name} = b${name} + s${name};\n`);
-  const text = `(${args.join(", ")}) {\n${starts.join("")}${body}\n}`;
+  const { inputs, outputs, parameters, checksIndices, isWide, global, local } = parts;
+  const typed = (text: string): string => text.replaceAll(/\bIndex\b/g, isWide ? "long" : "int");
+  const reads = inputs.map((dtype, k) => buffer(`global const ${storageType(dtype)}*`, `a${k}`));
+  const writes = outputs.map((dtype, k) => buffer(`global ${storageType(dtype)}*`, `o${k}`));
+  const args: ArgumentList = {
+    reads: reads.map(({ block }) => block),
+    writes: writes.map(({ block }) => block),
+    errors: checksIndices ? [{ type: "global volatile int*", name: "errors" }] : [],
+    readStarts: reads.map(({ start }) => start),
+    writeStarts: writes.map(({ start }) => start),
+    numbers: parameters.map((p, k) => ({
+      type: typed(`const ${parameterType(p)}`),
+      name: `p${k}`,
+    })),
+  };
+  const moved = [...reads, ...writes].map(({ moved }) => `  ${moved}\n`);
+  const body = typed(`${moved.join("")}${parts.body}\n}`);
   return {
-    source: text.replaceAll(/\bIndex\b/g, isWide ? "long" : "int"),
+    source: kernelText(allArguments(args), body),
+    args,
+    body,
     buffers: [...inputs, ...outputs],
     parameters,
     global,
@@ -69,6 +96,29 @@ export function generated(parts: KernelParts): Generated {
     checksIndices,
     isWide,
   };
+}
+
+/** A buffer's parameters, and the pointer that bodies know by `name`. */
+function buffer(
+  type: string,
+  name: string,
+): { readonly block: Argument; readonly start: Argument; readonly moved: string } {
+  return {
+    block: { type, name: `b${name}` },
+    start: { type: "const int", name: `s${name}` },
+    moved: `${type} ${name} = b${name} + s${name};`,
+  };
+}
+
+/** All parameters, in the order in which a launch sets them. */
+export function allArguments(args: ArgumentList): Argument[] {
+  const { reads, writes, errors, readStarts, writeStarts, numbers } = args;
+  return [...reads, ...writes, ...errors, ...readStarts, ...writeStarts, ...numbers];
+}
+
+/** A parameter list with a body, which brings its closing brace. */
+export function kernelText(args: readonly Argument[], body: string): string {
+  return `(${args.map(({ type, name }) => `${type} ${name}`).join(", ")}) {\n${body}`;
 }
 
 function parameterType(p: Parameter): string {

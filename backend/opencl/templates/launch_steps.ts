@@ -69,13 +69,11 @@ function sequenceSteps(
 /** One launch for kernels of one structure; the writer's word counts where it sees differences. */
 function sharedSteps({ members, label }: HorizontalKernel, target: Target): LaunchStep[] {
   const steps = members.map((member) => stepOf(member, target));
-  if (!haveOneText(steps.map(({ generated }) => generated))) return steps;
+  const texts = steps.map(({ generated }) => generated);
+  if (!haveOneText(texts)) return steps;
   const total = (key: keyof Work): number => steps.reduce((sum, { work }) => sum + work[key], 0);
   return [{
-    generated: generateShared(steps.map(({ generated }, k) => ({
-      generated,
-      inputs: members[k]!.inputs.length,
-    }))),
+    generated: generateShared(texts),
     label: `${label}_x${members.length}`,
     work: { bytes: total("bytes"), operations: total("operations") },
   }];
