@@ -1,0 +1,82 @@
+import { assert, assertEquals } from "@std/assert";
+import { Collection } from "../../../backend/graph/collect.ts";
+import type { Node } from "../../../backend/graph/node.ts";
+import { defaultFusion, hostTarget } from "../../../backend/kernel/target.ts";
+import { fuse, type Unit } from "../../../backend/schedule/fuse.ts";
+import type { Group, Limits } from "../../../backend/schedule/group.ts";
+import { growGroup } from "../../../backend/schedule/grow_group.ts";
+import { isLoopSplit } from "../../../backend/schedule/loops.ts";
+import { lowerGroup } from "../../../backend/schedule/lower.ts";
+import { analyse, type NodeInfo } from "../../../backend/schedule/node_info.ts";
+import { apply, constant, leaf, map, product, sum } from "./nodes.ts";
+
+function infosOf(...wanted: Node[]): NodeInfo[] {
+  const sorted = new Collection();
+  for (const node of wanted) sorted.add(node);
+  return analyse(sorted.order, new Set(wanted));
+}
+
+const unlimited: Limits = { splits: new Map(), storesPadding: true, storesProducts: false };
+
+function unitsOf(...wanted: Node[]): Unit[] {
+  return fuse(infosOf(...wanted), { target: hostTarget, planKernel: null });
+}
+
+/** The roles of a group's members, users first. */
+const rolesOf = ({ members }: Group): string[] => members.map(({ role }) => role);
+
+Deno.test("fuse takes operations into the group of what is asked for, down to memory", () => {
+  const x = leaf([4, 6]);
+  const units = unitsOf(map("exp", map("mul", x, constant(2, [4, 6]))));
+  assertEquals(units.map(({ kind }) => kind), ["group"]);
+  const [unit] = units;
+  assert(unit?.kind === "group");
+  assertEquals(rolesOf(unit.group), ["map", "map", "leaf", "load"]);
+});
+
+Deno.test("fuse puts a unit behind those that it reads", () => {
+  const x = leaf([8, 6]), hidden = map("neg", product(x, leaf([6, 4])));
+  const units = unitsOf(product(hidden, leaf([4, 3])));
+  const roots = units.map((unit) => unit.kind === "group" ? unit.group.root.node : null);
+  assertEquals(roots[0], hidden);
+  assertEquals(units.length, 2);
+});
+
+Deno.test("growGroup changes nothing outside: what it decides is its result", () => {
+  const x = leaf([8, 6]), rows = sum(map("exp", x), 1);
+  const out = product(map("mul", x, x), leaf([6, 4]));
+  const infos = infosOf(out, rows);
+  const before = infos.map(({ accounted, materialized }) => ({ accounted, materialized }));
+  const root = infos.find(({ node }) => node === out)!;
+  const group = growGroup(root, unlimited, defaultFusion);
+  assert(!isLoopSplit(group));
+  assertEquals(infos.map(({ accounted, materialized }) => ({ accounted, materialized })), before);
+  // The operand of the product must be in memory, and is told so in the result alone.
+  assertEquals(group.stores.map(({ node }) => node), [out.inputs[0]]);
+});
+
+Deno.test("growGroup asks for a split where one loop must be two, and is made with it", () => {
+  const x = leaf([4, 6]);
+  const turned = apply({ kind: "permute", axes: [1, 0] }, x, [6, 4]);
+  const flat = map("neg", apply({ kind: "reshape" }, turned, [24]));
+  const root = infosOf(flat).at(-1)!;
+  const split = growGroup(root, unlimited, defaultFusion);
+  assert(isLoopSplit(split));
+  assertEquals(split.factor, 4);
+  const splits = new Map([[split.loop, split.factor]]);
+  const group = growGroup(root, { ...unlimited, splits }, defaultFusion);
+  assert(!isLoopSplit(group));
+  assertEquals(group.loops.sizes, [6, 4]);
+});
+
+Deno.test("lowerGroup writes the same kernel for a group each time", () => {
+  const x = leaf([16, 32]);
+  const root = infosOf(sum(map("exp", map("neg", x)), 1)).at(-1)!;
+  const group = growGroup(root, unlimited, defaultFusion);
+  assert(!isLoopSplit(group));
+  const { kernel, inputs, outputs } = lowerGroup(group);
+  assertEquals(lowerGroup(group).kernel, kernel);
+  assertEquals([inputs.map((i) => i.node), outputs.map((o) => o.node)], [[x], [root.node]]);
+  assertEquals(kernel.label, "neg_exp_sum");
+  assertEquals([kernel.outer.length, kernel.inner.length], [1, 1]);
+});
