@@ -1,6 +1,7 @@
 import { formatBytes } from "../core/bytes.ts";
 import { checkInOrder, type FenceQueue, queueNumber } from "../fences/fence.ts";
 import type { BufferHandle, HandleState, LiveBlock, Pool } from "../core/pool.ts";
+import type { MemorySource } from "../sources/source.ts";
 
 /** A piece of memory that a pool hands out again and again; its holders come and go. */
 export interface Block<B> {
@@ -47,17 +48,18 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   older: PooledHandle<B> | null = null;
   /** The one after it there. */
   newer: PooledHandle<B> | null = null;
-  readonly #empty: B | null;
+  /** Where the pool's memory comes from. */
+  protected readonly source: MemorySource<B>;
 
   /** Pools make handles. */
   constructor(
     pool: Pool<B>,
+    source: MemorySource<B>,
     block: Block<B> | null,
     nbytes: number,
     id: number,
     label: string | undefined,
     queue: FenceQueue | undefined,
-    empty: B | null,
   ) {
     this.pool = pool;
     this.block = block;
@@ -66,7 +68,7 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
     this.id = id;
     this.label = label;
     this.queue = queue;
-    this.#empty = empty;
+    this.source = source;
   }
 
   /**
@@ -93,7 +95,7 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
         `Cannot use a block of ${formatBytes(this.nbytes)}${label} after its release`,
       );
     }
-    if (this.#empty !== null) return this.#empty;
+    if (this.source.empty !== null) return this.source.empty;
     throw new RangeError("An allocation of 0 bytes has no buffer: skip the command");
   }
 

@@ -51,8 +51,8 @@ export class LiveHandles<B> {
     const id = ++this.#lastId;
     const source = this.#source;
     const handle = source.view === undefined
-      ? new PooledHandle<B>(this.#pool, block, nbytes, id, label, queue, source.empty)
-      : new ViewHandle<B>(source, this.#pool, block, nbytes, id, label, queue);
+      ? new PooledHandle<B>(this.#pool, source, block, nbytes, id, label, queue)
+      : new ViewHandle<B>(this.#pool, source, block, nbytes, id, label, queue);
     const counters = this.#counters;
     counters.numAllocs++;
     if (block !== null) {

@@ -1,3 +1,4 @@
+import { inFolder, namesIn } from "../../temporary_folder.ts";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { saveFile, saveFileSync, savesFinished } from "../../../ffi/host/atomic_file.ts";
 import { plain } from "../../plain.ts";
@@ -6,19 +7,6 @@ import { fileURLToPath } from "node:url";
 const isUnix = Deno.build.os !== "windows";
 const isRoot = isUnix && Deno.uid() === 0;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-
-async function inFolder(fn: (folder: string) => Promise<void> | void): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "netcl ä " });
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
-function namesIn(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
-}
 
 function modeOf(path: string): number {
   return Deno.statSync(path).mode! & 0o777;

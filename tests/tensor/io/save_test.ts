@@ -1,4 +1,5 @@
 /** What holds for every file that netcl writes, whichever of its functions writes it. */
+import { inFolder as inTemporaryFolder, namesIn } from "../../temporary_folder.ts";
 import { assert, assertEquals } from "@std/assert";
 import {
   loadSafetensors,
@@ -34,18 +35,7 @@ const writers: Record<string, Writer> = {
 };
 
 function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  return withDevice("cpu", async () => {
-    const folder = await Deno.makeTempDir({ prefix: "netcl ü " });
-    try {
-      await fn(folder);
-    } finally {
-      await Deno.remove(folder, { recursive: true });
-    }
-  });
-}
-
-function namesIn(folder: string): string[] {
-  return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+  return withDevice("cpu", () => inTemporaryFolder(fn));
 }
 
 for (const [name, write] of Object.entries(writers)) {
