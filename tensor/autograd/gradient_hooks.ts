@@ -2,6 +2,7 @@
 import { formatShape, sameShape } from "../../backend/internal.ts";
 import { ShapeError } from "../core/errors.ts";
 import type { Tensor } from "../tensor.ts";
+import { requireValue, takes } from "../core/options.ts";
 import { exposed } from "../core/tensor_state.ts";
 
 /** Looks at the gradient of a tensor, or gives another one for it. */
@@ -9,8 +10,19 @@ export type GradientHook = (gradient: Tensor) => Tensor | void;
 
 const hooks = new WeakMap<object, Set<{ readonly run: GradientHook }>>();
 
-/** Adds a hook; disposing of what it returns takes it away. */
-export function addGradientHook(tensor: object, run: GradientHook): Disposable {
+/**
+ * Adds a hook; disposing of what it returns takes it away.
+ *
+ * @throws {TypeError} When the tensor requires no gradient.
+ */
+export function addGradientHook(tensor: Tensor, run: GradientHook): Disposable {
+  requireValue("register a hook", "hook", run, takes.callback);
+  if (!tensor.requiresGrad) {
+    throw new TypeError(
+      `Cannot register a hook of ${tensor}: it requires no gradient; set requiresGrad, or what it is ` +
+        `computed from`,
+    );
+  }
   const entry = { run };
   const entries = hooks.get(tensor) ?? new Set();
   hooks.set(tensor, entries.add(entry));
