@@ -4,7 +4,7 @@
  * becomes a `buffer` and lets go of what it was made from.
  */
 import type { Storage as StorageOf } from "../../memory/mod.ts";
-import { disown, own, type Owned, retire, unretire } from "./owned.ts";
+import { disown, exchange, own, type Owned, retire, unretire } from "./owned.ts";
 import type { AttentionCall } from "./attention.ts";
 import type { CustomCall } from "./custom.ts";
 import type { DType } from "./dtype.ts";
@@ -343,9 +343,7 @@ export class Node {
   exchange(storage: Storage): boolean {
     const others = this.#holders - 1 + this.#lasting + this.#brief;
     if (others > 0 || this.token === null || this.saved !== null) return false;
-    if (this.storage?.references !== 1) return false;
-    this.#own(storage, false);
-    return true;
+    return this.#owned !== null && exchange(this.#owned, storage);
   }
 
   /** The value is in memory for as long as somebody may soon ask for it. */

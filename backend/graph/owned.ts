@@ -145,6 +145,16 @@ export function disown(owned: Owned): void {
   storage.release();
 }
 
+/** Gives the value back and takes another one in its place, unless others hold the block, too. */
+export function exchange(owned: Owned, storage: Storage): boolean {
+  const { storage: former } = owned;
+  if (former === null || former.references > 1 || former.memory !== storage.memory) return false;
+  unretire(owned);
+  owned.storage = storage;
+  former.release();
+  return true;
+}
+
 /** Takes a value out of all sets. */
 function leave(owned: Owned, { memory }: Storage): void {
   unretire(owned);

@@ -23,7 +23,10 @@ export function stridesOf(shape: Shape): number[] {
 
 /** True when both shapes have the same axes. */
 export function sameShape(a: Shape, b: Shape): boolean {
-  return a.length === b.length && a.every((n, axis) => n === b[axis]);
+  if (a === b) return true;
+  if (a.length !== b.length) return false;
+  for (let axis = 0; axis < a.length; axis++) if (a[axis] !== b[axis]) return false;
+  return true;
 }
 
 /** A shape as people write it: `[2, 3]`. */

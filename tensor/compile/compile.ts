@@ -1,6 +1,7 @@
 /** Compiled functions: the launches of one call, replayed for later ones. */
 import { finalizer } from "../../backend/internal.ts";
 import { isObserved } from "../core/calls.ts";
+import { ArgumentSignature } from "./argument_signature.ts";
 import { type Program, programOf, releaseProgram } from "./program.ts";
 import { isReplayable, replay } from "./replay.ts";
 import { isComputed } from "./roles.ts";
@@ -10,7 +11,6 @@ import { isAnomalyEnabled, isGradEnabled } from "../core/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { realizeAll, realizeAwaited } from "../execution/realization.ts";
 import type { Tensor } from "../tensor.ts";
-import { nodeOf } from "../core/tensor_state.ts";
 
 /** The most recorded calls that a compiled function keeps. */
 const MAX_PROGRAMS = 64;
@@ -22,6 +22,8 @@ const PLAIN_CALLS = 100;
 /** What is known of calls with arguments of one kind. */
 interface Kind extends Root {
   readonly children: Step[];
+  /** What the tensors among the arguments are. */
+  readonly signature: ArgumentSignature;
   /** Recordings since the last replay. */
   useless: number;
   /** Calls that run as they are written before the next recording; Infinity where none helps. */
@@ -102,6 +104,9 @@ class CompiledCalls {
   /** The last one was used last. */
   readonly programs = new Set<Program>();
   readonly #kinds = new Map<string, Kind>();
+  /** Those of the last call. */
+  #kind: Kind | null = null;
+  #program: Program | null = null;
   #isRunning = false;
 
   run<R>(args: readonly unknown[], fn: () => R): R {
@@ -133,8 +138,7 @@ class CompiledCalls {
     const { value } = outcome;
     if (outcome.kind === "followed") {
       kind.useless = 0;
-      this.programs.delete(outcome.program);
-      this.programs.add(outcome.program);
+      this.#use(outcome.program);
       return replay(outcome.program, trace, value);
     }
     if (outcome.kind === "plain") {
@@ -153,18 +157,27 @@ class CompiledCalls {
   }
 
   #kindOf(given: readonly Tensor[]): Kind {
-    const key = keyOf(given);
+    if (this.#kind?.signature.fits(given)) return this.#kind;
+    const signature = new ArgumentSignature(given), { key } = signature;
     let kind = this.#kinds.get(key);
-    if (kind) return kind;
-    const roles = given.map((_, index) => ({ kind: "argument" as const, tensor: null, index }));
-    kind = { arguments: roles, children: [], useless: 0, plain: 0 };
-    this.#kinds.set(key, kind);
-    return kind;
+    if (!kind) {
+      const roles = given.map((_, index) => ({ kind: "argument" as const, tensor: null, index }));
+      kind = { arguments: roles, signature, children: [], useless: 0, plain: 0 };
+      this.#kinds.set(key, kind);
+    }
+    return this.#kind = kind;
+  }
+
+  #use(program: Program): void {
+    if (program === this.#program) return;
+    this.#program = program;
+    this.programs.delete(program);
+    this.programs.add(program);
   }
 
   #keep(kind: Kind, trace: Trace, program: Program): void {
     program.end = trace.addTo(program);
-    this.programs.add(program);
+    this.#use(program);
     if (++kind.useless >= MAX_USELESS) {
       kind.useless = 0;
       kind.plain = PLAIN_CALLS;
@@ -176,6 +189,7 @@ class CompiledCalls {
   }
 
   #forget(programs: readonly Program[]): void {
+    this.#kind = this.#program = null;
     for (const program of programs) {
       this.programs.delete(program);
       program.end!.program = null;
@@ -195,19 +209,4 @@ function prune(steps: Step[]): void {
     if (step.program !== null || step.children.length > 0) continue;
     steps.splice(steps.indexOf(step), 1);
   }
-}
-
-/** Tells calls apart: also those in which tensors share memory, which a recording cannot tell apart. */
-function keyOf(given: readonly Tensor[]): string {
-  const blocks = given.map((tensor) => {
-    const node = nodeOf(tensor);
-    return node.storage?.handle ?? node;
-  });
-  const isShared = new Set(blocks).size < blocks.length;
-  const sharing = isShared ? blocks.map((block) => blocks.indexOf(block)).join() : "";
-  return `${sharing}(${given.map(keyOfTensor).join("|")})`;
-}
-
-function keyOfTensor({ dtype, shape, device, requiresGrad }: Tensor): string {
-  return `${dtype}[${shape}]@${device.selector}${requiresGrad ? "g" : ""}`;
 }

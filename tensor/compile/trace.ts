@@ -190,12 +190,15 @@ export class Trace implements CallObserver {
     self: unknown,
     args: readonly unknown[],
     leaf: Tensor | null,
-    isGood: (step: Step) => boolean = () => true,
+    isGood: ((step: Step) => boolean) | null = null,
   ): Step | null {
-    for (const step of this.#at.children) {
+    const { children } = this.#at;
+    for (let k = 0; k < children.length; k++) {
+      const step = children[k]!;
       if (step.fn !== fn || step.args.length !== args.length || !isInMode(step)) continue;
       this.roles.try();
-      if (this.#isStep(step, self, args, leaf) && isGood(step)) return step;
+      const isFit = this.#isStep(step, self, args, leaf);
+      if (isFit && (isGood === null || isGood(step))) return step;
       this.roles.takeBack();
     }
     return null;
