@@ -1,6 +1,7 @@
 /** Keeps the gradients of half precision from vanishing. */
 import type { DeviceHandle } from "../../backend/internal.ts";
-import { computeWithNext, realizeAll } from "../execution/realization.ts";
+import { computeWithNext } from "../core/pending_work.ts";
+import { realizeAll } from "../execution/realization.ts";
 import { DTypeError } from "../core/errors.ts";
 import { internally } from "../core/temporaries.ts";
 import type { Optimizer } from "../optim/optimizer.ts";

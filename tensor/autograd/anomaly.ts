@@ -1,7 +1,7 @@
 /** Anomaly detection: finds the operation whose gradient became NaN, and where it was computed. */
 import { formatShape } from "../../backend/internal.ts";
 import type { GradFn } from "../core/grad_fn.ts";
-import { realizeAll } from "../execution/realization.ts";
+import { computeWithNext } from "../core/pending_work.ts";
 import type { Tensor } from "../tensor.ts";
 import { stateOf } from "../core/tensor_state.ts";
 
@@ -107,7 +107,9 @@ function whereOf({ name, stack }: GradFn): string {
 /** The first tensor with NaN, and how many elements are. */
 function firstNaN(tensors: readonly Tensor[]): { index: number; count: number } | null {
   const counts = tensors.map((t) => t.isNaN().sum());
-  realizeAll(counts);
+  // In one schedule.
+  counts.forEach(computeWithNext);
+  counts[0]?.realize();
   for (const [index, total] of counts.entries()) {
     const count = total.itemSync();
     if (count > 0) return { index, count };

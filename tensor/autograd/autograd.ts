@@ -1,28 +1,19 @@
 /** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
-import { formatShape, sameShape } from "../../backend/internal.ts";
+import { formatShape, sameShape, type Saved } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
 import { AnomalyWatch } from "./anomaly.ts";
-import {
-  exposed,
-  goingBackward,
-  guardValues,
-  holdsNode,
-  nodeOf,
-  stateOf,
-  useSavedValues,
-} from "../core/tensor_state.ts";
+import { exposed, guardValues, holdsNode, nodeOf, stateOf } from "../core/tensor_state.ts";
 import { observedCall } from "../core/operations.ts";
 import { ShapeError } from "../core/errors.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
 import { hookedGradient } from "./gradient_hooks.ts";
+import { type Walk, walkBackward } from "./reverse_walk.ts";
 import { enableGrad, isAnomalyEnabled, isGradEnabled, noGrad } from "../core/grad_mode.ts";
-import { computeWithGradients, computeWithNext } from "../execution/realization.ts";
-import { withTemporaries } from "../core/temporaries.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkOptions, type Rules, takes } from "../core/options.ts";
-import { dependsOnVariable } from "../core/unread.ts";
-import { type GradFn, neededInputs, releaseGradFn } from "../core/grad_fn.ts";
+import { computeWithNext, dependsOnVariable, pendingOn } from "../core/pending_work.ts";
+import { changedInputs, type GradFn, releaseGradFn } from "../core/grad_fn.ts";
 
 /** Options of `backward` and {@linkcode grad}. */
 export interface BackwardOptions {
@@ -72,146 +63,95 @@ function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {
   return gradient.cast(root.dtype);
 }
 
-/** The recorded tensors below the roots, the last made first; not those below `ends`. */
-function recorded(roots: readonly Tensor[], ends: ReadonlySet<Tensor>): Tensor[] {
-  const seen = new Set<Tensor>();
-  const stack = roots.filter((t) => t.requiresGrad);
-  for (let t = stack.pop(); t; t = stack.pop()) {
-    if (seen.has(t)) continue;
-    seen.add(t);
-    if (ends.has(t)) continue;
-    const { gradFn } = stateOf(t);
-    for (const input of gradFn ? neededInputs(gradFn) : []) {
-      if (!seen.has(input)) stack.push(input);
+/** Walks from the roots to the leaves in the modes of `backward`, and lets go of the graph. */
+function walk(
+  roots: readonly Tensor[],
+  seeds: readonly Tensor[],
+  options: BackwardOptions,
+  visits: Visits,
+): void {
+  const mode = options.createGraph ? enableGrad : noGrad;
+  mode(() => {
+    const backward = new BackwardWalk(options, visits);
+    for (const seed of seeds) backward.watch?.addSeed(seed);
+    try {
+      walkBackward(roots, seeds, backward);
+      noGrad(() => backward.watch?.check());
+    } finally {
+      backward.end();
     }
-  }
-  return [...seen].sort((a, b) => stateOf(b).order - stateOf(a).order);
+  });
 }
 
-/** Results of one operation on their way to it: it is gone through when the last has arrived. */
-class Meeting {
-  readonly gradients: (Tensor | null)[];
-  readonly results: Tensor[] = [];
-  #open = 0;
-
-  constructor(readonly gradFn: GradFn) {
-    this.gradients = (gradFn.outputs ?? []).map(() => null);
-  }
-
-  expect(): void {
-    this.#open++;
-  }
-
-  /** Takes the gradient of a result, null where it has none; true when it was the last. */
-  arrive(result: Tensor, gradient: Tensor | null): boolean {
-    this.gradients[this.gradFn.outputs!.indexOf(stateOf(result).order)] = gradient;
-    this.results.push(result);
-    return --this.#open === 0 && this.gradients.some((g) => g !== null);
-  }
-}
-
-/** Where the results of operations that have several meet. */
-function meetingsOf(tensors: readonly Tensor[]): ReadonlyMap<GradFn, Meeting> {
-  const meetings = new Map<GradFn, Meeting>();
-  for (const tensor of tensors) {
-    const { gradFn } = stateOf(tensor);
-    if (!gradFn?.outputs) continue;
-    let meeting = meetings.get(gradFn);
-    if (!meeting) meetings.set(gradFn, meeting = new Meeting(gradFn));
-    meeting.expect();
-  }
-  return meetings;
-}
-
-/** Runs a gradient; reading an input that was assigned since is an error: its value is another. */
-function guardChanged<T>(gradFn: GradFn, fn: () => T): T {
-  const changed = gradFn.inputs.filter((input, k) =>
-    gradFn.values && !holdsNode(input, gradFn.values[k]!)
-  );
-  return changed.length === 0 ? fn() : guardValues(new Set(changed), gradFn.name, fn);
-}
-
-/** What a walk does on its way. */
-interface Walk {
-  readonly options: BackwardOptions;
+/** What is done on the way beside calling gradient functions. */
+interface Visits {
   /** Called with the finished gradient of every tensor. */
   readonly visit: (tensor: Tensor, gradient: Tensor) => void;
   /** Tensors that it does not go beyond. */
   readonly ends?: ReadonlySet<Tensor>;
   /** Called with every operation that it has gone through. */
-  readonly pass?: (gradFn: GradFn) => void;
+  readonly passed?: (gradFn: GradFn) => void;
 }
 
-/** Walks the graph from the roots to the leaves. */
-function walk(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Walk): void {
-  const { options, ends = new Set(), pass = () => {} } = walk;
-  const mode = options.createGraph ? enableGrad : noGrad;
-  const run = (): void => new Walker(roots, seeds, { ...walk, ends, pass }).run();
-  goingBackward(() => withoutAutocast(() => mode(() => withTemporaries(run))));
-}
-
-class Walker {
-  readonly #gradients = new Map<Tensor, Tensor>();
-  /** Tensors whose gradient is a sum, when anomalies are looked for. */
-  readonly #sums = new Set<Tensor>();
-  readonly #watch = isAnomalyEnabled() ? new AnomalyWatch() : null;
-  readonly #order: readonly Tensor[];
-  readonly #meetings: ReadonlyMap<GradFn, Meeting>;
-  readonly #walk: Required<Walk>;
+class BackwardWalk implements Walk {
+  /** What looks for anomalies, where somebody does. */
+  readonly watch: AnomalyWatch | null = isAnomalyEnabled() ? new AnomalyWatch() : null;
+  readonly #visits: Visits;
+  readonly #isGraphKept: boolean;
   readonly #freed: GradFn[] = [];
+  readonly #saved: Saved[] = [];
 
-  constructor(roots: readonly Tensor[], seeds: readonly Tensor[], walk: Required<Walk>) {
-    this.#walk = walk;
-    roots.forEach((root, k) => this.#join(root, seeds[k]!));
-    for (const seed of seeds) this.#watch?.addSeed(seed);
-    this.#order = recorded(roots, walk.ends);
-    this.#meetings = meetingsOf(this.#order.filter((t) => !walk.ends.has(t)));
+  constructor({ retainGraph, createGraph }: BackwardOptions, visits: Visits) {
+    this.#isGraphKept = retainGraph === true || createGraph === true;
+    this.#visits = visits;
   }
 
-  run(): void {
-    for (const tensor of this.#order) this.#step(tensor);
-    if (this.#watch) noGrad(() => this.#watch!.check());
-    // Only now: the gradient of an operation may need a result that another one has held so far.
+  isEnd(tensor: Tensor): boolean {
+    return this.#visits.ends?.has(tensor) === true;
+  }
+
+  visit(tensor: Tensor, sum: Tensor, isSum: boolean): Tensor {
+    const gradient = hookedGradient(tensor, sum);
+    if (isSum) this.watch?.addSum(stateOf(tensor).gradFn, gradient);
+    this.#visits.visit(tensor, gradient);
+    return gradient;
+  }
+
+  pass(
+    gradFn: GradFn,
+    results: readonly Tensor[],
+    gradients: readonly (Tensor | null)[],
+  ): readonly (Tensor | null)[] {
+    const found = callGradient(gradFn, results[0]!, gradients);
+    for (const result of results) this.watch?.addResults(result, gradFn, found);
+    this.#visits.passed?.(gradFn);
+    if (this.#isGraphKept) return found;
+    this.#freed.push(gradFn);
+    for (const result of results) {
+      const state = stateOf(result);
+      state.record(freed);
+      this.#saved.push(...state.takeSaved());
+    }
+    return found;
+  }
+
+  /** The gradients are made: each saved value goes with its last reader. */
+  end(): void {
+    for (const saved of this.#saved) saved.use();
+    // Not before: the gradient of an operation may need a result that another one has held so far.
     for (const gradFn of this.#freed) releaseGradFn(gradFn);
   }
+}
 
-  #join(tensor: Tensor, gradient: Tensor): void {
-    const known = this.#gradients.get(tensor);
-    this.#gradients.set(tensor, known ? known.add(gradient) : gradient);
-    if (known && this.#watch) this.#sums.add(tensor);
-  }
-
-  #step(tensor: Tensor): void {
-    const arrived = this.#gradients.get(tensor) ?? null;
-    const gradient = arrived && hookedGradient(tensor, arrived);
-    this.#gradients.delete(tensor);
-    if (gradient && this.#sums.has(tensor)) this.#watch?.addSum(stateOf(tensor).gradFn, gradient);
-    if (gradient) this.#walk.visit(tensor, gradient);
-    const { gradFn } = stateOf(tensor);
-    if (!gradFn || this.#walk.ends.has(tensor)) return;
-    const meeting = this.#meetings.get(gradFn);
-    if (meeting) {
-      if (meeting.arrive(tensor, gradient)) this.#pass(gradFn, meeting.results, meeting.gradients);
-    } else if (gradient) this.#pass(gradFn, [tensor], [gradient]);
-  }
-
-  /** Goes through an operation: from its results to its inputs. */
-  #pass(gradFn: GradFn, results: readonly Tensor[], gradients: readonly (Tensor | null)[]): void {
-    const { retainGraph, createGraph } = this.#walk.options;
-    const one = gradients.find((g) => g !== null)!;
-    const found = guardChanged(gradFn, () => gradFn.gradient(one, results[0]!, gradients));
-    for (const result of results) this.#watch?.addResults(result, gradFn, found);
-    gradFn.inputs.forEach((input, k) => {
-      const gradient = found[k];
-      if (gradient && input.requiresGrad && (gradFn.needs?.[k] ?? true)) {
-        this.#join(input, gradient);
-      }
-    });
-    this.#walk.pass(gradFn);
-    if (retainGraph || createGraph) return;
-    for (const result of results) stateOf(result).record(freed);
-    this.#freed.push(gradFn);
-  }
+/** Runs a gradient; reading an input that was assigned since is an error: its value is another. */
+function callGradient(
+  gradFn: GradFn,
+  result: Tensor,
+  gradients: readonly (Tensor | null)[],
+): readonly (Tensor | null)[] {
+  const one = gradients.find((g) => g !== null)!, changed = changedInputs(gradFn);
+  const call = (): readonly (Tensor | null)[] => gradFn.gradient(one, result, gradients);
+  return changed.length === 0 ? call() : guardValues(new Set(changed), gradFn.name, call);
 }
 
 /**
@@ -225,8 +165,7 @@ export function gradientsBelow(
 ): (Tensor | null)[] {
   const found = new Map<Tensor, Tensor>();
   const ends = new Set(inputs);
-  walk(results, gradients, {
-    options: { createGraph: isGradEnabled() },
+  walk(results, gradients, { createGraph: isGradEnabled() }, {
     ends,
     visit: (tensor, gradient) => {
       if (ends.has(tensor)) found.set(tensor, gradient);
@@ -258,14 +197,13 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   const seed = seedOf(root, gradient);
   const found: [Tensor, Tensor][] = [];
   const order: Set<Tensor> | null = hasAccumulationHooks() ? new Set() : null;
-  walk([root], [seed], {
-    options,
+  walk([root], [seed], options, {
     visit: (tensor, g) => {
       if (!stateOf(tensor).gradFn) found.push([tensor, g]);
     },
-    pass: (edge) => {
-      storeConstants(edge);
-      if (order) noteLast(order, edge.inputs);
+    passed: (gradFn) => {
+      storeConstants(gradFn);
+      if (order) noteLast(order, gradFn.inputs);
     },
   });
   // Only now: a walk that throws leaves everybody's gradient alone.
@@ -273,13 +211,12 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     accumulate(leaf, g, options);
     return leaf;
   });
-  useSavedValues();
   if (!root.isRealized) {
     // A root that is read before the step computes the gradients too, so that its work is done once:
     // those that are there then, since clipping and the like replace them.
     stateOf(root).coScheduled = () =>
       leaves.flatMap(({ grad }) => grad && !grad.disposed ? nodeOf(grad) : []);
-    computeWithGradients(root);
+    pendingOn(root.device).addRoot(stateOf(root));
   }
   if (order) {
     const reached = new Set(leaves);
@@ -369,13 +306,11 @@ function gradientsOf(
   const seeds = outputs.map((output, k) => seedOf(output, options.gradients?.[k]));
   const wanted = new Map<Tensor, Tensor>();
   const targets = new Set(inputs);
-  walk(outputs, seeds, {
-    options: { retainGraph: true, ...options },
+  walk(outputs, seeds, { retainGraph: true, ...options }, {
     visit: (tensor, gradient) => {
       if (targets.has(tensor)) wanted.set(tensor, gradient);
     },
   });
-  useSavedValues();
   return inputs.map((input) => {
     const gradient = wanted.get(input);
     return gradient ? exposed(gradient) : input.zerosLike();

@@ -9,7 +9,7 @@ import type { Root, Step } from "./steps.ts";
 import { Trace } from "./trace.ts";
 import { isAnomalyEnabled, isGradEnabled } from "../core/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
-import { realizeAll, realizeAwaited } from "../execution/realization.ts";
+import { realizeAll, realizePending } from "../execution/realization.ts";
 import type { Tensor } from "../tensor.ts";
 
 /** The most recorded calls that a compiled function keeps. */
@@ -117,7 +117,7 @@ class CompiledCalls {
     if (isGradEnabled() && given.some(isComputed)) return fn();
     realizeAll(given);
     // What was assigned before is no part of the call.
-    realizeAwaited();
+    realizePending();
     const kind = this.#kindOf(given);
     if (kind.plain > 0) {
       kind.plain--;

@@ -1,6 +1,7 @@
 /** How a tensor was computed, as `backward` needs to know it. */
 import type { Node } from "../../backend/internal.ts";
 import type { Tensor } from "../tensor.ts";
+import { holdsNode, stateOf } from "./tensor_state.ts";
 
 /**
  * The gradients of an operation's inputs, given that of its result; null where none is needed. An
@@ -43,5 +44,12 @@ export function releaseGradFn(gradFn: GradFn): void {
 
 /** The inputs that a gradient goes on to: those that required one when the operation was recorded. */
 export function neededInputs({ inputs, needs }: GradFn): readonly Tensor[] {
-  return inputs.filter((input, k) => input.requiresGrad && (needs?.[k] ?? true));
+  return inputs.filter((input, k) => stateOf(input).needsGrad && (needs?.[k] ?? true));
+}
+
+/** The inputs that were assigned since it was recorded: their values are not those that it used. */
+export function changedInputs({ inputs, values }: GradFn): readonly Tensor[] {
+  if (values === undefined) return [];
+  const isChanged = (input: Tensor, k: number): boolean => !holdsNode(input, values[k]!);
+  return inputs.some(isChanged) ? inputs.filter(isChanged) : [];
 }

@@ -19,7 +19,7 @@ import { look } from "./calls.ts";
 import { DisposedError } from "./errors.ts";
 import type { GradFn } from "./grad_fn.ts";
 import { need } from "./temporaries.ts";
-import { noteUnread } from "./unread.ts";
+import { pendingOn } from "./pending_work.ts";
 
 /** What belongs to a tensor and does not refer to it: nodes refer to it, and keep no tensor alive. */
 interface ValueToken extends Token {
@@ -27,14 +27,6 @@ interface ValueToken extends Token {
   former: Node | null;
   /** What was kept on the way to its value, for `backward`. */
   saved: Saved[] | null;
-}
-
-/** Saved values of tensors that `backward` has gone through. */
-const freedValues: Saved[] = [];
-
-/** Backward has made all that reads saved values: each of them goes with its last reader. */
-export function useSavedValues(): void {
-  for (const saved of freedValues.splice(0)) saved.use();
 }
 
 /** Lets go of what was kept for the backward of tensors that nobody can reach any more. */
@@ -98,7 +90,7 @@ export class TensorState {
 
   #noteUnread(): void {
     const { node } = this;
-    if (!node.isLeaf && node.inputs.length > 0) noteUnread(node, this.device);
+    if (!node.isLeaf && node.inputs.length > 0) pendingOn(this.device).addUnread(node);
   }
 
   /** True where `backward` computes a gradient for it, or for something that it was made from. */
@@ -123,12 +115,15 @@ export class TensorState {
     this.#noteUnread();
   }
 
-  /** Says which operation made it, for `backward`; null and a freed one end the record. */
+  /** Says which operation made it, for `backward`; null ends the record. */
   record(gradFn: GradFn | null): void {
     this.gradFn = gradFn;
     if (gradFn?.isFreed) this.node.exposure = NEED.brief;
-    const { saved } = this.#token;
-    if (saved !== null) freedValues.push(...saved.splice(0));
+  }
+
+  /** What was saved on the way to it for `backward`, which is through with it: the caller's from now on. */
+  takeSaved(): readonly Saved[] {
+    return this.#token.saved?.splice(0) ?? [];
   }
 
   /** Keeps values on the way to this one until `backward` has used them, or the tensor is gone. */

@@ -5,7 +5,8 @@ import { ShapeError } from "../core/errors.ts";
 import { requireValue, takes } from "../core/options.ts";
 import { isTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
 import type { Tensor } from "../tensor.ts";
-import { computeWithNext, noteAssignment, realizeAll } from "./realization.ts";
+import { computeWithNext, pendingOn } from "../core/pending_work.ts";
+import { realizeAll } from "./realization.ts";
 
 /** Gives a tensor another value of the same shape; returns the tensor. */
 export function assign(x: Tensor, value: Tensor): Tensor {
@@ -14,7 +15,7 @@ export function assign(x: Tensor, value: Tensor): Tensor {
   const op = { kind: value.dtype === x.dtype ? "reshape" : "cast" } as const;
   stateOf(x).assign(new Node(op, [nodeOf(value)], x.shape, x.dtype));
   tellAssigned(x);
-  noteAssignment(x.device);
+  pendingOn(x.device).noteAssignment();
   computeWithNext(x);
   return x;
 }

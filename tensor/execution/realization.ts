@@ -12,77 +12,18 @@ import {
 } from "../../backend/internal.ts";
 import { isFollowing, settled } from "../core/calls.ts";
 import { DisposedError } from "../core/errors.ts";
-import { foreseenGradients } from "../autograd/foresight.ts";
+import { gradientNodes } from "../autograd/saved_for_backward.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireValue, takes } from "../core/options.ts";
-import { takeUnread } from "../core/unread.ts";
+import { devicesWithAssignments, pendingOn } from "../core/pending_work.ts";
 import { nodeOf, stateOf } from "../core/tensor_state.ts";
 
-/**
- * Tensors that were assigned a value that is not computed yet. It is computed with the next schedule:
- * the value before, from which it may be computed, goes with the next `assign`.
- */
-const awaited = new Set<Tensor>();
-
-/** Has a tensor computed by the next schedule of its device. */
-export function computeWithNext(tensor: Tensor): void {
-  if (!isFollowing()) awaited.add(settled(tensor));
-}
-
-/** Devices on which a tensor was assigned another value since the last schedule. */
-const assigned = new Set<DeviceHandle>();
-
-/** Notes that a tensor of the device has another value. */
-export function noteAssignment(device: DeviceHandle): void {
-  assigned.add(device);
-}
-
-function takeAwaited(device: DeviceHandle): Tensor[] {
-  const tensors: Tensor[] = [];
-  for (const tensor of awaited) {
-    if (tensor.device !== device && !tensor.disposed) continue;
-    awaited.delete(tensor);
-    if (!tensor.disposed && !tensor.isRealized) tensors.push(tensor);
-  }
-  return tensors;
-}
-
 /** Computes what waits for the next schedule, on every device. */
-export function realizeAwaited(): void {
-  if (awaited.size === 0) return;
-  for (const device of new Set([...awaited].map((tensor) => tensor.device))) {
-    const tensors = takeAwaited(device);
+export function realizePending(): void {
+  for (const device of devicesWithAssignments()) {
+    const tensors = pendingOn(device).takeAssignments();
     if (tensors.length > 0) realizeOn(device, tensors);
   }
-}
-
-/** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
-const roots = new Set<WeakRef<Tensor>>();
-
-/**
- * Has a tensor computed by the schedule that uses its gradients: a loss belongs to the step that
- * they make, and parameters change in it.
- */
-export function computeWithGradients(root: Tensor): void {
-  roots.add(new WeakRef(root));
-}
-
-/** The gradients that are computed together with a root of `backward`. */
-function coScheduled(root: Tensor): Node[] {
-  return stateOf(root).coScheduled?.() ?? [];
-}
-
-/** The roots of a device, with the gradients that they belong to. */
-function rootsOn(device: DeviceHandle): Companion[] {
-  const companions: Companion[] = [];
-  for (const reference of roots) {
-    const root = reference.deref();
-    if (!root || root.disposed || root.isRealized) roots.delete(reference);
-    else if (root.device === device) {
-      companions.push({ root: nodeOf(root), with: coScheduled(root) });
-    }
-  }
-  return companions;
 }
 
 /**
@@ -96,7 +37,7 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   const open: Tensor[] = [];
   for (const tensor of settled(tensors)) {
     const node = nodeOf(tensor);
-    awaited.delete(tensor);
+    pendingOn(tensor.device).deleteAssignment(tensor);
     if (node.saved) node.keep();
     else if (!node.storage) open.push(tensor);
   }
@@ -116,9 +57,9 @@ export function realizeForRead(tensor: Tensor): boolean {
   const node = nodeOf(tensor), { device } = tensor;
   if (node.saved) node.keep();
   if (isReadable(node)) return false;
-  const isAssigned = awaited.delete(tensor);
-  const companions = coScheduled(tensor), waits = [...awaited].some((t) => t.device === device);
-  if (isAssigned || waits || stateOf(tensor).gradFn || companions.length > 0) {
+  const pending = pendingOn(device), isAssigned = pending.deleteAssignment(tensor);
+  const isAlone = !isAssigned && !pending.hasAssignments && !stateOf(tensor).gradFn;
+  if (!isAlone || coScheduledWith(tensor).length > 0) {
     realizeOn(device, [tensor]);
     return false;
   }
@@ -154,14 +95,14 @@ function realizeOn(
 ): void {
   const nodes: Node[] = [], later: Node[] = [...usedLater];
   for (const tensor of tensors) {
-    nodes.push(nodeOf(tensor), ...coScheduled(tensor));
-    if (stateOf(tensor).gradFn) later.push(...foreseenGradients(tensor));
+    nodes.push(nodeOf(tensor), ...coScheduledWith(tensor));
+    if (stateOf(tensor).gradFn) later.push(...gradientNodes(tensor));
   }
-  const states = takeAwaited(device), companions = rootsOn(device);
+  const pending = pendingOn(device), assigned = pending.takeAssignments(), roots = pending.roots();
   // A recorded call computes what it returns and assigns, and nothing beside it.
-  const endsFormer = !isRecording() && assigned.delete(device);
-  const unread = endsFormer ? takeUnread(device, (n) => companions.some((c) => c.root === n)) : [];
-  compute({ tensors, nodes, states, unread, companions, later, endsFormer });
+  const endsFormer = !isRecording() && pending.takeHasAssigned();
+  const unread = endsFormer ? pending.takeUnread(roots) : [];
+  compute({ tensors, nodes, assigned, unread, roots, later, endsFormer });
 }
 
 interface Work {
@@ -170,30 +111,30 @@ interface Work {
   /** Their nodes, and those of what is computed with them. */
   readonly nodes: readonly Node[];
   /** What has waited for this schedule. */
-  readonly states: readonly Tensor[];
+  readonly assigned: readonly Tensor[];
   /** What depends on values that were replaced, and that nobody has asked for. */
   readonly unread: readonly Node[];
   /** What is computed if its gradients are. */
-  readonly companions: readonly Companion[];
+  readonly roots: readonly Companion[];
   readonly later: readonly Node[];
   readonly endsFormer: boolean;
 }
 
-function compute({ tensors, nodes, states, unread, companions, later, endsFormer }: Work): void {
-  const { device } = tensors[0]!;
+function compute({ tensors, nodes, assigned, unread, roots, later, endsFormer }: Work): void {
+  const { device } = tensors[0]!, pending = pendingOn(device);
   try {
-    const all = [...nodes, ...states.map((tensor) => nodeOf(tensor)), ...unread];
-    const saved = realize(backendOf(device), all, { companions, later, endsFormer });
+    const all = [...nodes, ...assigned.map(nodeOf), ...unread];
+    const saved = realize(backendOf(device), all, { companions: roots, later, endsFormer });
     if (saved) keep(saved, tensors);
   } catch (error) {
     if (!(error instanceof GoneError)) {
-      for (const tensor of states) awaited.add(tensor);
+      for (const tensor of assigned) pending.addAssignment(tensor);
       throw error;
     }
     // What backward or another tensor needs may be gone, where what is asked for now is not.
-    if (later.length + states.length + unread.length === 0) throw goneError(tensors[0]!);
-    for (const state of states) computeIfThere(state);
-    computeAlone(tensors, nodes, rootsOn(device));
+    if (later.length + assigned.length + unread.length === 0) throw goneError(tensors[0]!);
+    for (const tensor of assigned) computeIfThere(tensor);
+    computeAlone(tensors, nodes, pending.roots());
   }
 }
 
@@ -218,17 +159,14 @@ function goneError(tensor: Tensor): DisposedError {
 function computeAlone(
   tensors: readonly Tensor[],
   nodes: readonly Node[],
-  companions: readonly Companion[],
+  roots: readonly Companion[],
 ): void {
-  compute({
-    tensors,
-    nodes,
-    states: [],
-    unread: [],
-    companions,
-    later: [],
-    endsFormer: false,
-  });
+  compute({ tensors, nodes, assigned: [], unread: [], roots, later: [], endsFormer: false });
+}
+
+/** The gradients that are computed together with a root of `backward`. */
+function coScheduledWith(root: Tensor): Node[] {
+  return stateOf(root).coScheduled?.() ?? [];
 }
 
 /** Computes an assigned value that may be gone: who reads it is told. */

@@ -1,7 +1,7 @@
 /** Keeping gradients small, on the device: nothing waits for their size. */
 import type { DeviceHandle } from "../../backend/internal.ts";
 import { observedCall } from "../core/operations.ts";
-import { computeWithNext } from "../execution/realization.ts";
+import { computeWithNext } from "../core/pending_work.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireParameters } from "./requirements.ts";

@@ -1,0 +1,188 @@
+/**
+ * What a device has to compute beside what is asked for. One object a device knows all of it: the next
+ * schedule takes it from here.
+ */
+import type { Companion, DeviceHandle, Node } from "../../backend/internal.ts";
+import type { Tensor } from "../tensor.ts";
+import { isFollowing, settled } from "./calls.ts";
+import type { TensorState } from "./tensor_state.ts";
+
+/** So many are held in one turn of the event loop at most. */
+const MIN_SWEEP = 1024;
+
+/** A state that is passed on from step to step unread is computed when it is so many operations long. */
+const MAX_DEPTH = 100;
+
+/**
+ * The pending nodes of tensors that nothing has been computed from yet, such as metrics: when a value that
+ * they depend on is replaced, they are computed in the same schedule, so that they need not keep it.
+ */
+class UnreadNodes {
+  /** Made in this turn. */
+  #recent: Node[] = [];
+  /** Made before, and held so that the collector can have them. */
+  #older: WeakRef<Node>[] = [];
+  #sweepAt = MIN_SWEEP;
+  #isTurnWatched = false;
+
+  add(node: Node): void {
+    if (this.#recent.push(node) >= this.#sweepAt) return this.#sweep();
+    if (this.#isTurnWatched) return;
+    this.#isTurnWatched = true;
+    queueMicrotask(() => {
+      this.#isTurnWatched = false;
+      this.#sweep();
+    });
+  }
+
+  #sweep(): void {
+    const open = this.#open();
+    this.#older = open.map((node) => new WeakRef(node));
+    this.#recent = [];
+    this.#sweepAt = MIN_SWEEP + open.length;
+  }
+
+  #open(): Node[] {
+    const older = this.#older.map((reference) => reference.deref()).filter((node) => !!node);
+    return [...older, ...this.#recent].filter(isUnread);
+  }
+
+  /** Those that depend on a value that was replaced; the others stay, and those that are `known`. */
+  take(known: (node: Node) => boolean): Node[] {
+    if (this.#recent.length + this.#older.length === 0) return [];
+    const open = this.#open();
+    const taken = open.filter((node) =>
+      !known(node) && (node.depth > MAX_DEPTH || dependsOnFormer(node))
+    );
+    this.#recent = taken.length === 0 ? open : open.filter((node) => !taken.includes(node));
+    this.#older = [];
+    return taken;
+  }
+}
+
+function isUnread(node: Node): boolean {
+  return node.users === 0 && node.token !== null && !node.isComputed && !node.isLeaf;
+}
+
+/** True for a value that its tensor no longer has, since it was assigned another one. */
+function isFormer(node: Node): boolean {
+  const { owner } = node;
+  return owner !== null && owner.node !== null && owner.node !== node;
+}
+
+function dependsOnFormer(root: Node): boolean {
+  return reaches(root, isFormer);
+}
+
+/** True where a value is computed from one that is learned, or that was assigned before. */
+export function dependsOnVariable(root: Node): boolean {
+  return reaches(root, ({ owner }) => owner !== null && owner.isVariable);
+}
+
+/** Whether one of the values in memory that a node is computed from is such a one. */
+function reaches(root: Node, isSuch: (leaf: Node) => boolean): boolean {
+  const seen = new Set([root]);
+  for (const node of seen) {
+    if (!node.isLeaf) { for (const input of node.inputs) seen.add(input); }
+    else if (isSuch(node)) return true;
+  }
+  return false;
+}
+
+/** The pending work of one device. */
+export class PendingWork {
+  /**
+   * Tensors that are computed by the next schedule, such as those that were assigned a value: the former
+   * one, from which it may be computed, goes with the next `assign`.
+   */
+  readonly #assignments = new Set<Tensor>();
+  /** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
+  readonly #roots = new Set<WeakRef<TensorState>>();
+  readonly #unread = new UnreadNodes();
+  #hasAssigned = false;
+
+  /** Whether tensors wait for the next schedule. */
+  get hasAssignments(): boolean {
+    return this.#assignments.size > 0;
+  }
+
+  /** Has a tensor computed by the next schedule. */
+  addAssignment(tensor: Tensor): void {
+    this.#assignments.add(tensor);
+  }
+
+  /** The tensor is asked for now; true where it waited for the next schedule. */
+  deleteAssignment(tensor: Tensor): boolean {
+    return this.#assignments.delete(tensor);
+  }
+
+  /** The tensors that wait for the schedule which is made now. */
+  takeAssignments(): Tensor[] {
+    if (this.#assignments.size === 0) return [];
+    const open = [...this.#assignments].filter((t) => !t.disposed && !t.isRealized);
+    this.#assignments.clear();
+    return open;
+  }
+
+  /**
+   * Has a root of `backward` computed by the schedule that uses its gradients: a loss belongs to the step
+   * that they make, and parameters change in it.
+   */
+  addRoot(root: TensorState): void {
+    this.#roots.add(new WeakRef(root));
+  }
+
+  /** The roots that are not computed yet, with the gradients that they belong to. */
+  roots(): Companion[] {
+    const open: Companion[] = [];
+    for (const reference of this.#roots) {
+      const root = reference.deref();
+      if (!root || root.lifecycle === "disposed" || root.node.isLeaf) this.#roots.delete(reference);
+      else open.push({ root: root.node, with: root.coScheduled?.() ?? [] });
+    }
+    return open;
+  }
+
+  /** Notes a tensor's pending value, which nothing has been computed from. */
+  addUnread(node: Node): void {
+    this.#unread.add(node);
+  }
+
+  /** Notes that a tensor has another value than before. */
+  noteAssignment(): void {
+    this.#hasAssigned = true;
+  }
+
+  /** Whether a tensor has got another value since this was asked last. */
+  takeHasAssigned(): boolean {
+    const had = this.#hasAssigned;
+    this.#hasAssigned = false;
+    return had;
+  }
+
+  /** Unread values that depend on values which were replaced, but for `known` ones. */
+  takeUnread(known: readonly Companion[]): Node[] {
+    return this.#unread.take((node) => known.some(({ root }) => root === node));
+  }
+}
+
+const works = new Map<DeviceHandle, PendingWork>();
+
+/** The pending work of a device. */
+export function pendingOn(device: DeviceHandle): PendingWork {
+  let work = works.get(device);
+  if (!work) works.set(device, work = new PendingWork());
+  return work;
+}
+
+/** Devices that tensors wait on for the next schedule. */
+export function devicesWithAssignments(): DeviceHandle[] {
+  return [...works].filter(([, work]) => work.hasAssignments).map(([device]) => device);
+}
+
+/** Has a tensor computed by the next schedule of its device. */
+export function computeWithNext(tensor: Tensor): void {
+  if (isFollowing()) return;
+  const real = settled(tensor);
+  pendingOn(real.device).addAssignment(real);
+}
