@@ -7,14 +7,14 @@
 export { Tensor } from "./tensor.ts";
 export type { GradientHook } from "./autograd/gradient_hooks.ts";
 export type { PrintOptions } from "./execution/printing.ts";
-export type { CloseOptions } from "./ops/comparisons.ts";
+export type { CloseOptions } from "./ops/elementwise/comparisons.ts";
 export type { HostData, NestedArray } from "./ops/creation/host_data.ts";
 export type { TensorOptions } from "./ops/creation/tensor_options.ts";
 export { AnomalyError } from "./autograd/anomaly.ts";
 export { detectAnomaly, isAnomalyEnabled, setDetectAnomaly } from "./core/grad_mode.ts";
 export { checkpoint } from "./autograd/checkpoint.ts";
 export { compile } from "./compile/compile.ts";
-export { customGradient, type CustomGradientFn } from "./autograd/custom_gradient.ts";
+export { customGradient, type CustomGradientFn } from "./ops/custom/custom_gradient.ts";
 export { DisposedError, DTypeError, ShapeError } from "./core/errors.ts";
 export { getFloat32Precision, setFloat32Precision } from "./ops/float32_precision.ts";
 export { enableGrad, isGradEnabled, noGrad } from "./core/grad_mode.ts";
@@ -25,7 +25,7 @@ export {
   rawKernel,
   type RawKernelOptions,
   type RawOutput,
-} from "./execution/raw_kernel.ts";
+} from "./ops/custom/raw_kernel.ts";
 export {
   type CheckpointParts,
   type JSONValue,
@@ -34,11 +34,11 @@ export {
   type Stateful,
 } from "./io/training_state.ts";
 export { realizeAll } from "./execution/realization.ts";
-export type { Axes } from "./ops/axes.ts";
+export type { Axes } from "./ops/shaping/axes.ts";
 export type { Conv2dOptions, ConvOptions, ConvTransposeOptions } from "./ops/images/convolution.ts";
 export type { PoolOptions } from "./ops/images/pooling.ts";
 export type { InterpolateOptions } from "./ops/images/resampling.ts";
-export type { TensorLike } from "./ops/elementwise.ts";
+export type { TensorLike } from "./ops/elementwise/elementwise.ts";
 export type { CrossEntropyOptions } from "./ops/losses.ts";
 export { einsum } from "./ops/einsum.ts";
 export type { BincountOptions, HistogramOptions, Unique } from "./ops/indexing/counting.ts";

@@ -18,18 +18,25 @@ import { explain } from "./execution/explain.ts";
 import { lendBlock } from "./execution/native_access.ts";
 import { describe, inspect, print, type PrintOptions, toPrimitive } from "./execution/printing.ts";
 import * as reading from "./execution/reading.ts";
-import * as activations from "./ops/activations.ts";
-import * as arithmetic from "./ops/arithmetic.ts";
-import type { Axes } from "./ops/axes.ts";
-import * as bits from "./ops/bits.ts";
-import { type CloseOptions, isClose } from "./ops/comparisons.ts";
+import * as activations from "./ops/elementwise/activations.ts";
+import * as arithmetic from "./ops/elementwise/arithmetic.ts";
+import type { Axes } from "./ops/shaping/axes.ts";
+import * as bits from "./ops/elementwise/bits.ts";
+import { type CloseOptions, isClose } from "./ops/elementwise/comparisons.ts";
 import * as contractions from "./ops/contractions.ts";
 import type { HostData, NestedArray } from "./ops/creation/host_data.ts";
 import * as random from "./ops/creation/random.ts";
 import type { MultinomialOptions } from "./ops/creation/random.ts";
 import * as sequences from "./ops/creation/sequences.ts";
 import type { TensorOptions } from "./ops/creation/tensor_options.ts";
-import { binary, cast, logicalNot, select, type TensorLike, unary } from "./ops/elementwise.ts";
+import {
+  binary,
+  cast,
+  logicalNot,
+  select,
+  type TensorLike,
+  unary,
+} from "./ops/elementwise/elementwise.ts";
 import * as functional from "./ops/functional.ts";
 import {
   conv,

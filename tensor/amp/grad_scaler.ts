@@ -4,13 +4,13 @@ import { computeWithNext } from "../core/pending_work.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { DTypeError } from "../core/errors.ts";
 import { internally } from "../core/temporaries.ts";
-import type { Optimizer } from "../optim/optimizer.ts";
+import type { Optimizer } from "../optim/optimizer/optimizer.ts";
 import { fromHost } from "../ops/functional.ts";
 import type { Tensor } from "../tensor.ts";
 import { atLeastSingle } from "../core/autocast.ts";
 import { checkOptions, deviceChoice, type Rules, takes, withDefaults } from "../core/options.ts";
 import { requireTensor } from "../core/apply.ts";
-import { requireOptimizer } from "../optim/requirements.ts";
+import { requireOptimizer } from "../optim/optimizer/requirements.ts";
 import { exposed, stateOf } from "../core/tensor_state.ts";
 
 /** Options of {@linkcode GradScaler}; names and defaults are PyTorch's. */

@@ -4,7 +4,7 @@ import { isTensor } from "../core/tensor_state.ts";
 import { ShapeError } from "../core/errors.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import type { Module } from "../nn/module/module.ts";
-import { Tensor } from "../tensor.ts";
+import { concat } from "../ops/functional.ts";
 import { DeviceReducer } from "./device_reducer.ts";
 import { Replicas } from "./replicas.ts";
 
@@ -47,7 +47,7 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
     });
     if (parts.length === 1) ready();
     const gathered = outputs.map((output) => output.to(this.#devices[0]!));
-    const result = gathered.length === 1 ? gathered[0]! : Tensor.concat(gathered);
+    const result = gathered.length === 1 ? gathered[0]! : concat(gathered);
     // Their values stay where backward needs them; nobody else has the tensors.
     const given = new Set<unknown>([...inputs, result]);
     for (const tensor of [...parts.flat(), ...outputs, ...gathered]) {

@@ -19,7 +19,7 @@ import { ShapeError } from "../core/errors.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import { nodeOf, stateOf } from "../core/tensor_state.ts";
 import type { NestedArray } from "../ops/creation/host_data.ts";
-import type { CloseOptions } from "../ops/comparisons.ts";
+import type { CloseOptions } from "../ops/elementwise/comparisons.ts";
 import type { Tensor } from "../tensor.ts";
 import { realizeForRead } from "./realization.ts";
 

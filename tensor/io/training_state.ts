@@ -8,7 +8,7 @@ import {
   saveSafetensors,
 } from "./safetensors.ts";
 import { FileFormatError } from "./file_format_error.ts";
-import { Optimizer } from "../optim/optimizer.ts";
+import { Optimizer } from "../optim/optimizer/optimizer.ts";
 import { type RandomState, randomState, setRandomState } from "../core/random_state.ts";
 import { isTensor } from "../core/tensor_state.ts";
 import type { Tensor } from "../tensor.ts";

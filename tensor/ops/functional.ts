@@ -11,7 +11,7 @@ import type { HostData } from "./creation/host_data.ts";
 import * as random from "./creation/random.ts";
 import * as sequences from "./creation/sequences.ts";
 import type { TensorOptions } from "./creation/tensor_options.ts";
-import { binary, select, type TensorLike } from "./elementwise.ts";
+import { binary, select, type TensorLike } from "./elementwise/elementwise.ts";
 import * as joining from "./shaping/joining.ts";
 import type { MeshOptions } from "./shaping/joining.ts";
 

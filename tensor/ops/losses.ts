@@ -2,7 +2,7 @@
 import { dtypes, formatShape, sameShape, sizeOf } from "../../backend/internal.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../core/apply.ts";
-import { holds } from "./creation/elements.ts";
+import { holds } from "./elementwise/elements.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
 import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
 import { requireInteger } from "../core/promotion.ts";

@@ -7,7 +7,7 @@ import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../core/options.ts";
 import { positionType } from "../core/promotion.ts";
 import { nodeOf } from "../core/tensor_state.ts";
-import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./axes.ts";
+import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./shaping/axes.ts";
 import type { Tensor } from "../tensor.ts";
 
 /** Options of reductions. */

@@ -5,7 +5,7 @@ import type { GradientFn } from "../core/grad_fn.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import { positionType } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
-import { normalizeAxis } from "./axes.ts";
+import { normalizeAxis } from "./shaping/axes.ts";
 import { scatterNode } from "./indexing/indexing.ts";
 import { summable } from "./reductions.ts";
 

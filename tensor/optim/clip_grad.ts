@@ -4,7 +4,7 @@ import { observedCall } from "../core/operations.ts";
 import { computeWithNext } from "../core/pending_work.ts";
 import { noGrad } from "../core/grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
-import { requireParameters } from "./requirements.ts";
+import { requireParameters } from "./optimizer/requirements.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
 import { exposed } from "../core/tensor_state.ts";
 

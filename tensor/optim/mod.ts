@@ -23,8 +23,12 @@
  *
  * @module
  */
-export { type Assign, Optimizer, type StepOptions, type Update } from "./optimizer.ts";
-export { type GroupOptions, type OptimizerOptions, ParameterGroup } from "./parameter_group.ts";
+export { type Assign, Optimizer, type StepOptions, type Update } from "./optimizer/optimizer.ts";
+export {
+  type GroupOptions,
+  type OptimizerOptions,
+  ParameterGroup,
+} from "./optimizer/parameter_group.ts";
 export { SGD, type SGDOptions } from "./algorithms/sgd.ts";
 export { Adam, type AdamOptions, AdamW } from "./algorithms/adam.ts";
 export { AveragedModel, type AveragedModelOptions } from "./averaged_model.ts";

@@ -1,7 +1,7 @@
 /** Every operation that there is stands in the table, with cases; what is none is named here. */
 import { assertEquals } from "@std/assert";
 import { nn, Tensor } from "../../mod.ts";
-import { binaries, unaries } from "../../tensor/ops/elementwise.ts";
+import { binaries, unaries } from "../../tensor/ops/elementwise/elementwise.ts";
 import { families, readCases, titleOf } from "./fixture.ts";
 import { apart, operations } from "./operations.ts";
 

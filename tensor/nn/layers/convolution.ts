@@ -1,6 +1,6 @@
 /** Convolutions as modules, along one, two or three axes. */
 import { requireTensor } from "../../core/apply.ts";
-import { type Axes, tuple } from "../../ops/axes.ts";
+import { type Axes, tuple } from "../../ops/shaping/axes.ts";
 import type { ConvTransposeOptions } from "../../ops/images/convolution.ts";
 import type { Tensor } from "../../tensor.ts";
 import { kaimingUniform, uniform } from "../module/init.ts";

@@ -2,7 +2,7 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import type { Axes } from "../../ops/axes.ts";
+import type { Axes } from "../../ops/shaping/axes.ts";
 import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";
 import { requireValue, takes, tupleFrom } from "../../core/options.ts";

@@ -1,5 +1,5 @@
 /** Pooling as modules, on images (N, C, H, W). */
-import { type Axes, pair } from "../../ops/axes.ts";
+import { type Axes, pair } from "../../ops/shaping/axes.ts";
 import { type PoolOptions, poolRules } from "../../ops/images/pooling.ts";
 import type { Tensor } from "../../tensor.ts";
 import { Module } from "../module/module.ts";

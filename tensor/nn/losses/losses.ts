@@ -9,7 +9,7 @@ import { buffer } from "../module/parameter.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 import { aTensor, requireTensor, result } from "../../core/apply.ts";
 import { noGrad } from "../../core/grad_mode.ts";
-import { unbroadcast } from "../../ops/elementwise.ts";
+import { unbroadcast } from "../../ops/elementwise/elementwise.ts";
 import { promote } from "../../core/promotion.ts";
 
 /** How the losses of elements become one number. */

@@ -18,7 +18,7 @@ import { Storage } from "../../../memory/mod.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { checkOptions, deviceChoice, type Rules, takes } from "../../core/options.ts";
 import { requireType } from "../../core/supported_types.ts";
-import { elementOf } from "./elements.ts";
+import { elementOf } from "../elementwise/elements.ts";
 import { checkedShape, deviceOf, made, type TensorOptions, tensorRules } from "./tensor_options.ts";
 import type { Tensor } from "../../tensor.ts";
 

@@ -14,7 +14,7 @@ import { noGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
 import { promote } from "../../core/promotion.ts";
 import { nextRandom } from "../../core/random_state.ts";
-import { normalizeAxis } from "../axes.ts";
+import { normalizeAxis } from "../shaping/axes.ts";
 import { checkedShape, made, required, type TensorOptions, tensorRules } from "./tensor_options.ts";
 import { indexSelect } from "../indexing/indexing.ts";
 import { commonShape, searchsorted } from "../indexing/searching.ts";

@@ -3,7 +3,7 @@ import { type DType, Node, type Shape, sizeOf } from "../../../backend/internal.
 import { checkOptions, checkValue, requireValue, shown, takes } from "../../core/options.ts";
 import { positionType } from "../../core/promotion.ts";
 import { supportsType } from "../../core/supported_types.ts";
-import { elementOf } from "./elements.ts";
+import { elementOf } from "../elementwise/elements.ts";
 import { fromHost } from "./host_data.ts";
 import {
   checkedShape,

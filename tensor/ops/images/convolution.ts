@@ -5,7 +5,7 @@ import { aTensor, result, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { promote } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
-import { type Axes, tuple } from "../axes.ts";
+import { type Axes, tuple } from "../shaping/axes.ts";
 import { contract } from "../contractions.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 import { adjointProduct } from "./adjoint.ts";

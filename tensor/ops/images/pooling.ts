@@ -1,10 +1,10 @@
 /** Pooling: the largest element, or the mean, of windows of images. */
 import { formatShape } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
-import { nearestIn } from "../creation/elements.ts";
+import { nearestIn } from "../elementwise/elements.ts";
 import { ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";
-import { type Axes, pair } from "../axes.ts";
+import { type Axes, pair } from "../shaping/axes.ts";
 import { pad } from "../shaping/slices.ts";
 import { window } from "../shaping/windows.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";

@@ -3,7 +3,7 @@ import { dtypes, formatShape } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";
-import type { Axes } from "../axes.ts";
+import type { Axes } from "../shaping/axes.ts";
 import { checkOptions, type Rules, shown, takes } from "../../core/options.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
 

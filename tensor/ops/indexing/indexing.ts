@@ -4,7 +4,7 @@ import { derived, result, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { positionType, promote, requireInteger } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
-import { normalizeAxis } from "../axes.ts";
+import { normalizeAxis } from "../shaping/axes.ts";
 import { requireValue, shown, takes } from "../../core/options.ts";
 import { nodeOf } from "../../core/tensor_state.ts";
 

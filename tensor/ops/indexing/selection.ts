@@ -6,7 +6,7 @@ import { noGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
 import { positionType, requireInteger } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
-import { normalizeAxis } from "../axes.ts";
+import { normalizeAxis } from "../shaping/axes.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
 import { repeatEach } from "../shaping/joining.ts";
 import { commonShape, lastOf, readSize, runningCount, searchsorted } from "./searching.ts";

@@ -4,7 +4,7 @@ import { distinct, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
 import { promote } from "../../core/promotion.ts";
-import { normalizeAxis } from "../axes.ts";
+import { normalizeAxis } from "./axes.ts";
 import { type Range, slice } from "./slices.ts";
 import { expand, listOf, reshape } from "./views.ts";
 import type { Tensor } from "../../tensor.ts";

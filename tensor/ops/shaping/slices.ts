@@ -3,8 +3,8 @@ import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { derived, requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { requireValue, shown, takes } from "../../core/options.ts";
-import { type Axes, normalizeAxes } from "../axes.ts";
-import { elementOf } from "../creation/elements.ts";
+import { type Axes, normalizeAxes } from "./axes.ts";
+import { elementOf } from "../elementwise/elements.ts";
 import { reshape } from "./views.ts";
 import type { Tensor } from "../../tensor.ts";
 

@@ -2,8 +2,8 @@
 import { formatShape, type Shape, sizeOf } from "../../../backend/internal.ts";
 import { derived } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { normalizeAxis } from "../axes.ts";
-import { unbroadcast } from "../elementwise.ts";
+import { normalizeAxis } from "./axes.ts";
+import { unbroadcast } from "../elementwise/elementwise.ts";
 import type { Tensor } from "../../tensor.ts";
 
 /** The same elements in another shape; one axis may be -1 and is computed. */

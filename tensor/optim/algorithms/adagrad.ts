@@ -5,13 +5,13 @@ import {
   Optimizer,
   type Update,
   zerosFor,
-} from "../optimizer.ts";
+} from "../optimizer/optimizer.ts";
 import {
   completed,
   type GroupOptions,
   type OptimizerOptions,
   type ParameterGroup,
-} from "../parameter_group.ts";
+} from "../optimizer/parameter_group.ts";
 
 /** Options of {@linkcode Adagrad}. */
 export interface AdagradOptions extends OptimizerOptions {

@@ -6,8 +6,8 @@ import { realizeAll } from "../../execution/realization.ts";
 import { concat, fromHost } from "../../ops/functional.ts";
 import type { Tensor } from "../../tensor.ts";
 import { type Point, strongWolfe } from "./line_search.ts";
-import { type OptimizerOptions, ParameterGroup } from "../parameter_group.ts";
-import { requireParameters } from "../requirements.ts";
+import { type OptimizerOptions, ParameterGroup } from "../optimizer/parameter_group.ts";
+import { requireParameters } from "../optimizer/requirements.ts";
 import { stateOf } from "../../core/tensor_state.ts";
 
 /** Options of {@linkcode LBFGS}; names and defaults are PyTorch's. */

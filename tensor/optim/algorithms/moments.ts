@@ -1,7 +1,7 @@
 /** What optimizers that average gradients have in common. */
 import type { Tensor } from "../../tensor.ts";
-import type { Update } from "../optimizer.ts";
-import type { OptimizerOptions } from "../parameter_group.ts";
+import type { Update } from "../optimizer/optimizer.ts";
+import type { OptimizerOptions } from "../optimizer/parameter_group.ts";
 
 /** The share of an average from zero that is there after `step` steps: `1 - beta ** step`. */
 export function unbiased(step: Tensor, beta: number): Tensor {

@@ -1,6 +1,6 @@
 /** Schedules that come back: one cycle up and down, or a cosine that starts again. */
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
-import type { Optimizer } from "../optimizer.ts";
+import type { Optimizer } from "../optimizer/optimizer.ts";
 import { Scheduler } from "./scheduler.ts";
 
 /** Options of {@linkcode OneCycleLR}; names and defaults are PyTorch's. */

@@ -1,6 +1,6 @@
-import type { Optimizer } from "../optimizer.ts";
+import type { Optimizer } from "../optimizer/optimizer.ts";
 import { requireValue, type Rules, takes, withDefaults } from "../../core/options.ts";
-import { requireOptimizer } from "../requirements.ts";
+import { requireOptimizer } from "../optimizer/requirements.ts";
 
 /** Options of {@linkcode ReduceLROnPlateau}; names and defaults are PyTorch's. */
 export interface PlateauOptions {

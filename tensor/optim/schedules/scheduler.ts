@@ -2,10 +2,10 @@
  * Learning rates that change over time. A schedule is a function of the first rate and the time; what
  * passes with a call of `step`, an epoch or a batch, is the caller's choice.
  */
-import type { Optimizer } from "../optimizer.ts";
-import type { ParameterGroup } from "../parameter_group.ts";
+import type { Optimizer } from "../optimizer/optimizer.ts";
+import type { ParameterGroup } from "../optimizer/parameter_group.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
-import { requireOptimizer } from "../requirements.ts";
+import { requireOptimizer } from "../optimizer/requirements.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
 
 /** The rate at a time, from the rate at the beginning. */

@@ -1,14 +1,14 @@
 /** What all optimizers share: groups, state, and one schedule for all updates of a step. */
-import { type DeviceHandle, formatShape, NEED, sameShape } from "../../backend/internal.ts";
-import { atLeastSingle } from "../core/autocast.ts";
-import { giveUpReplay } from "../core/calls.ts";
-import { observedCall } from "../core/operations.ts";
-import { realizeAll } from "../execution/realization.ts";
-import { DisposedError, ShapeError } from "../core/errors.ts";
-import { noGrad } from "../core/grad_mode.ts";
-import { internally } from "../core/temporaries.ts";
-import { fromHost } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import { type DeviceHandle, formatShape, NEED, sameShape } from "../../../backend/internal.ts";
+import { atLeastSingle } from "../../core/autocast.ts";
+import { giveUpReplay } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
+import { realizeAll } from "../../execution/realization.ts";
+import { DisposedError, ShapeError } from "../../core/errors.ts";
+import { noGrad } from "../../core/grad_mode.ts";
+import { internally } from "../../core/temporaries.ts";
+import { fromHost } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
 import {
   completed,
   type GroupOptions,
@@ -17,10 +17,10 @@ import {
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
 import { UpdateTemplates } from "./update_template.ts";
-import { checkOptions, requireValue, takes } from "../core/options.ts";
+import { checkOptions, requireValue, takes } from "../../core/options.ts";
 import { requireParameters } from "./requirements.ts";
-import { requireState } from "../core/apply.ts";
-import { isTensor, stateOf } from "../core/tensor_state.ts";
+import { requireState } from "../../core/apply.ts";
+import { isTensor, stateOf } from "../../core/tensor_state.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;

@@ -12,19 +12,19 @@ import {
   type Shape,
   sizeOf,
   type TypedArray,
-} from "../../backend/internal.ts";
-import { newGradFn, sameDevice } from "../core/apply.ts";
-import type { Operation } from "../core/calls.ts";
-import { observedCall } from "../core/operations.ts";
-import { checkedShape } from "../ops/creation/tensor_options.ts";
-import { checkedGradients } from "../autograd/custom_gradient.ts";
-import { isGradEnabled } from "../core/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../core/options.ts";
+} from "../../../backend/internal.ts";
+import { newGradFn, sameDevice } from "../../core/apply.ts";
+import type { Operation } from "../../core/calls.ts";
+import { observedCall } from "../../core/operations.ts";
+import { checkedShape } from "../creation/tensor_options.ts";
+import { checkedGradients } from "./custom_gradient.ts";
+import { isGradEnabled } from "../../core/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
 import { checkArguments, checkRange } from "./raw_arguments.ts";
-import { realizeAll } from "./realization.ts";
-import type { Tensor } from "../tensor.ts";
-import { requireType } from "../core/supported_types.ts";
-import { isTensor, makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
+import { realizeAll } from "../../execution/realization.ts";
+import type { Tensor } from "../../tensor.ts";
+import { requireType } from "../../core/supported_types.ts";
+import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/tensor_state.ts";
 
 /** A result of a kernel, before there is one. */
 export interface RawOutput {

@@ -1,6 +1,6 @@
 /**
  * Elementwise operations, each with its gradient beside it. To add one: an entry in `unaries` (or
- * `binaries`), a method in `../tensor.ts`, a row in the tests.
+ * `binaries`), a method in `tensor/tensor.ts`, a row in the tests.
  */
 import {
   broadcastShapes,
@@ -10,14 +10,14 @@ import {
   Node,
   type PrimitiveName,
   sameShape,
-} from "../../backend/internal.ts";
-import { derived, requireTensor, result, sameDevice } from "../core/apply.ts";
-import { widened, widenedType } from "../core/autocast.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
-import { numberOperand, type Operand, promoteOperands } from "../core/promotion.ts";
-import { nodeOf } from "../core/tensor_state.ts";
-import { elementOf, holds, nearestIn } from "./creation/elements.ts";
-import type { Tensor } from "../tensor.ts";
+} from "../../../backend/internal.ts";
+import { derived, requireTensor, result, sameDevice } from "../../core/apply.ts";
+import { widened, widenedType } from "../../core/autocast.ts";
+import { DTypeError, ShapeError } from "../../core/errors.ts";
+import { numberOperand, type Operand, promoteOperands } from "../../core/promotion.ts";
+import { nodeOf } from "../../core/tensor_state.ts";
+import { elementOf, holds, nearestIn } from "./elements.ts";
+import type { Tensor } from "../../tensor.ts";
 
 /** A tensor, or a number that stands for a tensor full of it. */
 export type TensorLike = Tensor | number;

@@ -7,9 +7,9 @@ import {
   type KernelParameter,
   type Shape,
   sizeOf,
-} from "../../backend/internal.ts";
-import { DTypeError } from "../core/errors.ts";
-import { shown } from "../core/options.ts";
+} from "../../../backend/internal.ts";
+import { DTypeError } from "../../core/errors.ts";
+import { shown } from "../../core/options.ts";
 
 interface Typed {
   readonly shape: Shape;

@@ -1,7 +1,7 @@
 /** The bits of integers, two's complement, and of truth values. */
-import { dtypes } from "../../backend/internal.ts";
-import { DTypeError } from "../core/errors.ts";
-import type { Tensor } from "../tensor.ts";
+import { dtypes } from "../../../backend/internal.ts";
+import { DTypeError } from "../../core/errors.ts";
+import type { Tensor } from "../../tensor.ts";
 import { binary, logicalNot, select, type TensorLike } from "./elementwise.ts";
 
 /** By how many places the elements of a type can be shifted; bytes are shifted as whole numbers. */

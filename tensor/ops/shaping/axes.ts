@@ -1,7 +1,7 @@
 /** Axes as users write them: from the front or, negative, from the back. */
-import { formatShape, type Shape } from "../../backend/internal.ts";
-import { ShapeError } from "../core/errors.ts";
-import { shown } from "../core/options.ts";
+import { formatShape, type Shape } from "../../../backend/internal.ts";
+import { ShapeError } from "../../core/errors.ts";
+import { shown } from "../../core/options.ts";
 
 /** One axis or several; negative ones count from the last. */
 export type Axes = number | readonly number[];

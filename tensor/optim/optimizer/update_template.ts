@@ -2,10 +2,10 @@
  * What a step computes is the same expression of parameters, gradients and state in every step: its
  * nodes are noted once, and made again without running the optimizer's operations.
  */
-import { isEager, type Node, Template } from "../../backend/internal.ts";
-import { type HalfType, presentHalfType } from "../core/autocast.ts";
-import { makeTensor, nodeOf } from "../core/tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import { isEager, type Node, Template } from "../../../backend/internal.ts";
+import { type HalfType, presentHalfType } from "../../core/autocast.ts";
+import { makeTensor, nodeOf } from "../../core/tensor_state.ts";
+import type { Tensor } from "../../tensor.ts";
 
 /** What the updates of a step depend on. */
 export interface UpdateKey {

@@ -1,9 +1,9 @@
 /** Activations: what networks put between their layers. */
-import { dtypes, formatShape } from "../../backend/internal.ts";
-import { requireTensor, result, sameDevice } from "../core/apply.ts";
-import { ShapeError } from "../core/errors.ts";
-import { noGrad } from "../core/grad_mode.ts";
-import type { Tensor } from "../tensor.ts";
+import { dtypes, formatShape } from "../../../backend/internal.ts";
+import { requireTensor, result, sameDevice } from "../../core/apply.ts";
+import { ShapeError } from "../../core/errors.ts";
+import { noGrad } from "../../core/grad_mode.ts";
+import type { Tensor } from "../../tensor.ts";
 
 const SQRT_HALF = Math.SQRT1_2;
 const SQRT_TWO_OVER_PI = Math.sqrt(2 / Math.PI);

@@ -1,8 +1,8 @@
-import type { DeviceHandle } from "../../backend/internal.ts";
-import type { Tensor } from "../tensor.ts";
+import type { DeviceHandle } from "../../../backend/internal.ts";
+import type { Tensor } from "../../tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
-import { type Rules, shown, takes, withDefaults } from "../core/options.ts";
-import type { Rule } from "../../ffi/host/option_rules.ts";
+import { type Rules, shown, takes, withDefaults } from "../../core/options.ts";
+import type { Rule } from "../../../ffi/host/option_rules.ts";
 
 /** What every optimizer can be told. */
 export interface OptimizerOptions {

@@ -1,9 +1,9 @@
 /** A number that kernels read from memory, so that changing it changes no kernel. */
-import type { DeviceHandle } from "../../backend/internal.ts";
-import { unobserved, writeAside } from "../core/calls.ts";
-import { fromHost } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
-import { stateOf } from "../core/tensor_state.ts";
+import type { DeviceHandle } from "../../../backend/internal.ts";
+import { unobserved, writeAside } from "../../core/calls.ts";
+import { fromHost } from "../../ops/functional.ts";
+import type { Tensor } from "../../tensor.ts";
+import { stateOf } from "../../core/tensor_state.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */
 export class DeviceScalar {

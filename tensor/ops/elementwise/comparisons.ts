@@ -1,9 +1,9 @@
 /** Which elements of two tensors are as good as equal. */
-import { dtypes } from "../../backend/internal.ts";
-import { requireTensor } from "../core/apply.ts";
-import { checkOptions, type Rules, takes } from "../core/options.ts";
-import { promote } from "../core/promotion.ts";
-import type { Tensor } from "../tensor.ts";
+import { dtypes } from "../../../backend/internal.ts";
+import { requireTensor } from "../../core/apply.ts";
+import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { promote } from "../../core/promotion.ts";
+import type { Tensor } from "../../tensor.ts";
 
 /** How far apart elements may be that count as equal: `|a - b| <= atol + rtol * |b|`. */
 export interface CloseOptions {

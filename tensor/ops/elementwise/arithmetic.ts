@@ -1,6 +1,6 @@
 /** Elementwise operations that are made of those in `elementwise.ts`, which gives them their gradients. */
-import { widened } from "../core/autocast.ts";
-import type { Tensor } from "../tensor.ts";
+import { widened } from "../../core/autocast.ts";
+import type { Tensor } from "../../tensor.ts";
 import { binary, type TensorLike } from "./elementwise.ts";
 
 /** `a ** b`: roots by the functions for them. */
