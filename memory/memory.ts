@@ -1,9 +1,6 @@
+import type { DeviceMemoryStats } from "./devices/device_stats.ts";
 import { saveFileSync } from "../ffi/host/atomic_file.ts";
-import {
-  type DeviceMemoryStats,
-  type PressureCallback,
-  pressureCallbacks,
-} from "./devices/device_memory.ts";
+import { type PressureCallback, pressureCallbacks } from "./devices/device_memory.ts";
 import { largestByOrigin } from "./core/live_allocations.ts";
 import { Recorder, type RecorderOptions } from "./report/recorder.ts";
 import { deviceMemoryOf, registeredMemories, watchRegistrations } from "./devices/registry.ts";

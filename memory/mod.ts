@@ -66,11 +66,11 @@ export {
   type DeviceAllocateOptions,
   DeviceMemory,
   type DeviceMemoryOptions,
-  type DeviceMemoryStats,
   type DevicePools,
   type PressureCallback,
   type Reclaimer,
 } from "./devices/device_memory.ts";
+export type { DeviceMemoryStats } from "./devices/device_stats.ts";
 export { DeviceSource, type DeviceSourceOptions } from "./sources/device_source.ts";
 export {
   type LiveAllocation,

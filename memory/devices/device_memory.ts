@@ -9,11 +9,10 @@ import { readEnvironment } from "../../ffi/host/environment.ts";
 import type { Buffer, CommandQueue } from "../../ffi/mod.ts";
 import { formatBytes, parseBytes } from "../core/bytes.ts";
 import { pinnedPoolOf } from "./context_pools.ts";
-import { driverFreeBytes } from "../sources/driver_free_bytes.ts";
 import { runCollector } from "../core/garbage.ts";
-import { fragmentation } from "../core/errors.ts";
 import { PendingUploads } from "./pending_uploads.ts";
-import type { PersistentBufferPool, PersistentPoolStats } from "../pools/persistent_pool.ts";
+import { type DeviceMemoryStats, deviceStats } from "./device_stats.ts";
+import type { PersistentBufferPool } from "../pools/persistent_pool.ts";
 import type { AllocateOptions, BufferHandle, Pool } from "../core/pool.ts";
 import {
   RetryLadder,
@@ -23,37 +22,8 @@ import {
   Shortage,
 } from "../core/retry_ladder.ts";
 import { StatisticsScope } from "../wrappers/statistics_scope.ts";
-import { addStats, copyStats, type PoolStats } from "../core/stats.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
-
-/** The statistics of one device, with the names that PyTorch gives them. */
-export interface DeviceMemoryStats extends PoolStats {
-  /** Bytes that are live, rounded up to blocks: `allocated.current`. See also `requestedBytes`. */
-  readonly currentAllocated: number;
-  /** Peak of `currentAllocated`. */
-  readonly peakAllocated: number;
-  /** Cached bytes that a request of the size of the largest free block cannot use: 0 is none. */
-  readonly fragmentation: number;
-  /** The most bytes that may be held from the driver. */
-  readonly limitBytes: number;
-  /** The device's memory as the driver reports it; a hint, `Infinity` where it says nothing. */
-  readonly totalBytes: number;
-  /**
-   * What the driver says is free, for all programs together; a hint, `null` where it says nothing.
-   */
-  readonly driverFreeBytes: number | null;
-  /**
-   * The part of the persistent pool, which the sums above contain; `null` before its first block.
-   * Peaks of the sums are the sums of the pools' peaks.
-   */
-  readonly persistent: PersistentPoolStats | null;
-  /**
-   * Page-locked memory of the host for copies to and from the device, which the sums above do not
-   * contain; `null` before its first block.
-   */
-  readonly pinned: PoolStats | null;
-}
 
 /** How a block of a device should be made. */
 export interface DeviceAllocateOptions extends AllocateOptions {
@@ -293,21 +263,7 @@ export class DeviceMemory<B = Buffer> {
 
   /** The statistics now; the object no longer changes. */
   get stats(): DeviceMemoryStats {
-    const persistent = this.#persistent?.getStats() ?? null;
-    const own = copyStats(this.pool.stats);
-    const stats = persistent === null ? own : addStats(own, persistent);
-    const pinned = this.queue === null ? null : pinnedPoolOf(this.queue.context);
-    return {
-      ...stats,
-      currentAllocated: stats.allocated.current,
-      peakAllocated: stats.allocated.peak,
-      fragmentation: fragmentation(stats.bytesCached, this.pool.largestFreeBytes),
-      limitBytes: this.#limitBytes,
-      persistent,
-      pinned: pinned && copyStats(pinned.stats),
-      totalBytes: this.totalBytes,
-      driverFreeBytes: this.queue === null ? null : driverFreeBytes(this.queue.device),
-    };
+    return deviceStats(this, this.#persistent, this.#limitBytes);
   }
 
   /**

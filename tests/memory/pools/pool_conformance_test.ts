@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { MemFlags } from "../../../ffi/mod.ts";
-import { type BufferHandle, OutOfMemoryError, type Pool } from "../../../memory/mod.ts";
+import { type BufferHandle, OutOfMemoryError, type Pool, Shortage } from "../../../memory/mod.ts";
 import { FakeQueue } from "../fences/fake_queue.ts";
 import { poolsUnderTest } from "./pools_under_test.ts";
 import { randomNumbers } from "../transformer_trace.ts";
@@ -68,6 +68,25 @@ for (const { name, make, divides, keepsBack } of poolsUnderTest) {
     assert(second.buffer === buffer, "the very same object");
     assertEquals([pool.stats.nativeAllocs, pool.stats.subBuffers], [nativeAllocs, subBuffers]);
     assertEquals(pool.stats.hits, hits + 1);
+  });
+
+  test("tryAllocate lends as allocate does, or says what is short and counts nothing", (pool) => {
+    const block = pool.tryAllocate(4096);
+    assert(!(block instanceof Shortage));
+    assertEquals([block.nbytes, block.state, block.pool === pool], [4096, "live", true]);
+    block.release();
+    pool.clear();
+    pool.limitBytes = 0;
+    const { numAllocs, numOoms, nativeAllocs } = pool.stats;
+    const shortage = pool.tryAllocate(2 ** 20);
+    assert(shortage instanceof Shortage);
+    assert(shortage.steps.length >= 3, "a pool has steps of its own");
+    const { stats } = pool;
+    assertEquals([stats.numAllocs, stats.numOoms, stats.nativeAllocs], [
+      numAllocs,
+      numOoms,
+      nativeAllocs,
+    ]);
   });
 
   test("two live handles never share memory", (pool) => {
