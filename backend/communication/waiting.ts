@@ -2,8 +2,9 @@
  * Waiting for what makes progress only when it is asked: MPI, and chains of copies and MPI calls. Both
  * ways end at Ctrl+C, as waits for a device do.
  */
+import { napSync } from "../lifecycle/draining.ts";
 import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
-import { waitSync } from "../lifecycle/waits.ts";
+import { obeySignals } from "../lifecycle/waits.ts";
 
 /** Something under way. */
 export interface Progress {
@@ -47,14 +48,23 @@ async function poll(what: string, progress: Progress): Promise<void> {
   }
 }
 
-/** The same, blocking the event loop. */
+/** The longest nap: a chain of copies and messages goes on only when it is asked. */
+const MAX_NAP_MS = 0.2;
+const MIN_NAP_MS = 0.02;
+
+/**
+ * The same, blocking the event loop. Not the lifecycle's wait for a device, which sleeps for most of what
+ * the last wait took: here every poll may begin the next copy or message.
+ */
 export function completedSync(what: string, progress: Progress): void {
+  throwIfInterrupted();
   const start = performance.now();
-  waitSync(() => {
-    if (progress.isDone()) return true;
-    checkTime(what, performance.now() - start);
-    return false;
-  });
+  for (let waited = 0; !progress.isDone(); waited = performance.now() - start) {
+    checkTime(what, waited);
+    if (waited < SPIN_MS) continue;
+    obeySignals();
+    napSync(Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, waited / 25)));
+  }
 }
 
 function checkTime(what: string, waited: number): void {

@@ -1,0 +1,112 @@
+/**
+ * What several devices train a second, beside one: a ResNet-18 for 32x32 at 128 samples a device, and a
+ * GPT of 10 million parameters. Two ways to run it:
+ *
+ *     deno run -A bench/distributed.ts --device gpu                  1, 2, 4 devices of one process
+ *     mpirun -n 2 deno run -A bench/distributed.ts --device gpu      2 ranks, a device each
+ *
+ * `--compile` replays the gradients of a device's batch by `compile`. `--tiny` is for a machine without a
+ * GPU. For each row it prints samples a second, the share of as many times one device (or one rank, which
+ * every rank measures by itself), and what a step consists of: computing alone, the copies of all
+ * gradients from a device and to it, and their reduction, each timed by itself; `hidden` is the share
+ * of these three that a step does not take longer than computing.
+ */
+import { type DeviceHandle, distributed, manager, withDevice } from "../mod.ts";
+import { argumentsOrExit, flagValues } from "./arguments.ts";
+import { type Model, models } from "./distributed/models.ts";
+import { partsOf } from "./distributed/parts.ts";
+import { measure, type Measured } from "./distributed/steps.ts";
+
+interface Options {
+  readonly device: string;
+  readonly models: readonly Model[];
+  readonly counts: readonly number[];
+  readonly steps: number;
+  readonly compiled: boolean;
+}
+
+function parse(args: string[]): Options {
+  const values = flagValues(args, {
+    device: { type: "string", default: "auto" },
+    model: { type: "string", default: "resnet,gpt" },
+    devices: { type: "string", default: "1,2,4" },
+    steps: { type: "string", default: "20" },
+    compile: { type: "boolean", default: false },
+    tiny: { type: "boolean", default: false },
+  });
+  return {
+    device: values.device,
+    models: values.model.split(",").map((name) => models(name, values.tiny)),
+    counts: values.devices.split(",").map(Number),
+    steps: Number(values.steps),
+    compiled: values.compile,
+  };
+}
+
+/** All devices like the one that is selected, that one first. */
+function devicesLike(selector: string): DeviceHandle[] {
+  const first = manager.default(selector);
+  const others = manager.list().filter((handle) =>
+    handle !== first && handle.backend === first.backend && handle.deviceType === first.deviceType
+  );
+  return [first, ...others];
+}
+
+function say(row: Record<string, string | number>): void {
+  console.log(Object.entries(row).map(([name, value]) => `${name} ${value}`).join("  "));
+}
+
+function report(
+  model: Model,
+  count: number,
+  where: string,
+  one: Measured,
+  many: Measured,
+  parts: { readMs: number; writeMs: number; reduceMs: number },
+): void {
+  const moved = parts.readMs + parts.writeMs + parts.reduceMs;
+  const added = Math.max(0, many.stepMs - many.computeMs);
+  say({
+    model: model.name,
+    [where]: count,
+    "samples/s": Math.round(many.samplesPerSecond),
+    share: (many.samplesPerSecond / (count * one.samplesPerSecond)).toFixed(3),
+    "step ms": many.stepMs.toFixed(2),
+    "one ms": one.stepMs.toFixed(2),
+    "compute ms": many.computeMs.toFixed(2),
+    "d2h ms": parts.readMs.toFixed(2),
+    "reduce ms": parts.reduceMs.toFixed(2),
+    "h2d ms": parts.writeMs.toFixed(2),
+    hidden: moved > 0 ? Math.max(0, 1 - added / moved).toFixed(2) : "-",
+  });
+}
+
+async function main({ device, models, counts, steps, compiled }: Options): Promise<void> {
+  using group = distributed.init();
+  const devices = devicesLike(device), [first] = devices;
+  if (group.rank === 0) {
+    console.log(`${manager.describeChoice(first)}; ${devices.length} such devices`);
+  }
+  await withDevice(first!, async () => {
+    for (const model of models) {
+      const setup = { model, steps, compiled };
+      const one = await measure({ ...setup, where: [first!] });
+      if (group.size > 1) {
+        // All ranks at once, as they train: they share the host's memory and its cores.
+        await group.barrier();
+        const many = await measure({ ...setup, where: group });
+        const parts = await partsOf(model, first!, group);
+        if (group.rank === 0) report(model, group.size, "ranks", one, many, parts);
+        continue;
+      }
+      const parts = await partsOf(model, first!, group);
+      for (const count of counts.filter((count) => count <= devices.length)) {
+        const where = devices.slice(0, count);
+        const many = count === 1 ? one : await measure({ ...setup, where });
+        report(model, count, "devices", one, many, parts);
+      }
+    }
+  });
+}
+
+await main(argumentsOrExit(parse));

@@ -1,0 +1,53 @@
+/** What is trained: a batch a device. */
+import { type DeviceHandle, nn, noGrad, Tensor } from "../../mod.ts";
+import { GPT, ResNet } from "../peers/models.ts";
+
+/** A model, and batches for it. */
+export interface Model {
+  readonly name: string;
+  /** Samples a batch. */
+  readonly batch: number;
+  make(): nn.Module;
+  /** Inputs and labels, the same numbers everywhere. */
+  data(device: DeviceHandle): [x: Tensor, y: Tensor];
+}
+
+function placed(device: DeviceHandle, make: () => Tensor): Tensor {
+  return noGrad(() => make().realize().to(device));
+}
+
+function resnet(isTiny: boolean): Model {
+  const batch = isTiny ? 16 : 128;
+  return {
+    name: isTiny ? "resnet-8" : "resnet-18",
+    batch,
+    make: () => isTiny ? new ResNet([8, 16], 1) : new ResNet([64, 128, 256, 512], 2),
+    data: (device) => [
+      placed(device, () => Tensor.rand([batch, 3, 32, 32])),
+      placed(device, () => Tensor.randint(0, 10, [batch])),
+    ],
+  };
+}
+
+function gpt(isTiny: boolean): Model {
+  const sizes = isTiny
+    ? { vocabulary: 64, context: 32, width: 32, heads: 2, layers: 2 }
+    : { vocabulary: 65, context: 256, width: 384, heads: 6, layers: 6 };
+  const batch = isTiny ? 4 : 64, { context, vocabulary } = sizes;
+  return {
+    name: isTiny ? "gpt-tiny" : "gpt-10M",
+    batch,
+    make: () => new GPT(sizes),
+    data: (device) => [
+      placed(device, () => Tensor.randint(0, vocabulary, [batch, context])),
+      placed(device, () => Tensor.randint(0, vocabulary, [batch * context])),
+    ],
+  };
+}
+
+/** @throws {RangeError} For a name that is not "resnet" or "gpt". */
+export function models(name: string, isTiny: boolean): Model {
+  if (name === "resnet") return resnet(isTiny);
+  if (name === "gpt") return gpt(isTiny);
+  throw new RangeError(`There is no model "${name}": pass --model resnet, gpt, or resnet,gpt`);
+}

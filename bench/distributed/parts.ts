@@ -1,0 +1,54 @@
+/** What gradients cost on their way, each part by itself: from the device, reduced, to the device. */
+import { type DeviceHandle, type distributed, Tensor, withDevice } from "../../mod.ts";
+import { completedSync } from "../../backend/internal.ts";
+import { Bucket, BUCKET_BYTES, bytesOf, groupBySize } from "../../tensor/distributed/bucket.ts";
+import type { Model } from "./models.ts";
+
+/** Milliseconds for all gradients of a model. */
+export interface Parts {
+  readonly readMs: number;
+  readonly reduceMs: number;
+  readonly writeMs: number;
+}
+
+const ROUNDS = 7;
+
+/** Times the parts for tensors of the parameters' shapes. */
+export async function partsOf(
+  model: Model,
+  device: DeviceHandle,
+  group: distributed.Group,
+): Promise<Parts> {
+  const tensors = withDevice(
+    device,
+    () => model.make().parameters().map(({ shape }) => Tensor.zeros(shape).realize()),
+  );
+  const communicator = group.communicator();
+  const buckets = groupBySize(tensors, bytesOf, BUCKET_BYTES)
+    .map((part) => ({ part, bucket: Bucket.for(part) }));
+  const rounds = { read: [] as number[], reduce: [] as number[], write: [] as number[] };
+  for (let round = 0; round < ROUNDS; round++) {
+    await group.barrier();
+    const start = performance.now();
+    for (const { part, bucket } of buckets) bucket.read(part);
+    for (const { bucket } of buckets) completedSync("read", { isDone: () => bucket.isRead() });
+    const read = performance.now();
+    const operations = buckets.map(({ bucket }) =>
+      communicator.allReduce(bucket.bytes, "float32", "sum")
+    );
+    for (const operation of operations) completedSync("reduce", operation);
+    const reduced = performance.now();
+    for (const { bucket } of buckets) for (const storage of bucket.write()) storage.release();
+    for (const { bucket } of buckets) bucket.finishCopies();
+    rounds.read.push(read - start);
+    rounds.reduce.push(reduced - read);
+    rounds.write.push(performance.now() - reduced);
+  }
+  for (const { bucket } of buckets) bucket[Symbol.dispose]();
+  const median = (times: number[]) => times.toSorted((a, b) => a - b)[ROUNDS >> 1]!;
+  return {
+    readMs: median(rounds.read),
+    reduceMs: group.size === 1 ? 0 : median(rounds.reduce),
+    writeMs: median(rounds.write),
+  };
+}

@@ -1,0 +1,74 @@
+/** How long a step takes, and how long it would take if nobody communicated. */
+import {
+  compile,
+  type DeviceHandle,
+  distributed,
+  manualSeed,
+  optim,
+  type Tensor,
+} from "../../mod.ts";
+import { backendOf } from "../../backend/internal.ts";
+import type { Model } from "./models.ts";
+
+/** What is measured, and where. */
+export interface Setup {
+  readonly model: Model;
+  readonly where: distributed.Group | readonly DeviceHandle[];
+  readonly steps: number;
+  readonly compiled: boolean;
+}
+
+/** Medians over rounds. */
+export interface Measured {
+  readonly samplesPerSecond: number;
+  readonly stepMs: number;
+  /** A step of every device that reduces nothing. */
+  readonly computeMs: number;
+}
+
+const ROUNDS = 5, WARMUP = 4;
+
+/** Trains for a while. */
+export async function measure({ model, where, steps, compiled }: Setup): Promise<Measured> {
+  manualSeed(0);
+  const module = model.make();
+  using parallel = new distributed.DataParallel(module, where);
+  const { devices } = parallel, batches = devices.map((device) => model.data(device));
+  const optimizer = new optim.AdamW(module.parameters(), { lr: 1e-4 });
+  const gradients = (x: Tensor, y: Tensor): void => {
+    using loss = module.forward(x).crossEntropy(y);
+    loss.backward();
+  };
+  const each = compiled ? compile(gradients) : gradients;
+  const step = () => {
+    parallel.onEachDevice(batches, each);
+    optimizer.step();
+    optimizer.zeroGrad();
+  };
+  const alone = () => {
+    parallel.noSync(() => each(...batches[0]!));
+    optimizer.step();
+    optimizer.zeroGrad();
+  };
+  const stepMs = await time(step, devices, steps), computeMs = await time(alone, devices, steps);
+  const ranks = where instanceof distributed.Group ? where.size : devices.length;
+  return { stepMs, computeMs, samplesPerSecond: ranks * model.batch / (stepMs / 1000) };
+}
+
+/** Milliseconds a call, with the devices' work. */
+async function time(
+  step: () => void,
+  devices: readonly DeviceHandle[],
+  steps: number,
+): Promise<number> {
+  for (let k = 0; k < WARMUP; k++) step();
+  const rounds: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const device of devices) await backendOf(device).finish();
+    const start = performance.now();
+    for (let k = 0; k < steps; k++) step();
+    for (const device of devices) await backendOf(device).finish();
+    rounds.push((performance.now() - start) / steps);
+  }
+  return rounds.toSorted((a, b) => a - b)[ROUNDS >> 1]!;
+}
