@@ -2,7 +2,7 @@
  * Waiting for what makes progress only when it is asked: MPI, and chains of copies and MPI calls. Both
  * ways end at Ctrl+C, as waits for a device do.
  */
-import { napSync } from "../lifecycle/draining.ts";
+import { napSync } from "../";
 import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
 import { obeySignals } from "../lifecycle/waits.ts";
 

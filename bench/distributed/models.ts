@@ -1,5 +1,5 @@
 /** What is trained: a batch a device. */
-import { type DeviceHandle, nn, noGrad, Tensor } from "../../mod.ts";
+import { type DeviceHandle, type nn, noGrad, Tensor } from "../../mod.ts";
 import { GPT, ResNet } from "../peers/models.ts";
 
 /** A model, and batches for it. */
