@@ -2,7 +2,7 @@
  * Waiting for what makes progress only when it is asked: MPI, and chains of copies and MPI calls. Both
  * ways end at Ctrl+C, as waits for a device do.
  */
-import { napSync } from "../";
+import { sleepSync } from "../lifecycle/draining.ts";
 import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
 import { obeySignals } from "../lifecycle/waits.ts";
 
@@ -48,9 +48,9 @@ async function poll(what: string, progress: Progress): Promise<void> {
   }
 }
 
-/** The longest nap: a chain of copies and messages goes on only when it is asked. */
-const MAX_NAP_MS = 0.2;
-const MIN_NAP_MS = 0.02;
+/** The longest sleep: a chain of copies and messages goes on only when it is asked. */
+const MAX_SLEEP_MS = 0.2;
+const MIN_SLEEP_MS = 0.02;
 
 /**
  * The same, blocking the event loop. Not the lifecycle's wait for a device, which sleeps for most of what
@@ -63,7 +63,7 @@ export function completedSync(what: string, progress: Progress): void {
     checkTime(what, waited);
     if (waited < SPIN_MS) continue;
     obeySignals();
-    napSync(Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, waited / 25)));
+    sleepSync(Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, waited / 25)));
   }
 }
 
