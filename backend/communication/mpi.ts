@@ -12,7 +12,7 @@ import {
   openMPILibrary,
 } from "../../ffi/mpi/mod.ts";
 import { primeSignals } from "../../ffi/library/signals.ts";
-import { sleepSync } from "../";
+import { sleepSync } from "../lifecycle/draining.ts";
 import { isInterruptedError } from "../lifecycle/interruption.ts";
 import { exitNow } from "../lifecycle/libc.ts";
 import { alone } from "./alone.ts";
