@@ -1,12 +1,11 @@
 /**
- * Writes the statements of a loop kernel. OpenCL C and JavaScript differ in how a value is declared,
- * loaded and stored; what is computed in which loop is decided here, once.
+ * Writes the expressions of a loop kernel. OpenCL C and JavaScript differ in how a value is declared,
+ * loaded and stored; what is computed in which loop is the row program's (kernel/row_program.ts).
  */
 import { type AffineExpr, affineKey } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
 import type { ReduceFn } from "../graph/node.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
-import { neededBy, reductionStages, variesWith } from "../kernel/analysis.ts";
 import type { Bound, LoopKernel } from "../kernel/kernel.ts";
 import { hiddenConstants, isWrittenConstant, isWrittenStep } from "../kernel/structure.ts";
 import { opCode } from "../graph/op_names.ts";
@@ -59,7 +58,6 @@ export class Emitter {
   readonly parameters: Parameter[] = [];
   readonly kernel: LoopKernel;
   readonly #dialect: Dialect;
-  readonly #levels: readonly boolean[];
   readonly #hidden: ReadonlySet<number>;
   readonly #forms = new Map<string, string>();
   readonly #constants = new Map<string, string>();
@@ -69,7 +67,6 @@ export class Emitter {
   constructor(kernel: LoopKernel, dialect: Dialect) {
     this.kernel = kernel;
     this.#dialect = dialect;
-    this.#levels = variesWith(kernel, kernel.inner);
     this.#hidden = hiddenConstants(kernel);
   }
 
@@ -206,28 +203,7 @@ export class Emitter {
     }
   }
 
-  /** The expressions that the given ones need, in order, split by level; `known` need nothing. */
-  needs(
-    ids: readonly number[],
-    known?: ReadonlySet<number>,
-  ): { row: number[]; inner: number[] } {
-    const needed = neededBy(this.kernel, ids, known);
-    return {
-      row: needed.filter((id) => !this.#levels[id]),
-      inner: needed.filter((id) => this.#levels[id]),
-    };
-  }
-
-  /** True when an expression changes with the inner loops. */
-  isInner(id: number): boolean {
-    return this.#levels[id]!;
-  }
-
-  /** Reductions by stage: those of a stage share a loop, later ones may use earlier results. */
-  stages(): number[][] {
-    return reductionStages(this.kernel);
-  }
-
+  /** Stores an output where it lies, or at another index. */
   store(output: number, index?: string): void {
     const o = this.kernel.outputs[output]!;
     const text = this.#dialect.store(

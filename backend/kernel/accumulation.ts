@@ -4,8 +4,7 @@
  * terms is added up by itself, and blocks are added to the total together with what each addition
  * rounds off (Knuth's TwoSum): the error of any sum is that of one block.
  */
-import { type DType, isFloat } from "../graph/dtype.ts";
-import type { Emitter } from "../codegen/emit.ts";
+import { isFloat } from "../graph/dtype.ts";
 import type { LoopKernel, Reduction } from "./kernel.ts";
 
 /** Terms that one accumulator adds up in a row. */
@@ -52,72 +51,4 @@ export function flatBlocks(count: number): Blocks | null {
 
 function evenly(count: number, terms: number, most: number): number {
   return Math.ceil(count / Math.ceil(terms / most));
-}
-
-/** How a language declares the values that a total is made with. */
-export interface TotalText {
-  constant(name: string, text: string): string;
-  variable(name: string, text: string): string;
-  readonly zero: string;
-  /** The value, or 0 where it is NaN. */
-  numberOrZero(name: string): string;
-}
-
-/** The total of blocks: a variable of its name, and another for what its additions round off. */
-export class Total {
-  readonly #emitter: Emitter;
-  readonly #text: TotalText;
-  readonly #name: string;
-
-  constructor(emitter: Emitter, text: TotalText, name: string) {
-    this.#emitter = emitter;
-    this.#text = text;
-    this.#name = name;
-  }
-
-  get #lost(): string {
-    return `${this.#name}_lost`;
-  }
-
-  declare(): void {
-    const { variable, zero } = this.#text;
-    this.#emitter.line(variable(this.#name, zero));
-    this.#emitter.line(variable(this.#lost, zero));
-  }
-
-  /** Adds the sum of a block. */
-  add(block: string): void {
-    const total = this.#name, { constant } = this.#text;
-    this.#emitter.open("{");
-    this.#emitter.line(constant("next", `${total} + ${block}`));
-    this.#emitter.line(constant("added", `next - ${total}`));
-    this.#emitter.line(
-      `${this.#lost} += (${total} - (next - added)) + (${block} - added);`,
-    );
-    this.#emitter.line(`${total} = next;`);
-    this.#emitter.close();
-  }
-
-  /** After the last block. What is lost of a total that is infinite or NaN is NaN. */
-  finish(): void {
-    this.#emitter.line(`${this.#name} += ${this.#text.numberOrZero(this.#lost)};`);
-  }
-}
-
-/** Totals of scalars in the language of a dialect. */
-export function scalarTotal(
-  dialect: {
-    declare(dtype: DType, name: string, text: string): string;
-    declareMutable(dtype: DType, name: string, text: string): string;
-    constant(value: number, dtype: DType): string;
-  },
-  dtype: DType,
-): TotalText {
-  const zero = dialect.constant(0, dtype);
-  return {
-    constant: (name, text) => dialect.declare(dtype, name, text),
-    variable: (name, text) => dialect.declareMutable(dtype, name, text),
-    zero,
-    numberOrZero: (name) => `(${name} == ${name} ? ${name} : ${zero})`,
-  };
 }

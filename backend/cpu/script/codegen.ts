@@ -2,7 +2,8 @@
 import { Emitter, type Parameter } from "../../codegen/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
 import { opCode } from "../../graph/op_names.ts";
-import { emitRow, openLoop } from "../../codegen/rows.ts";
+import { openLoop } from "../../codegen/loops.ts";
+import { emitRow } from "../../codegen/rows.ts";
 import { stridesOf } from "../../graph/shape.ts";
 import { emitContraction } from "./contraction.ts";
 import { combinerOf } from "../../graph/reductions.ts";

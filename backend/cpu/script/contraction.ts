@@ -3,10 +3,11 @@
  * once for four products.
  */
 import { type AffineExpr, coefficient } from "../../kernel/affine.ts";
+import { neededBy } from "../../kernel/analysis.ts";
 import { isFloat } from "../../graph/dtype.ts";
 import type { Dialect, Emitter } from "../../codegen/emit.ts";
 import type { Contraction, Load } from "../../kernel/kernel.ts";
-import { openLoop } from "../../codegen/rows.ts";
+import { openLoop } from "../../codegen/loops.ts";
 import { literal, loadText } from "./dialect.ts";
 
 const TILE = 4;
@@ -139,6 +140,6 @@ function openPlaces(emitter: Emitter, side: Side, name: string, place: string): 
 
 function emitEpilogue(emitter: Emitter): void {
   const { outputs } = emitter.kernel;
-  emitter.declare(emitter.needs(outputs.map((o) => o.expr)).row);
+  emitter.declare(neededBy(emitter.kernel, outputs.map((o) => o.expr)));
   outputs.forEach((_, o) => emitter.store(o));
 }

@@ -1,7 +1,21 @@
 /** The accumulators of a tile of sums of products. */
-import { type Blocks, Total } from "../../kernel/accumulation.ts";
+import type { Blocks } from "../../kernel/accumulation.ts";
+import { Total, type TotalText } from "../../codegen/total.ts";
 import type { Emitter } from "../../codegen/emit.ts";
-import { totalText } from "./lane_sums.ts";
+
+/** Totals of floats or vectors of them. */
+export function totalText(type: string): TotalText {
+  const isVector = /\d$/.test(type);
+  return {
+    constant: (name, text) => `const ${type} ${name} = ${text};`,
+    variable: (name, text) => `${type} ${name} = ${text};`,
+    zero: "0",
+    numberOrZero: (name) =>
+      isVector
+        ? `select(${name}, (${type})(0), ${name} != ${name})`
+        : `(${name} == ${name} ? ${name} : 0)`,
+  };
+}
 
 /**
  * Variables that products are added to. Long sums are added up in blocks: then these hold the sum of a

@@ -5,25 +5,22 @@
  */
 import { coefficient } from "../../../kernel/affine.ts";
 import { type ArgReduceFn, isArgReduction } from "../../../graph/reductions.ts";
-import { Emitter, type Parameter } from "../../../codegen/emit.ts";
+import type { Parameter } from "../../../codegen/emit.ts";
 import { followsReduction, neededBy, usesInner, variesWith } from "../../../kernel/analysis.ts";
 import type { Load, LoopKernel } from "../../../kernel/kernel.ts";
-import { scriptDialect } from "../../script/dialect.ts";
+import {
+  type KeptValue,
+  lastReduction,
+  type ReduceStep,
+  type RowProgram,
+  writeRow,
+} from "../../../kernel/row_program.ts";
 import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { kindOf, Unsupported } from "../lanes.ts";
 import { boundsKey, LoopIndices } from "./loop_indices.ts";
-import {
-  check,
-  chooseCut,
-  chooseLanes,
-  choosePark,
-  costOfExpr,
-  costOfKernel,
-  isInnerOutput,
-  type Parked,
-} from "./loop_plan.ts";
+import { check, chooseCut, chooseLanes, costOfKernel, laneProgram, unrollOf } from "./loop_plan.ts";
 import { type Access, LANES, type Pointer, ROW, Scope, type Strip } from "./loop_scope.ts";
 import { LoopValues } from "./loop_values.ts";
 import { VectorMath } from "../math.ts";
@@ -39,20 +36,20 @@ export interface GeneratedLoop {
   /** About how many nanoseconds it takes on one core. */
   readonly cost: number;
   /** An output holds values in between: it must not be an input as well. */
-  readonly parks: boolean;
+  readonly keepsValues: boolean;
 }
 
 /**
- * Writes a loop kernel; null where it needs what there are no vectors for. `mayPark`: its outputs are
+ * Writes a loop kernel; null where it needs what there are no vectors for. `mayKeep`: its outputs are
  * none of its inputs, so they may hold values in between.
  */
 export function generateLoop(
   kernel: LoopKernel,
   relaxed: boolean,
-  mayPark: boolean,
+  mayKeep: boolean,
 ): GeneratedLoop | null {
   try {
-    return new LoopWriter(kernel, relaxed, mayPark).write();
+    return new LoopWriter(kernel, relaxed, mayKeep).write();
   } catch (error) {
     if (error instanceof Unsupported) return null;
     throw error;
@@ -61,54 +58,50 @@ export function generateLoop(
 
 class LoopWriter {
   readonly #kernel: LoopKernel;
-  readonly #emitter: Emitter;
   readonly #f = new FunctionBuilder();
   readonly #math: VectorMath;
   readonly #indices: LoopIndices;
   readonly #values: LoopValues;
   /** The index that runs over lanes; -1: none does, each row is computed by itself. */
-  readonly #along: number;
-  readonly #alongInner: boolean;
+  readonly #laneSymbol: number;
+  readonly #lanesAreInner: boolean;
   readonly #varies: readonly boolean[];
   /** The index whose range is cut for several threads. */
   readonly #cut: number;
-  readonly #parked: Parked | null;
+  readonly #program: RowProgram;
 
-  constructor(kernel: LoopKernel, relaxed: boolean, mayPark: boolean) {
+  constructor(kernel: LoopKernel, relaxed: boolean, mayKeep: boolean) {
     check(kernel);
     this.#kernel = kernel;
-    this.#emitter = new Emitter(kernel, scriptDialect);
     this.#math = new VectorMath(this.#f, relaxed);
-    this.#along = chooseLanes(kernel);
-    this.#alongInner = kernel.inner.includes(this.#along);
-    this.#varies = variesWith(kernel, [this.#along]);
-    this.#cut = chooseCut(kernel, this.#along);
-    this.#indices = new LoopIndices(this.#f, kernel, this.#along, this.#varies);
+    this.#laneSymbol = chooseLanes(kernel);
+    this.#lanesAreInner = kernel.inner.includes(this.#laneSymbol);
+    this.#varies = variesWith(kernel, [this.#laneSymbol]);
+    this.#cut = chooseCut(kernel, this.#laneSymbol);
+    this.#indices = new LoopIndices(this.#f, kernel, this.#laneSymbol, this.#varies);
     this.#values = new LoopValues(
       this.#f,
       this.#math,
       kernel,
       this.#indices,
-      this.#along,
+      this.#laneSymbol,
       this.#varies,
     );
-    this.#parked = mayPark && this.#alongInner
-      ? choosePark(kernel, this.#emitter, this.#varies)
-      : null;
+    this.#program = laneProgram(kernel, this.#laneSymbol, mayKeep);
   }
 
   write(): GeneratedLoop {
     const { outer, sizes } = this.#kernel;
-    const rows = outer.filter((s) => s !== this.#along);
+    const rows = outer.filter((s) => s !== this.#laneSymbol);
     this.#loops(rows, () => this.#row());
-    const isLanes = this.#cut === this.#along;
+    const isLanes = this.#cut === this.#laneSymbol;
     return {
       bytes: this.#f.finish(),
       parameters: this.#indices.parameters,
       range: this.#cut < 0 ? 1 : sizes[this.#cut]!,
       grain: isLanes ? 64 : 1,
-      cost: costOfKernel(this.#kernel, this.#emitter),
-      parks: this.#parked !== null,
+      cost: costOfKernel(this.#kernel),
+      keepsValues: lastReduction(this.#program)?.keeps != null,
     };
   }
 
@@ -151,9 +144,9 @@ class LoopWriter {
     unroll: number,
     body: Body,
   ): void {
-    const { start, end } = this.#range(this.#along);
-    const index = this.#indices.newIndex(this.#along, start);
-    const pointers = this.#pointersFor(accesses, this.#along);
+    const { start, end } = this.#range(this.#laneSymbol);
+    const index = this.#indices.newIndex(this.#laneSymbol, start);
+    const pointers = this.#pointersFor(accesses, this.#laneSymbol);
     for (const bounds of this.#indices.boundsOf(ids)) {
       const interval = this.#indices.intervalOf(bounds);
       if (interval) scope.intervals.set(boundsKey(bounds), interval);
@@ -166,7 +159,7 @@ class LoopWriter {
         const inside = new Scope(scope, strip);
         for (const [key, pointer] of pointers) inside.pointers.set(key, pointer);
         body(inside);
-        this.#advance(pointers, this.#along, step);
+        this.#advance(pointers, this.#laneSymbol, step);
       });
     }
   }
@@ -197,13 +190,15 @@ class LoopWriter {
   /** Everything inside the loops over rows. */
   #row(): void {
     const scope = new Scope(null, ROW);
-    if (this.#along < 0 || this.#alongInner) return this.#stages(scope);
+    if (this.#laneSymbol < 0 || this.#lanesAreInner) return this.#steps(scope);
     const { outputs } = this.#kernel;
-    const all = this.#emitter.needs([
+    const needed = neededBy(this.#kernel, [
       ...outputs.map((o) => o.expr),
       ...this.#kernel.reductions.map((r) => r.expr),
     ]);
-    const rowIds = all.row.filter((id) => this.#isComputed(id));
+    const isInner = variesWith(this.#kernel, this.#kernel.inner);
+    const inner = needed.filter((id) => isInner[id]), row = needed.filter((id) => !isInner[id]);
+    const rowIds = row.filter((id) => this.#isComputed(id));
     const follows = followsReduction(this.#kernel);
     this.#values.declare(rowIds.filter((id) => !this.#varies[id] && !follows[id]), scope);
     const hasReductions = this.#kernel.reductions.length > 0;
@@ -213,17 +208,12 @@ class LoopWriter {
         usesInner(this.#kernel, o) ? [] : [this.#values.outputAccess(o)]
       ),
     ];
-    const unroll = hasReductions ? Math.min(4, this.#unrollOf(all.inner)) : this.#unrollOf(all.row);
-    this.#laneLoop(scope, rowIds, accesses, unroll, (inside) => this.#stages(inside));
+    const unroll = unrollOf(this.#kernel, hasReductions ? inner : row);
+    this.#laneLoop(scope, rowIds, accesses, unroll, (inside) => this.#steps(inside));
   }
 
   #isComputed(id: number): boolean {
     return this.#kernel.exprs[id]!.op !== "reduced";
-  }
-
-  #unrollOf(ids: readonly number[]): number {
-    const cost = ids.reduce((sum, id) => sum + costOfExpr(this.#kernel, id), 0);
-    return cost <= 24 ? 4 : cost <= 48 ? 2 : 1;
   }
 
   #loadsOf(ids: readonly number[]): Access[] {
@@ -236,52 +226,35 @@ class LoopWriter {
     return [...found.values()];
   }
 
-  /** Reductions stage by stage, then what is stored. */
-  #stages(scope: Scope): void {
-    const stages = this.#emitter.stages();
-    stages.forEach((stage, k) => this.#stage(scope, stage, k === stages.length - 1));
-    const { outputs } = this.#kernel;
-    const rowOutputs = [...outputs.keys()].filter((o) =>
-      !isInnerOutput(this.#kernel, this.#emitter, o)
-    );
-    this.#values.declare(this.#emitter.needs(rowOutputs.map((o) => outputs[o]!.expr)).row, scope);
-    for (const o of rowOutputs) this.#values.store(o, outputs[o]!.expr, scope);
-    const innerOutputs = [...outputs.keys()].filter((o) =>
-      isInnerOutput(this.#kernel, this.#emitter, o)
-    );
-    if (innerOutputs.length === 0) return;
-    const { row, inner } = this.#emitter.needs(innerOutputs.map((o) => outputs[o]!.expr));
-    this.#values.declare(row, scope);
-    const parked = this.#parked;
-    const ids = parked === null ? inner : this.#without(innerOutputs, parked.expr, inner);
-    this.#inner(scope, ids, innerOutputs, (inside) => {
-      for (const o of innerOutputs) this.#values.store(o, outputs[o]!.expr, inside);
-    }, parked);
+  /** The steps of a row, or of the rows in a strip of lanes. */
+  #steps(scope: Scope): void {
+    const { outputs } = this.#kernel, values = this.#values;
+    const store = (stored: readonly number[], inside: Scope): void => {
+      for (const o of stored) values.store(o, outputs[o]!.expr, inside);
+    };
+    writeRow(this.#program, {
+      compute: (exprs) => values.declare(exprs, scope),
+      reduce: (step) => this.#reduce(scope, step),
+      store: (stored) => store(stored, scope),
+      storeEach: ({ exprs, outputs: stored, keeps }) =>
+        this.#inner(scope, exprs, stored, (inside) => store(stored, inside), keeps),
+    });
   }
 
-  #stage(scope: Scope, stage: readonly number[], isLast: boolean): void {
+  #reduce(scope: Scope, { exprs, reductions: stage, copies, keeps }: ReduceStep): void {
     const { reductions } = this.#kernel;
-    const { row, inner } = this.#emitter.needs(stage.map((r) => reductions[r]!.expr));
-    this.#values.declare(row, scope);
-    const count = this.#alongInner ? this.#unrollOf(inner) : scope.strip.vectors;
+    const count = this.#lanesAreInner ? copies : scope.strip.vectors;
     const plain = stage.flatMap((r) => {
       const { fn, dtype } = reductions[r]!;
       return isArgReduction(fn) ? [] : [{ r, fn, dtype }];
     });
-    const sums = new Accumulators(
-      this.#f,
-      this.#math,
-      plain,
-      this.#alongInner,
-      count,
-    );
+    const sums = new Accumulators(this.#f, this.#math, plain, this.#lanesAreInner, count);
     const places = new Map(stage.flatMap((r) => {
       const { fn } = reductions[r]!;
       return isArgReduction(fn) ? [[r, this.#argAccumulator(r, fn, count)] as const] : [];
     }));
-    const parked = isLast ? this.#parked : null;
-    this.#inner(scope, inner, parked ? [parked.output] : [], (inside) => {
-      if (parked) this.#values.store(parked.output, parked.expr, inside);
+    this.#inner(scope, exprs, keeps ? [keeps.output] : [], (inside) => {
+      if (keeps) this.#values.store(keeps.output, keeps.expr, inside);
       const { lanes } = inside.strip;
       const vectors = Array.from({ length: inside.strip.vectors }, (_, vector) => vector);
       const valuesOf = (r: number): Local[] =>
@@ -293,13 +266,10 @@ class LoopWriter {
         });
       }
     });
-    this.#keepResults(
-      scope,
-      stage,
-      (r, vector) =>
-        places.get(r)?.result(vector) ??
-          sums.result(plain.findIndex((each) => each.r === r), vector),
-    );
+    const resultOf = (r: number, vector: number): Local =>
+      places.get(r)?.result(vector) ??
+        sums.result(plain.findIndex((each) => each.r === r), vector);
+    this.#keepResults(scope, stage, resultOf);
   }
 
   /** Makes the results of reductions known to what is made of them. */
@@ -308,7 +278,7 @@ class LoopWriter {
     stage: readonly number[],
     resultOf: (reduction: number, vector: number) => Local,
   ): void {
-    const count = this.#alongInner ? 1 : scope.strip.vectors;
+    const count = this.#lanesAreInner ? 1 : scope.strip.vectors;
     for (const r of stage) {
       for (let vector = 0; vector < count; vector++) {
         const result = resultOf(r, vector);
@@ -323,18 +293,11 @@ class LoopWriter {
   #argAccumulator(r: number, fn: ArgReduceFn, count: number): ArgAccumulator {
     const { expr } = this.#kernel.reductions[r]!;
     const isFloat = kindOf(this.#kernel.exprs[expr]!.dtype) === "float";
-    return new ArgAccumulator(this.#f, this.#math, fn, isFloat, this.#alongInner, count);
+    return new ArgAccumulator(this.#f, this.#math, fn, isFloat, this.#lanesAreInner, count);
   }
 
-  /** What the outputs need of `ids` when one expression is there already. */
-  #without(outputs: readonly number[], known: number, ids: readonly number[]): number[] {
-    const exprs = outputs.map((o) => this.#kernel.outputs[o]!.expr);
-    const needed = new Set(neededBy(this.#kernel, exprs, new Set([known])));
-    return ids.filter((id) => id !== known && needed.has(id));
-  }
-
-  /** Reads an expression back from where it was parked. */
-  #fetch({ expr, output }: Parked, scope: Scope): void {
+  /** Reads a value back from where it was kept. */
+  #fetch({ expr, output }: KeptValue, scope: Scope): void {
     const { dtype, form } = this.#kernel.outputs[output]!;
     const access = this.#values.outputAccess(output);
     const load: Load = { input: -1, dtype, form, bounds: [] };
@@ -351,18 +314,18 @@ class LoopWriter {
     ids: readonly number[],
     stored: readonly number[],
     body: Body,
-    parked: Parked | null = null,
+    kept: KeptValue | null = null,
   ): void {
     const { inner } = this.#kernel;
     const accesses = [...this.#loadsOf(ids), ...stored.map((o) => this.#values.outputAccess(o))];
-    if (this.#alongInner) {
-      const others = inner.filter((s) => s !== this.#along);
+    if (this.#lanesAreInner) {
+      const others = inner.filter((s) => s !== this.#laneSymbol);
       this.#loops(others, () => {
         const outside = new Scope(scope, ROW);
         this.#values.declare(ids.filter((id) => !this.#varies[id]), outside);
-        const moving = accesses.filter(({ form }) => coefficient(form, this.#along) !== 0);
-        this.#laneLoop(outside, ids, moving, this.#unrollOf(ids), (inside) => {
-          if (parked) this.#fetch(parked, inside);
+        const moving = accesses.filter(({ form }) => coefficient(form, this.#laneSymbol) !== 0);
+        this.#laneLoop(outside, ids, moving, unrollOf(this.#kernel, ids), (inside) => {
+          if (kept) this.#fetch(kept, inside);
           this.#values.declare(ids.filter((id) => this.#varies[id]), inside);
           body(inside);
         });

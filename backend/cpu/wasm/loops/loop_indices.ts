@@ -16,21 +16,21 @@ export class LoopIndices {
   readonly parameters: Parameter[] = [];
   readonly #f: FunctionBuilder;
   readonly #kernel: LoopKernel;
-  readonly #along: number;
+  readonly #laneSymbol: number;
   readonly #varies: readonly boolean[];
   readonly #parameterIds = new Map<string, number>();
   readonly #locals = new Map<number, Local>();
 
-  /** `along`: the index that runs over lanes; `varies`: the expressions that change with it. */
+  /** `laneSymbol`: the index that runs over lanes; `varies`: the expressions that change with it. */
   constructor(
     f: FunctionBuilder,
     kernel: LoopKernel,
-    along: number,
+    laneSymbol: number,
     varies: readonly boolean[],
   ) {
     this.#f = f;
     this.#kernel = kernel;
-    this.#along = along;
+    this.#laneSymbol = laneSymbol;
     this.#varies = varies;
   }
 
@@ -107,7 +107,7 @@ export class LoopIndices {
   /** The address of each lane of a vector. */
   places(place: Local, access: Access, strip: Strip, vector: number): Local[] {
     const f = this.#f;
-    const c = coefficient(access.form, this.#along);
+    const c = coefficient(access.form, this.#laneSymbol);
     const at = (lane: number): Local => {
       const element = vector * LANES + lane;
       if (element === 0 || c === 0) return place;
@@ -123,7 +123,7 @@ export class LoopIndices {
   formVector(form: AffineExpr, vector: number): Local {
     const f = this.#f;
     const value = f.v(i32x4.splat, this.form(form));
-    const c = coefficient(form, this.#along);
+    const c = coefficient(form, this.#laneSymbol);
     if (c === 0) return value;
     const steps = f.lanes([0, 1, 2, 3].map((lane) => vector * LANES + lane));
     const scaled = c === 1 ? steps : f.v(i32x4.mul, steps, f.v(i32x4.splat, this.number(c)));
@@ -137,16 +137,16 @@ export class LoopIndices {
       if (!this.#varies[id]) return [];
       if (e.op === "inside") return [e.bounds];
       return e.op === "load" ? [this.#kernel.loads[e.load]!.bounds] : [];
-    }).filter((bounds) => bounds.some((g) => coefficient(g.form, this.#along) !== 0));
+    }).filter((bounds) => bounds.some((g) => coefficient(g.form, this.#laneSymbol) !== 0));
   }
 
   /** Computed once before the loop over lanes; null where a bound does not step with it. */
   intervalOf(bounds: readonly Bound[]): Interval | null {
     const f = this.#f;
-    const moving = bounds.filter((g) => coefficient(g.form, this.#along) !== 0);
-    if (moving.some((g) => coefficient(g.form, this.#along) !== 1)) return null;
+    const moving = bounds.filter((g) => coefficient(g.form, this.#laneSymbol) !== 0);
+    if (moving.some((g) => coefficient(g.form, this.#laneSymbol) !== 1)) return null;
     const intervals = moving.map(({ form, size }) => {
-      const terms = form.terms.filter(([s]) => s !== this.#along);
+      const terms = form.terms.filter(([s]) => s !== this.#laneSymbol);
       const first = f.i(i32.sub, f.integer(0), this.form({ ...form, terms }));
       return { first, end: f.i(i32.add, first, this.number(size)) };
     });
@@ -165,12 +165,12 @@ export class LoopIndices {
     const f = this.#f;
     const interval = scope?.interval(boundsKey(bounds));
     if (interval) {
-      const place = f.iWith(i32.add, this.index(this.#along), element);
+      const place = f.iWith(i32.add, this.index(this.#laneSymbol), element);
       return f.i(i32.ltU, f.i(i32.sub, place, interval.first), interval.count);
     }
     const tests = bounds.map(({ form, size }) => {
       let value = this.form(form);
-      const c = coefficient(form, this.#along);
+      const c = coefficient(form, this.#laneSymbol);
       if (c !== 0 && element !== 0) {
         value = f.i(i32.add, value, f.iWith(i32.mul, this.number(c), element));
       }
@@ -185,13 +185,13 @@ export class LoopIndices {
     const f = this.#f;
     const interval = scope.interval(boundsKey(bounds));
     if (interval) {
-      const first = f.i(i32.sub, this.index(this.#along), interval.first);
+      const first = f.i(i32.sub, this.index(this.#laneSymbol), interval.first);
       const steps = f.lanes([0, 1, 2, 3].map((lane) => vector * LANES + lane));
       const places = f.v(i32x4.add, f.v(i32x4.splat, first), steps);
       return f.v(i32x4.ltU, places, f.v(i32x4.splat, interval.count));
     }
     const masks = bounds.map((bound) => {
-      if (coefficient(bound.form, this.#along) === 0) {
+      if (coefficient(bound.form, this.#laneSymbol) === 0) {
         const inside = this.inside([bound], 0, null);
         return f.v(i32x4.splat, f.i(i32.sub, f.integer(0), inside));
       }

@@ -1,25 +1,26 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
 import { coefficient, rangeOf } from "../../../kernel/affine.ts";
-import type { Emitter } from "../../../codegen/emit.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
-import { neededBy, usesInner } from "../../../kernel/analysis.ts";
+import { neededBy, usesInner, variesWith } from "../../../kernel/analysis.ts";
+import {
+  elementStores,
+  type KeptValue,
+  lastReduction,
+  mapReductions,
+  type RowProgram,
+  rowProgram,
+} from "../../../kernel/row_program.ts";
 import { kindOf, Unsupported } from "../lanes.ts";
 import { LANES } from "./loop_scope.ts";
 import { costOf } from "./primitives.ts";
 
-/** An expression that an output holds from the last reduction until the output itself is stored. */
-export interface Parked {
-  readonly expr: number;
-  readonly output: number;
-}
-
 /** Cheaper expressions than this are computed twice. */
-const PARKING_COST = 8;
+const MIN_KEPT_COST = 8;
 
-/** Addresses are 32-bit numbers of bytes. */
-const MOST_ELEMENTS = 2 ** 30;
+/** Elements of a buffer: addresses are 32-bit numbers of bytes. */
+const MAX_ELEMENTS = 2 ** 30;
 
 /**
  * Makes sure that there are vectors for everything in a kernel.
@@ -39,7 +40,7 @@ export function check(kernel: LoopKernel): void {
   }
   for (const { form } of [...kernel.loads, ...kernel.outputs]) {
     const [low, high] = rangeOf(form, kernel.sizes);
-    if (low < -MOST_ELEMENTS || high >= MOST_ELEMENTS) throw new Unsupported("its size");
+    if (low < -MAX_ELEMENTS || high >= MAX_ELEMENTS) throw new Unsupported("its size");
   }
 }
 
@@ -73,10 +74,10 @@ export function chooseLanes(kernel: LoopKernel): number {
 }
 
 /** The outer index to cut for threads: the longest, preferably not the one over lanes. */
-export function chooseCut(kernel: LoopKernel, along: number): number {
+export function chooseCut(kernel: LoopKernel, laneSymbol: number): number {
   let best = -1, most = 0;
   for (const symbol of kernel.outer) {
-    const parts = symbol === along ? kernel.sizes[symbol]! / 64 : kernel.sizes[symbol]!;
+    const parts = symbol === laneSymbol ? kernel.sizes[symbol]! / 64 : kernel.sizes[symbol]!;
     if (parts > most) [best, most] = [symbol, parts];
   }
   return best;
@@ -98,42 +99,61 @@ export function costOfExpr(kernel: LoopKernel, id: number): number {
 }
 
 /** About how long a kernel takes on one core, in nanoseconds. */
-export function costOfKernel(kernel: LoopKernel, emitter: Emitter): number {
+export function costOfKernel(kernel: LoopKernel): number {
+  const isInner = variesWith(kernel, kernel.inner);
   let rows = 1, inner = 1;
   for (const s of kernel.outer) rows *= kernel.sizes[s]!;
   for (const s of kernel.inner) inner *= kernel.sizes[s]!;
   let cost = 0;
   kernel.exprs.forEach((_, id) => {
-    cost += costOfExpr(kernel, id) * rows * (emitter.isInner(id) ? inner : 1);
+    cost += costOfExpr(kernel, id) * rows * (isInner[id] ? inner : 1);
   });
   // Four lanes, about three instructions a nanosecond... and no less than the bytes take.
   return cost / 10;
 }
 
-/** Whether an output is stored per element of the inner loops. */
-export function isInnerOutput(kernel: LoopKernel, emitter: Emitter, o: number): boolean {
-  return emitter.isInner(kernel.outputs[o]!.expr) || usesInner(kernel, o);
+/** How many vectors a pass over a body computes: few where it keeps many values at once. */
+export function unrollOf(kernel: LoopKernel, ids: readonly number[]): number {
+  const cost = ids.reduce((sum, id) => sum + costOfExpr(kernel, id), 0);
+  return cost <= 24 ? 4 : cost <= 48 ? 2 : 1;
+}
+
+/**
+ * The mapping to lanes along one loop: where that is one of a row, several vectors of accumulators run
+ * side by side.
+ *
+ * @param mayKeep Whether an output may hold a value on the way: it is none of the inputs.
+ */
+export function laneProgram(
+  kernel: LoopKernel,
+  laneSymbol: number,
+  mayKeep: boolean,
+): RowProgram {
+  const program = rowProgram(kernel);
+  if (!kernel.inner.includes(laneSymbol)) return program;
+  const keeps = mayKeep ? worthKeeping(kernel, program, variesWith(kernel, [laneSymbol])) : null;
+  return mapReductions(
+    keeps === null ? program : rowProgram(kernel, keeps),
+    ({ exprs }) => ({ copies: unrollOf(kernel, exprs) }),
+  );
 }
 
 /** The most expensive floats that the last reduction and an output are both made of. */
-export function choosePark(
+function worthKeeping(
   kernel: LoopKernel,
-  emitter: Emitter,
+  program: RowProgram,
   varies: readonly boolean[],
-): Parked | null {
-  const { reductions, outputs } = kernel;
-  const stage = emitter.stages().at(-1) ?? [];
-  const output = outputs.findIndex((o, k) =>
-    o.dtype === "float32" && isInnerOutput(kernel, emitter, k)
+): KeptValue | null {
+  const last = lastReduction(program), stores = elementStores(program);
+  const output = stores?.outputs.find((o) => kernel.outputs[o]!.dtype === "float32");
+  if (last === null || output === undefined) return null;
+  const isInner = variesWith(kernel, kernel.inner), reduced = new Set(last.exprs);
+  const common = neededBy(kernel, [kernel.outputs[output]!.expr]).filter((id) =>
+    reduced.has(id) && varies[id] && kindOf(kernel.exprs[id]!.dtype) === "float"
   );
-  if (stage.length === 0 || output < 0) return null;
-  const used = new Set(emitter.needs(stage.map((r) => reductions[r]!.expr)).inner);
-  const common = emitter.needs([outputs[output]!.expr]).inner.filter((id) =>
-    used.has(id) && varies[id] && kindOf(kernel.exprs[id]!.dtype) === "float"
-  );
-  let best: Parked | null = null, most = PARKING_COST;
+  let best: KeptValue | null = null, most = MIN_KEPT_COST;
   for (const expr of common) {
-    const needed = neededBy(kernel, [expr]).filter((id) => emitter.isInner(id));
+    const needed = neededBy(kernel, [expr]).filter((id) => isInner[id]);
     const cost = needed.reduce((sum, id) => sum + costOfExpr(kernel, id), 0);
     if (cost > most) [best, most] = [{ expr, output }, cost];
   }

@@ -5,28 +5,28 @@ import { type GeneratedLoop, generateLoop } from "./loop.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
 /**
- * The runner of a kernel, or null where it has no vectors. `otherwise` makes one for blocks that lie
+ * The runner of a kernel, or null where it has no vectors. `fallback` makes one for blocks that lie
  * outside the memory that WebAssembly sees.
  */
 export function loopRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
-  otherwise: () => Runner,
+  fallback: () => Runner,
 ): Runner | null {
-  return makeRunner(kernel, runtime, otherwise, true);
+  return makeRunner(kernel, runtime, fallback, true);
 }
 
 function makeRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
-  otherwise: () => Runner,
-  mayPark: boolean,
+  fallback: () => Runner,
+  mayKeep: boolean,
 ): Runner | null {
-  const loop = generateLoop(kernel, runtime.relaxed, mayPark);
+  const loop = generateLoop(kernel, runtime.relaxed, mayKeep);
   if (loop === null) return null;
   const compiled = runtime.compile(loop.bytes);
   const constants = wordsOf(loop);
-  const { range, grain, cost, parks } = loop;
+  const { range, grain, cost, keepsValues } = loop;
   let elsewhere: Runner | null = null, inPlace: Runner | null = null;
   return {
     source: `// WebAssembly, ${loop.bytes.length} bytes`,
@@ -37,11 +37,11 @@ function makeRunner(
         const address = memory.addressOf(
           k < inputs.length ? inputs[k]! : outputs[k - inputs.length]!,
         );
-        if (address === null) return (elsewhere ??= otherwise()).run(inputs, outputs);
+        if (address === null) return (elsewhere ??= fallback()).run(inputs, outputs);
         words[k] = address;
       }
-      if (parks && overlap(words, inputs.length, count)) {
-        inPlace ??= makeRunner(kernel, runtime, otherwise, false)!;
+      if (keepsValues && overlap(words, inputs.length, count)) {
+        inPlace ??= makeRunner(kernel, runtime, fallback, false)!;
         return inPlace.run(inputs, outputs);
       }
       for (let k = 0; k < constants.length; k++) words[count + k] = constants[k]!;

@@ -17,16 +17,16 @@ export class LoopValues {
   readonly #lanes: LaneAccess;
   readonly #kernel: LoopKernel;
   readonly #indices: LoopIndices;
-  readonly #along: number;
+  readonly #laneSymbol: number;
   readonly #varies: readonly boolean[];
 
-  /** `along`: the index that runs over lanes; `varies`: the expressions that change with it. */
+  /** `laneSymbol`: the index that runs over lanes; `varies`: the expressions that change with it. */
   constructor(
     f: FunctionBuilder,
     math: VectorMath,
     kernel: LoopKernel,
     indices: LoopIndices,
-    along: number,
+    laneSymbol: number,
     varies: readonly boolean[],
   ) {
     this.#f = f;
@@ -34,7 +34,7 @@ export class LoopValues {
     this.#lanes = new LaneAccess(f, math);
     this.#kernel = kernel;
     this.#indices = indices;
-    this.#along = along;
+    this.#laneSymbol = laneSymbol;
     this.#varies = varies;
   }
 
@@ -65,8 +65,8 @@ export class LoopValues {
     const access = this.access(load, id);
     const { strip } = scope;
     const place = this.place(access, scope);
-    const c = coefficient(load.form, this.#along);
-    const varying = bounds.some((g) => coefficient(g.form, this.#along) !== 0);
+    const c = coefficient(load.form, this.#laneSymbol);
+    const varying = bounds.some((g) => coefficient(g.form, this.#laneSymbol) !== 0);
     if (!varying) {
       const inside = bounds.length === 0 ? null : this.#indices.inside(bounds, 0, scope);
       if (c === 0) {
@@ -100,17 +100,21 @@ export class LoopValues {
     { first, reach }: Interval,
   ): Local {
     const f = this.#f;
-    const last = f.iWith(i32.add, this.#indices.index(this.#along), vector * LANES + LANES - 1);
+    const last = f.iWith(
+      i32.add,
+      this.#indices.index(this.#laneSymbol),
+      vector * LANES + LANES - 1,
+    );
     return this.#either(f.i(i32.ltU, f.i(i32.sub, last, first), reach), () => {
       const found = this.loadStrip(load, access, place, scope.strip, vector);
       return f.v(v128.and, found, this.#indices.insideMask(load.bounds, vector, scope));
     }, () => f.splat(0));
   }
 
-  #either(condition: Local, then: () => Local, otherwise: () => Local): Local {
+  #either(condition: Local, then: () => Local, fallback: () => Local): Local {
     const f = this.#f;
     const result = f.vector();
-    f.branch(condition, () => f.assign(result, then()), () => f.assign(result, otherwise()));
+    f.branch(condition, () => f.assign(result, then()), () => f.assign(result, fallback()));
     return result;
   }
 
@@ -121,7 +125,7 @@ export class LoopValues {
 
   /** The elements of a vector, all of which exist. */
   loadStrip({ dtype }: Load, access: Access, place: Local, strip: Strip, vector: number): Local {
-    const isSide = coefficient(access.form, this.#along) === 1;
+    const isSide = coefficient(access.form, this.#laneSymbol) === 1;
     if (isSide && strip.lanes === LANES) {
       return this.#lanes.loadFour(dtype, access.bytes, place, vector * LANES * access.bytes);
     }
@@ -219,7 +223,7 @@ export class LoopValues {
     const access = this.outputAccess(output);
     const { strip } = scope;
     const place = this.place(access, scope);
-    const c = coefficient(form, this.#along);
+    const c = coefficient(form, this.#laneSymbol);
     for (let vector = 0; vector < strip.vectors; vector++) {
       const value = this.operand(expr, scope, vector);
       if (c === 1 && strip.lanes === LANES) {

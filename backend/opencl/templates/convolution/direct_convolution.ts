@@ -7,7 +7,7 @@ import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { LANES } from "../../codegen/vector.ts";
+import { LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionTemplate,
   isMasked,

@@ -6,10 +6,10 @@
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
-import { openLoop } from "../../../codegen/rows.ts";
+import { openLoop } from "../../../codegen/loops.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { LANES } from "../../codegen/vector.ts";
+import { LANES } from "../../codegen/vectors/vector_types.ts";
 import {
   type ContractionPlan,
   type ContractionTemplate,

@@ -3,7 +3,7 @@ import { blocksOf } from "../../../kernel/accumulation.ts";
 import { isFloat } from "../../../graph/dtype.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type Load } from "../../../kernel/kernel.ts";
-import { walk } from "../../../codegen/rows.ts";
+import { walk } from "../../../codegen/loops.ts";
 import { computeType, loadText } from "../../codegen/types.ts";
 import { generatedLoop } from "../../codegen/generated.ts";
 import { mapOuterLoops } from "../../codegen/indices.ts";

@@ -6,7 +6,7 @@ import { BLOCK_PRODUCTS, blocksOf } from "../../../kernel/accumulation.ts";
 import type { AffineExpr } from "../../../kernel/affine.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent } from "../../../kernel/kernel.ts";
-import { openBlocks, walk } from "../../../codegen/rows.ts";
+import { openBlocks, walk } from "../../../codegen/loops.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { TileSums } from "../../codegen/tile_sums.ts";
 import {

@@ -5,7 +5,7 @@
  */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
-import { openLoop } from "../../../codegen/rows.ts";
+import { openLoop } from "../../../codegen/loops.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
 import {

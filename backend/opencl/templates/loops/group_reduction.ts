@@ -3,8 +3,15 @@
  * results in local memory.
  */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { StageSums } from "../../../codegen/rows.ts";
-import { usesInner } from "../../../kernel/analysis.ts";
+import { StageSums } from "../../../codegen/stage_sums.ts";
+import { inGroups } from "../../../kernel/row_mappings.ts";
+import {
+  type ReduceStep,
+  rowProgram,
+  type RowWriter,
+  type StoreEachStep,
+  writeRow,
+} from "../../../kernel/row_program.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
 import { flatBlocks, isBlocked } from "../../../kernel/accumulation.ts";
 import { accumulatorType, extent, type LoopKernel } from "../../../kernel/kernel.ts";
@@ -53,15 +60,56 @@ function writeGroup(emitter: Emitter, dialect: Dialect): WorkSize {
   const items = groupSize(rowLength(kernel));
   emitter.line("const int lid = get_local_id(0);");
   if (kernel.outer.length > 0) decompose(emitter, kernel.outer, "get_group_id(0)");
-  const length = groupLength(kernel);
-  const [start, end] = groupBounds(emitter);
-  const done = new Set<number>();
-  const declareRow = (ids: readonly number[]): void => {
-    emitter.declare(ids.filter((id) => !done.has(id)));
-    for (const id of ids) done.add(id);
-  };
-  const loop = (body: () => void, sums: StageSums | null = null): void => {
-    let [from, to] = [start, end];
+  const program = inGroups(kernel, rowProgram(kernel), groupLength(kernel), items);
+  writeRow(program, new GroupRow(emitter, dialect, items));
+  return { global: [rows * items], local: [items] };
+}
+
+/** The steps of a row by all items of a group: item `lid` walks every `items`-th element. */
+class GroupRow implements RowWriter {
+  readonly #emitter: Emitter;
+  readonly #dialect: Dialect;
+  readonly #items: number;
+  readonly #bounds: readonly [start: string, end: string];
+
+  constructor(emitter: Emitter, dialect: Dialect, items: number) {
+    this.#emitter = emitter;
+    this.#dialect = dialect;
+    this.#items = items;
+    this.#bounds = groupBounds(emitter);
+  }
+
+  compute(exprs: readonly number[]): void {
+    this.#emitter.declare(exprs);
+  }
+
+  reduce(step: ReduceStep): void {
+    const sums = new StageSums(this.#emitter, this.#dialect, step);
+    sums.declare();
+    this.#walk(sums, () => {
+      this.#emitter.declare(step.exprs);
+      sums.accumulate();
+    });
+    sums.finish((r) => joinInLocalMemory(this.#emitter, r, this.#items));
+  }
+
+  store(outputs: readonly number[]): void {
+    this.#emitter.open("if (lid == 0) {");
+    for (const o of outputs) this.#emitter.store(o);
+    this.#emitter.close();
+  }
+
+  storeEach({ exprs, outputs }: StoreEachStep): void {
+    this.#walk(null, () => {
+      this.#emitter.declare(exprs);
+      for (const o of outputs) this.#emitter.store(o);
+    });
+  }
+
+  #walk(sums: StageSums | null, body: () => void): void {
+    const emitter = this.#emitter, dialect = this.#dialect, items = this.#items;
+    const [start, end] = this.#bounds;
+    let from = start, to = end;
     if (sums?.blocks) {
       const step = emitter.index(sums.blocks.length * items);
       emitter.open(dialect.loopHead("block", start, end, step));
@@ -76,38 +124,7 @@ function writeGroup(emitter: Emitter, dialect: Dialect): WorkSize {
       sums.end();
       emitter.close();
     }
-  };
-  for (const stage of emitter.stages()) {
-    const { row, inner } = emitter.needs(stage.map((r) => kernel.reductions[r]!.expr));
-    declareRow(row);
-    const sums = new StageSums(emitter, dialect, stage, flatBlocks(Math.ceil(length / items)));
-    sums.declare();
-    loop(() => {
-      emitter.declare(inner);
-      sums.accumulate();
-    }, sums);
-    sums.finish((r) => joinInLocalMemory(emitter, r, items));
   }
-  const rowOutputs: number[] = [], innerOutputs: number[] = [];
-  kernel.outputs.forEach((output, o) => {
-    const inner = emitter.isInner(output.expr) || usesInner(kernel, o);
-    (inner ? innerOutputs : rowOutputs).push(o);
-  });
-  declareRow(emitter.needs(rowOutputs.map((o) => kernel.outputs[o]!.expr)).row);
-  if (rowOutputs.length > 0) {
-    emitter.open("if (lid == 0) {");
-    for (const o of rowOutputs) emitter.store(o);
-    emitter.close();
-  }
-  if (innerOutputs.length > 0) {
-    const { row, inner } = emitter.needs(innerOutputs.map((o) => kernel.outputs[o]!.expr));
-    declareRow(row);
-    loop(() => {
-      emitter.declare(inner);
-      for (const o of innerOutputs) emitter.store(o);
-    });
-  }
-  return { global: [rows * items], local: [items] };
 }
 
 /** Which of a row's elements a group walks: all, or the part that a split gave it. */

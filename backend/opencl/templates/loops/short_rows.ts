@@ -1,6 +1,7 @@
 /** Rows of a few elements, such as the windows of a pooling: a work-item takes many of them. */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { emitRow, openLoop } from "../../../codegen/rows.ts";
+import { openLoop } from "../../../codegen/loops.ts";
+import { emitUnrolledRow } from "../../../codegen/rows.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { openRows } from "../../codegen/indices.ts";
@@ -38,7 +39,7 @@ function writeRows(emitter: Emitter, dialect: Dialect): WorkSize {
   const last = kernel.outer[kernel.outer.length - 1]!;
   const items = openRows(emitter, kernel.outer.slice(0, -1), linesOf(kernel));
   openLoop(emitter, dialect, last);
-  emitRow(emitter, dialect, true);
+  emitUnrolledRow(emitter, dialect);
   emitter.close();
   emitter.close();
   return { global: [items], local: [1] };

@@ -1,12 +1,8 @@
 /** Kernels of CPU devices whose elements are computed in vectors. */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import { generatedLoop } from "../../codegen/generated.ts";
-import {
-  emitVectorKernel,
-  type VectorForm,
-  vectorFormOf,
-  vectorVariant,
-} from "../../codegen/vector_loops.ts";
+import { emitVectorKernel } from "../../codegen/vectors/vector_kernel.ts";
+import { type VectorForm, vectorFormOf, vectorVariant } from "../../codegen/vectors/vector_plan.ts";
 import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
 
 interface VectorPlan extends Planned<LoopKernel> {

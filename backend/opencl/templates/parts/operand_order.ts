@@ -1,7 +1,7 @@
 /** Along which loops the operands of a contraction lie contiguous: which template may read them in vectors. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { LoopKernel } from "../../../kernel/kernel.ts";
-import { LANES } from "../../codegen/vector.ts";
+import { LANES } from "../../codegen/vectors/vector_types.ts";
 import { last, type RowLoops } from "./contraction_shape.ts";
 
 /** The fewest elements along which vectors are worth their trouble. */

@@ -1,5 +1,5 @@
 /** The register tile of a CPU's work-item: rows of scalars times columns in vectors. */
-import { LANES } from "../../codegen/vector.ts";
+import { LANES } from "../../codegen/vectors/vector_types.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { largest, leastWork, type Shape, tileCount } from "./tiling.ts";
 

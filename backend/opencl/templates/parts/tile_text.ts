@@ -1,5 +1,6 @@
 /** Text that the kernels of contractions share: indices, tiles' beginnings, epilogues. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import { neededBy } from "../../../kernel/analysis.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 
 /** A form with some symbols left out, as text. */
@@ -56,7 +57,7 @@ export function storeTile(
 
 export function emitEpilogue(emitter: Emitter): void {
   const { outputs } = emitter.kernel;
-  emitter.declare(emitter.needs(outputs.map((o) => o.expr)).row);
+  emitter.declare(neededBy(emitter.kernel, outputs.map((o) => o.expr)));
   outputs.forEach((_, o) => emitter.store(o));
 }
 

@@ -3,11 +3,13 @@
  * vectors; and how it is stored.
  */
 import { BLOCK_PRODUCTS, blocksOf } from "../../../kernel/accumulation.ts";
+import { neededBy } from "../../../kernel/analysis.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import type { Load } from "../../../kernel/kernel.ts";
-import { openBlocks, openLoop } from "../../../codegen/rows.ts";
+import { openBlocks, openLoop } from "../../../codegen/loops.ts";
 import { TileSums } from "../../codegen/tile_sums.ts";
-import { canVectorize, LANES, VectorBody } from "../../codegen/vector.ts";
+import { VectorBody } from "../../codegen/vectors/vector_body.ts";
+import { canVectorize, LANES } from "../../codegen/vectors/vector_types.ts";
 import type { RowLoops } from "./contraction_shape.ts";
 import { type RegisterTile, vectorWidth } from "./register_tile.ts";
 import { storeTile, without } from "./tile_text.ts";
@@ -100,7 +102,7 @@ function storeVectors(
   const whole = kernel.sizes[row]! % tm === 0 && kernel.sizes[column]! % count === 0;
   if (!whole || width !== LANES || !canVectorize(kernel, column)) return false;
   const body = new VectorBody(emitter, column);
-  const { row: ids } = emitter.needs(kernel.outputs.map((o) => o.expr));
+  const ids = neededBy(kernel, kernel.outputs.map((o) => o.expr));
   emitter.line(`const Index i${column} = column;`);
   for (let r = 0; r < tm; r++) {
     emitter.open("{");

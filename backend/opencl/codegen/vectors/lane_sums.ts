@@ -1,31 +1,14 @@
 /** Accumulators of reductions in vectors of 16 lanes. */
-import {
-  type Blocks,
-  blocksOf,
-  isBlocked,
-  Total,
-  type TotalText,
-} from "../../kernel/accumulation.ts";
-import type { Dialect, Emitter } from "../../codegen/emit.ts";
-import { identityOf } from "../../graph/reductions.ts";
-import type { Reduction } from "../../kernel/kernel.ts";
-import { joinLanes, LANES, laneType } from "./vector.ts";
+import { identityOf } from "../../../graph/reductions.ts";
+import type { Blocks } from "../../../kernel/accumulation.ts";
+import type { Reduction } from "../../../kernel/kernel.ts";
+import type { ReduceStep } from "../../../kernel/row_program.ts";
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { Total } from "../../../codegen/total.ts";
+import { totalText } from "../tile_sums.ts";
+import { joinLanes, laneType } from "./vector_types.ts";
 
-/** Totals of floats or vectors of them. */
-export function totalText(type: string): TotalText {
-  const isVector = /\d$/.test(type);
-  return {
-    constant: (name, text) => `const ${type} ${name} = ${text};`,
-    variable: (name, text) => `${type} ${name} = ${text};`,
-    zero: "0",
-    numberOrZero: (name) =>
-      isVector
-        ? `select(${name}, (${type})(0), ${name} != ${name})`
-        : `(${name} == ${name} ? ${name} : 0)`,
-  };
-}
-
-const lanesOf = totalText("float16");
+const floatLanes = totalText("float16");
 
 /** True where one element is picked by comparisons, which NaN must survive. */
 function picks(reduction: Reduction): boolean {
@@ -33,7 +16,7 @@ function picks(reduction: Reduction): boolean {
 }
 
 /**
- * The accumulators of a stage: `copies` vectors for each reduction, `z0_0`, `z0_1`, ... Where a sum is
+ * The accumulators of a step: `copies` vectors for each reduction, `z0_0`, `z0_1`, ... Where a sum is
  * added up in blocks these are totals, and `q0_0`, `q0_1`, ... the sums of a block.
  *
  * Rows have vectors whose lanes are parts of one result: the copies end in `z0_0`. Columns have a
@@ -44,44 +27,24 @@ export class LaneSums {
   readonly blocks: Blocks | null;
   readonly #emitter: Emitter;
   readonly #dialect: Dialect;
-  readonly #stage: readonly number[];
-  readonly #copies: number;
+  readonly #step: ReduceStep;
   readonly #areRows: boolean;
   readonly #totals: ReadonlyMap<number, readonly Total[]>;
 
-  /** @param along The loop that vectors walk, where that is one of a row. */
-  constructor(
-    emitter: Emitter,
-    dialect: Dialect,
-    stage: readonly number[],
-    copies: number,
-    along?: number,
-  ) {
+  /** @param areRows Whether vectors walk a loop of the row. */
+  constructor(emitter: Emitter, dialect: Dialect, step: ReduceStep, areRows: boolean) {
     this.#emitter = emitter;
     this.#dialect = dialect;
-    this.#stage = stage;
-    this.#copies = copies;
-    this.#areRows = along !== undefined;
-    const { kernel } = emitter;
-    const blocked = stage.filter((r) => isBlocked(kernel.reductions[r]!));
-    this.blocks = blocked.length === 0 ? null : this.#blocksAlong(along);
-    const totals = along === undefined ? copies : 1;
+    this.#step = step;
+    this.#areRows = areRows;
+    this.blocks = step.blocked?.blocks ?? null;
+    const totals = areRows ? 1 : step.copies;
     this.#totals = new Map(
-      (this.blocks ? blocked : []).map((r) => [
+      step.blocked?.sums.map((r) => [
         r,
-        Array.from({ length: totals }, (_, c) => new Total(emitter, lanesOf, `z${r}_${c}`)),
+        Array.from({ length: totals }, (_, c) => new Total(emitter, floatLanes, `z${r}_${c}`)),
       ]),
     );
-  }
-
-  #blocksAlong(along?: number): Blocks | null {
-    const width = LANES * this.#copies;
-    const isAlong = (s: number): boolean => s === along;
-    const found = blocksOf(
-      this.#emitter.kernel,
-      (s, size) => isAlong(s) ? Math.ceil(size / width) : size,
-    );
-    return found && isAlong(found.symbol) ? { ...found, length: found.length * width } : found;
   }
 
   #name(r: number): string {
@@ -89,7 +52,7 @@ export class LaneSums {
   }
 
   declare(): void {
-    for (const r of this.#stage) {
+    for (const r of this.#step.reductions) {
       const totals = this.#totals.get(r);
       if (totals) { for (const total of totals) total.declare(); }
       else this.#declare(r);
@@ -101,7 +64,7 @@ export class LaneSums {
     const type = laneType(reduction);
     const { fn, dtype } = reduction;
     const identity = `(${type})(${this.#dialect.constant(identityOf(fn, dtype), dtype)})`;
-    for (let c = 0; c < this.#copies; c++) {
+    for (let c = 0; c < this.#step.copies; c++) {
       this.#emitter.line(`${type} ${this.#name(r)}_${c} = ${identity};`);
       if (picks(reduction)) this.#emitter.line(`${type} n${r}_${c} = 0.0f;`);
     }
@@ -140,19 +103,19 @@ export class LaneSums {
 
   /** After the last block: results are what {@linkcode joinLanes} would have made of all values. */
   finish(): void {
-    for (const r of this.#stage) {
+    for (const r of this.#step.reductions) {
       const totals = this.#totals.get(r);
       if (totals) { for (const total of totals) total.finish(); }
       else {
-        this.#settle(r);
+        this.#restoreNaN(r);
         if (this.#areRows) this.#joinCopies(r);
       }
     }
   }
 
-  #settle(r: number): void {
+  #restoreNaN(r: number): void {
     if (!picks(this.#emitter.kernel.reductions[r]!)) return;
-    for (let c = 0; c < this.#copies; c++) {
+    for (let c = 0; c < this.#step.copies; c++) {
       const z = `z${r}_${c}`, n = `n${r}_${c}`;
       this.#emitter.line(`${z} = select(${z}, ${n}, ${n} != ${n});`);
     }
@@ -161,7 +124,7 @@ export class LaneSums {
   /** Joins the copies in the first one, by halves. */
   #joinCopies(r: number): void {
     const name = this.#name(r);
-    for (let half = this.#copies >> 1; half > 0; half >>= 1) {
+    for (let half = this.#step.copies >> 1; half > 0; half >>= 1) {
       for (let c = 0; c < half; c++) this.join(r, `${name}_${c + half}`, c);
     }
   }

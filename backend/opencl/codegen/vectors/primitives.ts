@@ -8,7 +8,7 @@ import {
   formOf,
   type PrimitiveForms,
   type PrimitiveName,
-} from "../../graph/primitives.ts";
+} from "../../../graph/primitives.ts";
 
 type Form = `${string}$0${string}` | "scalar";
 type ByKind = { readonly float: Form; readonly int: Form; readonly bool: Form };

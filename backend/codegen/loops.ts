@@ -1,0 +1,66 @@
+/** Loops over the symbols of a kernel, cut into blocks where long sums are. */
+import type { Blocks } from "../kernel/accumulation.ts";
+import type { Dialect, Emitter } from "./emit.ts";
+
+/** Opens the loop over a symbol: all of it, or the part that this row was given. */
+export function openLoop(emitter: Emitter, dialect: Dialect, symbol: number): void {
+  emitter.open(dialect.loopHead(`i${symbol}`, ...boundsOf(emitter, dialect, symbol)));
+}
+
+/** Where the loop over a symbol begins and ends: all of it, or the part that this row was given. */
+export function boundsOf(
+  emitter: Emitter,
+  dialect: Dialect,
+  symbol: number,
+): [start: string, end: string] {
+  const { chunk } = emitter.kernel;
+  const size = emitter.size(symbol);
+  if (chunk?.symbol !== symbol) return ["0", size];
+  const length = emitter.index(chunk.length);
+  const start = `i${chunk.part} * ${length}`;
+  return [start, dialect.smaller(`${start} + ${length}`, size)];
+}
+
+/** Opens a loop over the blocks of a symbol's loop, and gives the bounds of the loop within. */
+export function openBlocks(
+  emitter: Emitter,
+  dialect: Dialect,
+  { symbol, length }: Blocks,
+  [start, end]: readonly [string, string] = boundsOf(emitter, dialect, symbol),
+): [start: string, end: string] {
+  const step = emitter.index(length), block = `b${symbol}`;
+  emitter.open(dialect.loopHead(block, start, end, step));
+  return [block, dialect.smaller(`${block} + ${step}`, `e${block}`)];
+}
+
+/** What is done before and after the iterations of each block of a loop. */
+interface InBlocks {
+  readonly blocks: Blocks | null;
+  begin(): void;
+  end(): void;
+}
+
+/** Runs a body in the loops over symbols, one of which may be cut into blocks. */
+export function walk(
+  emitter: Emitter,
+  dialect: Dialect,
+  symbols: readonly number[],
+  sums: InBlocks | null,
+  body: () => void,
+): void {
+  for (const s of symbols) {
+    if (sums?.blocks?.symbol !== s) openLoop(emitter, dialect, s);
+    else {
+      const bounds = openBlocks(emitter, dialect, sums.blocks);
+      sums.begin();
+      emitter.open(dialect.loopHead(`i${s}`, ...bounds));
+    }
+  }
+  body();
+  for (const s of symbols.toReversed()) {
+    emitter.close();
+    if (sums?.blocks?.symbol !== s) continue;
+    sums.end();
+    emitter.close();
+  }
+}

@@ -1,0 +1,104 @@
+/** Neighbouring rows that read neighbouring elements: each lane reduces one. */
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { walk } from "../../../codegen/loops.ts";
+import { extent } from "../../../kernel/kernel.ts";
+import {
+  type ReduceStep,
+  type RowWriter,
+  type StoreEachStep,
+  writeRow,
+} from "../../../kernel/row_program.ts";
+import type { WorkSize } from "../generated.ts";
+import { decompose } from "../indices.ts";
+import { LaneSums } from "./lane_sums.ts";
+import { type Lanes, VectorBody } from "./vector_body.ts";
+import { columnCopies, vectorColumnProgram } from "./vector_plan.ts";
+import { LANES } from "./vector_types.ts";
+
+/** Writes the columns of a kernel: several vectors of them a work-item. */
+export function emitVectorColumns(emitter: Emitter, dialect: Dialect, symbol: number): WorkSize {
+  const { kernel } = emitter;
+  const lead = kernel.outer.slice(0, -1);
+  const length = kernel.sizes[symbol]!, size = emitter.size(symbol);
+  const copies = columnCopies(kernel, symbol);
+  const width = copies * LANES;
+  const i = `i${symbol}`;
+  const block = (copies: number, left: string): void => {
+    const columns = new VectorColumns(emitter, dialect, symbol, copies, left);
+    writeRow(vectorColumnProgram(kernel, copies), columns);
+  };
+  if (lead.length > 0) decompose(emitter, lead, "get_global_id(1)");
+  emitter.line(`const Index first = get_global_id(0) * ${width};`);
+  emitter.open(`if (first + ${width} <= ${size}) {`);
+  emitter.line(`const Index ${i} = first;`);
+  block(copies, "");
+  emitter.line("return;");
+  emitter.close();
+  emitter.open(
+    `for (Index ${i} = first; ${i} < min(first + ${width}, ${size}); ${i} += ${LANES}) {`,
+  );
+  emitter.line(`const int left = (int)min(${size} - ${i}, (Index)${LANES});`);
+  block(1, "left");
+  emitter.close();
+  const blocks = Math.ceil(length / width);
+  return lead.length === 0
+    ? { global: [blocks], local: [1] }
+    : { global: [blocks, extent(kernel, lead)], local: [1, 1] };
+}
+
+/** The steps of the rows in a few vectors, or in one of which `left` lanes count. */
+class VectorColumns implements RowWriter {
+  readonly #emitter: Emitter;
+  readonly #dialect: Dialect;
+  readonly #body: VectorBody;
+  readonly #lanes: readonly Lanes[];
+
+  constructor(
+    emitter: Emitter,
+    dialect: Dialect,
+    symbol: number,
+    copies: number,
+    left: string,
+  ) {
+    this.#emitter = emitter;
+    this.#dialect = dialect;
+    this.#body = new VectorBody(emitter, symbol);
+    this.#lanes = Array.from(
+      { length: copies },
+      (_, c) => ({ tag: `_${c}`, shift: c * LANES, left }),
+    );
+  }
+
+  compute(exprs: readonly number[]): void {
+    this.#body.declareScalars(exprs);
+    for (const lanes of this.#lanes) this.#body.declareVectors(exprs, lanes);
+  }
+
+  reduce(step: ReduceStep): void {
+    const { kernel } = this.#emitter, body = this.#body;
+    const sums = new LaneSums(this.#emitter, this.#dialect, step, false);
+    sums.declare();
+    walk(this.#emitter, this.#dialect, kernel.inner, sums, () => {
+      this.compute(step.exprs);
+      this.#lanes.forEach(({ tag }, c) =>
+        step.reductions.forEach((r) =>
+          sums.accumulate(r, c, body.name(kernel.reductions[r]!.expr, tag))
+        )
+      );
+    });
+    sums.finish();
+  }
+
+  store(outputs: readonly number[]): void {
+    for (const { tag, shift, left } of this.#lanes) {
+      for (const o of outputs) this.#body.store(o, tag, shift, left);
+    }
+  }
+
+  storeEach({ exprs, outputs }: StoreEachStep): void {
+    walk(this.#emitter, this.#dialect, this.#emitter.kernel.inner, null, () => {
+      this.compute(exprs);
+      this.store(outputs);
+    });
+  }
+}

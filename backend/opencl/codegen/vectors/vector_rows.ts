@@ -1,0 +1,139 @@
+/** Rows in vectors along their last loop: lanes are parts of one result. */
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { boundsOf, openBlocks, walk } from "../../../codegen/loops.ts";
+import { identityOf } from "../../../graph/reductions.ts";
+import { accumulatorType, extent } from "../../../kernel/kernel.ts";
+import {
+  type ReduceStep,
+  type RowWriter,
+  type StoreEachStep,
+  writeRow,
+} from "../../../kernel/row_program.ts";
+import type { WorkSize } from "../generated.ts";
+import { openRows } from "../indices.ts";
+import { computeType } from "../types.ts";
+import { LaneSums } from "./lane_sums.ts";
+import { type Lanes, VectorBody } from "./vector_body.ts";
+import { emitRest } from "./vector_map.ts";
+import { rowsOfItem, vectorRowProgram } from "./vector_plan.ts";
+import { LANES, laneType } from "./vector_types.ts";
+
+/** Elements that a sum asks for in advance, a bare load a vector being all that it does. */
+const PREFETCH_DISTANCE = 512;
+
+/** Writes the rows of a kernel; a work-item takes many. */
+export function emitVectorRows(emitter: Emitter, dialect: Dialect, symbol: number): WorkSize {
+  const { kernel } = emitter;
+  const length = kernel.chunk?.length ?? extent(kernel, kernel.inner);
+  const items = openRows(emitter, kernel.outer, rowsOfItem(kernel, length));
+  writeRow(vectorRowProgram(kernel, symbol), new VectorRows(emitter, dialect, symbol));
+  emitter.close();
+  return { global: [items], local: [1] };
+}
+
+class VectorRows implements RowWriter {
+  readonly #emitter: Emitter;
+  readonly #dialect: Dialect;
+  readonly #symbol: number;
+  readonly #body: VectorBody;
+
+  constructor(emitter: Emitter, dialect: Dialect, symbol: number) {
+    this.#emitter = emitter;
+    this.#dialect = dialect;
+    this.#symbol = symbol;
+    this.#body = new VectorBody(emitter, symbol);
+  }
+
+  compute(exprs: readonly number[]): void {
+    this.#emitter.declare(exprs);
+  }
+
+  store(outputs: readonly number[]): void {
+    for (const o of outputs) this.#emitter.store(o);
+  }
+
+  /** The statements of the loops within a row; `line` is the vectorized one, from `i` to `end`. */
+  #loops(exprs: readonly number[], sums: LaneSums | null, line: () => void): void {
+    const emitter = this.#emitter, dialect = this.#dialect, symbol = this.#symbol;
+    const isCut = sums?.blocks?.symbol === symbol;
+    emitter.open("{");
+    walk(emitter, dialect, emitter.kernel.inner.slice(0, -1), sums, () => {
+      this.#body.declareScalars(exprs);
+      const bounds = isCut
+        ? openBlocks(emitter, dialect, sums.blocks!)
+        : boundsOf(emitter, dialect, symbol);
+      if (isCut) sums.begin();
+      emitter.line(`Index i${symbol} = ${bounds[0]};`);
+      emitter.line(`const Index end = ${bounds[1]};`);
+      line();
+      if (!isCut) return;
+      sums.end();
+      emitter.close();
+    });
+    emitter.close();
+  }
+
+  reduce(step: ReduceStep): void {
+    const sums = new LaneSums(this.#emitter, this.#dialect, step, true);
+    sums.declare();
+    this.#loops(step.exprs, sums, () => this.#accumulate(sums, step));
+    sums.finish();
+    for (const r of step.reductions) this.#joinLanes(r);
+  }
+
+  /** Joins the lanes of a result. */
+  #joinLanes(r: number): void {
+    const reduction = this.#emitter.kernel.reductions[r]!;
+    const dtype = accumulatorType(this.#emitter.kernel, reduction);
+    const text = `fold_${reduction.fn}_${computeType(dtype)}(z${r}_0)`;
+    this.#emitter.line(this.#dialect.declare(dtype, `r${r}`, text));
+  }
+
+  /** Adds the elements of a line to `copies` accumulators a reduction. */
+  #accumulate(sums: LaneSums, { exprs, reductions: stage, copies, keeps }: ReduceStep): void {
+    const emitter = this.#emitter, body = this.#body;
+    const { reductions } = emitter.kernel;
+    const i = `i${this.#symbol}`;
+    const compute = (lanes: Lanes): void => {
+      body.declareVectors(exprs, lanes);
+      if (keeps) body.keep(keeps.expr, keeps.output, lanes);
+    };
+    for (const count of copies > 1 ? [copies, 1] : [1]) {
+      const width = LANES * count;
+      emitter.open(`for (; ${i} + ${width} <= end; ${i} += ${width}) {`);
+      for (let c = 0; c < count; c++) {
+        if (count > 1 && exprs.length === 1) body.prefetch(exprs, c * LANES, PREFETCH_DISTANCE);
+        compute({ tag: `_${c}`, shift: c * LANES });
+        for (const r of stage) sums.accumulate(r, c, body.name(reductions[r]!.expr, `_${c}`));
+      }
+      emitter.close();
+    }
+    emitRest(emitter, i, "end", (left) => {
+      compute({ tag: "_0", left });
+      for (const r of stage) {
+        const type = laneType(reductions[r]!);
+        const { fn, dtype } = reductions[r]!;
+        const none = `(${type})(${this.#dialect.constant(identityOf(fn, dtype), dtype)})`;
+        const value = body.name(reductions[r]!.expr, "_0");
+        emitter.line(`const ${type} x${r} = select(${none}, ${value}, lanes16() < ${left});`);
+        sums.join(r, `x${r}`);
+      }
+    });
+  }
+
+  storeEach({ exprs, outputs, keeps }: StoreEachStep): void {
+    const emitter = this.#emitter, body = this.#body;
+    const i = `i${this.#symbol}`;
+    const compute = (left: string): void => {
+      if (keeps) body.reload(keeps.expr, keeps.output, left);
+      body.declareVectors(exprs, { left });
+      for (const o of outputs) body.store(o, "", 0, left);
+    };
+    this.#loops(exprs, null, () => {
+      emitter.open(`for (; ${i} + ${LANES} <= end; ${i} += ${LANES}) {`);
+      compute("");
+      emitter.close();
+      emitRest(emitter, i, "end", compute);
+    });
+  }
+}
