@@ -165,7 +165,7 @@ export type SpecialOp =
 export interface CustomKernelCall {
   readonly kind: "custom";
   readonly inputs: readonly DType[];
-  /** Which of the call's outputs are stored, in the order of the launch's; nobody reads the others. */
+  /** Which of the call's outputs have buffers, in the order of the launch's; the others are empty. */
   readonly stored: readonly number[];
   readonly call: CustomCall;
   readonly label: string;

@@ -1,6 +1,6 @@
 /** The memory plan: which buffer is given back after which kernel, and how much is held at a time. */
 import type { Launchable } from "../kernel/kernel.ts";
-import { bytesOf, type KernelGraph, type ValueBuffer } from "./kernel_graph.ts";
+import { bytesOf, type KernelGraph, type ValueBuffer } from "./passes/kernel_graph.ts";
 
 /** One launch: a kernel and the buffers that it reads and writes, by number. */
 export interface PlannedKernel {

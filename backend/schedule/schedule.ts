@@ -1,24 +1,35 @@
 /**
- * Turns the nodes that somebody asks for into a list of kernels and a plan of buffers: which value
- * lives in which buffer, from which kernel to which. Linear in the number of nodes, no recursion.
+ * Plans the computation of nodes: which kernels run in which order, and which value lies in which buffer
+ * from which kernel to which. This folder imports the graph and the kernels' IR (backend/graph,
+ * backend/kernel) and is asked by backend/execution.
  *
- * Planning is a list of passes, each a file of its own. It sees structure and data about the device
- * alone: no text is generated, nothing is allocated, and what it says of memory is exact.
+ * ```
+ * nodes    Collection (graph/)   topological order
+ * fusion/  analyse, fuse         nodes -> units: groups of nodes that share loops
+ *          lower                 units -> a graph of kernels and numbered buffers
+ * passes/  splitReductions, splitProducts, listSchedule, savedForBackward, fuseHorizontally
+ *          planMemory            kernels -> a plan that holds for every graph like this one
+ * ```
+ *
+ * Each step is a function of its own file, and sees structure and data about the device alone: no text
+ * is generated, nothing is allocated, and what a plan says of memory is exact. Linear in the number of
+ * nodes, no recursion.
  */
 import { Collection } from "../graph/collect.ts";
 import type { Node } from "../graph/node.ts";
 import type { PlanningDevice } from "../kernel/template.ts";
 import { hostTarget } from "../kernel/target.ts";
-import { fuse } from "./fuse.ts";
-import { fuseHorizontally } from "./horizontal_fusion.ts";
-import { lower, type Pass, type Request } from "./kernel_graph.ts";
-import { listSchedule } from "./list_scheduling.ts";
+import { fuse } from "./fusion/fuse.ts";
+import { fuseHorizontally } from "./passes/horizontal_fusion.ts";
+import { lower, type Request } from "./lower.ts";
+import type { Pass } from "./passes/kernel_graph.ts";
+import { listSchedule } from "./passes/list_scheduling.ts";
 import { type Plan, planMemory } from "./memory_plan.ts";
-import { analyse } from "./node_info.ts";
+import { analyse } from "./fusion/node_info.ts";
 import { type PlanCache, withOwnStreams } from "./plan_cache.ts";
-import { savedForBackward } from "./saved_for_backward.ts";
-import { splitProducts } from "./split_k.ts";
-import { splitReductions } from "./split_reduction.ts";
+import { savedForBackward } from "./passes/saved_for_backward.ts";
+import { splitProducts } from "./passes/split_k.ts";
+import { splitReductions } from "./passes/split_reduction.ts";
 
 /** What to run, in order, for the nodes that were asked for. */
 export interface Schedule extends Plan {

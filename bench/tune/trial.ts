@@ -3,7 +3,7 @@ import { PendingUploads } from "../../memory/mod.ts";
 import type { Block, Launch } from "../../backend/execution/backend.ts";
 import { dtypes } from "../../backend/graph/dtype.ts";
 import type { Output } from "../../backend/kernel/kernel.ts";
-import { splitK } from "../../backend/schedule/split_k.ts";
+import { splitK } from "../../backend/schedule/passes/split_k.ts";
 import type { Tuned } from "../../backend/kernel/target.ts";
 import { generateLoop, sumParts } from "../../backend/opencl/templates/generate.ts";
 import { KernelLaunch, type LaunchContext } from "../../backend/opencl/runtime/launch.ts";

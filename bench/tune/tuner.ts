@@ -1,5 +1,5 @@
 /** Finds the best tile of a contraction on a device. */
-import { splitK } from "../../backend/schedule/split_k.ts";
+import { splitK } from "../../backend/schedule/passes/split_k.ts";
 import type { Target, Tuned } from "../../backend/kernel/target.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
 import { contractionMatch, sumParts } from "../../backend/opencl/templates/generate.ts";

@@ -2,12 +2,12 @@ import { assert, assertEquals } from "@std/assert";
 import { Collection } from "../../../backend/graph/collect.ts";
 import type { Node } from "../../../backend/graph/node.ts";
 import { defaultFusion, hostTarget } from "../../../backend/kernel/target.ts";
-import { fuse, type Unit } from "../../../backend/schedule/fuse.ts";
-import type { Group, Limits } from "../../../backend/schedule/group.ts";
-import { growGroup } from "../../../backend/schedule/grow_group.ts";
-import { isLoopSplit } from "../../../backend/schedule/loops.ts";
-import { lowerGroup } from "../../../backend/schedule/lower.ts";
-import { analyse, type NodeInfo } from "../../../backend/schedule/node_info.ts";
+import { fuse, type Unit } from "../../../backend/schedule/fusion/fuse.ts";
+import type { Group, Limits } from "../../../backend/schedule/fusion/group.ts";
+import { growGroup } from "../../../backend/schedule/fusion/grow_group.ts";
+import { isLoopSplit } from "../../../backend/schedule/fusion/loops.ts";
+import { lowerGroup } from "../../../backend/schedule/fusion/lower_group.ts";
+import { analyse, type NodeInfo } from "../../../backend/schedule/fusion/node_info.ts";
 import { apply, constant, leaf, map, product, sum } from "./nodes.ts";
 
 function infosOf(...wanted: Node[]): NodeInfo[] {

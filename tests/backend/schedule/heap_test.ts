@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { Heap } from "../../../backend/schedule/heap.ts";
+import { Heap } from "../../../backend/schedule/passes/heap.ts";
 
 Deno.test("Heap pops the smallest key first, however pushes and pops alternate", () => {
   const steps = fc.array(fc.option(fc.integer({ min: -50, max: 50 })), { maxLength: 200 });

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { fuseAlike } from "../../../backend/schedule/horizontal_fusion.ts";
-import type { KernelGraph, Step } from "../../../backend/schedule/kernel_graph.ts";
+import { fuseAlike } from "../../../backend/schedule/passes/horizontal_fusion.ts";
+import type { KernelGraph, Step } from "../../../backend/schedule/passes/kernel_graph.ts";
 import { Node } from "../../../backend/graph/node.ts";
 import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { manager, noGrad, Tensor, withDevice } from "../../../mod.ts";
+import { manager, noGrad, rawKernel, Tensor, withDevice } from "../../../mod.ts";
 import { backendOf } from "../../../backend/internal.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../tensor/core/tensor_state.ts";
@@ -37,31 +37,58 @@ Deno.test("the plan's peak is what its blocks add up to, temporaries of split su
   assertEquals(plan.peakBytes, heldBytes(plan));
 });
 
+/** Runs what is pending, and holds what it held against the plan. */
+function assertExact(name: "cpu" | "cl", make: () => Tensor): Schedule {
+  const backend = backendOf(manager.default(name)), { memory } = backend;
+  make().realize().dispose();
+  const pending = make();
+  const plan = schedule([nodeOf(pending)], { device: backend });
+  const before = memory.stats;
+  memory.resetPeakStats();
+  pending.realize();
+  const after = memory.stats;
+  pending.dispose();
+  assertEquals(after.peakRequestedBytes - before.requestedBytes, plan.peakBytes);
+  assertEquals(after.nativeAllocs, before.nativeAllocs);
+  return plan;
+}
+
+/** Two outputs of any size. */
+const both = rawKernel("half_and_double", {
+  source: `kernel void half_and_double(global const float* x, global float* h, global float* d) {
+  const size_t i = get_global_id(0);
+  h[i] = x[i] * 0.5f; d[i] = x[i] * 2;
+}`,
+  output: (x) => [x, x].map(({ shape, dtype }) => ({ shape, dtype })),
+  cpu: ([x], [h, d]) => {
+    for (let i = 0; i < h!.length; i++) h![i] = Number(x![i]) / 2, d![i] = Number(x![i]) * 2;
+  },
+});
+
 for (const name of ["cpu", "cl"] as const) {
-  Deno.test({
-    name: `a run on ${name} holds exactly what was planned, and takes no native memory`,
-    ignore: name === "cl" && !hasOpenCL,
-    fn: () =>
-      withDevice(name, () =>
-        noGrad(() => {
-          const device = manager.default(name), backend = backendOf(device);
-          const a = Tensor.rand([60_000, 4]).realize(), b = Tensor.rand([60_000, 20]).realize();
-          // The built-in backend's products have copies of their own, which no plan knows.
-          const products = (): Tensor =>
-            name === "cl" ? a.transpose().matmul(b) : b.sum(0).expand([4, 20]);
-          const make = (): Tensor =>
-            products().add(a.exp().mul(2).sum(0).reshape([4, 1])).softmax(1).cumsum(0);
-          make().realize().dispose();
-          const pending = make();
-          const plan = schedule([nodeOf(pending)], { device: backend });
-          const { memory } = backend;
-          const before = memory.stats;
-          memory.resetPeakStats();
-          pending.realize();
-          const after = memory.stats;
-          assertEquals(after.peakRequestedBytes - before.requestedBytes, plan.peakBytes);
-          assertEquals(after.nativeAllocs, before.nativeAllocs);
-          for (const tensor of [pending, a, b]) tensor.dispose();
-        })),
+  const onDevice = (title: string, fn: () => void): void =>
+    Deno.test({
+      name: `${title} on ${name}`,
+      ignore: name === "cl" && !hasOpenCL,
+      fn: () => withDevice(name, () => noGrad(fn)),
+    });
+
+  onDevice("a run holds exactly what was planned, and takes no native memory,", () => {
+    const a = Tensor.rand([60_000, 4]).realize(), b = Tensor.rand([60_000, 20]).realize();
+    // The built-in backend's products have copies of their own, which no plan knows.
+    const products = (): Tensor =>
+      name === "cl" ? a.transpose().matmul(b) : b.sum(0).expand([4, 20]);
+    assertExact(
+      name,
+      () => products().add(a.exp().mul(2).sum(0).reshape([4, 1])).softmax(1).cumsum(0),
+    );
+    for (const tensor of [a, b]) tensor.dispose();
+  });
+
+  onDevice("outputs of a user's kernel that nobody reads are planned", () => {
+    const x = Tensor.rand([5000]).realize();
+    const plan = assertExact(name, () => (both(x) as Tensor[])[1]!.add(1));
+    assertEquals(plan.temporaries, [{ dtype: "float32", size: 5000 }]);
+    x.dispose();
   });
 }

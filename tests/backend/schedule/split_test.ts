@@ -3,8 +3,8 @@ import { Node } from "../../../backend/graph/node.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import type { PlanningDevice } from "../../../backend/kernel/template.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
-import { splitK } from "../../../backend/schedule/split_k.ts";
-import { canSplit } from "../../../backend/schedule/split_reduction.ts";
+import { splitK } from "../../../backend/schedule/passes/split_k.ts";
+import { canSplit } from "../../../backend/schedule/passes/split_reduction.ts";
 import { constant, cpu, gpu, leaf, map, product, reduce, sum } from "./nodes.ts";
 
 const planned = (node: Node, device: PlanningDevice): Schedule => schedule([node], { device });

@@ -1,10 +1,10 @@
 /** The kernel of an attention node: its operands are read where they lie, through views if need be. */
-import type { AttentionCall } from "../graph/attention.ts";
-import type { AttentionKernel, HeadMatrix } from "../kernel/attention.ts";
-import { coefficient, linearize, symbol } from "../kernel/affine.ts";
-import type { Node } from "../graph/node.ts";
-import { stridesOf } from "../graph/shape.ts";
-import { type Access, isView, viewAccess } from "../kernel/view.ts";
+import type { AttentionCall } from "../../graph/attention.ts";
+import type { AttentionKernel, HeadMatrix } from "../../kernel/attention.ts";
+import { coefficient, linearize, symbol } from "../../kernel/affine.ts";
+import type { Node } from "../../graph/node.ts";
+import { stridesOf } from "../../graph/shape.ts";
+import { type Access, isView, viewAccess } from "../../kernel/view.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
 
 /** An operand: the value in memory behind it, and where its elements lie there. */

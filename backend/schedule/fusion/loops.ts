@@ -6,11 +6,11 @@ import {
   type Split,
   symbol as symbolForm,
   zero,
-} from "../kernel/affine.ts";
+} from "../../kernel/affine.ts";
 import type { LoopSplit } from "./group.ts";
-import type { Node } from "../graph/node.ts";
-import { sizeOf, stridesOf } from "../graph/shape.ts";
-import { type Access, viewAccess } from "../kernel/view.ts";
+import type { Node } from "../../graph/node.ts";
+import { sizeOf, stridesOf } from "../../graph/shape.ts";
+import { type Access, viewAccess } from "../../kernel/view.ts";
 
 /** A row of so many elements is work for more than one work-item or group. */
 const LONG_ROW = 8192;

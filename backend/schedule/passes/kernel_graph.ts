@@ -2,16 +2,11 @@
  * Kernels and the buffers between them: what every pass behind lowering takes and gives. Plain data, in
  * which buffers are numbers.
  */
-import type { DType } from "../graph/dtype.ts";
-import { dtypes } from "../graph/dtype.ts";
-import type { Node } from "../graph/node.ts";
-import { canonicalize } from "../kernel/canonicalize.ts";
-import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
-import type { PlanningDevice } from "../kernel/template.ts";
-import type { Unit } from "./fuse.ts";
-import { lowerGroup } from "./lower.ts";
-import { attentionKernel } from "./attention.ts";
-import { customKernel, specialKernel } from "./special.ts";
+import type { DType } from "../../graph/dtype.ts";
+import { dtypes } from "../../graph/dtype.ts";
+import { canonicalize } from "../../kernel/canonicalize.ts";
+import type { Launchable, LoopKernel } from "../../kernel/kernel.ts";
+import type { PlanningDevice } from "../../kernel/template.ts";
 
 /** A value in memory. */
 export interface ValueBuffer {
@@ -53,73 +48,6 @@ export type Pass = (graph: KernelGraph, device: PlanningDevice) => KernelGraph;
 /** Bytes of a buffer. */
 export function bytesOf({ dtype, size }: Pick<ValueBuffer, "dtype" | "size">): number {
   return size * dtypes[dtype].bytes;
-}
-
-/** What is asked of a graph: its nodes by position, and which of them are results. */
-export interface Request {
-  /** All nodes in topological order, with their positions. */
-  readonly order: readonly Node[];
-  readonly wanted: ReadonlySet<Node>;
-  readonly later: ReadonlySet<Node>;
-  /** How many nodes `wanted` is made from; those behind are for `later` alone. */
-  readonly count: number;
-}
-
-/** Lowers units of work to kernels. */
-export function lower(units: readonly Unit[], request: Request): KernelGraph {
-  const { order, wanted, later, count } = request;
-  return {
-    buffers: order.map(({ dtype, size, id, storage }, position) => ({
-      dtype,
-      size,
-      made: id,
-      isStored: storage !== null,
-      isPresent: position < count,
-    })),
-    steps: units.map(lowerUnit),
-    wanted: positions(wanted),
-    later: positions(later),
-    saved: new Set(),
-  };
-}
-
-function positions(nodes: Iterable<Node>): Set<number> {
-  return new Set(Array.from(nodes, ({ position }) => position));
-}
-
-function lowerUnit(unit: Unit): Step {
-  switch (unit.kind) {
-    case "group": {
-      const { kernel, inputs, outputs } = lowerGroup(unit.group);
-      return {
-        kernel,
-        inputs: inputs.map(({ node }) => node.position),
-        outputs: outputs.map(({ node }) => node.position),
-      };
-    }
-    case "special": {
-      const { node } = unit.info;
-      return {
-        kernel: specialKernel(node),
-        inputs: node.inputs.map(({ position }) => position),
-        outputs: [node.position],
-      };
-    }
-    case "attention":
-      return {
-        kernel: attentionKernel(unit.call, unit.outputs, unit.operands),
-        inputs: unit.operands.map(({ node }) => node.position),
-        outputs: unit.outputs.map(({ node }) => node.position),
-      };
-    case "custom": {
-      const outputs = unit.outputs.map(({ node }) => node);
-      return {
-        kernel: customKernel(unit.call, outputs),
-        inputs: outputs[0]!.inputs.map(({ position }) => position),
-        outputs: outputs.map(({ position }) => position),
-      };
-    }
-  }
 }
 
 /** A kernel as two, and what lies between them. */

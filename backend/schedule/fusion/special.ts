@@ -1,9 +1,9 @@
 /** Kernels of operations that do not fuse: those with loops of their own, and kernels of a user's own. */
-import type { CustomCall } from "../graph/custom.ts";
-import type { DType } from "../graph/dtype.ts";
-import type { Node, Op } from "../graph/node.ts";
-import { type Shape, sizeOf, stridesOf } from "../graph/shape.ts";
-import type { CustomKernelCall, SpecialKernel, SpecialOp } from "../kernel/kernel.ts";
+import type { CustomCall } from "../../graph/custom.ts";
+import type { DType } from "../../graph/dtype.ts";
+import type { Node, Op } from "../../graph/node.ts";
+import { type Shape, sizeOf, stridesOf } from "../../graph/shape.ts";
+import type { CustomKernelCall, SpecialKernel, SpecialOp } from "../../kernel/kernel.ts";
 
 /** True for operations whose loops carry state or scatter, and for those of a user: nothing fuses with them. */
 export function isSpecial({ kind }: Op): boolean {
@@ -23,12 +23,16 @@ export function specialKernel(node: Node): SpecialKernel {
   };
 }
 
-/** A call of a user's kernel that stores the given outputs. */
-export function customKernel(call: CustomCall, outputs: readonly Node[]): CustomKernelCall {
+/** A call of a user's kernel that stores the given outputs; the others are empty. */
+export function customKernel(
+  call: CustomCall,
+  inputs: readonly Node[],
+  stored: readonly number[],
+): CustomKernelCall {
   return {
     kind: "custom",
-    inputs: outputs[0]!.inputs.map((input): DType => input.dtype),
-    stored: outputs.map(({ op }) => op.kind === "custom" ? op.output : -1),
+    inputs: inputs.map((input): DType => input.dtype),
+    stored,
     call,
     label: call.kernel.name,
   };

@@ -2,10 +2,10 @@
  * Split-K: a contraction with few tiles and a long sum as two kernels. The first computes parts of the
  * sum, so that the whole device has work, the second adds them up and does what followed.
  */
-import { type AffineExpr, coefficient, linearize, symbol, zero } from "../kernel/affine.ts";
-import type { DType } from "../graph/dtype.ts";
-import type { Expr, Load, LoopKernel } from "../kernel/kernel.ts";
-import { sizeOf, stridesOf } from "../graph/shape.ts";
+import { type AffineExpr, coefficient, linearize, symbol, zero } from "../../kernel/affine.ts";
+import type { DType } from "../../graph/dtype.ts";
+import type { Expr, Load, LoopKernel } from "../../kernel/kernel.ts";
+import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
 
 /** The pass: long sums of products are divided where their template says so. */

@@ -2,10 +2,10 @@
  * Horizontal fusion: one launch for many kernels. Those that do the same with other buffers and sizes,
  * such as the update of every parameter of a model, need not be launched one by one.
  */
-import type { HorizontalKernel, LoopKernel } from "../kernel/kernel.ts";
-import { structureOf } from "../kernel/structure.ts";
-import type { SharingRules } from "../kernel/target.ts";
-import type { KernelPlan } from "../kernel/template.ts";
+import type { HorizontalKernel, LoopKernel } from "../../kernel/kernel.ts";
+import { structureOf } from "../../kernel/structure.ts";
+import type { SharingRules } from "../../kernel/target.ts";
+import type { KernelPlan } from "../../kernel/template.ts";
 import { bytesOf, type KernelGraph, type Pass, type Step } from "./kernel_graph.ts";
 
 /** A kernel waits for those that it is launched with; what it reads must not fill memory meanwhile. */

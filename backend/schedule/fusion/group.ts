@@ -2,8 +2,8 @@
  * What fusion decides: the nodes that one loop kernel computes, and where each of them is read. A group
  * says nothing of expressions; `lower.ts` writes those.
  */
-import type { AffineExpr } from "../kernel/affine.ts";
-import type { Access } from "../kernel/view.ts";
+import type { AffineExpr } from "../../kernel/affine.ts";
+import type { Access } from "../../kernel/view.ts";
 import type { NodeInfo } from "./node_info.ts";
 
 /** A node's value at one access; `value` is its number in the group. */

@@ -2,14 +2,14 @@
  * Splits a reduction with few rows in two kernels: the first reduces parts of each row, so that the
  * whole device has work, the second joins the parts and does what followed the reduction.
  */
-import { type AffineExpr, linearize, symbol, zero } from "../kernel/affine.ts";
-import type { DType } from "../graph/dtype.ts";
-import { followsReduction, usesInner, variesWith } from "../kernel/analysis.ts";
-import { type Expr, extent, type LoopKernel } from "../kernel/kernel.ts";
-import { isArgReduction } from "../graph/reductions.ts";
-import { reducesInGroups } from "../kernel/row_order.ts";
-import type { RowSplit, Target } from "../kernel/target.ts";
-import { sizeOf, stridesOf } from "../graph/shape.ts";
+import { type AffineExpr, linearize, symbol, zero } from "../../kernel/affine.ts";
+import type { DType } from "../../graph/dtype.ts";
+import { followsReduction, usesInner, variesWith } from "../../kernel/analysis.ts";
+import { type Expr, extent, type LoopKernel } from "../../kernel/kernel.ts";
+import { isArgReduction } from "../../graph/reductions.ts";
+import { reducesInGroups } from "../../kernel/row_order.ts";
+import type { RowSplit, Target } from "../../kernel/target.ts";
+import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
 
 /** The pass: rows that are too few for the device are reduced in parts. */

@@ -6,18 +6,18 @@
  * what makes it safe to store a second value from the same loops. Linear in the number of nodes, no
  * recursion.
  */
-import type { AttentionCall } from "../graph/attention.ts";
-import type { CustomCall } from "../graph/custom.ts";
-import type { LoopKernel } from "../kernel/kernel.ts";
-import { primitives } from "../graph/primitives.ts";
-import type { Op } from "../graph/node.ts";
-import type { FusionRules } from "../kernel/target.ts";
-import type { PlanningDevice } from "../kernel/template.ts";
+import type { AttentionCall } from "../../graph/attention.ts";
+import type { CustomCall } from "../../graph/custom.ts";
+import type { LoopKernel } from "../../kernel/kernel.ts";
+import { primitives } from "../../graph/primitives.ts";
+import type { Op } from "../../graph/node.ts";
+import type { FusionRules } from "../../kernel/target.ts";
+import type { PlanningDevice } from "../../kernel/template.ts";
 import { type AttentionOperand, attentionOperands } from "./attention.ts";
 import type { Group, Limits } from "./group.ts";
 import { growGroup } from "./grow_group.ts";
 import { isLoopSplit } from "./loops.ts";
-import { lowerGroup } from "./lower.ts";
+import { lowerGroup } from "./lower_group.ts";
 import type { NodeInfo } from "./node_info.ts";
 import { isSpecial } from "./special.ts";
 

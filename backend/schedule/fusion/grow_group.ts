@@ -6,12 +6,17 @@
  * Nothing outside is changed: what the group decides about other nodes is part of the result, so that a
  * group which turns out to be unsuitable is simply dropped.
  */
-import { type AffineExpr, affineKey, linearize, symbol as symbolExpr } from "../kernel/affine.ts";
-import { type Access, broadcastAccess, isView, viewAccess } from "../kernel/view.ts";
-import type { Bound } from "../kernel/kernel.ts";
-import type { Node } from "../graph/node.ts";
-import { stridesOf } from "../graph/shape.ts";
-import type { FusionRules } from "../kernel/target.ts";
+import {
+  type AffineExpr,
+  affineKey,
+  linearize,
+  symbol as symbolExpr,
+} from "../../kernel/affine.ts";
+import { type Access, broadcastAccess, isView, viewAccess } from "../../kernel/view.ts";
+import type { Bound } from "../../kernel/kernel.ts";
+import type { Node } from "../../graph/node.ts";
+import { stridesOf } from "../../graph/shape.ts";
+import type { FusionRules } from "../../kernel/target.ts";
 import type {
   Group,
   Limits,
@@ -23,9 +28,10 @@ import type {
   Role,
   ViewRead,
 } from "./group.ts";
-import { Heap } from "./heap.ts";
+import { Heap } from "../passes/heap.ts";
+import { GroupEffects } from "./group_effects.ts";
 import { isLoopSplit, Loops } from "./loops.ts";
-import { roundingOf } from "./lower.ts";
+import { roundingOf } from "./lower_group.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
 
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
@@ -64,16 +70,14 @@ class GroupBuilder {
   /** The loops that a contraction sums over, once there is one. */
   #summed: readonly number[] | null = null;
   #hasIndirect = false;
-  readonly #stores = new Set<NodeInfo>();
-  readonly #served: NodeInfo[] = [];
-  readonly #servedBy = new Map<NodeInfo, number>();
-  readonly #done = new Set<NodeInfo>();
+  readonly #effects: GroupEffects;
 
   constructor(root: NodeInfo, limits: Limits, rules: FusionRules) {
     this.#root = root;
     this.#limits = limits;
     this.#rules = rules;
     this.#loops = new Loops(limits.splits, rules.minRows);
+    this.#effects = new GroupEffects(root);
   }
 
   build(): Group | LoopSplit {
@@ -93,8 +97,8 @@ class GroupBuilder {
       loops: this.#nest(),
       members: this.#members,
       values: this.#values,
-      stores: [...this.#stores],
-      served: this.#served,
+      stores: [...this.#effects.stores],
+      served: this.#effects.served,
     };
   }
 
@@ -104,7 +108,7 @@ class GroupBuilder {
   }
 
   #add(info: NodeInfo, reads: readonly Read[], found: Role): void {
-    const isStored = info === this.#root || this.#isMaterialized(info);
+    const isStored = info === this.#root || this.#effects.isMaterialized(info);
     const isOutput = isStored && found.role !== "load" && found.role !== "empty";
     this.#members.push({ ...found, info, reads, isOutput });
   }
@@ -125,16 +129,7 @@ class GroupBuilder {
     return value;
   }
 
-  // ---- what is in memory
-
-  #isMaterialized(info: NodeInfo): boolean {
-    return info.materialized || this.#stores.has(info);
-  }
-
-  /** The node's value must be in memory. */
-  #store(info: NodeInfo): void {
-    if (!info.node.isLeaf && !info.materialized) this.#stores.add(info);
-  }
+  // ---- memory
 
   #noteLoad(info: NodeInfo, form: AffineExpr, bounds: readonly Bound[]): void {
     this.#inputs.add(info);
@@ -143,28 +138,12 @@ class GroupBuilder {
 
   /** Reads the node from memory; it gets a kernel of its own unless it is there already. */
   #load(info: NodeInfo, reads: readonly Read[]): Role {
-    this.#store(info);
+    this.#effects.store(info);
     const strides = stridesOf(info.node.shape);
     for (const { access } of reads) {
       this.#noteLoad(info, linearize(access.coords, strides), access.bounds);
     }
     return { role: "load" };
-  }
-
-  // ---- who is served
-
-  #isServed(info: NodeInfo): boolean {
-    return info.accounted + (this.#servedBy.get(info) ?? 0) === info.consumers;
-  }
-
-  /** Tells the inputs that this node is done with them, once nobody will evaluate it again. */
-  #serve(info: NodeInfo): void {
-    if (info !== this.#root && !this.#isServed(info) || this.#done.has(info)) return;
-    this.#done.add(info);
-    for (const input of info.inputs) {
-      this.#served.push(input);
-      this.#servedBy.set(input, (this.#servedBy.get(input) ?? 0) + 1);
-    }
   }
 
   // ---- decisions
@@ -173,7 +152,7 @@ class GroupBuilder {
     const { node } = info;
     if (node.size === 0) {
       // No element of it is ever computed, but its expression must be there.
-      this.#serve(info);
+      this.#effects.serve(info);
       return { role: "empty" };
     }
     if (node.isLeaf) return this.#load(info, reads);
@@ -196,7 +175,7 @@ class GroupBuilder {
       case "contract":
         return this.#contract(info, reads);
       default: {
-        const isKept = this.#isMaterialized(info) && !this.#takesIn(info, reads);
+        const isKept = this.#effects.isMaterialized(info) && !this.#takesIn(info, reads);
         return isView(node.op) && !isKept ? this.#view(info, reads) : this.#load(info, reads);
       }
     }
@@ -206,11 +185,11 @@ class GroupBuilder {
   #takesIn(info: NodeInfo, reads: readonly Read[]): boolean {
     if (info === this.#root) return true;
     const { cheap } = this.#rules;
-    if (this.#isMaterialized(info)) {
+    if (this.#effects.isMaterialized(info)) {
       return this.#mayStore(info, reads) && !this.#followsProduct(info);
     }
     if (this.#isFull()) return false;
-    if (!this.#isServed(info)) return info.recomputeCost < cheap || this.#isDerived(info);
+    if (!this.#effects.isServed(info)) return info.recomputeCost < cheap || this.#isDerived(info);
     const isRepeated = info.node.size * REPEATED <= this.#loops.iterations &&
       info.recomputeCost >= cheap;
     return !isRepeated || info.reduces;
@@ -227,7 +206,7 @@ class GroupBuilder {
    * from memory, as the operand of a contraction does.
    */
   #mayStore(info: NodeInfo, reads: readonly Read[]): boolean {
-    return this.#isServed(info) && !this.#inputs.has(info) && this.#visitsOnce(info, reads);
+    return this.#effects.isServed(info) && !this.#inputs.has(info) && this.#visitsOnce(info, reads);
   }
 
   /** True when these loops visit each element of the node once. */
@@ -250,7 +229,7 @@ class GroupBuilder {
       if (op.kind === "contract") return true;
       if (op.kind !== "elementwise" && op.kind !== "cast" && op.kind !== "reshape") return false;
       at = at.inputs.find((input) =>
-        !input.node.isLeaf && !this.#isMaterialized(input) && input.consumers === 1 &&
+        !input.node.isLeaf && !this.#effects.isMaterialized(input) && input.consumers === 1 &&
         input.node.size === size
       );
     }
@@ -265,14 +244,14 @@ class GroupBuilder {
   // ---- what each kind of node becomes
 
   #leaf(info: NodeInfo, reads: readonly Read[]): Role {
-    if (this.#isMaterialized(info) && info !== this.#root && !this.#mayStore(info, reads)) {
+    if (this.#effects.isMaterialized(info) && info !== this.#root && !this.#mayStore(info, reads)) {
       return this.#load(info, reads);
     }
     return { role: "leaf" };
   }
 
   #map(info: NodeInfo, reads: readonly Read[]): Role {
-    this.#serve(info);
+    this.#effects.serve(info);
     const { inputs, op } = info.node;
     const operands = reads.map(({ access }) =>
       inputs.map((input, k) =>
@@ -291,7 +270,7 @@ class GroupBuilder {
   }
 
   #gather(info: NodeInfo, axis: number, reads: readonly Read[]): Role {
-    this.#serve(info);
+    this.#effects.serve(info);
     this.#hasIndirect = true;
     const [source, indices] = [inputInfo(info, 0), inputInfo(info, 1)];
     const at = reads.map(({ access }) => {
@@ -305,7 +284,7 @@ class GroupBuilder {
   }
 
   #view(info: NodeInfo, reads: readonly Read[]): Found {
-    this.#serve(info);
+    this.#effects.serve(info);
     const at: ViewRead[] = [];
     for (const { access } of reads) {
       const found = this.#viewAt(info, access);
@@ -322,7 +301,7 @@ class GroupBuilder {
     const mapped = viewAccess(op, shape, input.node.shape, access, this.#loops.sizes);
     // An index that is read from memory cannot be split.
     if (mapped === null || "factor" in mapped && !this.#loops.isLoop(mapped.symbol)) {
-      this.#store(input);
+      this.#effects.store(input);
       this.#noteLoad(input, linearize(access.coords, stridesOf(shape)), access.bounds);
       return { stored: input };
     }
@@ -342,7 +321,7 @@ class GroupBuilder {
       : null;
     if (isLoopSplit(access)) return access;
     if (access === null) return this.#load(info, reads);
-    this.#serve(info);
+    this.#effects.serve(info);
     const source = inputInfo(info, 0);
     const reduced = op.axes.map((axis) => access.coords[axis]!);
     const index = linearize(reduced, stridesOf(op.axes.map((axis) => source.node.shape[axis]!)));
@@ -354,7 +333,7 @@ class GroupBuilder {
     if (reads.length !== 1 || reads[0]!.access.bounds.length > 0) return false;
     if (this.#summed !== null) return false;
     return info === this.#root ||
-      this.#isServed(info) && !this.#inputs.has(info) && !this.#isFull();
+      this.#effects.isServed(info) && !this.#inputs.has(info) && !this.#isFull();
   }
 
   // ---- contractions
@@ -365,7 +344,7 @@ class GroupBuilder {
       ? this.#loops.contractGroups(info.node, reads[0]!.access)
       : null;
     if (!groups) return this.#load(info, reads);
-    this.#serve(info);
+    this.#effects.serve(info);
     const [batch, m, n] = groups;
     const k: number[] = [];
     const [left, right] = [inputInfo(info, 0), inputInfo(info, 1)];
@@ -383,13 +362,13 @@ class GroupBuilder {
   /** The operand of a contraction: a view of a buffer, or a value that must become one. */
   #operand(start: NodeInfo, at: Access): Operand | LoopSplit {
     let info = start, access = at;
-    while (!info.node.isLeaf && !this.#isMaterialized(info)) {
+    while (!info.node.isLeaf && !this.#effects.isMaterialized(info)) {
       const { node } = info;
       if (!isView(node.op) || !this.#isReadThrough(node)) break;
       const input = inputInfo(info, 0);
       const mapped = viewAccess(node.op, node.shape, input.node.shape, access, this.#loops.sizes);
       if (mapped !== null && "factor" in mapped) return this.#loops.splitOf(mapped);
-      this.#serve(info);
+      this.#effects.serve(info);
       info = input;
       // The input's elements lie in memory in the order of the view's.
       if (mapped === null) return this.#operandAt(info, node, access);
@@ -399,7 +378,7 @@ class GroupBuilder {
   }
 
   #operandAt(stored: NodeInfo, { shape }: Node, { coords, bounds }: Access): Operand {
-    this.#store(stored);
+    this.#effects.store(stored);
     this.#inputs.add(stored);
     return { stored, form: linearize(coords, stridesOf(shape)), bounds };
   }

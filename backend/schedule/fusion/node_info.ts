@@ -1,7 +1,7 @@
 /** What the scheduler knows about the nodes that it divides into kernels. */
-import type { Node } from "../graph/node.ts";
-import { primitives } from "../graph/primitives.ts";
-import { isView } from "../kernel/view.ts";
+import type { Node } from "../../graph/node.ts";
+import { primitives } from "../../graph/primitives.ts";
+import { isView } from "../../kernel/view.ts";
 import { isSpecial } from "./special.ts";
 
 /** What the scheduler knows about a node. */
@@ -67,40 +67,23 @@ function infoOf(
   known: ReadonlyMap<Node, NodeInfo>,
   operands: ReadonlySet<Node>,
 ): NodeInfo {
+  const own = node.storage ? 0 : costOf(node);
+  const blank = { node, index, consumers: 0, accounted: 0, materialized: false };
   if (node.storage || node.inputs.length === 0) {
-    return {
-      node,
-      index,
-      inputs: [],
-      consumers: 0,
-      accounted: 0,
-      materialized: false,
-      recomputeCost: node.storage ? 0 : costOf(node),
-      reduces: false,
-      derivation: { origin: node.storage ? node : null, cost: node.storage ? 0 : costOf(node) },
-    };
+    const derivation = { origin: node.storage ? node : null, cost: own };
+    return { ...blank, inputs: [], recomputeCost: own, reduces: false, derivation };
   }
   const inputs = [...new Set(node.inputs)].map((input) => known.get(input)!);
-  let recomputeCost = costOf(node), reduces = node.op.kind === "reduce";
+  let recomputeCost = own, reduces = node.op.kind === "reduce";
   const fuses = node.op.kind === "elementwise" || node.op.kind === "cast" || isView(node.op);
   for (const input of inputs) {
     input.consumers++;
     recomputeCost += input.recomputeCost;
     if (fuses && input.reduces) reduces = true;
   }
-  const isStored = operands.has(node) || costOf(node) === Infinity;
+  const isStored = operands.has(node) || own === Infinity;
   const derivation = derivationOf(node, inputs, isStored);
-  return {
-    node,
-    index,
-    inputs,
-    consumers: 0,
-    accounted: 0,
-    materialized: false,
-    recomputeCost,
-    reduces,
-    derivation,
-  };
+  return { ...blank, inputs, recomputeCost, reduces, derivation };
 }
 
 /** Operands that are so many times smaller cost nothing to read again. */
