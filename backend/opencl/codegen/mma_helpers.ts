@@ -33,6 +33,19 @@ export const mmaHelpers: Readonly<Record<string, string>> = {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(at) : "memory")`,
   MMA_F16: mma("MMA_F16", "m16n8k16.row.col.f32.f16.f16.f32"),
   MMA_BF16: mma("MMA_BF16", "m16n8k16.row.col.f32.bf16.bf16.f32"),
+  // The first of the two is in the low half.
+  MMA_PACK_F16:
+    `#define MMA_PACK_F16(r, x, y) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x))`,
+  MMA_PACK_BF16:
+    `#define MMA_PACK_BF16(r, x, y) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x))`,
+  MMA_EXP2:
+    `inline float MMA_EXP2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }`,
+  // What the work-item has whose lane differs in the bits of \`mask\`.
+  MMA_SHUFFLE: `inline float MMA_SHUFFLE(float v, int mask) {
+  float r;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(r) : "f"(v), "r"(mask));
+  return r;
+}`,
   MMA_TF32: mma("MMA_TF32", "m16n8k8.row.col.f32.tf32.tf32.f32"),
   MMA_ROUND: `#define MMA_ROUND(v) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(v) : "f"(as_float(v)))`,
   // Infinities leave NaN, and what rounds to infinity does: such results are computed in another way.

@@ -5,6 +5,7 @@
 import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
 import { lanesAttention } from "./attention/attention_lanes.ts";
+import { mmaAttention } from "./attention/attention_mma.ts";
 import { tilesAttention } from "./attention/attention_tiles.ts";
 import { directConvolution } from "./convolution/direct_convolution.ts";
 import { weightGradient } from "./convolution/weight_gradient.ts";
@@ -46,6 +47,7 @@ export const loops: readonly Template<LoopKernel>[] = [
 
 /** Attention and its gradients. */
 export const attentions: readonly Template<AttentionKernel>[] = [
+  mmaAttention,
   tilesAttention,
   lanesAttention,
 ];

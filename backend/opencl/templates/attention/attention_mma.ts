@@ -1,0 +1,355 @@
+/**
+ * Attention of half types on matrix units (tensor cores) by `mma.sync`, for NVIDIA devices of compute
+ * capability 8.0 and later. A warp takes 16 or 32 rows; scores stay in registers, where those of one product
+ * are an operand of the next as they lie. Tiles travel to local memory by `cp.async`, two at a time.
+ *
+ * - Forward: rows are queries; exponentials are of base 2, sums are float32.
+ * - Gradient of queries: rows are queries; scores are computed again from the saved logarithms.
+ * - Gradients of keys and values: rows are keys, so no group adds to what another one writes.
+ */
+import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
+import type { Target } from "../../../kernel/target.ts";
+import type { Generated } from "../../codegen/generated.ts";
+import type { Planned, Template } from "../parts/template.ts";
+import { AttentionText } from "./attention_text.ts";
+import {
+  addProducts,
+  clearSums,
+  copyTile,
+  declareGroup,
+  eachScore,
+  loadRows,
+  rowProducts,
+  storeSums,
+  tileProducts,
+  type Walked,
+} from "./mma_text.ts";
+
+/** Warps of a group, and work-items. */
+const WARPS = 4, THREADS = 32 * WARPS;
+/** Rows of a matrix instruction. */
+const ROWS = 16;
+/** Columns that are walked at a time. */
+const COLUMNS = 64;
+/** Rows of more features would not leave registers for the sums. */
+const MAX_FEATURES = 128;
+/** From so many queries on a warp takes two rows of instructions. */
+const MANY_QUERIES = 512;
+
+/** Attention of half types whose rows lie in pieces of 16 bytes. */
+export const mmaAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
+  name: "mma attention",
+  matches: (kernel, target) => target.matrixUnits && fits(kernel) ? { kernel, target } : null,
+  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target), scratch: [] }),
+  workItems: ({ kernel }) => headsOf(kernel) * Math.ceil(kernel.queries / ROWS) * 32,
+};
+
+function fits(kernel: AttentionKernel): boolean {
+  const { query, key, value, features, valueFeatures, backward } = kernel;
+  const { dtype } = query;
+  if (dtype !== "float16" && dtype !== "bfloat16") return false;
+  const sizes = [features, valueFeatures];
+  if (sizes.some((n) => n % ROWS !== 0 || n > MAX_FEATURES)) return false;
+  const matrices = [query, key, value, ...(backward ? [backward.gradient] : [])];
+  return matrices.every((at) => at.dtype === dtype && liesInPieces(at));
+}
+
+/** True where rows are contiguous and begin at multiples of 16 bytes. */
+function liesInPieces({ column, row, offset, lead }: HeadMatrix): boolean {
+  return column === 1 && [row, offset, ...lead].every((step) => step % 8 === 0);
+}
+
+function kernelsOf(kernel: AttentionKernel, target: Target): Generated[] {
+  if (!kernel.backward) return [forward(kernel, target)];
+  const kernels: Generated[] = [];
+  if (kernel.stored.includes(0)) kernels.push(queryGradient(kernel, target));
+  if (kernel.stored.some((output) => output > 0)) kernels.push(keyGradient(kernel, target));
+  return kernels;
+}
+
+const barrier = "barrier(CLK_LOCAL_MEM_FENCE);";
+const LOG2E = Math.LOG2E;
+
+/** Opens the loop over columns from `start` to `end`, in which two tiles of each matrix take turns. */
+function openWalk(
+  text: AttentionText,
+  walked: readonly Walked[],
+  columns: number,
+  start: string,
+  end: string,
+): void {
+  text.add(`const Index begin = ${start}, end = ${end};`);
+  for (const each of walked) copyTile(text, each, `smem + ${each.at}u`, "begin", THREADS);
+  text.add(
+    "MMA_COMMIT();",
+    `for (Index first = begin, turn = 0; first < end; first += ${columns}, turn ^= 1) {`,
+    "MMA_WAIT(0);",
+    barrier,
+    `if (first + ${columns} < end) {`,
+  );
+  for (const each of walked) {
+    const into = `smem + ${each.at}u + (uint)(turn ^ 1) * ${each.bytes}u`;
+    copyTile(text, each, into, `first + ${columns}`, THREADS);
+  }
+  text.add("}", "MMA_COMMIT();");
+  for (const { name, at, bytes } of walked) {
+    text.add(`const uint ${name}_tile = smem + ${at}u + (uint)turn * ${bytes}u;`);
+  }
+}
+
+function tileOf(
+  name: string,
+  matrix: HeadMatrix,
+  rows: number,
+  features: number,
+  length: number,
+  at: number,
+): Walked {
+  return { name, matrix, rows, features, length, at, bytes: rows * features * 2 };
+}
+
+function forward(kernel: AttentionKernel, target: Target): Generated {
+  const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
+  const text = new AttentionText(kernel);
+  const tiles = Math.max(features, valueFeatures) <= 64 && queries >= MANY_QUERIES && !isCausal
+    ? 2
+    : 1;
+  const rows = WARPS * tiles * ROWS, parts = COLUMNS / 8;
+  const query = tileOf("query", kernel.query, rows, features, queries, 0);
+  const key = tileOf("key", kernel.key, COLUMNS, features, keys, query.bytes);
+  const value = tileOf("value", kernel.value, COLUMNS, valueFeatures, keys, key.at + 2 * key.bytes);
+  declareGroup(text, value.at + 2 * value.bytes, queries, rows, tiles, isCausal);
+  for (const { name, matrix } of [query, key, value]) text.placeMatrix(name, matrix);
+  if (kernel.mask) text.placeMatrix("mask", kernel.mask.at);
+  const [l, s] = [text.index(queries), text.index(keys)];
+  copyTile(text, query, "smem", "row0", THREADS);
+  clearSums(text, "sum", tiles, valueFeatures);
+  text.add(
+    `float top[${tiles}][2], total[${tiles}][2]; uint x[${tiles}][${features / 16}][4];`,
+    ...overTiles(tiles, "for (int h = 0; h < 2; ++h) { top[i][h] = -INFINITY; total[i][h] = 0; }"),
+  );
+  openWalk(text, [key, value], COLUMNS, "0", isCausal ? `min(${s}, row0 + ${rows})` : s);
+  text.add("if (first == begin) {");
+  loadRows(text, "x", "smem", tiles, features);
+  text.add("}");
+  clearSums(text, "scores", tiles, COLUMNS);
+  rowProducts(text, "scores", "x", "key_tile", tiles, features, COLUMNS);
+  text.add(...eachScore(tiles, COLUMNS, scoreText(text, text.float(scale * LOG2E))));
+  text.add(...overTiles(
+    tiles,
+    `for (int h = 0; h < 2; ++h) {
+    float most = top[i][h];
+    #pragma unroll
+    for (int j = 0; j < ${parts}; ++j) most = fmax(most, fmax(scores[i][j][2 * h], scores[i][j][2 * h + 1]));
+    most = fmax(most, MMA_SHUFFLE(most, 1));
+    most = fmax(most, MMA_SHUFFLE(most, 2));
+    const float low = most == -INFINITY ? 0.0f : most, factor = MMA_EXP2(top[i][h] - low);
+    float added = 0;
+    #pragma unroll
+    for (int j = 0; j < ${parts}; ++j) {
+      scores[i][j][2 * h] = MMA_EXP2(scores[i][j][2 * h] - low);
+      scores[i][j][2 * h + 1] = MMA_EXP2(scores[i][j][2 * h + 1] - low);
+      added += scores[i][j][2 * h] + scores[i][j][2 * h + 1];
+    }
+    top[i][h] = most; total[i][h] = total[i][h] * factor + added;
+    #pragma unroll
+    for (int j = 0; j < ${
+      valueFeatures / 8
+    }; ++j) { sum[i][j][2 * h] *= factor; sum[i][j][2 * h + 1] *= factor; }
+  }`,
+  ));
+  if (dropout) {
+    text.add(
+      ...eachScore(tiles, COLUMNS, `scores[i][j][e] *= ${text.kept("head", "row", "column")};`),
+    );
+  }
+  addProducts(text, "sum", "scores", "value_tile", tiles, COLUMNS, valueFeatures);
+  text.add("}");
+  text.add(
+    `float inverse[${tiles}][2];`,
+    ...overTiles(
+      tiles,
+      `for (int h = 0; h < 2; ++h) {
+    float all = total[i][h];
+    all += MMA_SHUFFLE(all, 1);
+    all += MMA_SHUFFLE(all, 2);
+    inverse[i][h] = top[i][h] == -INFINITY ? 0.0f : 1.0f / all;
+    total[i][h] = all;
+  }`,
+    ),
+  );
+  storeSums(text, 0, "sum", tiles, valueFeatures, l, " * inverse[i][e >> 1]");
+  const logSums = text.output(1);
+  if (logSums) {
+    text.add(...overTiles(
+      tiles,
+      `for (int h = 0; h < 2; ++h) {
+    const Index row = row0 + warp_row + i * 16 + (lane >> 2) + h * 8;
+    if ((lane & 3) == 0 && row < ${l}) ${logSums}[head * ${l} + row] =
+      top[i][h] == -INFINITY ? INFINITY : ${text.float(Math.LN2)} * (top[i][h] + log2(total[i][h]));
+  }`,
+    ));
+  }
+  return text.finish(headsOf(kernel) * Math.ceil(queries / rows), THREADS, target.narrowEnd);
+}
+
+/** A statement for each row of instructions of a warp. */
+function overTiles(tiles: number, statement: string): string[] {
+  return [
+    "#pragma unroll",
+    `for (int i = 0; i < ${tiles}; ++i) {`,
+    "  #pragma unroll",
+    `  ${statement}`,
+    "}",
+  ];
+}
+
+/**
+ * The statement that makes a score of a product of queries (rows) and keys (columns), or the other way
+ * round: of base 2, -INFINITY where a query may not look.
+ */
+function scoreText(text: AttentionText, factor: string, rowsAreKeys = false): string {
+  const { queries, keys, isCausal, mask } = text.kernel;
+  const [i, j] = rowsAreKeys ? ["column", "row"] : ["row", "column"];
+  const isOpen = [
+    `${i} < ${text.index(queries)}`,
+    `${j} < ${text.index(keys)}`,
+    ...(isCausal ? [`${j} <= ${i}`] : []),
+  ].join(" && ");
+  const plain = `scores[i][j][e] * ${factor}`;
+  let open = plain;
+  if (mask) {
+    const element = text.load("mask", mask.at, i, j);
+    open = mask.kind === "bool"
+      ? `(${element} ? ${plain} : -INFINITY)`
+      : `${plain} + ${element} * ${text.float(LOG2E)}`;
+  }
+  return `scores[i][j][e] = ${isOpen} ? ${open} : -INFINITY;`;
+}
+
+function placeBackward(text: AttentionText): void {
+  const { query, key, value, mask, backward } = text.kernel;
+  const { gradient, logSums, products } = backward!;
+  const all = { query, key, value, gradient, logSums, products, ...(mask && { mask: mask.at }) };
+  for (const [name, at] of Object.entries(all)) text.placeMatrix(name, at);
+}
+
+function queryGradient(kernel: AttentionKernel, target: Target): Generated {
+  const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
+  const { gradient: g, logSums, products } = kernel.backward!;
+  const text = new AttentionText(kernel), rows = WARPS * ROWS;
+  const query = tileOf("query", kernel.query, rows, features, queries, 0);
+  const gradient = tileOf("gradient", g, rows, valueFeatures, queries, query.bytes);
+  const key = tileOf("key", kernel.key, COLUMNS, features, keys, gradient.at + gradient.bytes);
+  const value = tileOf("value", kernel.value, COLUMNS, valueFeatures, keys, key.at + 2 * key.bytes);
+  declareGroup(text, value.at + 2 * value.bytes, queries, rows, 1, isCausal);
+  placeBackward(text);
+  const [l, s] = [text.index(queries), text.index(keys)];
+  copyTile(text, query, "smem", "row0", THREADS);
+  copyTile(text, gradient, `smem + ${gradient.at}u`, "row0", THREADS);
+  clearSums(text, "sum", 1, features);
+  text.add(
+    `uint x[1][${features / 16}][4], y[1][${valueFeatures / 16}][4]; float logs[2], apart[2];`,
+    "for (int h = 0; h < 2; ++h) {",
+    "  const Index row = row0 + warp_row + (lane >> 2) + h * 8;",
+    `  logs[h] = row < ${l} ? ${text.load("logSums", logSums, "row", "0")} * ${
+      text.float(LOG2E)
+    } : INFINITY;`,
+    `  apart[h] = row < ${l} ? ${text.load("products", products, "row", "0")} : 0.0f;`,
+    "}",
+  );
+  openWalk(text, [key, value], COLUMNS, "0", isCausal ? `min(${s}, row0 + ${rows})` : s);
+  text.add("if (first == begin) {");
+  loadRows(text, "x", "smem", 1, features);
+  loadRows(text, "y", `smem + ${gradient.at}u`, 1, valueFeatures);
+  text.add("}");
+  clearSums(text, "scores", 1, COLUMNS);
+  rowProducts(text, "scores", "x", "key_tile", 1, features, COLUMNS);
+  clearSums(text, "ofWeights", 1, COLUMNS);
+  rowProducts(text, "ofWeights", "y", "value_tile", 1, valueFeatures, COLUMNS);
+  text.add(...eachScore(
+    1,
+    COLUMNS,
+    `${scoreText(text, text.float(scale * LOG2E))}
+    const float w = MMA_EXP2(scores[i][j][e] - logs[e >> 1]);
+    scores[i][j][e] = w * (ofWeights[i][j][e]${
+      dropout ? ` * ${text.kept("head", "row", "column")}` : ""
+    } - apart[e >> 1]);`,
+  ));
+  addProducts(text, "sum", "scores", "key_tile", 1, COLUMNS, features);
+  text.add("}");
+  storeSums(text, 0, "sum", 1, features, l, ` * ${text.float(scale)}`);
+  return text.finish(headsOf(kernel) * Math.ceil(queries / rows), THREADS, target.narrowEnd);
+}
+
+function keyGradient(kernel: AttentionKernel, target: Target): Generated {
+  const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
+  const { gradient: g, logSums, products } = kernel.backward!;
+  const text = new AttentionText(kernel), rows = WARPS * ROWS;
+  // Both sums and both tiles of scores must fit into the registers.
+  const columns = Math.max(features, valueFeatures) > 64 ? COLUMNS / 2 : COLUMNS;
+  const key = tileOf("key", kernel.key, rows, features, keys, 0);
+  const value = tileOf("value", kernel.value, rows, valueFeatures, keys, key.bytes);
+  const query = tileOf("query", kernel.query, columns, features, queries, value.at + value.bytes);
+  const gradient = tileOf(
+    "gradient",
+    g,
+    columns,
+    valueFeatures,
+    queries,
+    query.at + 2 * query.bytes,
+  );
+  const numbers = gradient.at + 2 * gradient.bytes;
+  declareGroup(text, numbers + 8 * columns, keys, rows, 1, false);
+  placeBackward(text);
+  const [l, s] = [text.index(queries), text.index(keys)];
+  copyTile(text, key, "smem", "row0", THREADS);
+  copyTile(text, value, `smem + ${value.at}u`, "row0", THREADS);
+  clearSums(text, "keySum", 1, features);
+  clearSums(text, "valueSum", 1, valueFeatures);
+  text.add(
+    `local float* logs = (local float*)(sm + ${numbers}), * apart = logs + ${columns};`,
+  );
+  // Queries before the first key of the group see none of its keys.
+  openWalk(text, [query, gradient], columns, isCausal ? `row0 / ${columns} * ${columns}` : "0", l);
+  text.add(
+    `if (lid < ${columns}) {`,
+    "  const Index column = first + lid;",
+    `  logs[lid] = column < ${l} ? ${text.load("logSums", logSums, "column", "0")} * ${
+      text.float(LOG2E)
+    } : INFINITY;`,
+    `  apart[lid] = column < ${l} ? ${text.load("products", products, "column", "0")} : 0.0f;`,
+    "}",
+  );
+  clearSums(text, "scores", 1, columns);
+  tileProducts(text, "scores", "smem", "query_tile", features, columns);
+  clearSums(text, "ofWeights", 1, columns);
+  tileProducts(
+    text,
+    "ofWeights",
+    `smem + ${value.at}u`,
+    "gradient_tile",
+    valueFeatures,
+    columns,
+  );
+  const at = "(j * 8 + (lane & 3) * 2 + (e & 1))";
+  text.add(
+    barrier,
+    ...eachScore(
+      1,
+      columns,
+      `${scoreText(text, text.float(scale * LOG2E), true)}
+    const float w = MMA_EXP2(scores[i][j][e] - logs[${at}]);
+    const float kept = ${dropout ? text.kept("head", "column", "row") : "1.0f"};
+    scores[i][j][e] = w * kept;
+    ofWeights[i][j][e] = w * (ofWeights[i][j][e] * kept - apart[${at}]);`,
+    ),
+  );
+  addProducts(text, "valueSum", "scores", "gradient_tile", 1, columns, valueFeatures);
+  addProducts(text, "keySum", "ofWeights", "query_tile", 1, columns, features);
+  // The numbers of this turn are read until here.
+  text.add(barrier, "}");
+  storeSums(text, 1, "keySum", 1, features, s, ` * ${text.float(scale)}`);
+  storeSums(text, 2, "valueSum", 1, valueFeatures, s, "");
+  return text.finish(headsOf(kernel) * Math.ceil(keys / rows), THREADS, target.narrowEnd);
+}

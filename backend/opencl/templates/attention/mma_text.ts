@@ -1,0 +1,254 @@
+/** Pieces of the kernels of attention on matrix units: tiles in local memory, operands in registers, sums. */
+import type { HeadMatrix } from "../../../kernel/attention.ts";
+import type { AttentionText } from "./attention_text.ts";
+
+/** A tile of rows of a matrix in local memory. */
+export interface Walked {
+  readonly name: string;
+  readonly matrix: HeadMatrix;
+  readonly rows: number;
+  readonly features: number;
+  /** Rows of a head. */
+  readonly length: number;
+  /** Where it begins in local memory, and how long it is, in bytes. */
+  readonly at: number;
+  readonly bytes: number;
+}
+
+/** Elements of a piece of 16 bytes. */
+const PIECE = 8;
+
+/** Which piece of a row in local memory holds piece `ch`: rows of a matrix instruction lie in different banks. */
+function swizzled(features: number, r: string, ch: string): string {
+  const pieces = features / PIECE;
+  if (pieces % 8 === 0) return `(${ch} ^ (${r} & 7))`;
+  if (pieces % 4 === 0) return `(${ch} ^ ((${r} >> 1) & 3))`;
+  return `(${ch} ^ ((${r} >> 2) & 1))`;
+}
+
+function pieceAt(tile: string, features: number, r: string, ch: string): string {
+  return `${tile} + (uint)((${r}) * ${features * 2} + ${
+    swizzled(features, `(${r})`, `(${ch})`)
+  } * 16)`;
+}
+
+/** Declares local memory, where the work-item is in its group, and which head and rows the group takes. */
+export function declareGroup(
+  text: AttentionText,
+  localBytes: number,
+  length: number,
+  rows: number,
+  tiles: number,
+  isReversed: boolean,
+): void {
+  const n = text.index(Math.ceil(length / rows));
+  // Under a causal mask the last rows take longest: they come first.
+  const place = isReversed ? `${n} - 1 - get_group_id(0) % ${n}` : `get_group_id(0) % ${n}`;
+  text.add(
+    `local uchar sm[${localBytes}] __attribute__((aligned(128)));`,
+    "const uint smem = (uint)(size_t)sm;",
+    "const int lid = get_local_id(0), lane = lid & 31, warp = lid >> 5;",
+    `const int warp_row = warp * ${16 * tiles};`,
+    `const Index head = get_group_id(0) / ${n}, row0 = (Index)(${place}) * ${rows};`,
+  );
+  text.placeHead("head");
+}
+
+/** Starts copying a tile whose first row is `first`; rows behind the last are zeros. */
+export function copyTile(
+  text: AttentionText,
+  { name, matrix, rows, features, length }: Walked,
+  into: string,
+  first: string,
+  threads: number,
+): void {
+  const pieces = features / PIECE, all = rows * pieces;
+  text.add(
+    "#pragma unroll",
+    `for (int u = 0; u < ${Math.ceil(all / threads)}; ++u) {`,
+    `  const int piece = lid + u * ${threads}, r = piece / ${pieces}, ch = piece % ${pieces};`,
+    ...(all % threads === 0 ? [] : [`  if (piece >= ${all}) break;`]),
+    `  const int has = ${first} + r < ${text.index(length)};`,
+    `  MMA_COPY16(${pieceAt(into, features, "r", "ch")}, a${matrix.input} + (has ? ${
+      text.place(name, matrix, `(${first} + r)`, `ch * ${PIECE}`)
+    } : 0), has ? 16 : 0);`,
+    "}",
+  );
+}
+
+/** Sums of a warp: 16 rows and 8 columns in four registers of each work-item. */
+export function clearSums(text: AttentionText, name: string, tiles: number, columns: number): void {
+  text.add(
+    `float ${name}[${tiles}][${columns / 8}][4];`,
+    ...nested(tiles, columns / 8, `for (int e = 0; e < 4; ++e) ${name}[i][j][e] = 0;`),
+  );
+}
+
+function nested(tiles: number, parts: number, statement: string): string[] {
+  return [
+    "#pragma unroll",
+    `for (int i = 0; i < ${tiles}; ++i) {`,
+    "  #pragma unroll",
+    `  for (int j = 0; j < ${parts}; ++j) {`,
+    "    #pragma unroll",
+    `    ${statement}`,
+    "  }",
+    "}",
+  ];
+}
+
+/** A statement for each score of a work-item, with its `row` and `column`. */
+export function eachScore(tiles: number, columns: number, statement: string): string[] {
+  return nested(
+    tiles,
+    columns / 8,
+    `for (int e = 0; e < 4; ++e) {
+    const Index row = row0 + warp_row + i * 16 + (lane >> 2) + (e >> 1) * 8;
+    const Index column = first + j * 8 + (lane & 3) * 2 + (e & 1);
+    ${statement}
+    }`,
+  );
+}
+
+/** Loads the rows of a warp from a tile, as left operands. */
+export function loadRows(
+  text: AttentionText,
+  into: string,
+  tile: string,
+  tiles: number,
+  features: number,
+): void {
+  text.add(
+    "#pragma unroll",
+    `for (int i = 0; i < ${tiles}; ++i) {`,
+    "  #pragma unroll",
+    `  for (int k = 0; k < ${features / 16}; ++k) {`,
+    "    const int r = warp_row + i * 16 + (lane & 15), ch = k * 2 + (lane >> 4);",
+    `    MMA_LOAD4(${into}[i][k][0], ${into}[i][k][1], ${into}[i][k][2], ${into}[i][k][3], ${
+      pieceAt(tile, features, "r", "ch")
+    });`,
+    "  }",
+    "}",
+  );
+}
+
+function product(text: AttentionText): string {
+  return text.kernel.query.dtype === "float16" ? "MMA_F16" : "MMA_BF16";
+}
+
+/** Adds the products of the warp's rows of one tile and the rows of another, over their features. */
+export function tileProducts(
+  text: AttentionText,
+  into: string,
+  rows: string,
+  tile: string,
+  features: number,
+  columns: number,
+): void {
+  text.add(
+    "#pragma unroll",
+    `for (int k = 0; k < ${features / 16}; ++k) {`,
+    "  uint a[4];",
+    "  const int q = warp_row + (lane & 15), half_row = k * 2 + (lane >> 4);",
+    `  MMA_LOAD4(a[0], a[1], a[2], a[3], ${pieceAt(rows, features, "q", "half_row")});`,
+    "  #pragma unroll",
+    `  for (int j = 0; j < ${columns / 8}; j += 2) {`,
+    "    const int r = j * 8 + (lane & 7) + (lane >> 4) * 8, ch = k * 2 + ((lane >> 3) & 1);",
+    "    uint b[2][2];",
+    `    MMA_LOAD4(b[0][0], b[0][1], b[1][0], b[1][1], ${pieceAt(tile, features, "r", "ch")});`,
+    `    ${product(text)}(${into}[0][j], a, b[0]);`,
+    `    ${product(text)}(${into}[0][j + 1], a, b[1]);`,
+    "  }",
+    "}",
+  );
+}
+
+/** Adds the products of rows in registers and rows of a tile, over their features. */
+export function rowProducts(
+  text: AttentionText,
+  into: string,
+  rows: string,
+  tile: string,
+  tiles: number,
+  features: number,
+  columns: number,
+): void {
+  text.add(
+    "#pragma unroll",
+    `for (int k = 0; k < ${features / 16}; ++k) {`,
+    "  #pragma unroll",
+    `  for (int j = 0; j < ${columns / 8}; j += 2) {`,
+    "    const int r = j * 8 + (lane & 7) + (lane >> 4) * 8, ch = k * 2 + ((lane >> 3) & 1);",
+    "    uint b[2][2];",
+    `    MMA_LOAD4(b[0][0], b[0][1], b[1][0], b[1][1], ${pieceAt(tile, features, "r", "ch")});`,
+    "    #pragma unroll",
+    `    for (int i = 0; i < ${tiles}; ++i) {`,
+    `      ${product(text)}(${into}[i][j], ${rows}[i][k], b[0]);`,
+    `      ${product(text)}(${into}[i][j + 1], ${rows}[i][k], b[1]);`,
+    "    }",
+    "  }",
+    "}",
+  );
+}
+
+/** Adds the products of scores in registers, rounded to the half type, and the rows of a tile. */
+export function addProducts(
+  text: AttentionText,
+  into: string,
+  scores: string,
+  tile: string,
+  tiles: number,
+  columns: number,
+  features: number,
+): void {
+  const pack = text.kernel.query.dtype === "float16" ? "MMA_PACK_F16" : "MMA_PACK_BF16";
+  const packed = (h: number, j: string, e: number): string =>
+    `${pack}(p[i][${h}], ${scores}[i][${j}][${e}], ${scores}[i][${j}][${e + 1}]);`;
+  text.add(
+    "#pragma unroll",
+    `for (int k = 0; k < ${columns / 16}; ++k) {`,
+    `  uint p[${tiles}][4];`,
+    "  #pragma unroll",
+    `  for (int i = 0; i < ${tiles}; ++i) {`,
+    `    ${packed(0, "2 * k", 0)} ${packed(1, "2 * k", 2)}`,
+    `    ${packed(2, "2 * k + 1", 0)} ${packed(3, "2 * k + 1", 2)}`,
+    "  }",
+    "  #pragma unroll",
+    `  for (int j = 0; j < ${features / 8}; j += 2) {`,
+    "    const int r = k * 16 + (lane & 7) + ((lane >> 3) & 1) * 8, ch = j + (lane >> 4);",
+    "    uint b[2][2];",
+    `    MMA_LOAD4T(b[0][0], b[0][1], b[1][0], b[1][1], ${pieceAt(tile, features, "r", "ch")});`,
+    "    #pragma unroll",
+    `    for (int i = 0; i < ${tiles}; ++i) {`,
+    `      ${product(text)}(${into}[i][j], p[i], b[0]);`,
+    `      ${product(text)}(${into}[i][j + 1], p[i], b[1]);`,
+    "    }",
+    "  }",
+    "}",
+  );
+}
+
+/** Stores the sums of a warp's rows, each times `factor`; two neighbours are one word. */
+export function storeSums(
+  text: AttentionText,
+  output: number,
+  sum: string,
+  tiles: number,
+  features: number,
+  length: string,
+  factor: string,
+): void {
+  const buffer = text.output(output);
+  if (!buffer) return;
+  const pack = text.kernel.query.dtype === "float16" ? "MMA_PACK_F16" : "MMA_PACK_BF16";
+  text.add(...nested(
+    tiles,
+    features / 8,
+    `for (int e = 0; e < 4; e += 2) {
+    const Index row = row0 + warp_row + i * 16 + (lane >> 2) + (e >> 1) * 8;
+    uint both;
+    ${pack}(both, ${sum}[i][j][e]${factor}, ${sum}[i][j][e + 1]${factor});
+    if (row < ${length}) ((global uint*)${buffer})[(((Index)head * ${length} + row) * ${features} + j * 8 + (lane & 3) * 2) / 2] = both;
+    }`,
+  ));
+}

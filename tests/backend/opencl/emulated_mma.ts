@@ -1,0 +1,77 @@
+/**
+ * NVIDIA's warp instructions in plain OpenCL C, through local memory and barriers: kernels that are written
+ * with them can be checked on any device. Each macro gives what the instruction of the same name gives, as
+ * the PTX ISA says which work-item holds what.
+ */
+const exchange = (body: string) => `do { ${body} barrier(CLK_LOCAL_MEM_FENCE); } while (0)`;
+
+const product = (name: string, convert: string) =>
+  `#define ${name}(c, a, b) ${
+    exchange(
+      "for (int q_ = 0; q_ < 4; ++q_) emu[lid * 8 + q_] = (a)[q_]; emu[lid * 8 + 4] = (b)[0]; " +
+        "emu[lid * 8 + 5] = (b)[1]; barrier(CLK_LOCAL_MEM_FENCE); " +
+        "for (int q_ = 0; q_ < 4; ++q_) for (int k_ = 0; k_ < 16; ++k_) { " +
+        "const int row_ = (lane >> 2) + (q_ >> 1) * 8, column_ = (lane & 3) * 2 + (q_ & 1); " +
+        "const uint x_ = emu[(lid - lane + (row_ & 7) * 4 + (k_ & 7) / 2) * 8 + (row_ >> 3) + 2 * (k_ >> 3)]; " +
+        "const uint y_ = emu[(lid - lane + column_ * 4 + (k_ & 7) / 2) * 8 + 4 + (k_ >> 3)]; " +
+        `(c)[q_] += ${convert}((ushort)(k_ & 1 ? x_ >> 16 : x_)) * ${convert}((ushort)(k_ & 1 ? y_ >> 16 : y_)); }`,
+    )
+  }`;
+
+const load = (name: string, isTransposed: boolean) => {
+  const element = (h: number): string => {
+    const [row, column] = isTransposed
+      ? [`(lane & 3) * 2 + ${h}`, "(lane >> 2)"]
+      : ["(lane >> 2)", `(lane & 3) * 2 + ${h}`];
+    return `(uint)*(local ushort*)(sm + (emu[lid - lane + 8 * q_ + ${row}] - smem) + (${column}) * 2)`;
+  };
+  return `#define ${name}(r0, r1, r2, r3, at) ${
+    exchange(
+      "emu[lid] = (at); barrier(CLK_LOCAL_MEM_FENCE); uint r_[4]; " +
+        `for (int q_ = 0; q_ < 4; ++q_) r_[q_] = ${element(0)} | ${element(1)} << 16; ` +
+        "(r0) = r_[0]; (r1) = r_[1]; (r2) = r_[2]; (r3) = r_[3];",
+    )
+  }`;
+};
+
+const definitions = [
+  "inline float emu_half(ushort h) { return vload_half(0, (half*)&h); }",
+  "inline uint emu_to_half(float v) { ushort h; vstore_half_rte(v, 0, (half*)&h); return h; }",
+  "inline float emu_bfloat(ushort h) { return as_float((uint)h << 16); }",
+  "inline uint emu_to_bfloat(float v) { uint b = as_uint(v); return (b + 0x7fffu + ((b >> 16) & 1u)) >> 16; }",
+  "#define EMU_COPY16(to, from, count) do { const int n_ = (count); local uchar* t_ = sm + ((to) - smem); " +
+  "global const uchar* f_ = (global const uchar*)(from); " +
+  "for (int q_ = 0; q_ < 16; ++q_) t_[q_] = q_ < n_ ? f_[q_] : 0; } while (0)",
+  "#define EMU_COMMIT()",
+  "#define EMU_WAIT(n)",
+  load("EMU_LOAD4", false),
+  load("EMU_LOAD4T", true),
+  product("EMU_F16", "emu_half"),
+  product("EMU_BF16", "emu_bfloat"),
+  "#define EMU_PACK_F16(r, x, y) (r) = emu_to_half(x) | emu_to_half(y) << 16",
+  "#define EMU_PACK_BF16(r, x, y) (r) = emu_to_bfloat(x) | emu_to_bfloat(y) << 16",
+  "#define EMU_EXP2(x) exp2(x)",
+].join("\n");
+
+/** Shuffles are statements here: `v = max(v, SHUFFLE(v, m));` becomes an exchange before it. */
+function withoutShuffles(source: string): string {
+  return source.replaceAll(
+    /(\w+) (=|\+=) ([^;\n]*)EMU_SHUFFLE\((\w+), (\d)\)([^;\n]*);/g,
+    (_, to, assign, before, value, mask, after) =>
+      `{ emu[lid] = as_uint(${value}); barrier(CLK_LOCAL_MEM_FENCE); const float other_ = as_float(emu[lid ^ ${mask}]); ` +
+      `barrier(CLK_LOCAL_MEM_FENCE); ${to} ${assign} ${before}other_${after}; }`,
+  );
+}
+
+/**
+ * The text of a kernel whose warp instructions are emulated.
+ *
+ * @param source A generated kernel's parameter list and body.
+ * @param items Work-items of a group.
+ */
+export function emulated(source: string, items: number): { helpers: string; source: string } {
+  const renamed = withoutShuffles(source.replaceAll(/\bMMA_/g, "EMU_"))
+    .replace("const uint smem = (uint)(size_t)sm;", "const uint smem = 0;")
+    .replace("{\n", `{\n  local uint emu[${items * 8}];\n`);
+  return { helpers: definitions, source: renamed };
+}
