@@ -72,6 +72,7 @@ function withoutShuffles(source: string): string {
 export function emulated(source: string, items: number): { helpers: string; source: string } {
   const renamed = withoutShuffles(source.replaceAll(/\bMMA_/g, "EMU_"))
     .replace("const uint smem = (uint)(size_t)sm;", "const uint smem = 0;")
+    .replaceAll("#pragma unroll", "#pragma nounroll")
     .replace("{\n", `{\n  local uint emu[${items * 8}];\n`);
   return { helpers: definitions, source: renamed };
 }
