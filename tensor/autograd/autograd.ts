@@ -9,7 +9,7 @@ import { ShapeError } from "../core/errors.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
 import { hookedGradient } from "./gradient_hooks.ts";
 import { type Walk, walkBackward } from "./reverse_walk.ts";
-import { enableGrad, isAnomalyEnabled, isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { isAnomalyEnabled, isGradEnabled, recording, withoutGrad } from "../core/grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
 import { checkOptions, type Rules, takes } from "../core/options.ts";
 import { computeWithNext, dependsOnVariable, pendingOn } from "../core/pending_work.ts";
@@ -70,13 +70,12 @@ function walk(
   options: BackwardOptions,
   visits: Visits,
 ): void {
-  const mode = options.createGraph ? enableGrad : noGrad;
-  mode(() => {
+  recording(options.createGraph === true, () => {
     const backward = new BackwardWalk(options, visits);
     for (const seed of seeds) backward.watch?.addSeed(seed);
     try {
       walkBackward(roots, seeds, backward);
-      noGrad(() => backward.watch?.check());
+      withoutGrad(() => backward.watch?.check());
     } finally {
       backward.end();
     }
@@ -175,11 +174,12 @@ export function gradientsBelow(
 }
 
 function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): void {
-  const mode = createGraph ? enableGrad : noGrad;
   const { grad } = leaf;
   // One that a step has used already is used again: sums over steps are stored, not made anew.
   const isOverSteps = grad !== null && nodeOf(grad).isComputed;
-  const total = grad ? withoutAutocast(() => mode(() => grad.add(gradient))) : gradient;
+  const total = grad
+    ? withoutAutocast(() => recording(createGraph === true, () => grad.add(gradient)))
+    : gradient;
   grad?.dispose();
   const next = leaf.grad = exposed(createGraph ? total : total.detach());
   if (isOverSteps) computeWithNext(next);

@@ -3,7 +3,7 @@
  * read first saves what backward needs, and no more.
  */
 import { isEager, NEED, type Node } from "../../backend/internal.ts";
-import { isAnomalyEnabled, noGrad } from "../core/grad_mode.ts";
+import { isAnomalyEnabled, withoutGrad } from "../core/grad_mode.ts";
 import { changedInputs, type GradFn } from "../core/grad_fn.ts";
 import { nodeOf, stateOf } from "../core/tensor_state.ts";
 import { withTemporaries } from "../core/temporaries.ts";
@@ -16,7 +16,7 @@ export function gradientNodes(root: Tensor): Node[] {
   const ends: Node[] = [];
   // What lies below a value in memory was computed with it, and what it needs was saved then.
   const isEnd = (tensor: Tensor): boolean => tensor !== root && nodeOf(tensor).isLeaf;
-  noGrad(() => {
+  withoutGrad(() => {
     const visit = (tensor: Tensor, gradient: Tensor): Tensor => {
       if (stateOf(tensor).gradFn === null || isEnd(tensor)) ends.push(nodeOf(gradient));
       return gradient;

@@ -42,13 +42,13 @@ function describe(value: unknown): string {
 export function sameDevice(op: string, tensors: readonly Tensor[]): void {
   for (const value of tensors) requireTensor(op, value);
   const first = tensors[0];
-  if (!first) return;
-  const other = tensors.find((t) => t.device !== first.device);
-  if (!other) return;
-  throw new TypeError(
-    `Cannot ${op} tensors of two devices: ${formatShape(first.shape)} is on ${first.device}, ` +
-      `${formatShape(other.shape)} on ${other.device}; move one with to()`,
-  );
+  for (const other of tensors) {
+    if (other.device === first!.device) continue;
+    throw new TypeError(
+      `Cannot ${op} tensors of two devices: ${formatShape(first!.shape)} is on ${first!.device}, ` +
+        `${formatShape(other.shape)} on ${other.device}; move one with to()`,
+    );
+  }
 }
 
 /**
@@ -71,18 +71,21 @@ export function result(
   if (!(how instanceof Node)) how.dispose();
   const out = makeTensor(node, inputs[0]!.device);
   node.drop();
-  if (gradient && isGradEnabled() && inputs.some((t) => t.requiresGrad)) {
+  if (gradient !== null && inputs.some(needsGrad) && isGradEnabled()) {
     stateOf(out).record(newGradFn(name, inputs, gradient));
   }
   return isEager() ? out.realize() : out;
 }
 
+function needsGrad(input: Tensor): boolean {
+  return stateOf(input).needsGrad;
+}
+
 /**
- * What an operation gives the user: where it had nothing to do, another tensor of the same value, so
- * that disposing of one leaves the other.
+ * What an operation gives the user that had nothing to do: another tensor of the same value, so that
+ * disposing of one leaves the other.
  */
-export function distinct(name: string, x: Tensor, out: Tensor): Tensor {
-  if (out !== x) return out;
+export function distinct(name: string, x: Tensor): Tensor {
   return derived(name, x, { kind: "reshape" }, x.shape, x.dtype, (g) => [g]);
 }
 
@@ -100,7 +103,7 @@ export function newGradFn(
     inputs,
     gradient,
     values,
-    needs: inputs.map((t) => t.requiresGrad),
+    needs: inputs.map(needsGrad),
   };
   return isAnomalyEnabled() ? { ...gradFn, stack: callerStack() } : gradFn;
 }

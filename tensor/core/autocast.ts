@@ -11,6 +11,8 @@ import { requireValue, takes } from "./options.ts";
 export type HalfType = "float16" | "bfloat16";
 
 const active = new AsyncLocalStorage<HalfType | null>();
+/** Nobody pays for a look at the task before the first use. */
+let everUsed = false;
 
 /**
  * Runs `fn` in mixed precision: matrix products and convolutions of float32 are computed in `dtype`;
@@ -39,17 +41,19 @@ export function autocast<T>(dtype: HalfType | "float32", fn: () => T): T {
     );
   }
   requireValue("autocast", "fn", fn, takes.callback);
+  if (dtype === "float32" && !everUsed) return fn();
+  everUsed = true;
   return active.run(dtype === "float32" ? null : dtype, fn);
 }
 
 /** The type that products are computed in, null for that of their operands. */
 export function presentHalfType(): HalfType | null {
-  return active.getStore() ?? null;
+  return everUsed ? active.getStore() ?? null : null;
 }
 
 /** Runs `fn` with every operation in the type of its operands: gradients have those of the forward. */
 export function withoutAutocast<T>(fn: () => T): T {
-  return active.getStore() ? active.run(null, fn) : fn();
+  return presentHalfType() ? active.run(null, fn) : fn();
 }
 
 function isCast(dtype: DType): boolean {
@@ -58,7 +62,7 @@ function isCast(dtype: DType): boolean {
 
 /** The operands of a product: in half precision where that is asked for. */
 export function narrowed(a: Tensor, b: Tensor): [Tensor, Tensor] {
-  const dtype = active.getStore();
+  const dtype = presentHalfType();
   return dtype && isCast(a.dtype) && isCast(b.dtype) ? [a.cast(dtype), b.cast(dtype)] : [a, b];
 }
 
@@ -73,7 +77,7 @@ export function atLeastSingle(x: Tensor): Tensor {
 
 /** The type of what needs range, or adds much up: single precision where half is asked for. */
 export function widenedType(dtype: DType): DType {
-  return isHalf(dtype) && active.getStore() ? "float32" : dtype;
+  return isHalf(dtype) && presentHalfType() ? "float32" : dtype;
 }
 
 /** The operand of what needs range, or adds much up. */

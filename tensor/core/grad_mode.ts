@@ -6,10 +6,39 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { requireValue, takes } from "./options.ts";
 
 const mode = new AsyncLocalStorage<boolean>();
+/** Nobody pays for a look at the task's mode before the first use. */
+let everSet = false;
+/** The mode of the function that runs now, where it was set without the task's; null where not. */
+let present: boolean | null = null;
 
 /** True where operations on tensors that require gradients are recorded. */
 export function isGradEnabled(): boolean {
-  return mode.getStore() ?? true;
+  if (present !== null) return present;
+  return everSet ? mode.getStore() ?? true : true;
+}
+
+/**
+ * Runs `fn` with recording on or off, at the cost of an assignment. What `fn` leaves to run later, behind
+ * an `await`, has the mode of its task: see {@linkcode noGrad} for that.
+ */
+export function recording<T>(isOn: boolean, fn: () => T): T {
+  const former = present;
+  present = isOn;
+  try {
+    return fn();
+  } finally {
+    present = former;
+  }
+}
+
+/** Runs `fn`, which is not asynchronous, without recording. */
+export function withoutGrad<T>(fn: () => T): T {
+  return recording(false, fn);
+}
+
+function runIn<T>(isOn: boolean, fn: () => T): T {
+  everSet = true;
+  return mode.run(isOn, () => recording(isOn, fn));
 }
 
 /**
@@ -29,13 +58,13 @@ export function isGradEnabled(): boolean {
  */
 export function noGrad<T>(fn: () => T): T {
   requireValue("run without gradients", "fn", fn, takes.callback);
-  return mode.run(false, fn);
+  return runIn(false, fn);
 }
 
 /** Runs `fn` with recording on, also inside `noGrad`. */
 export function enableGrad<T>(fn: () => T): T {
   requireValue("run with gradients", "fn", fn, takes.callback);
-  return mode.run(true, fn);
+  return runIn(true, fn);
 }
 
 // ---- anomalies

@@ -125,5 +125,6 @@ export function computeDistinct(fn: Operation, x: Tensor, a?: unknown, b?: unkno
 }
 
 function distinctly(fn: Operation, x: Tensor, a: unknown, b: unknown): Tensor {
-  return distinct(fn.name, x, fn(x, a, b) as Tensor);
+  const out = fn(x, a, b) as Tensor;
+  return out === x ? distinct(fn.name, x) : out;
 }

@@ -3,7 +3,7 @@
  * else has. They need not be computed again once they have been.
  */
 import { NEED, type Need } from "../../backend/internal.ts";
-import { noGrad } from "./grad_mode.ts";
+import { withoutGrad } from "./grad_mode.ts";
 
 /** How strongly a tensor that is made now needs its value after it was computed on the way. */
 export let need: Need = NEED.lasting;
@@ -31,5 +31,5 @@ export function setNeed(next: Need): void {
 
 /** Runs a part of an operation: its tensors are temporaries, and it is not recorded. */
 export function internally<T>(fn: () => T, kept: Need = NEED.brief): T {
-  return noGrad(() => withTemporaries(fn, kept));
+  return withoutGrad(() => withTemporaries(fn, kept));
 }

@@ -1,6 +1,6 @@
 /** Tensors as text: for a console, for `print`. */
 import { backendOf, formatShape, peekNode } from "../../backend/internal.ts";
-import { noGrad } from "../core/grad_mode.ts";
+import { withoutGrad } from "../core/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../core/options.ts";
 import { nodeOf } from "../core/tensor_state.ts";
 import { fromHost } from "../ops/creation/host_data.ts";
@@ -29,7 +29,7 @@ export async function print(x: Tensor, options: PrintOptions = {}): Promise<stri
 /** What is printed: both ends of long axes. */
 function ends(x: Tensor): Tensor {
   const { device } = x;
-  return noGrad(() =>
+  return withoutGrad(() =>
     shortened(x.shape).reduce((part, isShort, axis) => {
       if (!isShort) return part;
       const positions = Int32Array.from(printedPositions(part.shape[axis]!, true));

@@ -16,7 +16,7 @@ import {
 } from "../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { ShapeError } from "../core/errors.ts";
-import { noGrad } from "../core/grad_mode.ts";
+import { withoutGrad } from "../core/grad_mode.ts";
 import { nodeOf, stateOf } from "../core/tensor_state.ts";
 import type { NestedArray } from "../ops/creation/host_data.ts";
 import type { CloseOptions } from "../ops/elementwise/comparisons.ts";
@@ -135,7 +135,7 @@ export async function toNumbers(x: Tensor): Promise<number[]> {
 
 /** True when all elements are near to those of `b`. */
 export async function allClose(x: Tensor, b: Tensor, options?: CloseOptions): Promise<boolean> {
-  return await item(noGrad(() => x.isClose(b, options).all())) !== 0;
+  return await item(withoutGrad(() => x.isClose(b, options).all())) !== 0;
 }
 
 /** True when `b` has the same shape and equal elements. */
@@ -143,5 +143,5 @@ export async function equal(x: Tensor, b: Tensor): Promise<boolean> {
   requireTensor("compare", b);
   sameDevice("compare", [x, b]);
   if (!sameShape(x.shape, b.shape)) return false;
-  return await item(noGrad(() => x.eq(b).all())) !== 0;
+  return await item(withoutGrad(() => x.eq(b).all())) !== 0;
 }

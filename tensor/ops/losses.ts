@@ -4,7 +4,7 @@ import { atLeastSingle, widened } from "../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../core/apply.ts";
 import { holds } from "./elementwise/elements.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
-import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { isGradEnabled, withoutGrad } from "../core/grad_mode.ts";
 import { requireInteger } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { gather, indexSelect } from "./indexing/indexing.ts";
@@ -184,7 +184,7 @@ function perSample(
 ): Tensor {
   const classes = scores.shape[1]!;
   const labels = (counts ? counts.where(targets, 0) : targets).unsqueeze(1);
-  const { losses, exponentials, sums } = noGrad(() => {
+  const { losses, exponentials, sums } = withoutGrad(() => {
     const x = scores.detach();
     const shifted = x.sub(x.max(1, { keepDims: true }));
     const exponentials = shifted.exp(), sums = exponentials.sum(1, { keepDims: true });

@@ -3,7 +3,7 @@ import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../back
 import { result } from "../core/apply.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { DTypeError, ShapeError } from "../core/errors.ts";
-import { isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { isGradEnabled, withoutGrad } from "../core/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../core/options.ts";
 import { positionType } from "../core/promotion.ts";
 import { nodeOf } from "../core/tensor_state.ts";
@@ -143,7 +143,7 @@ export function extreme(
   const kept = keptShape(x.shape, list);
   const out = result(fn, [x], reduceNode(fn, x, list, x.dtype), (g) => {
     const seen = inMemory(x);
-    const top = noGrad(() => extreme(fn, seen.detach(), list, { keepDims: true }));
+    const top = withoutGrad(() => extreme(fn, seen.detach(), list, { keepDims: true }));
     const hits = seen.eq(top).cast(g.dtype);
     return [hits.mul(g.reshape(kept).div(hits.sum(list, { keepDims: true })))];
   });
@@ -242,7 +242,7 @@ function varianceOf(
   options?: { correction?: number },
 ): Tensor {
   const factor = 1 / Math.max(0, countOf(x, axes) - (options?.correction ?? 1));
-  const value = noGrad(() => spread(x.detach(), axes).squares.mul(factor));
+  const value = withoutGrad(() => spread(x.detach(), axes).squares.mul(factor));
   return result("variance", [x], value, (g) => {
     const centred = x.sub(mean(x, axes, { keepDims: true }));
     return [centred.mul(g.mul(2 * factor))];
@@ -274,7 +274,7 @@ export function spread(x: Tensor, axes: readonly number[]): Spread {
 
 /** The square root with the gradient 0 at 0. */
 function rootOf(x: Tensor): Tensor {
-  const value = noGrad(() => x.detach().sqrt());
+  const value = withoutGrad(() => x.detach().sqrt());
   return result("sqrt", [x], value, (g, y) => [y.eq(0).where(0, g.div(y.mul(2)))]);
 }
 
@@ -301,7 +301,7 @@ export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tens
 
 /** The maximum where it is finite, else 0, so that it can be subtracted. */
 function shiftOf(x: Tensor, axes: readonly number[]): Tensor {
-  return noGrad(() => {
+  return withoutGrad(() => {
     if (axes.some((axis) => x.shape[axis] === 0)) return x.zerosLike(keptShape(x.shape, axes));
     using top = x.detach().max(axes, { keepDims: true });
     return top.isInf().where(0, top);
@@ -319,7 +319,7 @@ export function softmax(x: Tensor, axis = -1): Tensor {
   const at = softmaxAxes("softmax", x, axis);
   if (x.size === 0) return widened(x);
   return inSingle(x, (input) => {
-    const value = noGrad(() => {
+    const value = withoutGrad(() => {
       const detached = input.detach();
       const e = detached.sub(detached.max(at, { keepDims: true })).exp();
       return e.div(e.sum(at, { keepDims: true }));
@@ -335,7 +335,7 @@ export function logSoftmax(x: Tensor, axis = -1): Tensor {
   const at = softmaxAxes("logSoftmax", x, axis);
   if (x.size === 0) return widened(x);
   return inSingle(x, (input) => {
-    const value = noGrad(() => {
+    const value = withoutGrad(() => {
       const detached = input.detach();
       const shifted = detached.sub(detached.max(at, { keepDims: true }));
       return shifted.sub(shifted.exp().sum(at, { keepDims: true }).log());

@@ -2,7 +2,7 @@
 import type { ScanFn } from "../../backend/internal.ts";
 import { derived, result } from "../core/apply.ts";
 import type { GradientFn } from "../core/grad_fn.ts";
-import { noGrad } from "../core/grad_mode.ts";
+import { withoutGrad } from "../core/grad_mode.ts";
 import { positionType } from "../core/promotion.ts";
 import type { Tensor } from "../tensor.ts";
 import { normalizeAxis } from "./shaping/axes.ts";
@@ -57,7 +57,7 @@ function product(x: Tensor): Tensor {
  */
 function gradientOfProduct(g: Tensor, x: Tensor, y: Tensor): Tensor {
   const last = x.ndim - 1, isZero = x.detach().eq(0);
-  const zeros = noGrad(() => isZero.cast("int32").cumsum(last).contiguous());
+  const zeros = withoutGrad(() => isZero.cast("int32").cumsum(last).contiguous());
   const isFirst = isZero.logicalAnd(zeros.eq(1));
   const divided = sumsFromEnd(g.mul(y)).div(isZero.where(1, x));
   const without = product(isFirst.where(1, x));
@@ -79,7 +79,7 @@ export function cumulativeExtreme(
   }
   return alongAxis(x, at, (input, back) => {
     const n = input.shape[input.ndim - 1]!;
-    const { values, places } = noGrad(() => {
+    const { values, places } = withoutGrad(() => {
       const values = scan(op, fn, input.detach(), null);
       const stored = input.detach();
       const isNew = stored.eq(values).logicalOr(stored.isNaN());

@@ -2,7 +2,7 @@
 import type { DeviceHandle } from "../../backend/internal.ts";
 import { observedCall } from "../core/operations.ts";
 import { computeWithNext } from "../core/pending_work.ts";
-import { noGrad } from "../core/grad_mode.ts";
+import { withoutGrad } from "../core/grad_mode.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireParameters } from "./optimizer/requirements.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
@@ -63,7 +63,7 @@ function clipNorm(
   options: { normType?: number },
 ): Tensor {
   const list = withGradient("clip gradients", parameters);
-  return noGrad(() => {
+  return withoutGrad(() => {
     const norm = normOf(list.map(({ grad }) => grad!), options.normType ?? 2);
     const factor = norm.add(TINY).reciprocal().mul(maxNorm).clamp(undefined, 1).contiguous();
     const factors = new Map<DeviceHandle, Tensor>();
@@ -105,7 +105,7 @@ export function clipGradValue(parameters: readonly Tensor[], limit: number): voi
 }
 
 function clipValue(parameters: readonly Tensor[], limit: number): void {
-  noGrad(() => {
+  withoutGrad(() => {
     for (const parameter of withGradient("clip gradients", parameters)) {
       replaceGradient(parameter, (gradient) => gradient.clamp(-limit, limit));
     }

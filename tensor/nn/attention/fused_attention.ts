@@ -9,7 +9,7 @@ import {
 import { gradientsBelow } from "../../autograd/autograd.ts";
 import { presentHalfType } from "../../core/autocast.ts";
 import { result } from "../../core/apply.ts";
-import { isGradEnabled, noGrad } from "../../core/grad_mode.ts";
+import { isGradEnabled, withoutGrad } from "../../core/grad_mode.ts";
 import { nodeOf } from "../../core/tensor_state.ts";
 import { promote } from "../../core/promotion.ts";
 import { type Draw, nextRandom, repeatDraws } from "../../core/random_state.ts";
@@ -95,7 +95,7 @@ export function fusedAttention(
   if (!isGradEnabled() || inputs.every((x) => !x.requiresGrad)) {
     return result("attention", inputs, outputNode(call, 0, operands), null);
   }
-  const sums = noGrad(() => result("attention", inputs, outputNode(call, 1, operands), null));
+  const sums = withoutGrad(() => result("attention", inputs, outputNode(call, 1, operands), null));
   const again = (): Tensor =>
     draw === null ? composed(whole) : repeatDraws([draw as Draw], () => composed(whole));
   return result("attention", inputs, outputNode(call, 0, operands), (g, output) => {

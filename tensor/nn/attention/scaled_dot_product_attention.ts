@@ -1,4 +1,5 @@
 /** Attention of queries to keys, as one function: what {@linkcode MultiheadAttention} computes for its heads. */
+import { compute } from "../../core/operations.ts";
 import { broadcastShapes, dtypes, formatShape } from "../../../backend/internal.ts";
 import { aTensor, sameDevice } from "../../core/apply.ts";
 import { checkpoint } from "../../autograd/checkpoint.ts";
@@ -69,6 +70,16 @@ export function scaledDotProductAttention(
 ): Tensor {
   checkOptions("attend", options, rules);
   check(query, key, value, options.mask);
+  return compute(attention, query, key, value, options);
+}
+
+/** Attention as one operation, where it can be computed so. */
+function attention(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  options: ScaledDotProductAttentionOptions,
+): Tensor {
   const parts = { query, key, value };
   const { mask = null, isCausal = false, scale = 1 / Math.sqrt(query.shape.at(-1)!) } = options;
   const settings = { mask, isCausal, scale, dropout: options.dropout ?? 0 };

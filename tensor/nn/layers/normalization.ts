@@ -5,7 +5,7 @@ import { requireTensor, result } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
 import { isRecomputing } from "../../autograd/checkpoint.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { isGradEnabled, noGrad } from "../../core/grad_mode.ts";
+import { isGradEnabled, withoutGrad } from "../../core/grad_mode.ts";
 import { spread } from "../../ops/reductions.ts";
 import { internally, withTemporaries } from "../../core/temporaries.ts";
 import { ones, zeros } from "../../ops/functional.ts";
@@ -51,7 +51,7 @@ interface Standardized {
 }
 
 function standardizedBy(x: Tensor, axes: readonly number[], eps: number): Standardized {
-  const { moments, scale, node } = noGrad(() => {
+  const { moments, scale, node } = withoutGrad(() => {
     const detached = x.detach(), moments = momentsOf(detached, axes);
     const scale = rootOf(moments, eps);
     const scaled = detached.sub(moments.mean).mul(scale);

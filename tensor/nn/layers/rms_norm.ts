@@ -3,7 +3,7 @@ import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { isGradEnabled, noGrad } from "../../core/grad_mode.ts";
+import { isGradEnabled, withoutGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
 import { ones } from "../../ops/functional.ts";
 import type { Tensor } from "../../tensor.ts";
@@ -24,7 +24,7 @@ const rules: Rules<RMSNormOptions> = { eps: takes.nonNegative, affine: takes.boo
 /** `x / sqrt(mean(x ** 2) + eps)` over axes, with the gradient in closed form. */
 function scaleToUnit(x: Tensor, axes: readonly number[], eps: number): Tensor {
   const scaleOf = (x: Tensor): Tensor => x.square().mean(axes, { keepDims: true }).add(eps).rsqrt();
-  const { value, scale } = noGrad(() => {
+  const { value, scale } = withoutGrad(() => {
     const detached = x.detach(), scale = scaleOf(detached);
     return { value: detached.mul(scale), scale };
   });

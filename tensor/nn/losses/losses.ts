@@ -8,7 +8,7 @@ import { Module } from "../module/module.ts";
 import { buffer } from "../module/parameter.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 import { aTensor, requireTensor, result } from "../../core/apply.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import { unbroadcast } from "../../ops/elementwise/elementwise.ts";
 import { promote } from "../../core/promotion.ts";
 
@@ -116,7 +116,7 @@ export function huber(input: Tensor, target: Tensor, options: HuberOptions = {})
   const [x, y] = operands("huber", input, target);
   const { delta = 1 } = options;
   const distance = x.sub(y);
-  const value = noGrad(() => {
+  const value = withoutGrad(() => {
     const d = distance.detach(), size = d.abs();
     return size.lt(delta).where(d.square().mul(0.5), size.sub(delta / 2).mul(delta));
   });
@@ -150,7 +150,7 @@ export function bceWithLogits(logits: Tensor, target: Tensor, options: BCEOption
 
 /** `(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`, where p, the weight of positives, is 1 or given. */
 function binaryEntropy(x: Tensor, t: Tensor, positive: Tensor | null): Tensor {
-  const value = noGrad(() => {
+  const value = withoutGrad(() => {
     const weights = positive && t.detach().mul(positive.detach().sub(1)).add(1);
     const rest = x.detach().neg().softplus();
     return t.detach().neg().add(1).mul(x.detach()).add(weights ? weights.mul(rest) : rest);

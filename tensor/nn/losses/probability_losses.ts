@@ -3,7 +3,7 @@ import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { formatShape, sameShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import { gather, indexSelect } from "../../ops/indexing/indexing.ts";
 import { inRows, weightsOf } from "../../ops/losses.ts";
 import type { Tensor } from "../../tensor.ts";
@@ -130,7 +130,7 @@ export function bce(
 }
 
 function bceOf(x: Tensor, t: Tensor): Tensor {
-  const value = noGrad(() => {
+  const value = withoutGrad(() => {
     const p = x.detach(), y = t.detach();
     const yes = p.log().clamp(-100), no = p.neg().log1p().clamp(-100);
     return y.sub(1).mul(no).sub(y.mul(yes));

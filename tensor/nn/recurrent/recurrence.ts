@@ -5,7 +5,7 @@
  */
 import { result } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import { concat, stack } from "../../ops/functional.ts";
 import type { Tensor } from "../../tensor.ts";
 import { blocks, type GateKind, gatesOf, type StateOf } from "./gates.ts";
@@ -32,7 +32,7 @@ export function recurrence(inputs: RecurrenceInputs): Tensor {
 
 function recurrenceOf(inputs: RecurrenceInputs): Tensor {
   const { input, weight, bias, state, kind } = inputs;
-  const value = noGrad(() => statesOf(inputs));
+  const value = withoutGrad(() => statesOf(inputs));
   const needed = [input, weight, ...state, ...(bias ? [bias] : [])];
   return result(kind, needed, value, (g, y) => gradientsOf(inputs, g, y));
 }

@@ -3,7 +3,7 @@ import { formatShape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { enableGrad, isGradEnabled, noGrad } from "../../core/grad_mode.ts";
+import { enableGrad, isGradEnabled, withoutGrad } from "../../core/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 import { promote } from "../../core/promotion.ts";
 import { concat, stack } from "../../ops/functional.ts";
@@ -231,7 +231,7 @@ function lastStates(ends: readonly End[], isBatch: boolean): Tensor[] {
 
 /** The state is made when it is asked for: one that is not would keep all steps until collected. */
 function resultOf(output: Tensor, last: () => Tensor[]): RecurrentResult {
-  const mode = isGradEnabled() ? enableGrad : noGrad;
+  const mode = isGradEnabled() ? enableGrad : withoutGrad;
   let state: Tensor[] | null = null;
   return {
     output,

@@ -10,7 +10,7 @@ import {
 } from "../../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
 import { promote } from "../../core/promotion.ts";
 import { nextRandom } from "../../core/random_state.ts";
@@ -115,7 +115,7 @@ function requireFloat(op: string, what: string, { dtype }: Tensor): void {
 /** 1 with the probability that each element is, else 0. */
 export function bernoulli(x: Tensor): Tensor {
   requireFloat("bernoulli", "probabilities", x);
-  return noGrad(() => {
+  return withoutGrad(() => {
     const p = x.detach().cast("float32");
     return uniform(x.shape, { device: x.device }).lt(p).cast(x.dtype);
   });
@@ -142,7 +142,7 @@ export function multinomial(x: Tensor, count: number, options: MultinomialOption
       } of ${classes} classes: pass { replacement: true }, or draw fewer`,
     );
   }
-  return noGrad(() => {
+  return withoutGrad(() => {
     const p = x.detach().cast("float32").contiguous();
     const drawn = isRepeated ? withReplacement(p, count) : withoutReplacement(p, count);
     // A row without a distribution draws a class that there is not: an error at the next read.
@@ -219,6 +219,6 @@ export function permutation(x: Tensor | number, axis = 0): Tensor {
   }
   requireTensor("permute", x, " or a number");
   const at = normalizeAxis("permute", axis, x.shape);
-  using order = noGrad(() => uniform([x.shape[at]!], { device: x.device }).argsort(0));
+  using order = withoutGrad(() => uniform([x.shape[at]!], { device: x.device }).argsort(0));
   return indexSelect(x, at, order.realize(), "permutation");
 }

@@ -2,7 +2,7 @@
 import { dtypes, formatShape } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import type { Tensor } from "../../tensor.ts";
 
 const SQRT_HALF = Math.SQRT1_2;
@@ -46,7 +46,7 @@ export function mish(x: Tensor): Tensor {
 /** `x * clamp(x + 3, 0, 6) / 6`; at its corners the slope is that outside, as in PyTorch. */
 export function hardswish(x: Tensor): Tensor {
   const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
-  const value = noGrad(() => {
+  const value = withoutGrad(() => {
     const detached = input.detach();
     return detached.mul(detached.add(3).clamp(0, 6)).div(6);
   });
@@ -82,7 +82,7 @@ export function prelu(x: Tensor, weight: Tensor): Tensor {
  */
 export function softplus(x: Tensor): Tensor {
   const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
-  const value = noGrad(() => {
+  const value = withoutGrad(() => {
     const detached = input.detach();
     return detached.abs().neg().exp().log1p().add(detached.relu());
   });
@@ -92,7 +92,7 @@ export function softplus(x: Tensor): Tensor {
 /** `x` where positive, else `alpha * (exp(x) - 1)`; its gradient does not vanish before `exp(x)` does. */
 export function elu(x: Tensor, alpha: number): Tensor {
   const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
-  const value = noGrad(() => {
+  const value = withoutGrad(() => {
     const detached = input.detach();
     return detached.gt(0).where(detached, detached.minimum(0).expm1().mul(alpha));
   });

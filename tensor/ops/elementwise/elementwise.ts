@@ -241,6 +241,12 @@ export function isTensor(x: TensorLike): x is Tensor {
   return typeof x === "object";
 }
 
+/** Those of two operands that are tensors. */
+function operandsOf(a: TensorLike, b: TensorLike): Tensor[] {
+  if (!isTensor(b)) return isTensor(a) ? [a] : [];
+  return isTensor(a) ? [a, b] : [b];
+}
+
 function operandOf(op: string, x: TensorLike): Operand {
   if (typeof x === "number") return numberOperand(x);
   requireTensor(op, x, " or a number");
@@ -293,9 +299,9 @@ function broadcast(name: string, a: TensorLike, b: TensorLike): number[] {
 export function binary(name: string, a: TensorLike, b: TensorLike): Tensor {
   const entry = binaries[name]!;
   let common = promoteOperands(operandOf(name, a), operandOf(name, b));
-  const operands = [a, b].filter(isTensor);
-  if (operands.length === 0) requireTensor(name, a);
-  sameDevice(name, operands);
+  const given = operandsOf(a, b);
+  if (given.length === 0) requireTensor(name, a);
+  sameDevice(name, given);
   const shape = broadcast(name, a, b);
   // A number that the type does not hold is compared as what it is.
   if (entry.bool && !isTensor(b) && !holds(common, b)) {
@@ -325,7 +331,7 @@ export function binary(name: string, a: TensorLike, b: TensorLike): Tensor {
       return [operand.requiresGrad ? unbroadcast(parts[k]!(), operand.shape) : null];
     });
   });
-  return result(name, [left, right].filter(isTensor), node, backward ?? null);
+  return result(name, operandsOf(left, right), node, backward ?? null);
 }
 
 /** A bound beyond what a type holds bounds nothing. */
@@ -351,7 +357,7 @@ export function select(condition: Tensor, a: TensorLike, b: TensorLike): Tensor 
     );
   }
   const dtype = promoteOperands(operandOf("select", a), operandOf("select", b));
-  sameDevice("select from", [condition, a, b].filter(isTensor));
+  sameDevice("select from", [condition, ...operandsOf(a, b)]);
   const common = !isTensor(a) && !isTensor(b) && dtype === "int64" ? "float32" : dtype;
   const x = operandIn("select", a, common, true), y = operandIn("select", b, common, true);
   const inner = broadcast("select from", a, b);

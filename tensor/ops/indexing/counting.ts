@@ -2,7 +2,7 @@
 import { dtypes, formatShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
 import { requireInteger } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
@@ -24,11 +24,11 @@ export interface Unique {
 /** The distinct values in ascending order. */
 export function unique(x: Tensor): Unique {
   const flat = x.reshape([x.size]), n = x.size;
-  const order = noGrad(() => {
+  const order = withoutGrad(() => {
     const sortable = x.dtype === "bool" ? flat.detach().cast("uint8") : flat.detach();
     return sortable.argsort(0).realize();
   });
-  const { firsts, inverse, counts } = noGrad(() => {
+  const { firsts, inverse, counts } = withoutGrad(() => {
     const sorted = indexSelect(flat.detach(), 0, order).contiguous();
     const isFirst = n === 0 ? sorted.cast("bool") : concat([
       sorted.slice([0, 1]).fullLike(1).cast("bool"),
@@ -50,7 +50,7 @@ export function unique(x: Tensor): Unique {
         .sub(positions),
     };
   });
-  const values = indexSelect(flat, 0, noGrad(() => indexSelect(order, 0, firsts)));
+  const values = indexSelect(flat, 0, withoutGrad(() => indexSelect(order, 0, firsts)));
   for (const computed of [order, firsts]) computed.dispose();
   return { values, inverse, counts };
 }
@@ -137,12 +137,12 @@ export function histogram(
   requireWeights(op, x, options.weights);
   const dtype = dtypes[x.dtype].kind === "float" ? x.dtype : "float32";
   const values = x.detach().reshape([x.size]).cast(dtype);
-  const edges = noGrad(() => edgesOf(values, bins, options).contiguous());
+  const edges = withoutGrad(() => edgesOf(values, bins, options).contiguous());
   const count = edges.size - 1;
-  const isInside = noGrad(() =>
+  const isInside = withoutGrad(() =>
     values.ge(edges.slice(0)).logicalAnd(values.le(edges.slice(count)))
   );
-  const places = noGrad(() =>
+  const places = withoutGrad(() =>
     searchsorted(edges, values, { right: true }).sub(1).clamp(0, count - 1)
   );
   const weights = options.weights?.reshape([x.size]) ?? values.onesLike();

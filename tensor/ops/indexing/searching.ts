@@ -2,7 +2,7 @@
 import { broadcastShapes, dtypes, formatShape, isRecording } from "../../../backend/internal.ts";
 import { derived, requireTensor, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 import { positionType, promote } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
@@ -27,7 +27,7 @@ const COUNT_BLOCK = 512;
 export function readSize(op: string, size: Tensor, remedy: string): number {
   using given = size;
   if (!isRecording()) {
-    using value = noGrad(() => given.detach());
+    using value = withoutGrad(() => given.detach());
     return value.itemSync();
   }
   throw new Error(
@@ -93,7 +93,7 @@ export function searchsorted(
       }: pass one sequence, or as many as there are rows of values`,
     );
   }
-  return noGrad(() => {
+  return withoutGrad(() => {
     const dtype = promote(sorted.dtype, wanted.dtype);
     // No view of what is stored: one that nothing computes would hold it until it is collected.
     const v = wanted.cast(dtype), cast = sorted.cast(dtype);

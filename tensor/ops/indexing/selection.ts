@@ -2,7 +2,7 @@
 import { formatShape, sizeOf } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
 import { positionType, requireInteger } from "../../core/promotion.ts";
 import type { Tensor } from "../../tensor.ts";
@@ -21,7 +21,7 @@ export interface Hits {
 
 /** Finds the true elements of a vector; reads how many there are. Both tensors are the caller's. */
 export function hitsOf(op: string, mask: Tensor, remedy: string): Hits {
-  return noGrad(() => {
+  return withoutGrad(() => {
     const n = mask.size, counts = runningCount(mask.detach()).realize();
     const count = n === 0 ? 0 : readSize(op, lastOf(counts), remedy);
     const ordinals = mask.indexLike([count]).add(1);
@@ -38,7 +38,7 @@ export function nonzero(x: Tensor): Tensor {
   using positions = hits.positions;
   hits.counts.dispose();
   if (x.ndim === 0) return positions.zerosLike([positions.size, 0]);
-  return noGrad(() => stack(coordinatesOf(positions, x.shape), 1));
+  return withoutGrad(() => stack(coordinatesOf(positions, x.shape), 1));
 }
 
 /** Row-major positions as one vector an axis. */
@@ -65,7 +65,7 @@ export function maskedSelect(x: Tensor, mask: Tensor): Tensor {
   const hits = hitsOf("maskedSelect", isHit, remedy);
   using positions = hits.positions, counts = hits.counts;
   const flat = x.expand(shape).reshape([n]);
-  const picked = noGrad(() => indexSelect(flat.detach(), 0, positions));
+  const picked = withoutGrad(() => indexSelect(flat.detach(), 0, positions));
   // Positions are distinct and ascending, so each element finds its gradient by its own count. As an
   // input, the counts stay for backward and no longer.
   return result("maskedSelect", [flat, isHit, counts], picked, (g) => {
@@ -139,7 +139,7 @@ function locate(op: string, x: Tensor, indices: readonly Index[]): Located | nul
   const sizes = axes.map((axis) => x.shape[axis]!), tail = rest.map((axis) => x.shape[axis]!);
   const front = [...axes, ...rest];
   const matrix = x.permute(front).reshape([sizeOf(sizes), sizeOf(tail)]);
-  const rows = noGrad(() =>
+  const rows = withoutGrad(() =>
     tensors.map((index, k) =>
       rowsOf(op, index, sizes[k]!).mul(sizeOf(sizes.slice(k + 1))).expand(common)
     ).reduce((a, b) => a.add(b)).reshape([sizeOf(common)])
@@ -239,8 +239,8 @@ export function repeatInterleave(
       }: pass one number, or one for each element`,
     );
   }
-  const each = noGrad(() => repeats.detach().reshape([repeats.size]).expand([n]));
-  const ends = noGrad(() => each.cumsum(0));
+  const each = withoutGrad(() => repeats.detach().reshape([repeats.size]).expand([n]));
+  const ends = withoutGrad(() => each.cumsum(0));
   const size = options.outputSize ?? (n === 0 ? 0 : sizeOfRepeats(each, ends));
   const out = indexSelect(x, at, searchsorted(ends, x.indexLike([size]), { right: true }), op);
   ends.dispose();

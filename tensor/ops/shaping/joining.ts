@@ -108,7 +108,8 @@ export function split(x: Tensor, size: number | readonly number[], axis: number)
   let start = 0;
   return sizes.map((length) => {
     const range: Range = [start, start += length];
-    return distinct("split", x, slice(x, along(x, at, range)));
+    const part = slice(x, along(x, at, range));
+    return part === x ? distinct("split", x) : part;
   });
 }
 

@@ -5,7 +5,7 @@ import { giveUpReplay } from "../../core/calls.ts";
 import { observedCall } from "../../core/operations.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { DisposedError, ShapeError } from "../../core/errors.ts";
-import { noGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/grad_mode.ts";
 import { internally } from "../../core/temporaries.ts";
 import { fromHost } from "../../ops/functional.ts";
 import type { Tensor } from "../../tensor.ts";
@@ -134,7 +134,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
         const { device } = parameter;
         const counter = counters.get(device) ?? StepCounter.at(0, device);
         counters.set(device, counter);
-        const state = noGrad(() => this.initialState(parameter, group));
+        const state = withoutGrad(() => this.initialState(parameter, group));
         return { parameter, group, state, counter };
       });
     });

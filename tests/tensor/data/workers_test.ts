@@ -6,7 +6,7 @@ import {
 } from "../../../backend/lifecycle/interruption.ts";
 import { InterruptedError, manager, withDevice } from "../../../backend/mod.ts";
 import { memory } from "../../../memory/mod.ts";
-import { DataLoader, type DataLoaderOptions, Subset } from "../../../tensor/data/mod.ts";
+import { DataLoader, type DataLoaderOptions, Subset } from "../../../tensor/mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 import squares from "./squares.ts";
 
