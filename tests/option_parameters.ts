@@ -125,7 +125,12 @@ function parametersOf(
  */
 export async function optionParameters(): Promise<string[]> {
   const files = await entryPoints();
-  const modules: [prefix: string, file: string][] = files.map((file) => ["", file]);
+  // Entry points that users also reach by a namespace, such as nn, are known by it.
+  const named = new Set(
+    (await Promise.all(files.map(namespaces))).flat().map(([, inner]) => inner),
+  );
+  const modules: [prefix: string, file: string][] = files
+    .filter((file) => !named.has(file)).map((file) => ["", file]);
   // Grows while it is gone through: a namespace may hold another one.
   for (const [prefix, file] of modules) {
     for (const [name, inner] of await namespaces(file)) modules.push([`${prefix}${name}.`, inner]);

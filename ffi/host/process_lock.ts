@@ -4,8 +4,9 @@
  * Drivers are not always as safe for threads as OpenCL asks. A crash at a build was reported after
  * two workers had opened a PoCL device at the same time; it was never reproduced here. The likely
  * cause is the one LLVM context behind all contexts of PoCL, which it makes and counts in
- * pocl_llvm_create_context (pocl_llvm_utils.cc). So contexts are made and released by one thread at
- * a time, which costs nothing else.
+ * pocl_llvm_create_context (pocl_llvm_utils.cc). On an H100 (driver 580) 14 workers whose first builds
+ * begin at the same time end in a segmentation fault about once in five times. So platforms are asked,
+ * contexts made and released, and the first program of a thread built by one thread at a time.
  *
  * The lock is a robust mutex of the C library: a worker that ends while it holds the lock leaves it
  * to the next. Where a terminated worker's thread stays (Deno ends no thread that naps), others wait
@@ -55,25 +56,30 @@ let opened: Lock | null | undefined;
  * @param fn Synchronous: another turn of the event loop is not under the lock.
  */
 export function withProcessLock<T>(fn: () => T): T {
-  const lock = opened === undefined ? opened = openLock() : opened;
-  if (lock === null) return fn();
-  const { libc, mutex } = lock;
-  const status = libc.pthread_mutex_timedlock(mutex, deadline());
-  if (status === EOWNERDEAD) libc.pthread_mutex_consistent(mutex);
-  else if (status === ETIMEDOUT) return withoutLock(fn);
-  else if (status !== 0) throw new Error(`Cannot lock the process: pthread error ${status}`);
-  try {
-    return fn();
-  } finally {
-    libc.pthread_mutex_unlock(mutex);
-  }
-}
-
-/** What runs here takes milliseconds: an owner that keeps the lock for so long never gives it back. */
-function withoutLock<T>(fn: () => T): T {
-  opened = null;
+  using _lock = lockProcess();
   return fn();
 }
+
+/**
+ * Takes the lock until what it returns is disposed of, by this thread: also across turns of its event
+ * loop. Threads that wait for it are blocked meanwhile.
+ */
+export function lockProcess(): Disposable {
+  const lock = opened === undefined ? opened = openLock() : opened;
+  if (lock === null) return unlocked;
+  const { libc, mutex } = lock;
+  const status = libc.pthread_mutex_timedlock(mutex, deadline());
+  if (status === ETIMEDOUT) {
+    // What runs here takes a second or so: an owner that keeps it for so long may never give it back.
+    opened = null;
+    return unlocked;
+  }
+  if (status === EOWNERDEAD) libc.pthread_mutex_consistent(mutex);
+  else if (status !== 0) throw new Error(`Cannot lock the process: pthread error ${status}`);
+  return { [Symbol.dispose]: () => void libc.pthread_mutex_unlock(mutex) };
+}
+
+const unlocked: Disposable = { [Symbol.dispose]: () => {} };
 
 /** A struct timespec of the wall clock: seconds, nanoseconds. */
 function deadline(): BigUint64Array<ArrayBuffer> {

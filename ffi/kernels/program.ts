@@ -8,6 +8,7 @@ import { ProgramBuildInfo, ProgramInfo, Status } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
 import type { Device } from "../objects/device.ts";
 import { check, DisposedError, KernelBuildError, OpenCLError } from "../library/errors.ts";
+import { lockProcess } from "../host/process_lock.ts";
 import { holdDuring } from "../library/hold.ts";
 import { type PropertyTypes, readers } from "../library/info.ts";
 import { Kernel } from "./kernel.ts";
@@ -43,6 +44,13 @@ const buildFailures: readonly number[] = [
   Status.CL_COMPILE_PROGRAM_FAILURE,
   Status.CL_LINK_PROGRAM_FAILURE,
 ];
+
+let hasBuilt = false;
+
+/** Drivers load their compilers at the first build, and not all of them are ready for several threads then. */
+function lockFirstBuild(): Disposable | null {
+  return hasBuilt ? null : lockProcess();
+}
 
 /**
  * A program, with one or more kernels.
@@ -159,7 +167,9 @@ export class Program extends OpenCLObject<"Program"> {
    */
   build(options = ""): this {
     const text = cString(withArgInfo(options, this.#source));
+    using _lock = lockFirstBuild();
     this.#check(cl.clBuildProgram(this.unsafeHandle, 0, null, text, 0n, 0n), "clBuildProgram");
+    hasBuilt = true;
     return this;
   }
 
@@ -174,11 +184,13 @@ export class Program extends OpenCLObject<"Program"> {
     const handle = this.unsafeHandle;
     check(cl.clRetainProgram(handle), "clRetainProgram"); // its owner may release it meanwhile
     try {
+      using _lock = lockFirstBuild();
       const status = await holdDuring(
         text,
         cl.clBuildProgramAsync(handle, 0, null, text, 0n, 0n),
       );
       this.#check(status, "clBuildProgram");
+      hasBuilt = true;
     } finally {
       check(cl.clReleaseProgram(handle), "clReleaseProgram");
     }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { withProcessLock } from "../host/process_lock.ts";
 import { DeviceInfo, DeviceType, PlatformInfo, Status } from "../library/constants.ts";
 import { deviceProperties, type DevicePropertyName } from "./device_info.ts";
 import { check } from "../library/errors.ts";
@@ -71,7 +72,11 @@ export class Platform {
     const handles = listHandles(
       "clGetDeviceIDs",
       Status.CL_DEVICE_NOT_FOUND,
-      (count, ids, out) => cl.clGetDeviceIDs(this.unsafeHandle, deviceTypes[type], count, ids, out),
+      // The first call starts the driver.
+      (count, ids, out) =>
+        withProcessLock(() =>
+          cl.clGetDeviceIDs(this.unsafeHandle, deviceTypes[type], count, ids, out)
+        ),
     );
     return Array.from(handles, (handle) => Device.of(handle as Handle<"Device">));
   }

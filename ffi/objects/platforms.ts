@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { withProcessLock } from "../host/process_lock.ts";
 import { Status } from "../library/constants.ts";
 import { OpenCLUnavailableError } from "../library/errors.ts";
 import { listHandles } from "../library/handle_list.ts";
@@ -30,7 +31,8 @@ export function platforms(): Platform[] {
   const handles = listHandles(
     "clGetPlatformIDs",
     Status.CL_PLATFORM_NOT_FOUND_KHR,
-    (count, ids, out) => cl.clGetPlatformIDs(count, ids, out),
+    // The first call starts the drivers.
+    (count, ids, out) => withProcessLock(() => cl.clGetPlatformIDs(count, ids, out)),
   );
   if (handles.length === 0) {
     throw new OpenCLUnavailableError(

@@ -188,7 +188,9 @@ testOnBackends(
       const result = lstm.forward(x);
       result.output.sum().backward();
       adam.step();
-      assertEquals(await result.state[1]!.toHost(), expected);
+      // Other kernels than before may round the last digit otherwise; a step of Adam changes much more.
+      const late = await result.state[1]!.toHost();
+      late.forEach((value, k) => assert(Math.abs(Number(value) - Number(expected[k])) < 1e-6));
       assert(result.state === result.state);
       assertEquals(noGrad(() => lstm.forward(x)).state[0]!.requiresGrad, false);
       assertEquals(noGrad(() => result.state[0]!.requiresGrad), true);
