@@ -2,7 +2,8 @@
  * What planning sees of the ways in which a backend computes kernels: an ordered list of templates. Which
  * one takes a kernel is decided by the kernel's structure and data about the device alone.
  */
-import type { LoopKernel } from "./kernel.ts";
+import type { DType } from "../graph/dtype.ts";
+import type { CustomKernelCall, Kernel } from "./kernel.ts";
 import type { Target } from "./target.ts";
 
 /** What a template decided about a kernel, as far as planning is concerned. */
@@ -15,6 +16,15 @@ export interface KernelPlan {
   readonly sumParts: number;
   /** How it shares a launch with others; null where it cannot. */
   readonly variant: LaunchVariant | null;
+  /** Buffers that it takes behind its outputs, of no use to others. */
+  readonly scratch: readonly Scratch[];
+}
+
+/** A buffer that lives while a kernel runs. */
+export interface Scratch {
+  readonly dtype: DType;
+  /** Elements. */
+  readonly size: number;
 }
 
 /** What the text of a kernel depends on beside its structure: equal structures and keys have one text. */
@@ -27,7 +37,10 @@ export interface LaunchVariant {
 }
 
 /** Decides which template takes a kernel: the same for equal kernels and targets, without any device. */
-export type KernelPlanner = (kernel: LoopKernel, target: Target) => KernelPlan;
+export type KernelPlanner = (
+  kernel: Exclude<Kernel, CustomKernelCall>,
+  target: Target,
+) => KernelPlan;
 
 /** What kernels are planned for. */
 export interface PlanningDevice {

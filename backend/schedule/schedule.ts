@@ -7,7 +7,8 @@
  * nodes    Collection (graph/)   topological order
  * fusion/  analyse, fuse         nodes -> units: groups of nodes that share loops
  *          lower                 units -> a graph of kernels and numbered buffers
- * passes/  splitReductions, splitProducts, listSchedule, savedForBackward, fuseHorizontally
+ * passes/  splitReductions, splitProducts, planScratch, listSchedule, savedForBackward,
+ *          fuseHorizontally
  *          planMemory            kernels -> a plan that holds for every graph like this one
  * ```
  *
@@ -27,6 +28,7 @@ import { listSchedule } from "./passes/list_scheduling.ts";
 import { type Plan, planMemory } from "./memory_plan.ts";
 import { analyse } from "./fusion/node_info.ts";
 import { type PlanCache, withOwnStreams } from "./plan_cache.ts";
+import { planScratch } from "./passes/plan_scratch.ts";
 import { savedForBackward } from "./passes/saved_for_backward.ts";
 import { splitProducts } from "./passes/split_k.ts";
 import { splitReductions } from "./passes/split_reduction.ts";
@@ -66,6 +68,7 @@ export interface ScheduleOptions {
 export const passes: readonly Pass[] = [
   splitReductions,
   splitProducts,
+  planScratch,
   listSchedule,
   savedForBackward,
   fuseHorizontally,

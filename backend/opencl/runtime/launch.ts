@@ -1,13 +1,12 @@
 /** A compiled kernel with its sizes: sets the arguments and enqueues it. */
 import type { Buffer, CommandQueue } from "../../../ffi/mod.ts";
-import type { DeviceMemory, PendingUploads } from "../../../memory/mod.ts";
+import type { PendingUploads } from "../../../memory/mod.ts";
 import type { Block, Launch } from "../../execution/backend.ts";
 import { countLaunch } from "../../profiling/counters.ts";
 import { dtypes } from "../../graph/dtype.ts";
 import { activeTrace, type Trace } from "../../profiling/trace.ts";
 import type { Generated } from "../codegen/generated.ts";
 import type { Work } from "../templates/launch_steps.ts";
-import type { Scratch } from "../templates/parts/template.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
 import { traceCommand } from "./traced_command.ts";
 
@@ -104,38 +103,16 @@ export class KernelLaunch implements Launch {
   }
 }
 
-/** Launches of the same buffers, one after the other, with scratch that lives as long as they run. */
-export function inSequence(
-  launches: readonly Launch[],
-  scratch: readonly Scratch[],
-  memory: DeviceMemory,
-): Launch {
+/** Launches of the same buffers, one after the other. */
+export function inSequence(launches: readonly Launch[]): Launch {
   return {
     name: launches[0]!.name,
     source: launches.map(({ source }) => source).join("\n\n"),
     bytes: launches.reduce((sum, { bytes }) => sum + bytes, 0),
-    run: (inputs, outputs) =>
-      withScratch(scratch, memory, (blocks) => {
-        for (const launch of launches) launch.run(inputs, [...outputs, ...blocks]);
-      }),
+    run: (inputs, outputs) => {
+      for (const launch of launches) launch.run(inputs, outputs);
+    },
   };
-}
-
-/** Calls a function with blocks that are given back when it returns: the queue is in order. */
-function withScratch(
-  scratch: readonly Scratch[],
-  memory: DeviceMemory,
-  fn: (blocks: readonly Block[]) => void,
-): void {
-  const blocks: Block[] = [];
-  try {
-    for (const { dtype, size } of scratch) {
-      blocks.push(memory.allocate(size * dtypes[dtype].bytes));
-    }
-    fn(blocks);
-  } finally {
-    for (const block of blocks) block.release();
-  }
 }
 
 /** True for a block that begins where the int of a kernel's argument does not reach. */

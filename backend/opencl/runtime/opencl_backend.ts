@@ -160,19 +160,18 @@ export class OpenCLBackend implements Backend {
     const plans = kernels.map((kernel) =>
       kernel.kind === "custom" ? null : launchSteps(kernel, this.target)
     );
-    const steps = plans.flatMap((plan) => plan?.steps ?? []);
+    const steps = plans.flatMap((plan) => plan ?? []);
     this.#programs.build(
       steps.map(({ generated, label }) => ({ source: generated.source, label })),
     );
     return plans.map((plan, k) => {
       if (plan === null) return this.#custom(kernels[k] as CustomKernelCall);
-      const { steps, scratch } = plan;
-      const launches = steps.map((step) => this.#launch(step));
-      if (launches.length === 1 && scratch.length === 0) return launches[0]!;
+      const launches = plan.map((step) => this.#launch(step));
+      if (launches.length === 1) return launches[0]!;
       const kernel = kernels[k]!;
       return kernel.kind === "horizontal"
         ? membersInSequence(kernel, launches)
-        : inSequence(launches, scratch, this.memory);
+        : inSequence(launches);
     });
   }
 

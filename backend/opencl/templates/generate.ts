@@ -39,21 +39,45 @@ export function generateAttention(kernel: AttentionKernel, target: Target): Kern
 }
 
 /** What planning must know of a kernel: which template takes it, and what follows from that. */
-export function planKernel(kernel: LoopKernel, target: Target): KernelPlan {
-  if (kernel.contraction) {
-    const { template } = contractionMatch(kernel, target);
-    return {
-      name: template.name,
-      isSpecialized: template !== generalContraction,
-      sumParts: sumParts(kernel, target),
-      variant: null,
-    };
+export function planKernel(
+  kernel: LoopKernel | SpecialKernel | AttentionKernel,
+  target: Target,
+): KernelPlan {
+  switch (kernel.kind) {
+    case "special":
+      return planned(firstMatch(specials, kernel, target));
+    case "attention":
+      return planned(firstMatch(attentions, kernel, target));
+    case "loop":
+      return kernel.contraction ? planContraction(kernel, target) : planLoops(kernel, target);
   }
-  const { template, plan } = firstMatch<LoopKernel, unknown>(loops, kernel, target);
+}
+
+function planned<K, P>({ template, plan }: Match<K, P>): KernelPlan {
+  return {
+    name: template.name,
+    isSpecialized: true,
+    sumParts: 1,
+    variant: null,
+    scratch: template.scratch?.(plan) ?? [],
+  };
+}
+
+function planContraction(kernel: LoopKernel, target: Target): KernelPlan {
+  const match = contractionMatch(kernel, target);
+  return {
+    ...planned(match),
+    isSpecialized: match.template !== generalContraction,
+    sumParts: sumParts(kernel, target),
+  };
+}
+
+function planLoops(kernel: LoopKernel, target: Target): KernelPlan {
+  const match = firstMatch<LoopKernel, unknown>(loops, kernel, target);
   // Many times 2^31 iterations are no small kernels, whose launches are worth sharing.
   const isWide = needsWideIndices(kernel, target.narrowEnd);
-  const variant = isWide ? null : template.variant?.(plan) ?? null;
-  return { name: template.name, isSpecialized: true, sumParts: 1, variant };
+  const variant = isWide ? null : match.template.variant?.(match.plan) ?? null;
+  return { ...planned(match), variant };
 }
 
 /** In how many parts the sum of a contraction is computed, so that the whole device has work. */

@@ -14,7 +14,7 @@ import type { Target } from "../../kernel/target.ts";
 import type { Generated } from "../codegen/generated.ts";
 import { generateShared, haveOneText } from "../codegen/shared_launch.ts";
 import { generateAttention, generateLoop, generateSpecial } from "./generate.ts";
-import type { KernelSequence, Scratch } from "./parts/template.ts";
+import type { KernelSequence } from "./parts/template.ts";
 
 /** What a launch does, in numbers. */
 export interface Work {
@@ -31,23 +31,16 @@ export interface LaunchStep {
   readonly work: Work;
 }
 
-/** The launches of one kernel of a schedule, in order. */
-export interface LaunchSteps {
-  readonly steps: readonly LaunchStep[];
-  /** What all steps take behind their outputs. */
-  readonly scratch: readonly Scratch[];
-}
-
-/** What a kernel is launched as on a device. */
+/** What a kernel is launched as on a device, in order; all launches take the same buffers. */
 export function launchSteps(
   kernel: Exclude<Launchable, CustomKernelCall>,
   target: Target,
-): LaunchSteps {
+): LaunchStep[] {
   switch (kernel.kind) {
     case "loop":
-      return { steps: [stepOf(kernel, target)], scratch: [] };
+      return [stepOf(kernel, target)];
     case "horizontal":
-      return { steps: sharedSteps(kernel, target), scratch: [] };
+      return sharedSteps(kernel, target);
     case "special":
       return sequenceSteps(kernel.label, generateSpecial(kernel, target), [kernel.output]);
     case "attention":
@@ -58,12 +51,12 @@ export function launchSteps(
 /** The launches of kernels that read about as much as they write. */
 function sequenceSteps(
   label: string,
-  { kernels, scratch }: KernelSequence,
+  { kernels }: KernelSequence,
   outputs: readonly { readonly dtype: DType; readonly size: number }[],
-): LaunchSteps {
+): LaunchStep[] {
   const written = outputs.reduce((sum, o) => sum + o.size * dtypes[o.dtype].bytes, 0);
   const work = { bytes: 2 * written, operations: Infinity };
-  return { steps: kernels.map((generated) => ({ generated, label, work })), scratch };
+  return kernels.map((generated) => ({ generated, label, work }));
 }
 
 /** One launch for kernels of one structure; the writer's word counts where it sees differences. */

@@ -37,7 +37,13 @@ function contractionOf(make: () => Tensor): LoopKernel {
     const { kernels } = schedule([nodeOf(make())], {
       device: {
         target: { ...hostTarget, isGpu: true },
-        planKernel: () => ({ name: "any", isSpecialized: true, sumParts: 1, variant: null }),
+        planKernel: () => ({
+          name: "any",
+          isSpecialized: true,
+          sumParts: 1,
+          variant: null,
+          scratch: [],
+        }),
       },
     });
     return kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>

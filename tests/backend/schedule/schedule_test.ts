@@ -183,6 +183,7 @@ Deno.test("padding is stored where no kernel reads through it, and only there", 
     isSpecialized,
     sumParts: 1,
     variant: null,
+    scratch: [],
   });
   assertEquals(plan(template(true)), ["neg", "matmul"]);
   assertEquals(plan(null), ["neg_pad", "matmul"]);

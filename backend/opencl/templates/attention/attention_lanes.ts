@@ -29,7 +29,7 @@ import {
 export const lanesAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
   name: "lanes attention",
   matches: (kernel, target) => ({ kernel, target }),
-  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd), scratch: [] }),
+  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd) }),
   workItems: ({ kernel }) =>
     headsOf(kernel) * Math.ceil(kernel.queries / tileFor(kernel.queries).width),
 };

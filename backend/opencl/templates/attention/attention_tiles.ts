@@ -32,7 +32,7 @@ interface Side {
 export const tilesAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
   name: "tiled attention",
   matches: (kernel, target) => target.isGpu ? { kernel, target } : null,
-  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target), scratch: [] }),
+  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target) }),
   workItems: ({ kernel }) => headsOf(kernel) * Math.ceil(kernel.queries / SIDE) * GROUP,
 };
 

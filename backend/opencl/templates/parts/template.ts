@@ -2,24 +2,14 @@
  * What a template is: a way to compute kernels of one form. A backend has ordered lists of them; the first
  * that matches a kernel writes it. Plans are data, so that what is chosen can be asked without any text.
  */
-import type { DType } from "../../../graph/dtype.ts";
 import type { LoopKernel, SpecialKernel } from "../../../kernel/kernel.ts";
-import type { LaunchVariant } from "../../../kernel/template.ts";
+import type { LaunchVariant, Scratch } from "../../../kernel/template.ts";
 import type { Generated } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
-
-/** A buffer that lives while a sequence of kernels runs. */
-export interface Scratch {
-  readonly dtype: DType;
-  /** Elements. */
-  readonly size: number;
-}
 
 /** Kernels that run one after the other; all of them take the same inputs, outputs and scratch. */
 export interface KernelSequence {
   readonly kernels: readonly Generated[];
-  /** They stand behind the outputs: `o1`, `o2`, ... of a kernel with one output. */
-  readonly scratch: readonly Scratch[];
 }
 
 /**
@@ -37,6 +27,8 @@ export interface Template<K, P = unknown> {
   emit(plan: P): KernelSequence;
   /** How many pieces of work run side by side: what tells whether a long sum must be split. */
   workItems(plan: P): number;
+  /** Buffers behind the outputs, `o1`, `o2`, ... of a kernel with one output; none where it is missing. */
+  scratch?(plan: P): readonly Scratch[];
   /** How kernels of equal structure share a launch; where it is missing, or null, they do not. */
   variant?(plan: P): LaunchVariant | null;
 }
@@ -70,7 +62,7 @@ export interface Planned<K> {
 export type LoopTemplate<P = unknown> = Template<LoopKernel, P>;
 export type SpecialTemplate<P = unknown> = Template<SpecialKernel, P>;
 
-/** A single kernel that needs no scratch. */
+/** A single kernel. */
 export function single(kernel: Generated): KernelSequence {
-  return { kernels: [kernel], scratch: [] };
+  return { kernels: [kernel] };
 }

@@ -29,7 +29,7 @@ export const sharedScatter: SpecialTemplate<Planned<Scatter>> = {
   name: "shared-index scatter",
   matches: (kernel, target) =>
     target.isGpu && kernel.op === "scatter" && hasSharedIndices(kernel) ? { kernel, target } : null,
-  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd), scratch: [] }),
+  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd) }),
   workItems: ({ kernel }) => kernel.sourceShape[kernel.axis]! * columnGroups(kernel),
 };
 

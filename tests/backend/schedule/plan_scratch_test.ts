@@ -1,0 +1,35 @@
+import { assertEquals } from "@std/assert";
+import { Node } from "../../../backend/graph/node.ts";
+import { hostTarget } from "../../../backend/kernel/target.ts";
+import type { KernelPlanner } from "../../../backend/kernel/template.ts";
+import { schedule } from "../../../backend/schedule/schedule.ts";
+import { leaf, map } from "./nodes.ts";
+
+/** Scans take twice their elements as scratch. */
+const planKernel: KernelPlanner = (kernel) => ({
+  name: "any",
+  isSpecialized: true,
+  sumParts: 1,
+  variant: null,
+  scratch: kernel.kind === "special"
+    ? [{ dtype: kernel.output.dtype, size: 2 * kernel.output.size }]
+    : [],
+});
+
+Deno.test("scratch is a buffer of the plan behind the outputs, and dies with its kernel", () => {
+  const scan = (input: Node): Node =>
+    new Node({ kind: "scan", fn: "sum" }, [input], input.shape, "float32");
+  const root = scan(map("neg", scan(leaf([100]))));
+  const plan = schedule([root], { device: { target: hostTarget, planKernel } });
+  assertEquals(plan.temporaries, [
+    { dtype: "float32", size: 200 },
+    { dtype: "float32", size: 200 },
+  ]);
+  const [first, , last] = plan.kernels, end = plan.order.length;
+  assertEquals([first!.outputs.slice(1), last!.outputs.slice(1)], [[end], [end + 1]]);
+  assertEquals([first!.dying.includes(end), last!.dying.includes(end + 1)], [true, true]);
+  // Its input, its output and the scratch.
+  assertEquals(plan.peakBytes, 4 * 400);
+  const host = schedule([root], { device: { target: hostTarget, planKernel: null } });
+  assertEquals([host.temporaries, host.peakBytes], [[], 4 * 200]);
+});
