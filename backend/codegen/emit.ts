@@ -8,7 +8,7 @@ import type { ReduceFn } from "../graph/node.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
 import type { Bound, LoopKernel } from "../kernel/kernel.ts";
 import { hiddenConstants, isWrittenConstant, isWrittenStep } from "../kernel/structure.ts";
-import { opCode } from "../graph/op_names.ts";
+import { opCode } from "../graph/index_error.ts";
 
 /** How a target language writes what kernels need. */
 export interface Dialect {

@@ -16,34 +16,40 @@ import { StageSums } from "./stage_sums.ts";
 export function emitRow(emitter: Emitter, dialect: Dialect): void {
   const { kernel } = emitter;
   const program = inItems(kernel, rowProgram(kernel), (dtype) => dialect.sumsWide(dtype));
-  const writer = new ItemRow(
-    emitter,
-    dialect,
-    (sums, body) => walk(emitter, dialect, kernel.inner, sums, body),
-  );
+  const writer = new ScalarRow(emitter, dialect, {
+    walk: (sums, body) => walk(emitter, dialect, kernel.inner, sums, body),
+  });
   writeRow(program, writer);
 }
 
 /** The statements of one short row, its elements written out one after the other. */
 export function emitUnrolledRow(emitter: Emitter, dialect: Dialect): void {
-  const writer = new ItemRow(emitter, dialect, (_, body) => eachIteration(emitter, dialect, body));
+  const writer = new ScalarRow(emitter, dialect, {
+    walk: (_, body) => eachIteration(emitter, dialect, body),
+  });
   writeRow(rowProgram(emitter.kernel), writer);
 }
 
-class ItemRow implements RowWriter {
+/** What differs between mappings whose statements are those of one element. */
+export interface RowMapping {
+  /** Writes a body for each element of the row, and what blocks of sums need around it. */
+  walk(sums: StageSums | null, body: () => void): void;
+  /** Joins the accumulators of several items; by default there is one. */
+  join?(reduction: number): void;
+  /** Writes stores of the row's single elements; by default every item does them. */
+  once?(stores: () => void): void;
+}
+
+/** The steps of a row, an element at a time. */
+export class ScalarRow implements RowWriter {
   readonly #emitter: Emitter;
   readonly #dialect: Dialect;
-  readonly #walk: (sums: StageSums | null, body: () => void) => void;
+  readonly #mapping: RowMapping;
 
-  /** @param walk Writes a body for each element of the row. */
-  constructor(
-    emitter: Emitter,
-    dialect: Dialect,
-    walk: (sums: StageSums | null, body: () => void) => void,
-  ) {
+  constructor(emitter: Emitter, dialect: Dialect, mapping: RowMapping) {
     this.#emitter = emitter;
     this.#dialect = dialect;
-    this.#walk = walk;
+    this.#mapping = mapping;
   }
 
   compute(exprs: readonly number[]): void {
@@ -53,21 +59,27 @@ class ItemRow implements RowWriter {
   reduce(step: ReduceStep): void {
     const sums = new StageSums(this.#emitter, this.#dialect, step);
     sums.declare();
-    this.#walk(sums, () => {
+    this.#mapping.walk(sums, () => {
       this.#emitter.declare(step.exprs);
       sums.accumulate();
     });
-    sums.finish();
+    sums.finish((r) => this.#mapping.join?.(r));
   }
 
   store(outputs: readonly number[]): void {
+    const stores = (): void => this.#store(outputs);
+    if (this.#mapping.once) this.#mapping.once(stores);
+    else stores();
+  }
+
+  #store(outputs: readonly number[]): void {
     for (const o of outputs) this.#emitter.store(o);
   }
 
   storeEach({ exprs, outputs }: StoreEachStep): void {
-    this.#walk(null, () => {
+    this.#mapping.walk(null, () => {
       this.#emitter.declare(exprs);
-      this.store(outputs);
+      this.#store(outputs);
     });
   }
 }

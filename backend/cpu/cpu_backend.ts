@@ -42,7 +42,7 @@ import type { Parameter } from "../codegen/emit.ts";
 import type { Kernel, Launchable, LoopKernel, SpecialKernel } from "../kernel/kernel.ts";
 import { type AttentionHost, attentionRunner } from "./attention/attention_runner.ts";
 import { sizeOf } from "../graph/shape.ts";
-import { opName } from "../graph/op_names.ts";
+import { opName } from "../graph/index_error.ts";
 import { indexError } from "../graph/index_error.ts";
 import { type GeneratedScript, generateScript, generateSpecialScript } from "./script/codegen.ts";
 import { customRunner } from "./script/custom_runner.ts";
@@ -202,8 +202,8 @@ export class CPUBackend implements Backend {
 
   #contraction(kernel: LoopKernel): Runner | null {
     const { wasm } = this.strategy;
-    const otherwise = (): Runner => this.#script(kernel);
-    return wasm && contractionRunner(kernel, wasm, this.#host, otherwise);
+    const fallback = (): Runner => this.#script(kernel);
+    return wasm && contractionRunner(kernel, wasm, this.#host, fallback);
   }
 
   #loop(kernel: LoopKernel): Runner {
@@ -274,7 +274,7 @@ export class CPUBackend implements Backend {
   finishSync(): void {}
 
   dispose(): void {
-    this.strategy.wasm?.team.stop();
+    this.strategy.wasm?.threads.stop();
     this.#compiled.clear();
     this.memory.destroy();
   }

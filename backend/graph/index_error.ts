@@ -1,3 +1,21 @@
+/**
+ * The error for an index that a kernel found out of range. Kernels report the operation by a number, which
+ * stands for its name in this process.
+ */
+
+const opNames: string[] = [""];
+
+/** A number for the name of an operation, so that a kernel can say which one failed. */
+export function opCode(name: string): number {
+  const at = opNames.indexOf(name);
+  return at >= 0 ? at : opNames.push(name) - 1;
+}
+
+/** The name behind a number. */
+export function opName(code: number): string {
+  return opNames[code] ?? "an operation";
+}
+
 /** The error for an index that a kernel found out of range. */
 export function indexError(op: string, index: number, bound: number): RangeError {
   const range = `valid: 0 to ${bound - 1}`;

@@ -1,7 +1,7 @@
 /** JavaScript for kernels: the loops that OpenCL spreads over work-items are written out. */
 import { Emitter, type Parameter } from "../../codegen/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
-import { opCode } from "../../graph/op_names.ts";
+import { opCode } from "../../graph/index_error.ts";
 import { openLoop } from "../../codegen/loops.ts";
 import { emitRow } from "../../codegen/rows.ts";
 import { stridesOf } from "../../graph/shape.ts";

@@ -253,13 +253,13 @@ export class FunctionBuilder {
   }
 
   /** Runs one of two bodies. */
-  branch(condition: Local, then: () => void, otherwise?: () => void): void {
+  branch(condition: Local, then: () => void, orElse?: () => void): void {
     this.get(condition);
     this.put(core.if, EMPTY);
     then();
-    if (otherwise) {
+    if (orElse) {
       this.put(core.else);
-      otherwise();
+      orElse();
     }
     this.put(core.end);
   }

@@ -3,41 +3,43 @@ import { countBuild } from "../../profiling/counters.ts";
 import { FunctionBuilder } from "./assembler.ts";
 import { makeWasmMemory, type WasmMemory } from "./memory.ts";
 import { f32x4 } from "./opcodes.ts";
-import { CONTROL_BYTES, Team } from "./team.ts";
+import { CONTROL_BYTES, ThreadPool } from "./thread_pool.ts";
 
 /** A compiled kernel. */
 export interface WasmKernel {
   readonly id: number;
-  /** Where its code lies for helpers; null where there was no room for it: it is not shared. */
+  /** Where its code lies for workers; null where there was no room for it: it is not shared. */
   readonly code: number | null;
   readonly codeBytes: number;
   readonly run: (args: number, begin: number, end: number, thread: number) => void;
 }
 
 const ARGUMENT_BYTES = 16384;
-/** Helpers wake up in some microseconds: less work than this is done before they do. */
-const LEAST_SHARED = 20_000;
-/** While helpers are awake, from the work before, this much is enough. */
-const LEAST_AWAKE = 5_000;
-/** Work that follows so soon, in milliseconds, wakes them for less, too. */
-const SOON = 0.05;
-/** Where another program has their core, this many times its cost is too long for little work. */
-const LATE = 3, ALONE_MS = 100;
-/** Nanoseconds of a part: small enough that nobody waits long for the last one. */
-const PART = 10_000;
-const MOST_PARTS = 64;
-/** Nanoseconds of work that could have been shared before helpers are worth their start. */
-const START_AFTER = 20_000_000;
-const MOST_THREADS = 16;
-/** OpenBLAS's threads spin for 2^26 cycles after a product; helpers are then in their way. */
+/** Workers wake up in some microseconds: less work than this, in nanoseconds, is done before they do. */
+const MIN_SHARED_NS = 20_000;
+/** While workers are awake, from the work before, this much is enough. */
+const MIN_AWAKE_NS = 5_000;
+/** Work that follows within this time wakes them for less, too. */
+const MAX_GAP_MS = 0.05;
+/** Where another program has their core, little work may take this many times its cost. */
+const MAX_DELAY = 3;
+/** After a longer delay little work is not shared for this time. */
+const ALONE_MS = 100;
+/** Nanoseconds of a part: small enough that no thread waits long for the last one. */
+const PART_NS = 10_000;
+const MAX_PARTS = 64;
+/** Nanoseconds of work that could have been shared before workers are worth their start. */
+const START_AFTER_NS = 20_000_000;
+const MAX_THREADS = 16;
+/** OpenBLAS's threads spin for 2^26 cycles after a product; workers would take their cores. */
 const CROWDED_MS = 20;
 /** Work of so many nanoseconds is shared even so. */
-const LEAST_CROWDED = 1_000_000;
+const MIN_CROWDED_NS = 1_000_000;
 
 /** Kernels, their arguments, and the threads that run them. */
 export class WasmRuntime {
   readonly memory: WasmMemory;
-  readonly team: Team;
+  readonly threads: ThreadPool;
   /** The arguments of the next run. */
   readonly words: Int32Array;
   readonly floats: Float32Array;
@@ -58,7 +60,7 @@ export class WasmRuntime {
     this.#args = start + CONTROL_BYTES;
     this.words = new Int32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
     this.floats = new Float32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
-    this.team = new Team(memory, start, threads);
+    this.threads = new ThreadPool(memory, start, threads);
     this.relaxed = hasRelaxed();
   }
 
@@ -80,7 +82,7 @@ export class WasmRuntime {
     return kernel;
   }
 
-  /** Puts code where helpers find it. */
+  /** Puts code where workers find it. */
   #keepCode(bytes: Uint8Array): number | null {
     if (this.#codeAt + bytes.length > this.#codeEnd) {
       const size = Math.max(65536, bytes.length);
@@ -105,42 +107,42 @@ export class WasmRuntime {
    */
   run(kernel: WasmKernel, range: number, grain: number, cost: number): void {
     const { code } = kernel;
-    const isLittle = cost < LEAST_AWAKE || range <= grain;
-    if (isLittle || code === null || !this.#hasHelpers(cost)) {
+    const isLittle = cost < MIN_AWAKE_NS || range <= grain;
+    if (isLittle || code === null || !this.#hasWorkers(cost)) {
       kernel.run(this.#args, 0, range, 0);
       return;
     }
-    const parts = Math.min(MOST_PARTS, Math.max(this.team.size, Math.floor(cost / PART)));
+    const parts = Math.min(MAX_PARTS, Math.max(this.threads.size, Math.floor(cost / PART_NS)));
     this.#share(kernel, code, range, Math.ceil(range / parts / grain) * grain);
-    if (cost >= LEAST_SHARED) return;
+    if (cost >= MIN_SHARED_NS) return;
     const now = performance.now();
-    if (now - this.#asked > LATE * cost / 1e6) this.#aloneUntil = now + ALONE_MS;
+    if (now - this.#asked > MAX_DELAY * cost / 1e6) this.#aloneUntil = now + ALONE_MS;
   }
 
   #share({ id, codeBytes, run }: WasmKernel, code: number, range: number, part: number): void {
-    this.team.run({ kernel: id, code, codeBytes, run, args: this.#args, range, part });
+    this.threads.run({ kernel: id, code, codeBytes, run, args: this.#args, range, part });
   }
 
-  #hasHelpers(cost: number): boolean {
-    if (this.#restUntil > 0 && cost < LEAST_CROWDED && performance.now() < this.#restUntil) {
+  #hasWorkers(cost: number): boolean {
+    if (this.#restUntil > 0 && cost < MIN_CROWDED_NS && performance.now() < this.#restUntil) {
       return false;
     }
-    if (this.team.helpers > 0) return cost >= LEAST_SHARED || this.#isWorthwhile();
+    if (this.threads.workers > 0) return cost >= MIN_SHARED_NS || this.#isWorthwhile();
     this.#shareable += cost;
-    if (this.#shareable > START_AFTER && this.team.size > 1) this.team.start();
+    if (this.#shareable > START_AFTER_NS && this.threads.size > 1) this.threads.start();
     return false;
   }
 
-  /** Told when other threads were put to work, which go on looking for more. */
+  /** Called after another library's threads have worked: they spin for a while, and need their cores. */
   othersWorked(): void {
     this.#restUntil = performance.now() + CROWDED_MS;
   }
 
-  /** Little work is shared when helpers are about, unless they were late the last time. */
+  /** Little work is shared while workers are awake, unless they were late the last time. */
   #isWorthwhile(): boolean {
     const now = performance.now(), before = this.#asked;
     this.#asked = now;
-    return now > this.#aloneUntil && (this.team.isAwake || now - before < SOON);
+    return now > this.#aloneUntil && (this.threads.isAwake || now - before < MAX_GAP_MS);
   }
 }
 
@@ -150,7 +152,7 @@ let made: WasmRuntime | null | undefined;
 export function wasmRuntime(): WasmRuntime | null {
   if (made !== undefined) return made;
   const memory = makeWasmMemory();
-  const threads = Math.min(MOST_THREADS, navigator.hardwareConcurrency);
+  const threads = Math.min(MAX_THREADS, navigator.hardwareConcurrency);
   return made = memory && new WasmRuntime(memory, threads);
 }
 

@@ -1,7 +1,7 @@
 /** Indices out of range: kernels note the first one in a buffer, and the next read from the device reports it. */
 import { Buffer, type Context } from "../../../ffi/mod.ts";
 import { indexError } from "../../graph/index_error.ts";
-import { opName } from "../../graph/op_names.ts";
+import { opName } from "../../graph/index_error.ts";
 import type { Copy, TransferEngine } from "./transfers.ts";
 
 /** What a kernel notes of an index: the operation, the index, the bound; 64 bits each. */

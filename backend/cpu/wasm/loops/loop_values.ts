@@ -111,10 +111,10 @@ export class LoopValues {
     }, () => f.splat(0));
   }
 
-  #either(condition: Local, then: () => Local, fallback: () => Local): Local {
+  #either(condition: Local, then: () => Local, orElse: () => Local): Local {
     const f = this.#f;
     const result = f.vector();
-    f.branch(condition, () => f.assign(result, then()), () => f.assign(result, fallback()));
+    f.branch(condition, () => f.assign(result, then()), () => f.assign(result, orElse()));
     return result;
   }
 

@@ -22,7 +22,7 @@ export function contractionRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
   host: GemmHost,
-  otherwise: () => Runner,
+  fallback: () => Runner,
 ): Runner | null {
   const given = kernel.contraction;
   if (!given || !isFloat(given.dtype) || given.dtype === "float64") return null;
@@ -60,7 +60,7 @@ export function contractionRunner(
             return host.withScratch("float32", extent(kernel, kernel.outer), finish);
           }),
       );
-      if (!isDone) (plain ??= otherwise()).run(inputs, outputs);
+      if (!isDone) (plain ??= fallback()).run(inputs, outputs);
     },
   };
 }

@@ -1,7 +1,7 @@
 /** How a contraction is computed: which operand lies in vectors, what is copied, how it is cut. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Contraction, LoopKernel } from "../../../kernel/kernel.ts";
-import { type Adjoining, TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
+import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
 
 /** Rows, panels and summed indices of a block: its operands stay in a core's caches. */
 const BLOCK_ROWS = 96, BLOCK_PANELS = 32, BLOCK_SUMS = 512;
@@ -39,7 +39,7 @@ function offsetsOf(kernel: LoopKernel, form: AffineExpr, symbols: readonly numbe
 }
 
 /** Whether elements lie side by side. */
-export function adjoin(offsets: Int32Array): boolean {
+export function isContiguous(offsets: Int32Array): boolean {
   return offsets.every((offset, k) => offset === offsets[0]! + 4 * k);
 }
 
@@ -47,8 +47,8 @@ export function adjoin(offsets: Int32Array): boolean {
 const storeCosts = { columns: 0.1, rows: 0.3, nothing: 2 } as const;
 
 /** What lies side by side in a result. */
-export function adjoining({ rows, columns }: Side): Adjoining {
-  if (adjoin(columns)) return "columns";
+export function contiguousAxis({ rows, columns }: Side): ContiguousAxis {
+  if (isContiguous(columns)) return "columns";
   const areRows = rows.every((offset, i) =>
     offset === rows[i - i % TILE_ROWS]! + 4 * (i % TILE_ROWS)
   );
@@ -98,11 +98,11 @@ export function planSides(
   const batches = out.batch.length;
   const step = stepOf(b.rows);
   const isNear = step !== null && (Math.abs(step) * k < MOST_STRIDED || m <= 4 * TILE_ROWS);
-  const isDirect = isNear && n % TILE_COLUMNS === 0 && adjoin(b.columns);
+  const isDirect = isNear && n % TILE_COLUMNS === 0 && isContiguous(b.columns);
   const work = m * Math.ceil(n / TILE_COLUMNS) * TILE_COLUMNS * k / SPEED;
   const copying = isDirect ? 0 : n * k / COPY_SPEED;
-  const storing = m * n * storeCosts[adjoining(out)];
-  const strided = adjoin(a.columns) ? 1 : 1.1;
+  const storing = m * n * storeCosts[contiguousAxis(out)];
+  const strided = isContiguous(a.columns) ? 1 : 1.1;
   const cost = batches * (work * strided + copying + storing);
   return {
     isSwapped,

@@ -19,16 +19,16 @@ export const packArguments = [
 type Argument = typeof packArguments[number];
 
 /** The module that copies panels `begin` to `end`, of all matrices of a batch, side by side. */
-export function makePacking(columnsAdjoin: boolean): Uint8Array<ArrayBuffer> {
-  return new PackingWriter(columnsAdjoin).write();
+export function makePacking(columnsAreContiguous: boolean): Uint8Array<ArrayBuffer> {
+  return new PackingWriter(columnsAreContiguous).write();
 }
 
 class PackingWriter {
   readonly #f = new FunctionBuilder();
-  readonly #columnsAdjoin: boolean;
+  readonly #columnsAreContiguous: boolean;
 
-  constructor(columnsAdjoin: boolean) {
-    this.#columnsAdjoin = columnsAdjoin;
+  constructor(columnsAreContiguous: boolean) {
+    this.#columnsAreContiguous = columnsAreContiguous;
   }
 
   #arg(name: Argument): Local {
@@ -58,7 +58,7 @@ class PackingWriter {
     const column = f.iWith(i32.shl, f.i(i32.remU, task, this.#arg("panels")), 3);
     const places = this.#places(task, column);
     const gather = (): void => this.#copy(task, (offset) => this.#gathered(places, offset));
-    if (!this.#columnsAdjoin) return gather();
+    if (!this.#columnsAreContiguous) return gather();
     const last = f.iWith(i32.add, column, TILE_COLUMNS - 1);
     const isWhole = f.i(i32.ltS, last, this.#arg("n"));
     f.branch(isWhole, () => this.#copy(task, (offset) => this.#loaded(places[0]!, offset)), gather);

@@ -1,7 +1,13 @@
 /** Multiplies as a plan says: tables of offsets, panels, tiles. */
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock } from "../../script/runner.ts";
-import { adjoin, adjoining, chooseBlocks, COPY_SPEED, type Plan } from "./contraction_plan.ts";
+import {
+  chooseBlocks,
+  contiguousAxis,
+  COPY_SPEED,
+  isContiguous,
+  type Plan,
+} from "./contraction_plan.ts";
 import { makePacking } from "./packing.ts";
 import type { WasmKernel, WasmRuntime } from "../runtime.ts";
 import { makeProduct, productArguments } from "./tile.ts";
@@ -87,12 +93,12 @@ export class ProductRunner {
     this.#host = host;
     const { a, b, c, m, n, k, batches, step } = plan;
     this.#product = runtime.compile(makeProduct({
-      sumsAdjoin: adjoin(a.columns),
-      adjoining: adjoining(c),
+      sumsAreContiguous: isContiguous(a.columns),
+      contiguousAxis: contiguousAxis(c),
       rest: m % TILE_ROWS,
       relaxed: runtime.relaxed,
     }));
-    this.#packing = step === null ? runtime.compile(makePacking(adjoin(b.columns))) : null;
+    this.#packing = step === null ? runtime.compile(makePacking(isContiguous(b.columns))) : null;
     this.#right = rightOf(plan);
     this.#tables = new Tables({
       aRows: a.rows,
@@ -103,7 +109,7 @@ export class ProductRunner {
       cBatch: c.batch,
       ...this.#right.tables,
     });
-    const blocks = chooseBlocks(plan, runtime.team.size);
+    const blocks = chooseBlocks(plan, runtime.threads.size);
     this.#tasks = batches * blocks.rowBlocks * blocks.panelBlocks;
     const bStep = step ?? 4 * TILE_COLUMNS;
     const numbers: Readonly<Record<string, number>> = { ...blocks, m, n, k, bStep };

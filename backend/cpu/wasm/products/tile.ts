@@ -6,7 +6,7 @@
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
-import { type Adjoining, TILE_COLUMNS, TILE_ROWS, TileStore } from "./tile_store.ts";
+import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS, TileStore } from "./tile_store.ts";
 
 /** The arguments of a product, in order; tables and offsets are in bytes. */
 export const productArguments = [
@@ -43,9 +43,9 @@ type Argument = typeof productArguments[number];
 /** How the left operand is read, and the result written. */
 export interface TileForm {
   /** The left operand's summed indices lie side by side. */
-  readonly sumsAdjoin: boolean;
+  readonly sumsAreContiguous: boolean;
   /** What lies side by side in the result: the columns, the rows of each tile, or neither. */
-  readonly adjoining: Adjoining;
+  readonly contiguousAxis: ContiguousAxis;
   /** Rows of the last tile, 0 where that is whole. */
   readonly rest: number;
   readonly relaxed: boolean;
@@ -65,7 +65,7 @@ class ProductWriter {
   constructor(form: TileForm) {
     this.#form = form;
     this.#math = new VectorMath(this.#f, form.relaxed);
-    this.#store = new TileStore(this.#f, (name) => this.#arg(name), form.adjoining);
+    this.#store = new TileStore(this.#f, (name) => this.#arg(name), form.contiguousAxis);
   }
 
   #arg(name: Argument): Local {
@@ -139,7 +139,7 @@ class ProductWriter {
   /** The sums of `count` rows from row `i` on, two vectors each. */
   #sums({ a, right, sum, sumEnd }: Column, i: Local, count: number): Local[][] {
     const f = this.#f;
-    const { sumsAdjoin } = this.#form;
+    const { sumsAreContiguous } = this.#form;
     const rows = this.#places(a, i, count, sum);
     const sums = rows.map(() => [this.#zeros(), this.#zeros()]);
     const b = f.number(), at = f.number();
@@ -149,7 +149,7 @@ class ProductWriter {
     const once = (step: number): void => {
       const columns = [f.load(v128.load, b), f.load(v128.load, b, 16)];
       f.assign(b, f.i(i32.add, b, this.#arg("bStep")));
-      const offset = sumsAdjoin ? null : f.loadNumber(i32.load, at, 4 * step);
+      const offset = sumsAreContiguous ? null : f.loadNumber(i32.load, at, 4 * step);
       rows.forEach((place, r) => {
         const x = offset === null
           ? f.load(v128.loadSplat, place, 4 * step)
@@ -162,7 +162,7 @@ class ProductWriter {
       f.whileLess(at, last, () => {
         for (let step = 0; step < steps; step++) once(step);
         f.step(at, 4 * steps);
-        if (sumsAdjoin) { for (const place of rows) f.step(place, 4 * steps); }
+        if (sumsAreContiguous) { for (const place of rows) f.step(place, 4 * steps); }
       }, i32.ltU);
     }
     return sums;
@@ -175,7 +175,7 @@ class ProductWriter {
     return Array.from({ length: count }, (_, r) => {
       const place = f.number();
       f.assign(place, f.i(i32.add, a, f.loadNumber(i32.load, table, 4 * r)));
-      if (this.#form.sumsAdjoin) f.assign(place, f.wordAt(place, sum));
+      if (this.#form.sumsAreContiguous) f.assign(place, f.wordAt(place, sum));
       return place;
     });
   }

@@ -8,7 +8,7 @@ export const TILE_ROWS = 6;
 export const TILE_COLUMNS = 8;
 
 /** What lies side by side in the result: the columns, the rows of each tile, or neither. */
-export type Adjoining = "columns" | "rows" | "nothing";
+export type ContiguousAxis = "columns" | "rows" | "nothing";
 
 /** Where a tile goes: the result, the tile's first row, its panel of columns. */
 export interface Tile {
@@ -29,17 +29,17 @@ interface Target {
 export class TileStore {
   readonly #f: FunctionBuilder;
   readonly #arg: (name: "cRows" | "cColumns" | "n") => Local;
-  readonly #adjoining: Adjoining;
+  readonly #contiguousAxis: ContiguousAxis;
 
   /** `arg` gives tables of offsets and the number of columns. */
   constructor(
     f: FunctionBuilder,
     arg: (name: "cRows" | "cColumns" | "n") => Local,
-    adjoining: Adjoining,
+    contiguousAxis: ContiguousAxis,
   ) {
     this.#f = f;
     this.#arg = arg;
-    this.#adjoining = adjoining;
+    this.#contiguousAxis = contiguousAxis;
   }
 
   /** Writes the part of a tile that there is; from the second summed block on it adds. */
@@ -64,12 +64,12 @@ export class TileStore {
     const rows = f.wordAt(this.#arg("cRows"), target.row);
     const table = f.wordAt(this.#arg("cColumns"), target.column);
     const place = (r: number): Local => f.i(i32.add, target.c, f.loadNumber(i32.load, rows, 4 * r));
-    if (this.#adjoining === "rows") {
+    if (this.#contiguousAxis === "rows") {
       return this.#storeColumns(place(0), table, left, sum, sums);
     }
     sums.forEach((row, r) => {
       const at = place(r);
-      if (this.#adjoining === "nothing" || left !== null) {
+      if (this.#contiguousAxis === "nothing" || left !== null) {
         return this.#storeEach(at, table, left, sum, row);
       }
       const first = f.i(i32.add, at, f.loadNumber(i32.load, table));

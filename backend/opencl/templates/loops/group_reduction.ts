@@ -3,15 +3,9 @@
  * results in local memory.
  */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { StageSums } from "../../../codegen/stage_sums.ts";
+import { type RowMapping, ScalarRow } from "../../../codegen/rows.ts";
 import { inGroups } from "../../../kernel/row_mappings.ts";
-import {
-  type ReduceStep,
-  rowProgram,
-  type RowWriter,
-  type StoreEachStep,
-  writeRow,
-} from "../../../kernel/row_program.ts";
+import { rowProgram, writeRow } from "../../../kernel/row_program.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
 import { flatBlocks, isBlocked } from "../../../kernel/accumulation.ts";
 import { accumulatorType, extent, type LoopKernel } from "../../../kernel/kernel.ts";
@@ -61,70 +55,37 @@ function writeGroup(emitter: Emitter, dialect: Dialect): WorkSize {
   emitter.line("const int lid = get_local_id(0);");
   if (kernel.outer.length > 0) decompose(emitter, kernel.outer, "get_group_id(0)");
   const program = inGroups(kernel, rowProgram(kernel), groupLength(kernel), items);
-  writeRow(program, new GroupRow(emitter, dialect, items));
+  writeRow(program, new ScalarRow(emitter, dialect, groupMapping(emitter, dialect, items)));
   return { global: [rows * items], local: [items] };
 }
 
-/** The steps of a row by all items of a group: item `lid` walks every `items`-th element. */
-class GroupRow implements RowWriter {
-  readonly #emitter: Emitter;
-  readonly #dialect: Dialect;
-  readonly #items: number;
-  readonly #bounds: readonly [start: string, end: string];
-
-  constructor(emitter: Emitter, dialect: Dialect, items: number) {
-    this.#emitter = emitter;
-    this.#dialect = dialect;
-    this.#items = items;
-    this.#bounds = groupBounds(emitter);
-  }
-
-  compute(exprs: readonly number[]): void {
-    this.#emitter.declare(exprs);
-  }
-
-  reduce(step: ReduceStep): void {
-    const sums = new StageSums(this.#emitter, this.#dialect, step);
-    sums.declare();
-    this.#walk(sums, () => {
-      this.#emitter.declare(step.exprs);
-      sums.accumulate();
-    });
-    sums.finish((r) => joinInLocalMemory(this.#emitter, r, this.#items));
-  }
-
-  store(outputs: readonly number[]): void {
-    this.#emitter.open("if (lid == 0) {");
-    for (const o of outputs) this.#emitter.store(o);
-    this.#emitter.close();
-  }
-
-  storeEach({ exprs, outputs }: StoreEachStep): void {
-    this.#walk(null, () => {
-      this.#emitter.declare(exprs);
-      for (const o of outputs) this.#emitter.store(o);
-    });
-  }
-
-  #walk(sums: StageSums | null, body: () => void): void {
-    const emitter = this.#emitter, dialect = this.#dialect, items = this.#items;
-    const [start, end] = this.#bounds;
-    let from = start, to = end;
-    if (sums?.blocks) {
-      const step = emitter.index(sums.blocks.length * items);
-      emitter.open(dialect.loopHead("block", start, end, step));
-      sums.begin();
-      [from, to] = ["block", dialect.smaller(`block + ${step}`, end)];
-    }
-    emitter.open(dialect.loopHead("t", `${from} + lid`, to, `${items}`));
-    decomposeInner(emitter);
-    body();
-    emitter.close();
-    if (sums?.blocks) {
+/** The items of a group walk a row together: item `lid` takes every `items`-th element. */
+function groupMapping(emitter: Emitter, dialect: Dialect, items: number): RowMapping {
+  const [start, end] = groupBounds(emitter);
+  return {
+    walk: (sums, body) => {
+      let from = start, to = end;
+      if (sums?.blocks) {
+        const step = emitter.index(sums.blocks.length * items);
+        emitter.open(dialect.loopHead("block", start, end, step));
+        sums.begin();
+        [from, to] = ["block", dialect.smaller(`block + ${step}`, end)];
+      }
+      emitter.open(dialect.loopHead("t", `${from} + lid`, to, `${items}`));
+      decomposeInner(emitter);
+      body();
+      emitter.close();
+      if (!sums?.blocks) return;
       sums.end();
       emitter.close();
-    }
-  }
+    },
+    join: (r) => joinInLocalMemory(emitter, r, items),
+    once: (stores) => {
+      emitter.open("if (lid == 0) {");
+      stores();
+      emitter.close();
+    },
+  };
 }
 
 /** Which of a row's elements a group walks: all, or the part that a split gave it. */

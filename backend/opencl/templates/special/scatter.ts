@@ -1,6 +1,6 @@
 /** Scatters: a work-item takes a line of the result along the axis, with all its sources. */
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
-import { opCode } from "../../../graph/op_names.ts";
+import { opCode } from "../../../graph/index_error.ts";
 import { stridesOf } from "../../../graph/shape.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
 import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";

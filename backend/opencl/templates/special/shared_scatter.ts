@@ -10,7 +10,7 @@
  */
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
-import { opCode } from "../../../graph/op_names.ts";
+import { opCode } from "../../../graph/index_error.ts";
 import { stridesOf } from "../../../graph/shape.ts";
 import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";

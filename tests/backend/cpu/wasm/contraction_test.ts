@@ -99,11 +99,11 @@ Deno.test("a product for which that memory has no room is computed in other memo
         return use(block);
       },
     };
-    let ranOtherwise = 0;
-    const otherwise = { source: "", run: () => void ranOtherwise++ };
-    const runner = contractionRunner(kernel as LoopKernel, strategy.wasm!, full, () => otherwise)!;
+    let ranFallback = 0;
+    const fallback = { source: "", run: () => void ranFallback++ };
+    const runner = contractionRunner(kernel as LoopKernel, strategy.wasm!, full, () => fallback)!;
     runner.run(inputs, [output]);
-    assertEquals([ranOtherwise, asked > 0], [1, true]);
+    assertEquals([ranFallback, asked > 0], [1, true]);
     for (const block of [...inputs, output]) block.release();
   });
 });

@@ -37,8 +37,8 @@ function product(): Tensor {
   return numbers(5, 7).matmul(numbers(3, 5)).relu().mul(0.5).sum(1).add(1);
 }
 
-Deno.test("helpers start by themselves, compute the same, end and start again", async () => {
-  const backend = backendWith(3), { team } = backend.strategy.wasm!;
+Deno.test("workers start by themselves, compute the same, end and start again", async () => {
+  const backend = backendWith(3), { threads } = backend.strategy.wasm!;
   const result = (on: CPUBackend) =>
     withDevice("cpu", () => {
       using t = product();
@@ -46,13 +46,13 @@ Deno.test("helpers start by themselves, compute the same, end and start again", 
     });
   const wanted = result(wasmBackend);
   for (let round = 0; round < 2; round++) {
-    assertEquals(team.helpers, 0);
+    assertEquals(threads.workers, 0);
     await until(() => {
       assertEquals(result(backend), wanted);
-      return team.helpers === 2;
+      return threads.workers === 2;
     });
     for (let k = 0; k < 50; k++) assertEquals(result(backend), wanted);
-    team.stop();
+    threads.stop();
     await until(() => {
       const block = new Int32Array(backend.strategy.wasm!.memory.memory.buffer, 0, 8);
       return Atomics.load(block, 7) === 0;
@@ -94,7 +94,7 @@ Deno.test("when the memory is full, blocks are plain ArrayBuffers", () => {
 });
 
 Deno.test("kernels on blocks outside the memory run in JavaScript", () => {
-  // Of two pages none is left for code, which helpers would need.
+  // Of two pages none is left for code, which workers would need.
   for (const maximum of [2, 3]) {
     const memory = new WasmMemory(new WebAssembly.Memory({ initial: 1, maximum, shared: true }));
     const strategy: Strategy = {

@@ -1,7 +1,7 @@
 /**
- * Threads that help with large work. The work is cut into parts; whoever is free takes the next one,
- * this thread too, so a helper that wakes up late costs nothing. All share the memory that they
- * compute in, which also holds what they tell each other.
+ * A pool of threads for large work. The work is cut into parts; each thread that is free takes the next
+ * one, the main thread too, so a worker that wakes up late costs nothing. All share the memory that they
+ * compute in, which also holds the block by which they synchronize.
  */
 import { Worker } from "node:worker_threads";
 import type { WasmMemory } from "./memory.ts";
@@ -27,19 +27,19 @@ export const fields = {
 /** Bytes of that block. */
 export const CONTROL_BYTES = 64;
 
-/** What a helper is started with. */
-export interface Enlistment {
+/** What a worker is started with. */
+export interface WorkerInit {
   readonly memory: WebAssembly.Memory;
   /** Where the block lies. */
   readonly control: number;
   readonly fields: typeof fields;
   readonly thread: number;
-  /** It helps for as long as this is the block's. */
+  /** It runs for as long as this is the block's. */
   readonly generation: number;
 }
 
-/** What a helper runs. It is sent as text: it may refer to nothing outside. */
-export function help({ memory, control, fields: f, thread, generation }: Enlistment): void {
+/** The worker's program. It is sent as text, so it may refer to nothing outside. */
+export function worker({ memory, control, fields: f, thread, generation }: WorkerInit): void {
   const SPINS = 20_000;
   const block = new Int32Array(memory.buffer, control, 16);
   const kernels = new Map<number, (a: number, b: number, e: number, t: number) => void>();
@@ -81,8 +81,8 @@ export function help({ memory, control, fields: f, thread, generation }: Enlistm
   Atomics.sub(block, f.ready, 1);
 }
 
-/** Work for a team. */
-export interface TeamWork {
+/** Work for all threads. */
+export interface ParallelWork {
   /** The kernel, by number and by its code in memory. */
   readonly kernel: number;
   readonly code: number;
@@ -96,10 +96,11 @@ export interface TeamWork {
   readonly run: (args: number, begin: number, end: number, thread: number) => void;
 }
 
+/** Turns of a loop before a thread sleeps. */
 const SPINS = 20_000;
 
-/** This thread and its helpers. */
-export class Team {
+/** The main thread and its workers. */
+export class ThreadPool {
   /** Threads with this one. */
   readonly size: number;
   readonly #memory: WasmMemory;
@@ -115,24 +116,24 @@ export class Team {
     this.#block = new Int32Array(memory.memory.buffer, control, CONTROL_BYTES / 4);
   }
 
-  /** Helpers that run. */
-  get helpers(): number {
+  /** Workers that run. */
+  get workers(): number {
     return this.#started ? Atomics.load(this.#block, fields.ready) : 0;
   }
 
-  /** Whether no helper sleeps. */
+  /** Whether no worker sleeps. */
   get isAwake(): boolean {
     return Atomics.load(this.#block, fields.sleeping) === 0;
   }
 
-  /** Starts the helpers, which takes them some milliseconds; they do not keep the program alive. */
+  /** Starts the workers, which takes them some milliseconds; they do not keep the program alive. */
   start(): void {
     if (this.#started) return;
     this.#started = true;
     const generation = Atomics.load(this.#block, fields.generation);
-    const code = `(${help})(require("node:worker_threads").workerData)`;
+    const code = `(${worker})(require("node:worker_threads").workerData)`;
     for (let thread = 1; thread < this.size; thread++) {
-      const workerData: Enlistment = {
+      const workerData: WorkerInit = {
         memory: this.#memory.memory,
         control: this.#control,
         fields,
@@ -143,7 +144,7 @@ export class Team {
     }
   }
 
-  /** Ends the helpers; {@linkcode start} starts new ones. */
+  /** Ends the workers; {@linkcode start} starts new ones. */
   stop(): void {
     if (!this.#started) return;
     this.#started = false;
@@ -151,7 +152,7 @@ export class Team {
     this.#wake(Infinity);
   }
 
-  /** Wakes so many of those who sleep. */
+  /** Wakes so many workers that sleep. */
   #wake(count: number): void {
     Atomics.add(this.#block, fields.signal, 1);
     if (Atomics.load(this.#block, fields.sleeping) > 0) {
@@ -160,11 +161,11 @@ export class Team {
   }
 
   /**
-   * Computes the whole range, with whoever is there.
+   * Computes the whole range, with all threads that are awake.
    *
-   * @throws {Error} When a helper could not run the kernel.
+   * @throws {Error} When a worker could not run the kernel.
    */
-  run(work: TeamWork): void {
+  run(work: ParallelWork): void {
     const block = this.#block;
     const parts = Math.ceil(work.range / work.part);
     block[fields.kernel] = work.kernel;
@@ -185,11 +186,11 @@ export class Team {
     }
     this.#await(parts - own);
     if (Atomics.exchange(block, fields.failed, 0) === 1) {
-      throw new Error("A helping thread could not run a kernel: is memory short?");
+      throw new Error("A worker thread could not run a kernel: is memory short?");
     }
   }
 
-  /** Waits until the helpers have done so many parts. */
+  /** Waits until the workers have done so many parts. */
   #await(parts: number): void {
     const block = this.#block;
     for (let spins = 0; spins < SPINS; spins++) {
