@@ -16,7 +16,7 @@ interface TemplateNode {
 
 /** Nodes with content of their own, or with settings of the program in them: they are made anew each time. */
 const refused: ReadonlySet<Op["kind"]> = new Set(
-  ["buffer", "data", "random", "contract", "custom"] satisfies Op["kind"][],
+  ["buffer", "data", "random", "contract", "custom", "attention"] satisfies Op["kind"][],
 );
 
 /** What a function of nodes made. */

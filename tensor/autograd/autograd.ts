@@ -214,8 +214,7 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   if (!root.isRealized) {
     // A root that is read before the step computes the gradients too, so that its work is done once:
     // those that are there then, since clipping and the like replace them.
-    stateOf(root).coScheduled = () =>
-      leaves.flatMap(({ grad }) => grad && !grad.disposed ? nodeOf(grad) : []);
+    stateOf(root).coScheduled = leaves;
     pendingOn(root.device).addRoot(stateOf(root));
   }
   if (order) {

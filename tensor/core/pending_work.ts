@@ -138,7 +138,7 @@ export class PendingWork {
     for (const reference of this.#roots) {
       const root = reference.deref();
       if (!root || root.lifecycle === "disposed" || root.node.isLeaf) this.#roots.delete(reference);
-      else open.push({ root: root.node, with: root.coScheduled?.() ?? [] });
+      else open.push({ root: root.node, with: root.coScheduledNodes() });
     }
     return open;
   }

@@ -59,8 +59,8 @@ export class TensorState {
   gradFn: GradFn | null = null;
   /** What `backward` has added up. */
   grad: Tensor | null = null;
-  /** The gradients that are computed in one schedule with this root of `backward`. */
-  coScheduled: (() => Node[]) | null = null;
+  /** Leaves whose gradients are computed in one schedule with this root of `backward`. */
+  coScheduled: readonly Tensor[] | null = null;
   /** The memory that the user has of it, which stays where it is until then. */
   loan: { readonly storage: unknown; end(): void } | null = null;
   /** What a stand-in stands for; null for others. */
@@ -96,6 +96,16 @@ export class TensorState {
   /** True where `backward` computes a gradient for it, or for something that it was made from. */
   get needsGrad(): boolean {
     return this.requiresGrad || this.gradFn !== null;
+  }
+
+  /** The nodes that are computed in one schedule with this one: gradients, as they are now. */
+  coScheduledNodes(): Node[] {
+    const nodes: Node[] = [];
+    for (const leaf of this.coScheduled ?? []) {
+      const { grad } = stateOf(leaf);
+      if (grad !== null && !grad.disposed) nodes.push(nodeOf(grad));
+    }
+    return nodes;
   }
 
   /** True for a tensor that `backward` would go on from. */

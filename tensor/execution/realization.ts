@@ -59,7 +59,7 @@ export function realizeForRead(tensor: Tensor): boolean {
   if (isReadable(node)) return false;
   const pending = pendingOn(device), isAssigned = pending.deleteAssignment(tensor);
   const isAlone = !isAssigned && !pending.hasAssignments && !stateOf(tensor).gradFn;
-  if (!isAlone || coScheduledWith(tensor).length > 0) {
+  if (!isAlone || stateOf(tensor).coScheduledNodes().length > 0) {
     realizeOn(device, [tensor]);
     return false;
   }
@@ -95,7 +95,7 @@ function realizeOn(
 ): void {
   const nodes: Node[] = [], later: Node[] = [...usedLater];
   for (const tensor of tensors) {
-    nodes.push(nodeOf(tensor), ...coScheduledWith(tensor));
+    nodes.push(nodeOf(tensor), ...stateOf(tensor).coScheduledNodes());
     if (stateOf(tensor).gradFn) later.push(...gradientNodes(tensor));
   }
   const pending = pendingOn(device), assigned = pending.takeAssignments(), roots = pending.roots();
@@ -162,11 +162,6 @@ function computeAlone(
   roots: readonly Companion[],
 ): void {
   compute({ tensors, nodes, assigned: [], unread: [], roots, later: [], endsFormer: false });
-}
-
-/** The gradients that are computed together with a root of `backward`. */
-function coScheduledWith(root: Tensor): Node[] {
-  return stateOf(root).coScheduled?.() ?? [];
 }
 
 /** Computes an assigned value that may be gone: who reads it is told. */
