@@ -22,30 +22,10 @@ import { pickDevice } from "./run_example.ts";
 import { drawConfusion } from "./train/confusion.ts";
 import { classNames, type Data, datasetPaths, loadDataset } from "./train/datasets.ts";
 import { drawLossCurve } from "./train/loss_curve.ts";
+import { makeModel } from "./train/model.ts";
 import { helpText, type Options, parseOptions } from "./train/options.ts";
 import { askFor } from "./train/permissions.ts";
 import { Progress } from "./train/progress.ts";
-
-function makeModel(kind: Options["model"], size: number): nn.Module {
-  if (kind === "mlp") {
-    return new nn.Sequential(
-      new nn.Flatten(),
-      new nn.Linear(size * size, 256),
-      new nn.ReLU(),
-      new nn.Linear(256, 10),
-    );
-  }
-  return new nn.Sequential(
-    new nn.Conv2d(1, 16, 3, { padding: 1 }),
-    new nn.ReLU(),
-    new nn.MaxPool2d(2),
-    new nn.Conv2d(16, 32, 3, { padding: 1 }),
-    new nn.ReLU(),
-    new nn.MaxPool2d(2),
-    new nn.Flatten(),
-    new nn.Linear(32 * (size / 4) ** 2, 10),
-  );
-}
 
 /** How training went. */
 interface History {

@@ -64,10 +64,9 @@ export function parseOptions(args: string[]): Options | "help" {
 }
 
 /** What --help prints. */
-export function helpText(): string {
-  return helpOf(
-    "Trains a digit classifier and says how well it reads digits that it has not seen.",
-    "examples/train.ts",
-    flags,
-  );
+export function helpText(
+  file = "examples/train.ts",
+  about = "Trains a digit classifier and says how well it reads digits that it has not seen.",
+): string {
+  return helpOf(about, file, flags);
 }
