@@ -54,6 +54,8 @@ export {
   type BatchNormOptions,
   LayerNorm,
   type LayerNormOptions,
+  type Moments,
+  type NormalizedBatch,
 } from "./layers/normalization.ts";
 export { RMSNorm, type RMSNormOptions } from "./layers/rms_norm.ts";
 export {

@@ -212,6 +212,23 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
   assertEquals(await before.toNumbers(), Array(6).fill(0));
 }
 {
+  // SyncBatchNorm on parts, of different sizes, is BatchNorm on everything: forward and backward.
+  const norm = new distributed.SyncBatchNorm(6, group), whole = new nn.BatchNorm1d(6);
+  const parts = [...ranks.map((r) => 8 * r + (r > 0 ? 3 : 0)), 8 * size];
+  const part = [parts[rank]!, parts[rank + 1]!] as const;
+  const leaf = allX.slice(part).detach().realize(), all = allX.detach().realize();
+  leaf.requiresGrad = all.requiresGrad = true;
+  const weigh = (y: Tensor, k: Tensor) => y.mul(k.add(1).sin()).square().sum();
+  weigh(norm.forward(leaf), allX.slice(part)).backward();
+  weigh(whole.forward(all), allX).backward();
+  const expected = all.grad!.slice(part);
+  assertNear(await leaf.grad!.toNumbers(), await expected.toNumbers(), "SyncBatchNorm");
+  for (const name of ["runningMean", "runningVar"] as const) {
+    assertNear(await norm[name]!.toNumbers(), await whole[name]!.toNumbers(), name);
+  }
+  await norm.weight!.grad!.toNumbers();
+}
+{
   // The order of chance is one for all ranks, noise is not.
   manualSeed(rank);
   const data = new TensorDataset({

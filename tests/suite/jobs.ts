@@ -44,6 +44,7 @@ const alone = [
   "backend/lifecycle",
   "backend/opencl/programs",
   "tensor/large",
+  "distributed/",
 ];
 
 /**
@@ -52,6 +53,7 @@ const alone = [
  * in `tensor/` hold.
  */
 const aboveKernels = [
+  "distributed/",
   "examples/",
   "tensor/amp/",
   "tensor/anomaly",

@@ -18,7 +18,7 @@ import type { Rule } from "../../../ffi/host/option_rules.ts";
 import { nodeOf, stateOf } from "../../core/tensor_state.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
-interface Moments {
+export interface Moments {
   /** The mean as a float, and what the exact one is above it. */
   readonly mean: Tensor;
   readonly rest: Tensor;
@@ -64,6 +64,16 @@ function standardizedBy(x: Tensor, axes: readonly number[], eps: number): Standa
     return [factor.mul(g.sub(mean).sub(y.mul(along)))];
   });
   return { value, moments };
+}
+
+/** A batch that was normalized. */
+export interface NormalizedBatch {
+  /** Mean 0 and variance 1 in each channel. */
+  readonly value: Tensor;
+  /** What it was normalized by. */
+  readonly moments: Moments;
+  /** The values of a channel that these are of. */
+  readonly count: number;
 }
 
 /** Options of batch normalization. */
@@ -160,6 +170,17 @@ export abstract class BatchNorm extends Module {
   }
 
   #byBatch(x: Tensor): Tensor {
+    const { value, moments, count } = this.normalizeBatch(x, this.#eps);
+    if (this.training && !isRecomputing()) this.#remember(moments, count);
+    return value;
+  }
+
+  /**
+   * Normalizes by the mean and variance of a batch, which other layers take of more than this batch.
+   *
+   * @throws {ShapeError} When it has one value a channel only.
+   */
+  protected normalizeBatch(x: Tensor, eps: number): NormalizedBatch {
     const axes = x.shape.map((_, axis) => axis).filter((axis) => axis !== 1);
     const count = x.size / this.#channels;
     if (this.training && count <= 1) {
@@ -168,9 +189,7 @@ export abstract class BatchNorm extends Module {
           `variance of one value a channel is 0`,
       );
     }
-    const { value, moments } = standardize(x, axes, this.#eps);
-    if (this.training && !isRecomputing()) this.#remember(moments, count);
-    return value;
+    return { ...standardize(x, axes, eps), count };
   }
 
   /** The running statistics take the batch in, together with whatever is computed next. */
