@@ -13,7 +13,7 @@ import {
   InterruptedError,
   manager,
   manualSeed,
-  nn,
+  type nn,
   noGrad,
   optim,
   saveSafetensors,

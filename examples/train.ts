@@ -10,7 +10,7 @@ import {
   InterruptedError,
   manager,
   manualSeed,
-  nn,
+  type nn,
   noGrad,
   optim,
   saveFileSync,

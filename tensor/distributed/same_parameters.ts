@@ -35,13 +35,17 @@ function describe([name, { shape, dtype }]: Named): string {
   return `${name} of shape ${formatShape(shape)} and type ${dtype}`;
 }
 
-/** The lines of rank 0. */
-function broadcastLines(own: readonly string[], communicator: Communicator): string[] {
+/** The lines of one rank; none of them is empty. */
+export function broadcastLines(
+  own: readonly string[],
+  communicator: Communicator,
+  root = 0,
+): string[] {
   const text = new TextEncoder().encode(own.join("\n"));
-  const length = Int32Array.of(text.byteLength), action = "compare parameters";
-  completedSync(action, communicator.broadcast(new Uint8Array(length.buffer), 0));
+  const length = Int32Array.of(text.byteLength), action = "compare what ranks have";
+  completedSync(action, communicator.broadcast(new Uint8Array(length.buffer), root));
   const bytes = new Uint8Array(length[0]!);
   bytes.set(text.subarray(0, bytes.length));
-  if (bytes.length > 0) completedSync(action, communicator.broadcast(bytes, 0));
+  if (bytes.length > 0) completedSync(action, communicator.broadcast(bytes, root));
   return bytes.length === 0 ? [] : new TextDecoder().decode(bytes).split("\n");
 }

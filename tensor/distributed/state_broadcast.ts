@@ -1,4 +1,4 @@
-/** Values of rank 0 for all ranks: weights at the start, buffers after every step. */
+/** Values of one rank for all: rank 0's weights at the start, buffers after every step. */
 import { backendOf, type Communicator, type DeviceHandle } from "../../backend/internal.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/temporaries.ts";
@@ -7,13 +7,15 @@ import type { Tensor } from "../tensor.ts";
 import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor } from "./bucket.ts";
 import type { Pipeline } from "./pipeline.ts";
 
-/** Sends tensors from rank 0 to all others, through buckets that stay. */
+/** Sends tensors from one rank to all others, through buckets that stay. */
 export class StateBroadcast implements Disposable {
   readonly #communicator: Communicator;
+  readonly #root: number;
   readonly #parts: { readonly tensors: readonly Tensor[]; readonly bucket: Bucket }[];
 
   /** Reserves the buckets. */
-  constructor(tensors: readonly Tensor[], communicator: Communicator) {
+  constructor(tensors: readonly Tensor[], communicator: Communicator, root = 0) {
+    this.#root = root;
     const byDevice = new Map<DeviceHandle, Tensor[]>();
     for (const tensor of tensors) {
       const known = byDevice.get(tensor.device);
@@ -30,12 +32,12 @@ export class StateBroadcast implements Disposable {
 
   /** Adds the buckets to what is under way. */
   begin(pipeline: Pipeline): void {
-    const isRoot = this.#communicator.rank === 0;
+    const isRoot = this.#communicator.rank === this.#root;
     for (const { tensors, bucket } of this.#parts) {
       if (isRoot) bucket.read(tensors);
       pipeline.add({
         bucket,
-        communicate: () => this.#communicator.broadcast(bucket.bytes, 0),
+        communicate: () => this.#communicator.broadcast(bucket.bytes, this.#root),
         take: () => isRoot ? bucket.forget() : give(tensors, bucket),
       });
     }

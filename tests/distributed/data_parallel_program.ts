@@ -260,6 +260,44 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
   assertEquals(profiler.counters().nativeAllocs, 0);
 }
 {
+  // Adam's moments in shards learn the same, and take an n-th of the memory.
+  const wide = () => {
+    manualSeed(5);
+    const layers = Array.from({ length: 2 * size }, () => new nn.Linear(64, 64));
+    return new nn.Sequential(new nn.Linear(6, 64), ...layers, new nn.Linear(64, 3));
+  };
+  const model = wide(), expected = wide();
+  using parallel = new distributed.DataParallel(model, group);
+  const added = <T>(make: () => T): [T, number] => {
+    const before = memory.stats().currentAllocated;
+    return [make(), memory.stats().currentAllocated - before];
+  };
+  const adam = (own: Tensor[]) => new optim.Adam(own, { lr: 0.01 });
+  const [optimizer, bytes] = added(() =>
+    new distributed.ShardedOptimizer(model.parameters(), group, adam)
+  );
+  const [other, allBytes] = added(() => adam(expected.parameters()));
+  assert(bytes < 1.3 * allBytes / size, `${bytes} of ${allBytes} bytes`);
+  for (let k = 0; k < 3; k++) {
+    optimizer.zeroGrad();
+    parallel.forward(x).crossEntropy(y).backward();
+    optimizer.step();
+    plain(other, expected, () => alone(expected, allX, allY));
+  }
+  const weights = await weightsOf(model);
+  await assertSameEverywhere(weights, "ZeRO");
+  assertNear(weights, await weightsOf(expected), "ZeRO");
+  const state = optimizer.stateDict(), whole = other.stateDict();
+  assertEquals(Object.keys(state).sort(), Object.keys(whole).sort());
+  for (const [name, tensor] of Object.entries(whole)) {
+    assertNear(await state[name]!.flatten().toNumbers(), await tensor.flatten().toNumbers(), name);
+  }
+  optimizer.loadStateDict(whole);
+  optimizer.lr = 0.5;
+  assertEquals(optimizer.lr, 0.5);
+  optimizer.dispose();
+}
+{
   let message = "";
   try {
     new distributed.DataParallel(new nn.Linear(rank === 0 ? 3 : 4, 1), group);
