@@ -5,7 +5,8 @@ import { noGrad } from "../core/grad_mode.ts";
 import { requireValue, takes } from "../core/options.ts";
 import { requireState } from "../core/apply.ts";
 import type { Optimizer, StepOptions } from "../optim/optimizer/optimizer.ts";
-import { Tensor } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
+import { zeros } from "../ops/functional.ts";
 import { bytesOf } from "./bucket.ts";
 import { Group } from "./group.ts";
 import { Pipeline } from "./pipeline.ts";
@@ -142,7 +143,7 @@ export class ShardedOptimizer implements Disposable {
     const { device } = this.#parameters[0]!;
     const tensors = broadcastLines(lines, this.#communicator, owner).map((line) => {
       const [name, shape, dtype] = JSON.parse(line) as [string, number[], DType];
-      return [name, own[name] ?? Tensor.zeros(shape, { dtype, device })] as const;
+      return [name, own[name] ?? zeros(shape, { dtype, device })] as const;
     });
     if (tensors.length === 0) return {};
     const pipeline = new Pipeline();

@@ -10,7 +10,8 @@ import {
   type Moments,
   type NormalizedBatch,
 } from "../nn/layers/normalization.ts";
-import { Tensor } from "../tensor.ts";
+import type { Tensor } from "../tensor.ts";
+import { fromHost } from "../ops/functional.ts";
 import { Group } from "./group.ts";
 
 /** One for all layers of a group: they run in the same order on every rank. */
@@ -79,7 +80,7 @@ export class SyncBatchNorm extends BatchNorm {
     const shape = x.shape.map((length, axis) => axis === 1 ? length : 1);
     const all = noGrad(() => this.#statistics(x.detach(), axes));
     const place = (values: Float64Array) =>
-      Tensor.fromHost(Float32Array.from(values), { shape, device: x.device });
+      fromHost(Float32Array.from(values), { shape, device: x.device });
     const mean = place(all.mean), variance = place(all.variance);
     const scale = noGrad(() => variance.add(eps).rsqrt().realize());
     const normalize = customGradient(
