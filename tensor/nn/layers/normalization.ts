@@ -19,8 +19,9 @@ import { nodeOf, stateOf } from "../../core/tensor_state.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
 export interface Moments {
-  /** The mean as a float, and what the exact one is above it. */
+  /** The mean as a float. */
   readonly mean: Tensor;
+  /** What the exact mean is above it. */
   readonly rest: Tensor;
   /** Divided by the count. */
   readonly variance: Tensor;
