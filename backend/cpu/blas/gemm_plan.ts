@@ -62,7 +62,7 @@ export interface GemmPlan {
 }
 
 /** A copy must be read this often to pay. */
-const LEAST_READS = 8;
+const MIN_READS = 8;
 
 /**
  * A library adds up longer sums one block after the other, and drifts: OpenBLAS 0.3.21 is off by 7e-4 at
@@ -90,8 +90,8 @@ export function planGemm(kernel: LoopKernel, least: number): GemmPlan | null {
 /** Which operands to copy, the cheapest first. */
 function packings(kernel: LoopKernel, c: Contraction, dtype: GemmType): [boolean, boolean][] {
   const mayPack = [
-    extent(kernel, c.n) >= LEAST_READS,
-    extent(kernel, c.m) >= LEAST_READS,
+    extent(kernel, c.n) >= MIN_READS,
+    extent(kernel, c.m) >= MIN_READS,
   ] as const;
   const must = [c.a.dtype !== dtype, c.b.dtype !== dtype] as const;
   const all: [boolean, boolean][] = [[false, false], [true, false], [false, true], [true, true]];

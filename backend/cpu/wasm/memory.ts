@@ -7,7 +7,7 @@ import type { HostBlock } from "../script/runner.ts";
 
 const PAGE_BYTES = 65536;
 /** All that 32-bit addresses reach; less where the system does not let so much be reserved. */
-const MOST_PAGES = [65536, 16384, 4096] as const;
+const MAX_PAGES = [65536, 16384, 4096] as const;
 
 /** A piece of that memory; addresses are those of WebAssembly. */
 export class WasmBuffer extends HostBuffer {
@@ -90,7 +90,7 @@ export class WasmMemory {
 
 /** Reserves the memory; null where the engine or the system refuses. */
 export function makeWasmMemory(): WasmMemory | null {
-  for (const maximum of MOST_PAGES) {
+  for (const maximum of MAX_PAGES) {
     try {
       return new WasmMemory(new WebAssembly.Memory({ initial: 1, maximum, shared: true }));
     } catch (error) {

@@ -15,7 +15,7 @@ import { ProductRunner } from "./product_runner.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
 /** Fewer multiplications than this are quicker in JavaScript. */
-const LEAST = 1024;
+const MIN_PRODUCTS = 1024;
 
 /** A runner for a contraction of floats, or null where there is nothing to gain. */
 export function contractionRunner(
@@ -27,7 +27,7 @@ export function contractionRunner(
   const given = kernel.contraction;
   if (!given || !isFloat(given.dtype) || given.dtype === "float64") return null;
   if (given.a.bounds.length + given.b.bounds.length > 0) return null;
-  if (extent(kernel, kernel.outer) * extent(kernel, kernel.inner) < LEAST) return null;
+  if (extent(kernel, kernel.outer) * extent(kernel, kernel.inner) < MIN_PRODUCTS) return null;
   const output = kernel.outputs.findIndex((o) => o.dtype === "float32");
   const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.form;
   const copies: [boolean, boolean] = [given.a.dtype !== "float32", given.b.dtype !== "float32"];

@@ -7,15 +7,15 @@ import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
 const BLOCK_ROWS = 96, BLOCK_PANELS = 32, BLOCK_SUMS = 512;
 /** Multiplications of a block of good size: about 20 microseconds. */
 const BLOCK_WORK = 500_000;
-/** Less than this is not worth a block of its own. */
-const LEAST_BLOCK_WORK = 40_000;
+/** Multiplications of a block: fewer are not worth one of their own. */
+const MIN_BLOCK_WORK = 40_000;
 /** Multiplications that a core does in a nanosecond, and elements that it copies. */
 const SPEED = 24;
 export const COPY_SPEED = 2;
-/** An operand larger than this in bytes is not read row by row: that takes too many pages. */
-const MOST_STRIDED = 2 ** 19;
-/** Bytes between two elements that are far from each other, and how often they must be read. */
-const FAR = 1024, LEAST_READS = 64;
+/** Bytes of an operand that is read row by row: a larger one takes too many pages. */
+const MAX_STRIDED_BYTES = 2 ** 19;
+/** An operand whose elements are so many bytes apart is copied if each is read this often. */
+const MIN_FAR_STEP = 1024, MIN_READS = 64;
 
 /** An operand or the result as offsets in bytes. */
 export interface Side {
@@ -97,7 +97,7 @@ export function planSides(
   const m = a.rows.length, n = b.columns.length, k = a.columns.length;
   const batches = out.batch.length;
   const step = stepOf(b.rows);
-  const isNear = step !== null && (Math.abs(step) * k < MOST_STRIDED || m <= 4 * TILE_ROWS);
+  const isNear = step !== null && (Math.abs(step) * k < MAX_STRIDED_BYTES || m <= 4 * TILE_ROWS);
   const isDirect = isNear && n % TILE_COLUMNS === 0 && isContiguous(b.columns);
   const work = m * Math.ceil(n / TILE_COLUMNS) * TILE_COLUMNS * k / SPEED;
   const copying = isDirect ? 0 : n * k / COPY_SPEED;
@@ -121,7 +121,7 @@ export function planSides(
 /** Whether the left operand's summed indices are pages apart, and it is read often. */
 export function isFar({ a, n, k }: Plan): boolean {
   const step = Math.abs(stepOf(a.columns) ?? 0);
-  return step >= FAR && step * k > MOST_STRIDED && n >= LEAST_READS;
+  return step >= MIN_FAR_STEP && step * k > MAX_STRIDED_BYTES && n >= MIN_READS;
 }
 
 /** A line for people. */
@@ -149,7 +149,7 @@ export function chooseBlocks({ m, n, k, batches }: Plan, threads: number): Block
   const count = (): number => batches * Math.ceil(m / blockRows) * Math.ceil(panels / blockPanels);
   const isCoarse = (): boolean =>
     work() > BLOCK_WORK && count() < 8 * threads ||
-    work() > LEAST_BLOCK_WORK && count() < 2 * threads;
+    work() > MIN_BLOCK_WORK && count() < 2 * threads;
   while (isCoarse() && blockPanels > 4) blockPanels = Math.ceil(blockPanels / 2);
   while (isCoarse() && blockRows > 2 * TILE_ROWS) {
     blockRows = Math.ceil(blockRows / 2 / TILE_ROWS) * TILE_ROWS;
