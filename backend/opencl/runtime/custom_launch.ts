@@ -7,10 +7,10 @@ import { dtypes } from "../../graph/dtype.ts";
 import type { CustomKernelCall } from "../../kernel/kernel.ts";
 import { encodeScalar } from "../../graph/kernel_declaration.ts";
 import { sizeOf } from "../../graph/shape.ts";
-import { activeTrace, type Trace } from "../../profiling/trace.ts";
+import { activeTrace } from "../../profiling/trace.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
 import type { LaunchContext } from "./launch.ts";
-import { traceCommand } from "./traced_command.ts";
+import { enqueueTraced } from "./traced_command.ts";
 
 /** The least memory that an argument gets: an empty tensor has none, and a kernel needs a pointer. */
 const LEAST_BYTES = 16;
@@ -86,16 +86,15 @@ export class CustomLaunch implements Launch {
   #enqueue(): void {
     this.#context.tinyInRow = 0;
     const trace = activeTrace();
-    if (trace) return this.#enqueueTraced(trace);
+    if (trace) {
+      return enqueueTraced(
+        trace,
+        this.#context.queue,
+        { kernel: this.#arguments.kernel, global: this.#global, local: this.#local },
+        this,
+      );
+    }
     const { kernel } = this.#arguments;
     this.#context.queue.enqueueKernel(kernel, this.#global.length, this.#global, this.#local);
-  }
-
-  #enqueueTraced(trace: Trace): void {
-    const { queue } = this.#context, { kernel } = this.#arguments;
-    const enqueuedAt = performance.now();
-    const event = queue.enqueueKernelEvent(kernel, this.#global.length, this.#global, this.#local);
-    trace.host(`enqueue ${this.name}`, enqueuedAt);
-    traceCommand(trace, event, queue, { name: this.name, bytes: this.bytes, enqueuedAt });
   }
 }

@@ -4,11 +4,11 @@ import type { PendingUploads } from "../../../memory/mod.ts";
 import type { Block, Launch } from "../../execution/backend.ts";
 import { countLaunch } from "../../profiling/counters.ts";
 import { dtypes } from "../../graph/dtype.ts";
-import { activeTrace, type Trace } from "../../profiling/trace.ts";
+import { activeTrace } from "../../profiling/trace.ts";
 import type { Generated } from "../codegen/generated.ts";
 import type { Work } from "../templates/launch_steps.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
-import { traceCommand } from "./traced_command.ts";
+import { enqueueTraced } from "./traced_command.ts";
 
 /** What a launch needs from its backend. */
 export interface LaunchContext {
@@ -63,8 +63,14 @@ export class KernelLaunch implements Launch {
     if (!uploads.isEmpty) { for (const block of [...inputs, ...outputs]) uploads.await(block); }
     this.#setArguments(inputs, outputs);
     const trace = activeTrace();
-    if (trace) this.#enqueueTraced(trace);
-    else this.#enqueue();
+    if (trace) {
+      enqueueTraced(
+        trace,
+        this.#context.queue,
+        { kernel: this.#arguments.kernel, global: this.#global, local: this.#local },
+        this,
+      );
+    } else this.#enqueue();
     countLaunch(this.bytes);
     this.#context.afterLaunch(this.#isTiny);
   }
@@ -92,14 +98,6 @@ export class KernelLaunch implements Launch {
     if (context.tinyInRow <= MIN_TINY_STREAK) {
       context.queue.enqueueKernel(kernel, dims, this.#global, this.#local);
     } else context.queue.enqueueKernelHeld(kernel, dims, this.#global, this.#local);
-  }
-
-  #enqueueTraced(trace: Trace): void {
-    const { queue } = this.#context, { kernel } = this.#arguments;
-    const enqueuedAt = performance.now();
-    const event = queue.enqueueKernelEvent(kernel, this.#global.length, this.#global, this.#local);
-    trace.host(`enqueue ${this.name}`, enqueuedAt);
-    traceCommand(trace, event, queue, { name: this.name, bytes: this.bytes, enqueuedAt });
   }
 }
 

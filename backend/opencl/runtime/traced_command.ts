@@ -1,5 +1,5 @@
 /** Commands of a queue in a trace. */
-import type { CommandQueue, Event } from "../../../ffi/mod.ts";
+import type { CommandQueue, Event, Kernel } from "../../../ffi/mod.ts";
 import type { DeviceWork, Trace } from "../../profiling/trace.ts";
 
 /**
@@ -22,4 +22,21 @@ export function traceCommand(
     return profile && { queued: profile.queued, start: profile.started, end: profile.ended };
   };
   trace.device({ ...work, device: queue.device, times });
+}
+
+/** Enqueues a kernel, and notes how long that took the host and how long it takes the device. */
+export function enqueueTraced(
+  trace: Trace,
+  queue: CommandQueue,
+  { kernel, global, local }: {
+    readonly kernel: Kernel;
+    readonly global: BigUint64Array<ArrayBuffer>;
+    readonly local: BigUint64Array<ArrayBuffer> | null;
+  },
+  { name, bytes }: { readonly name: string; readonly bytes: number },
+): void {
+  const enqueuedAt = performance.now();
+  const event = queue.enqueueKernelEvent(kernel, global.length, global, local);
+  trace.host(`enqueue ${name}`, enqueuedAt);
+  traceCommand(trace, event, queue, { name, bytes, enqueuedAt });
 }

@@ -78,3 +78,41 @@ testOpenCL("a GPU's tiles multiply elements of every type", () =>
       await compare(dtype, make, 1e-2);
     }
   }));
+
+testOpenCL(
+  "a GPU's tiles read convolutions of any geometry, masked, strided, in groups, of odd sizes",
+  () =>
+    withGpu(async () => {
+      const cases = [
+        { image: [3, 5, 13, 17], weight: [7, 5, 3, 3], options: { padding: 1 } },
+        { image: [2, 6, 11, 9], weight: [8, 3, 5, 3], options: { groups: 2, padding: [2, 0] } },
+        { image: [2, 4, 19, 15], weight: [4, 1, 3, 3], options: { groups: 4, stride: 2 } },
+        { image: [1, 3, 33, 20], weight: [65, 3, 7, 7], options: { stride: 2, padding: 3 } },
+        { image: [2, 9, 12, 12], weight: [10, 9, 3, 3], options: { dilation: 2, padding: 2 } },
+        { image: [5, 37, 7, 7], weight: [33, 37, 1, 1], options: { stride: 2 } },
+      ] as const;
+      for (const c of cases) {
+        const { image, weight, options } = c;
+        // A CPU's driver takes seconds to build such a kernel: few of the combinations stand for all.
+        const isFirst = cases.indexOf(c) === 0;
+        for (const dtype of isFirst ? ["float32", "bfloat16"] as const : ["float32"] as const) {
+          const name = `${dtype} ${image} by ${weight}, ${JSON.stringify(options)}`;
+          const run = (part: "value" | "image" | "weight") => () => {
+            const size = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
+            const of = (shape: readonly number[], step: number) =>
+              Tensor.fromHost(wave(size(shape), step), { shape: [...shape] }).cast(dtype).realize();
+            const x = of(image, 0.37), w = of(weight, 0.21);
+            x.requiresGrad = w.requiresGrad = true;
+            const y = x.conv2d(w, options).relu();
+            if (part !== "value") y.backward(of(y.shape, 0.53));
+            const found = part === "value" ? y : part === "image" ? x.grad! : w.grad!;
+            return found.cast("float32");
+          };
+          const limit = dtype === "float32" ? 2e-6 : 2e-2;
+          for (const part of isFirst ? ["value", "image", "weight"] as const : ["value"] as const) {
+            await compare(`${part} of ${name}`, run(part), limit);
+          }
+        }
+      }
+    }),
+);

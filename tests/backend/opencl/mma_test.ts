@@ -150,6 +150,16 @@ const others: Case[] = [
     name: "a convolution with padding",
     make: (t) => numbers(t, 4, 16, 20, 20).conv2d(numbers(t, 32, 16, 3, 3), { padding: 1 }),
   },
+  ...(["image", "weight"] as const).map((part): Case => ({
+    name: `the gradient of a convolution's ${part}`,
+    make: (t) => {
+      const x = numbers(t, 4, 24, 19, 21), w = numbers(t, 40, 24, 3, 3);
+      x.requiresGrad = w.requiresGrad = true;
+      const y = x.conv2d(w, { padding: 1 });
+      y.backward(numbers(t, ...y.shape));
+      return part === "image" ? x.grad! : w.grad!;
+    },
+  })),
   {
     name: "a convolution in steps of 2, groups",
     make: (t) =>

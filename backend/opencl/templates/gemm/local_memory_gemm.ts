@@ -5,19 +5,13 @@
 import type { Emitter } from "../../../codegen/emit.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { type Contraction, extent } from "../../../kernel/kernel.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
-import {
-  type ContractionTemplate,
-  groupShape,
-  isTileable,
-  type TiledPlan,
-  withoutFreeBatch,
-} from "../parts/contraction_shape.ts";
-import { single } from "../parts/template.ts";
-import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
-import { FLOAT, type Shape, tileCount, tileOf, type TileRule } from "../parts/tiling.ts";
-import { fetchTile, putTile, type TileOperand } from "./tile_loader.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
 import { computeType } from "../../codegen/types.ts";
+import type { ContractionTemplate, TiledPlan } from "../parts/contraction_shape.ts";
+import { groupGemm } from "../parts/group_gemm.ts";
+import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
+import { FLOAT, tileCount, type TileRule } from "../parts/tiling.ts";
+import { TileLoader, type TileOperand } from "./tile_loader.ts";
 
 /** The tile of a work-group (bm x bn, bk terms at a time), and a work-item's piece of it (tm x tn). */
 export interface LocalMemoryTile {
@@ -40,6 +34,8 @@ const choices = [
   { groups: 0, speed: 0.4, tile: { bm: 32, bn: 32, bk: 32, tm: 2, tn: 2 } },
 ] as const;
 
+/** Bytes of a term in the tables of both operands: an index and up to three bounds each, of 8 bytes. */
+const TABLE_BYTES = 64;
 /** Work-items of a group that every GPU can run. */
 const MAX_GROUP = 256;
 
@@ -59,29 +55,17 @@ export const localMemoryTiles: TileRule<LocalMemoryTile> = {
     return [tm, tn].every((t) => t <= 16 && (t <= 4 || t % 4 === 0)) &&
       bm % tm === 0 && bn % tn === 0 && items <= MAX_GROUP &&
       bm * bk % items === 0 && bn * bk % items === 0 &&
-      (bm + bn + 8) * bk * Math.max(FLOAT, elementBytes) <= localMemory;
+      ((bm + bn + 8) * Math.max(FLOAT, elementBytes) + TABLE_BYTES) * bk <= localMemory;
   },
 };
 
 /** A tile a work-group. */
-export const localMemoryGemm: ContractionTemplate<TiledPlan<LocalMemoryTile>> = {
-  name: "local-memory gemm",
-  matches: (kernel, target) => {
-    if (!target.isGpu || !isTileable(kernel, target)) return null;
-    const c = withoutFreeBatch(kernel.contraction!);
-    const shape: Shape = groupShape(kernel, localMemoryTiles.kind, c);
-    return { kernel, target, shape, tile: tileOf(localMemoryTiles, shape, target) };
-  },
-  emit: ({ kernel, target, tile }) =>
-    single(
-      generatedLoop(
-        kernel,
-        target,
-        (emitter) => writeTile(emitter, withoutFreeBatch(kernel.contraction!), tile),
-      ),
-    ),
-  workItems: ({ shape, tile }) => tileCount(shape, tile.bm, tile.bn),
-};
+export const localMemoryGemm: ContractionTemplate<TiledPlan<LocalMemoryTile>> = groupGemm(
+  "local-memory gemm",
+  localMemoryTiles,
+  () => true,
+  writeTile,
+);
 
 /** A tile a work-group, a piece of it a work-item. */
 function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSize {
@@ -118,17 +102,24 @@ function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSi
       extent: t.bn,
     },
   ];
+  const loaders = operands.map((operand) => new TileLoader(emitter, c, operand, t.bk, threads));
+  const hasTable = loaders.some((loader) => loader.hasTable);
+  const barrier = (): void => emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
   // The next tile is on its way from global memory while this one is multiplied.
-  for (const operand of operands) {
-    emitter.line(`${T} ${operand.next}[${operand.extent * t.bk / threads}];`);
-    fetchTile(emitter, c, operand, "0", sizeK, t.bk, threads);
+  for (const loader of loaders) {
+    loader.declare(T);
+    loader.prepare("0");
   }
+  if (hasTable) barrier();
+  for (const loader of loaders) loader.fetch("0", sizeK);
+  if (hasTable) barrier();
   emitter.open(`for (Index k0 = 0; k0 < ${sizeK}; k0 += ${t.bk}) {`);
-  for (const operand of operands) putTile(emitter, c, operand, t.bk, threads);
-  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  for (const operand of operands) {
-    fetchTile(emitter, c, operand, `k0 + ${t.bk}`, sizeK, t.bk, threads);
+  for (const loader of loaders) {
+    loader.put();
+    loader.prepare(`k0 + ${t.bk}`);
   }
+  barrier();
+  for (const loader of loaders) loader.fetch(`k0 + ${t.bk}`, sizeK);
   emitter.line("#pragma unroll");
   emitter.open(`for (int kk = 0; kk < ${t.bk}; ++kk) {`);
   emitter.line(`${T} x[${t.tm}], y[${t.tn}];`);

@@ -10,7 +10,7 @@ import { COLUMNS, ROWS, SLAB_PADDING, slabPieces } from "./mma_tile.ts";
 
 /**
  * The epilogue: the sums go to local memory, as many columns of each warp at a time as fit, and the group
- * stores them so that neighbours walk along the axis on which results lie operand by operand.
+ * stores them so that neighbours walk along the axis on which results lie side by side.
  */
 export function storeSums(
   emitter: Emitter,

@@ -16,49 +16,32 @@
  */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent } from "../../../kernel/kernel.ts";
-import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
-import {
-  type ContractionTemplate,
-  groupShape,
-  isTileable,
-  type TiledPlan,
-  withoutFreeBatch,
-} from "../parts/contraction_shape.ts";
-import { single } from "../parts/template.ts";
+import type { WorkSize } from "../../codegen/generated.ts";
+import type { ContractionTemplate, TiledPlan } from "../parts/contraction_shape.ts";
+import { groupGemm } from "../parts/group_gemm.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
-import { product, type Shape, tileCount, tileOf } from "../parts/tiling.ts";
-import { copyOperand, declareHeld, putHeld } from "./mma_copies.ts";
+import { product, type Shape } from "../parts/tiling.ts";
+import { OperandCopier } from "./mma_copies.ts";
 import { storeSums } from "./mma_epilogue.ts";
 import { unitOf, warpTilingOf } from "./warp_tiling.ts";
 import { addParts, declareSums, multiply } from "./mma_products.ts";
 import { type MmaTile, mmaTiles } from "./mma_tile.ts";
 
-/** Products of float32 with fewer rows, columns or terms than this: most of a tile would be empty, or the launch takes longer than the product. */
+/**
+ * Products of float32 with less than this are left to others: most of a tile would be empty, or the launch
+ * takes longer than the product.
+ */
 const MIN_SIDE = 32, MIN_PRODUCTS = 1 << 22;
 /** Shorter sums do not fill one matrix instruction. */
 const MIN_TERMS = 16;
 
 /** A tile a work-group. */
-export const mmaGemm: ContractionTemplate<TiledPlan<MmaTile>> = {
-  name: "matrix-unit gemm",
-  matches: (kernel, target) => {
-    if (!target.isGpu || !target.matrixUnits || !isTileable(kernel, target)) return null;
-    const c = withoutFreeBatch(kernel.contraction!);
-    const shape = groupShape(kernel, mmaTiles.kind, c);
-    return isWorthwhile(c, shape)
-      ? { kernel, target, shape, tile: tileOf(mmaTiles, shape, target) }
-      : null;
-  },
-  emit: ({ kernel, target, tile }) =>
-    single(
-      generatedLoop(
-        kernel,
-        target,
-        (emitter) => writeTile(emitter, withoutFreeBatch(kernel.contraction!), tile),
-      ),
-    ),
-  workItems: ({ shape, tile }) => tileCount(shape, tile.bm, tile.bn),
-};
+export const mmaGemm: ContractionTemplate<TiledPlan<MmaTile>> = groupGemm(
+  "matrix-unit gemm",
+  mmaTiles,
+  (c, shape, { matrixUnits }) => matrixUnits && isWorthwhile(c, shape),
+  writeTile,
+);
 
 /** Whether matrix units win: for halves nearly always, for float32 where three products do. */
 function isWorthwhile(c: Contraction, { m, n, k, batch }: Shape): boolean {
@@ -88,22 +71,25 @@ function writeTile(emitter: Emitter, c: Contraction, tile: MmaTile): WorkSize {
   declareSums(emitter, tile, "sums");
   // Matrix units truncate sums: they add up few terms, whose sums are added by instructions that round.
   if (tiling.unit === "3xtf32") declareSums(emitter, tile, "part");
-  declareHeld(emitter, tiling);
+  const copiers = [tiling.a, tiling.b].map((operand) =>
+    new OperandCopier(emitter, tiling, operand)
+  );
+  for (const copier of copiers) copier.declare();
   emitter.open(`for (int t = ${1 - stages}; t < ${steps}; ++t) {`);
   emitter.line(`if (t >= 0) { MMA_WAIT(${stages - 2}); barrier(CLK_LOCAL_MEM_FENCE); }`);
   emitter.line(`const int ahead = t + ${stages - 1};`);
   emitter.line(`const uint into = smem + (uint)(ahead % ${stages}) * ${tiling.stageBytes}u;`);
   emitter.open(`if (ahead < ${steps}) {`);
-  for (const operand of [tiling.a, tiling.b]) copyOperand(emitter, tiling, operand, sizeK);
+  for (const copier of copiers) copier.copy(sizeK);
   emitter.close();
   emitter.line("MMA_COMMIT();");
   emitter.open("if (t >= 0) {");
   multiply(emitter, tiling);
   emitter.close();
-  for (const operand of [tiling.a, tiling.b]) {
-    if (operand.vector > 0) continue;
+  for (const copier of copiers) {
+    if (!copier.isHeld) continue;
     emitter.open(`if (ahead < ${steps}) {`);
-    putHeld(emitter, tiling, operand);
+    copier.put();
     emitter.close();
   }
   emitter.close();

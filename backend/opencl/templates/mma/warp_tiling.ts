@@ -1,8 +1,9 @@
 /** A tile on matrix units laid out for warps: how each operand lies in global and in local memory. */
-import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import { coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { last } from "../parts/contraction_shape.ts";
+import { isFlat, liesAlongSum } from "../parts/operand_address.ts";
 import { type MmaTile, stageBytesOf } from "./mma_tile.ts";
 
 /** Bytes that one asynchronous copy moves at most. */
@@ -22,7 +23,7 @@ export interface StagedOperand {
   /** Where the tile begins along `symbols`, and how long that axis is. */
   readonly origin: string;
   readonly size: string;
-  /** True where neighbours along the summed axis lie operand by operand. */
+  /** True where neighbours along the summed axis lie side by side. */
   readonly alongK: boolean;
   /** Rows of the tile in local memory, and elements of each. */
   readonly rows: number;
@@ -66,7 +67,7 @@ export function warpTilingOf(emitter: Emitter, c: Contraction, tile: MmaTile): W
     symbols: readonly number[],
     length: number,
   ): StagedOperand => {
-    const alongK = isAlongK(c, load, symbols);
+    const alongK = isAlongK(kernel, c, load, symbols);
     return {
       load,
       symbols,
@@ -92,9 +93,21 @@ export function warpTilingOf(emitter: Emitter, c: Contraction, tile: MmaTile): W
   };
 }
 
-/** Tiles lie along the axis whose neighbours are contiguous in memory; along the sum where none is. */
-function isAlongK(c: Contraction, { form }: Load, symbols: readonly number[]): boolean {
-  return coefficient(form, last(c.k)) === 1 || coefficient(form, last(symbols)) !== 1;
+/**
+ * Tiles lie along the axis whose neighbours are contiguous in memory; along the sum where none is. Where both
+ * are nearly so, as in the image of a convolution, along the longer one.
+ */
+function isAlongK(
+  kernel: LoopKernel,
+  c: Contraction,
+  { form, bounds }: Load,
+  symbols: readonly number[],
+): boolean {
+  const along = coefficient(form, last(c.k)) === 1;
+  const across = coefficient(form, last(symbols)) === 1;
+  // What is masked is copied one by one: neighbours in steps of a few elements are near enough.
+  if (bounds.length > 0 || along && across) return liesAlongSum(kernel, form, symbols, c.k);
+  return along || !across;
 }
 
 /**
@@ -121,20 +134,6 @@ function vectorOf(
   // A float fills four bytes by itself: bounds only say how many of them are read.
   if (word === 1) return 1;
   return isPlain && divides(word) ? word : 0;
-}
-
-/** True where loops walk an operand as one loop would: none of their indices is needed. */
-export function isFlat(
-  { sizes }: LoopKernel,
-  form: AffineExpr,
-  symbols: readonly number[],
-): boolean {
-  let step = coefficient(form, last(symbols));
-  for (const s of symbols.toReversed()) {
-    if (coefficient(form, s) !== step) return false;
-    step *= sizes[s]!;
-  }
-  return true;
 }
 
 /** Pieces of 16 bytes of an operand that a work-item copies in each stage. */

@@ -1,0 +1,50 @@
+/** What gemms of work-groups have in common: tiles go over all rows and columns, a tile a group. */
+import type { Emitter } from "../../../codegen/emit.ts";
+import type { Contraction } from "../../../kernel/kernel.ts";
+import type { Target } from "../../../kernel/target.ts";
+import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
+import {
+  type ContractionTemplate,
+  groupShape,
+  isTileable,
+  type TiledPlan,
+  withoutFreeBatch,
+} from "./contraction_shape.ts";
+import { single } from "./template.ts";
+import { type Shape, tileCount, tileOf, type TileRule } from "./tiling.ts";
+
+/** The rows and columns of a group's tile. */
+interface GroupTile {
+  readonly bm: number;
+  readonly bn: number;
+}
+
+/**
+ * A template of GPUs in which a work-group computes a tile.
+ *
+ * @param fits Whether it should compute a contraction, whose free batch loops are rows or columns.
+ * @param write Appends the body to the emitter.
+ */
+export function groupGemm<T extends GroupTile>(
+  name: string,
+  rule: TileRule<T>,
+  fits: (c: Contraction, shape: Shape, target: Target) => boolean,
+  write: (emitter: Emitter, c: Contraction, tile: T) => WorkSize,
+): ContractionTemplate<TiledPlan<T>> {
+  return {
+    name,
+    matches: (kernel, target) => {
+      if (!target.isGpu || !isTileable(kernel, target)) return null;
+      const c = withoutFreeBatch(kernel.contraction!);
+      const shape = groupShape(kernel, rule.kind, c);
+      return fits(c, shape, target)
+        ? { kernel, target, shape, tile: tileOf(rule, shape, target) }
+        : null;
+    },
+    emit: ({ kernel, target, tile }) => {
+      const c = withoutFreeBatch(kernel.contraction!);
+      return single(generatedLoop(kernel, target, (emitter) => write(emitter, c, tile)));
+    },
+    workItems: ({ shape, tile }) => tileCount(shape, tile.bm, tile.bn),
+  };
+}
