@@ -75,10 +75,11 @@ const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/") +
 function edgesWithin(
   layers: readonly string[],
   options: { types: boolean; folders: boolean },
+  among: readonly Import[] = imports,
 ): (readonly [string, string])[] {
   const inside = (path: string) => layers.includes(path.split("/")[0]!);
   const end = (path: string) => options.folders ? folderOf(path) : path;
-  return imports
+  return among
     .filter(({ from, to, typeOnly }) => inside(from) && inside(to) && (options.types || !typeOnly))
     .map(({ from, to }) => [end(from), end(to)]);
 }
@@ -90,6 +91,9 @@ Deno.test("no folders import each other in a circle, and no files do at run time
   assertEquals(circles(edgesWithin(all, { ...runTime, folders: true })), [], "folders");
   const withTypes = { types: true, folders: true };
   assertEquals(circles(edgesWithin(["ffi", "memory"], withTypes)), [], "folders, types too");
+  // Everything in the layer knows the class Tensor as a type.
+  const others = imports.filter(({ to }) => to !== "tensor/tensor.ts");
+  assertEquals(circles(edgesWithin(["tensor"], withTypes, others)), [], "tensor, types too");
 });
 
 Deno.test("the check of circles sees what it is there for", () => {
@@ -100,6 +104,33 @@ Deno.test("the check of circles sees what it is there for", () => {
     ["p", "q"],
     ["x", "y"],
   ]);
+});
+
+Deno.test("each module of tensor may be imported first: none needs the class Tensor to be there", async () => {
+  const page = "tensor/tensor.ts";
+  const users = imports.filter(({ to, typeOnly }) => to === page && !typeOnly);
+  assertEquals(new Set(users.map(({ from }) => from)), new Set(["tensor/mod.ts"]));
+  const others = [...new Set(imports.map(({ from }) => from))]
+    .filter((path) => path.startsWith("tensor/") && !["tensor/mod.ts", page].includes(path));
+  assert(others.length > 100, `${others.length} modules`);
+  // Without circles, a module is evaluated after what it imports, whichever of them is imported first.
+  const script = `
+    const load = (path) => import(new URL(path, ${JSON.stringify(root.href)}));
+    for (const path of ${JSON.stringify(others)}) await load(path);
+    const { isTensor, stateOf } = await load("tensor/core/tensor_state.ts");
+    let refusal = "";
+    try { stateOf({}); } catch (error) { refusal = error.message; }
+    const { Tensor } = await load(${JSON.stringify(page)});
+    const { isTensor: knows } = await load("tensor/core/tensor_state.ts");
+    console.log(refusal.includes("Cannot make a tensor"), isTensor({}), knows(Tensor.ones([1], { device: "cpu" })));
+  `;
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--quiet", "--no-check", script],
+    cwd: root,
+    env: plain,
+  }).output();
+  const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  assertEquals(printed.trim(), "true false true");
 });
 
 Deno.test("the tensor layer knows the backend, never OpenCL", () => {

@@ -88,17 +88,21 @@ export {
   ConstantPad1d,
   ConstantPad2d,
   ConstantPad3d,
+  ConstantPadding,
   Padding,
   ReflectionPad1d,
   ReflectionPad2d,
   ReflectionPad3d,
+  ReflectionPadding,
   ReplicationPad1d,
   ReplicationPad2d,
   ReplicationPad3d,
+  ReplicationPadding,
   type Widths,
   ZeroPad1d,
   ZeroPad2d,
   ZeroPad3d,
+  ZeroPadding,
 } from "./layers/padding.ts";
 export { type BagOptions, EmbeddingBag, type EmbeddingBagOptions } from "./layers/embedding_bag.ts";
 export { Embedding } from "./layers/embedding.ts";

@@ -63,21 +63,16 @@ function constant(x: Tensor, widths: Widths, value: number): Tensor {
   return x.pad([...none, ...widths], value);
 }
 
-/** Zeros around sequences (N, C, L). */
-export class ZeroPad1d extends Padding {
-  /** How many of the last axes are padded. */
-  protected override dims(): number {
-    return 1;
-  }
-
+/** Zeros around the last axes. */
+export abstract class ZeroPadding extends Padding {
   /** The padded tensor. */
   protected override padded(x: Tensor, widths: Widths): Tensor {
     return constant(x, widths, 0);
   }
 }
 
-/** A number around sequences (N, C, L). */
-export class ConstantPad1d extends Padding {
+/** A number around the last axes. */
+export abstract class ConstantPadding extends Padding {
   /**
    * Makes the layer.
    *
@@ -89,40 +84,57 @@ export class ConstantPad1d extends Padding {
     requireValue(`make a ${new.target.name}`, "value", value, takes.number);
   }
 
-  /** How many of the last axes are padded. */
-  protected override dims(): number {
-    return 1;
-  }
-
   /** The padded tensor. */
   protected override padded(x: Tensor, widths: Widths): Tensor {
     return constant(x, widths, this.value);
   }
 }
 
-/** Sequences (N, C, L), mirrored at their edges, which are not repeated. */
-export class ReflectionPad1d extends Padding {
-  /** How many of the last axes are padded. */
-  protected override dims(): number {
-    return 1;
-  }
-
+/** The last axes, mirrored at their edges, which are not repeated. */
+export abstract class ReflectionPadding extends Padding {
   /** The padded tensor. */
   protected override padded(x: Tensor, widths: Widths): Tensor {
     return x.padReflect(widths);
   }
 }
 
-/** Sequences (N, C, L), with their edges repeated. */
-export class ReplicationPad1d extends Padding {
+/** The last axes, with their edges repeated. */
+export abstract class ReplicationPadding extends Padding {
+  /** The padded tensor. */
+  protected override padded(x: Tensor, widths: Widths): Tensor {
+    return x.padReplicate(widths);
+  }
+}
+
+/** Zeros around sequences (N, C, L). */
+export class ZeroPad1d extends ZeroPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 1;
   }
+}
 
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return x.padReplicate(widths);
+/** A number around sequences (N, C, L). */
+export class ConstantPad1d extends ConstantPadding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 1;
+  }
+}
+
+/** Sequences (N, C, L), mirrored at their edges, which are not repeated. */
+export class ReflectionPad1d extends ReflectionPadding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 1;
+  }
+}
+
+/** Sequences (N, C, L), with their edges repeated. */
+export class ReplicationPad1d extends ReplicationPadding {
+  /** How many of the last axes are padded. */
+  protected override dims(): number {
+    return 1;
   }
 }
 
@@ -140,15 +152,10 @@ export class ReplicationPad1d extends Padding {
  * assertEquals(await padded.slice(0, 0, 0, 0).item(), 0);
  * ```
  */
-export class ZeroPad2d extends Padding {
+export class ZeroPad2d extends ZeroPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 2;
-  }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return constant(x, widths, 0);
   }
 }
 
@@ -166,26 +173,10 @@ export class ZeroPad2d extends Padding {
  * assertEquals(await padded.slice(0, 0, 0, 0).item(), 7);
  * ```
  */
-export class ConstantPad2d extends Padding {
-  /**
-   * Makes the layer.
-   *
-   * @param padding One number for all sides, or from the last axis: [left, right, top, bottom, ...].
-   * @param value What it is filled with.
-   */
-  constructor(padding: Axes, readonly value: number) {
-    super(padding);
-    requireValue(`make a ${new.target.name}`, "value", value, takes.number);
-  }
-
+export class ConstantPad2d extends ConstantPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 2;
-  }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return constant(x, widths, this.value);
   }
 }
 
@@ -203,15 +194,10 @@ export class ConstantPad2d extends Padding {
  * assertEquals(await padded.slice(0, 0, 0, 0).item(), 5);
  * ```
  */
-export class ReflectionPad2d extends Padding {
+export class ReflectionPad2d extends ReflectionPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 2;
-  }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return x.padReflect(widths);
   }
 }
 
@@ -229,77 +215,41 @@ export class ReflectionPad2d extends Padding {
  * assertEquals(await padded.slice(0, 0, 0, 0).item(), 1);
  * ```
  */
-export class ReplicationPad2d extends Padding {
+export class ReplicationPad2d extends ReplicationPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 2;
   }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return x.padReplicate(widths);
-  }
 }
 
 /** Zeros around volumes (N, C, D, H, W). */
-export class ZeroPad3d extends Padding {
+export class ZeroPad3d extends ZeroPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 3;
-  }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return constant(x, widths, 0);
   }
 }
 
 /** A number around volumes (N, C, D, H, W). */
-export class ConstantPad3d extends Padding {
-  /**
-   * Makes the layer.
-   *
-   * @param padding One number for all sides, or from the last axis: [left, right, top, bottom, ...].
-   * @param value What it is filled with.
-   */
-  constructor(padding: Axes, readonly value: number) {
-    super(padding);
-    requireValue(`make a ${new.target.name}`, "value", value, takes.number);
-  }
-
+export class ConstantPad3d extends ConstantPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 3;
-  }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return constant(x, widths, this.value);
   }
 }
 
 /** Volumes (N, C, D, H, W), mirrored at their edges, which are not repeated. */
-export class ReflectionPad3d extends Padding {
+export class ReflectionPad3d extends ReflectionPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 3;
-  }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return x.padReflect(widths);
   }
 }
 
 /** Volumes (N, C, D, H, W), with their edges repeated. */
-export class ReplicationPad3d extends Padding {
+export class ReplicationPad3d extends ReplicationPadding {
   /** How many of the last axes are padded. */
   protected override dims(): number {
     return 3;
-  }
-
-  /** The padded tensor. */
-  protected override padded(x: Tensor, widths: Widths): Tensor {
-    return x.padReplicate(widths);
   }
 }

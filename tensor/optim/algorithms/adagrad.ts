@@ -1,4 +1,5 @@
 import type { Tensor } from "../../tensor.ts";
+import { decayed } from "./moments.ts";
 import {
   type Assign,
   isDeterminedByOptions,
@@ -90,8 +91,8 @@ export class Adagrad extends Optimizer<AdagradOptions> {
 
   /** Steps along the gradient, divided by the root of the sum of squares. */
   protected override update(u: Update<AdagradOptions>, assign: Assign): void {
-    const { parameter, state, lr, group: { options: { lrDecay, weightDecay, eps } } } = u;
-    const gradient = weightDecay === 0 ? u.gradient : u.gradient.add(parameter.mul(weightDecay));
+    const { state, lr, group: { options: { lrDecay, eps } } } = u;
+    const { gradient, parameter } = decayed(u, false);
     const sum = state.sum!.add(gradient.square());
     assign(state.sum!, sum);
     const rate = lrDecay === 0 ? lr : lr.div(u.step.slice(0).sub(1).mul(lrDecay).add(1));

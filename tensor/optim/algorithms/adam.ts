@@ -1,7 +1,7 @@
 import type { Tensor } from "../../tensor.ts";
+import { decayed } from "./moments.ts";
 import {
   type Assign,
-  checkBetas,
   isDeterminedByOptions,
   Optimizer,
   type Update,
@@ -84,11 +84,6 @@ export class Adam extends Optimizer<AdamOptions> {
     super(parameters, completed(new.target.name, defaults, options));
   }
 
-  /** Betas below 1. */
-  protected override checkGroup({ beta1, beta2 }: Required<Omit<AdamOptions, "lr">>): void {
-    checkBetas(beta1, beta2);
-  }
-
   /** Both moments, and the largest second one for amsgrad. */
   protected override initialState(
     parameter: Tensor,
@@ -105,9 +100,7 @@ export class Adam extends Optimizer<AdamOptions> {
 
   /** The gradient and the parameter with the decay in them: here in the gradient. */
   protected decay(u: Update<AdamOptions>): { gradient: Tensor; parameter: Tensor } {
-    const { gradient, parameter, group: { options: { weightDecay } } } = u;
-    if (weightDecay === 0) return { gradient, parameter };
-    return { gradient: gradient.add(parameter.mul(weightDecay)), parameter };
+    return decayed(u, false);
   }
 
   /** Steps along the mean gradient, divided by the root of its mean square. */
@@ -172,8 +165,6 @@ export class AdamW extends Adam {
 
   /** The gradient and the parameter with the decay in them: here in the parameter. */
   protected override decay(u: Update<AdamOptions>): { gradient: Tensor; parameter: Tensor } {
-    const { gradient, parameter, lr, group: { options: { weightDecay } } } = u;
-    if (weightDecay === 0) return { gradient, parameter };
-    return { gradient, parameter: parameter.sub(parameter.mul(lr.mul(weightDecay))) };
+    return decayed(u, true);
   }
 }

@@ -2,7 +2,6 @@ import type { Tensor } from "../../tensor.ts";
 import { decayed } from "./moments.ts";
 import {
   type Assign,
-  checkBetas,
   isDeterminedByOptions,
   Optimizer,
   type Update,
@@ -73,11 +72,6 @@ export class Lion extends Optimizer<LionOptions> {
     options: LionOptions = {},
   ) {
     super(parameters, completed(new.target.name, defaults, options));
-  }
-
-  /** Betas below 1. */
-  protected override checkGroup({ beta1, beta2 }: Required<Omit<LionOptions, "lr">>): void {
-    checkBetas(beta1, beta2);
   }
 
   /** The momentum. */

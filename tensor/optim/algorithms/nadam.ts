@@ -2,7 +2,6 @@ import type { Tensor } from "../../tensor.ts";
 import { decayed, unbiased } from "./moments.ts";
 import {
   type Assign,
-  checkBetas,
   isDeterminedByOptions,
   Optimizer,
   type Update,
@@ -80,11 +79,6 @@ export class NAdam extends Optimizer<NAdamOptions> {
     options: NAdamOptions = {},
   ) {
     super(parameters, completed(new.target.name, defaults, options));
-  }
-
-  /** Betas below 1. */
-  protected override checkGroup({ beta1, beta2 }: Required<Omit<NAdamOptions, "lr">>): void {
-    checkBetas(beta1, beta2);
   }
 
   /** Both moments, and the product of all momenta so far. */

@@ -2,7 +2,6 @@ import type { Tensor } from "../../tensor.ts";
 import { decayed, unbiased } from "./moments.ts";
 import {
   type Assign,
-  checkBetas,
   isDeterminedByOptions,
   Optimizer,
   type Update,
@@ -78,11 +77,6 @@ export class RAdam extends Optimizer<RAdamOptions> {
     options: RAdamOptions = {},
   ) {
     super(parameters, completed(new.target.name, defaults, options));
-  }
-
-  /** Betas below 1. */
-  protected override checkGroup({ beta1, beta2 }: Required<Omit<RAdamOptions, "lr">>): void {
-    checkBetas(beta1, beta2);
   }
 
   /** Both moments. */

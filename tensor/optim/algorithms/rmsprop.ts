@@ -1,4 +1,5 @@
 import type { Tensor } from "../../tensor.ts";
+import { decayed } from "./moments.ts";
 import {
   type Assign,
   isDeterminedByOptions,
@@ -75,10 +76,8 @@ export class RMSProp extends Optimizer<RMSPropOptions> {
 
   /** Steps along the gradient, divided by the root of its mean square. */
   protected override update(u: Update<RMSPropOptions>, assign: Assign): void {
-    const { parameter, state, group: { options } } = u;
-    const gradient = options.weightDecay === 0
-      ? u.gradient
-      : u.gradient.add(parameter.mul(options.weightDecay));
+    const { state, group: { options } } = u;
+    const { gradient, parameter } = decayed(u, false);
     const kept = (name: string, value: Tensor): Tensor => {
       const next = state[name]!.mul(options.alpha).add(value.mul(1 - options.alpha));
       assign(state[name]!, next);

@@ -1,4 +1,5 @@
 import type { Tensor } from "../../tensor.ts";
+import { decayed } from "./moments.ts";
 import {
   type Assign,
   isDeterminedByOptions,
@@ -94,14 +95,14 @@ export class SGD extends Optimizer<SGDOptions> {
 
   /** Steps along the gradient, or along the momentum. */
   protected override update(u: Update<SGDOptions>, assign: Assign): void {
-    const { parameter, lr, group: { options: { weightDecay, momentum, nesterov } } } = u;
-    const decayed = weightDecay === 0 ? u.gradient : u.gradient.add(parameter.mul(weightDecay));
-    let direction = decayed;
+    const { lr, group: { options: { momentum, nesterov } } } = u;
+    const { gradient, parameter } = decayed(u, false);
+    let direction = gradient;
     if (momentum !== 0) {
       const buffer = u.state.momentum_buffer!;
-      const velocity = buffer.mul(momentum).add(this.#damped(decayed, u));
+      const velocity = buffer.mul(momentum).add(this.#damped(gradient, u));
       assign(buffer, velocity);
-      direction = nesterov ? decayed.add(velocity.mul(momentum)) : velocity;
+      direction = nesterov ? gradient.add(velocity.mul(momentum)) : velocity;
     }
     assign(parameter, parameter.sub(direction.mul(lr)));
   }

@@ -146,7 +146,10 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   }
 
   /** Throws where the options of a group do not go together; it knows nothing of the optimizer yet. */
-  protected checkGroup(_options: Required<Omit<Options, "lr">>): void {}
+  protected checkGroup(options: Required<Omit<Options, "lr">>): void {
+    const { beta1 = 0, beta2 = 0 } = options as { beta1?: number; beta2?: number };
+    checkBetas(beta1, beta2);
+  }
 
   /** What to remember of a parameter, before the first step, under PyTorch's names. */
   protected abstract initialState(
@@ -349,7 +352,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
 }
 
 /** @throws {RangeError} When one of the shares that are kept from step to step is not in [0, 1). */
-export function checkBetas(...betas: number[]): void {
+function checkBetas(...betas: number[]): void {
   const wrong = betas.find((beta) => !(beta >= 0 && beta < 1));
   if (wrong === undefined) return;
   throw new RangeError(`Cannot use a beta of ${wrong}: pass a number in [0, 1)`);
