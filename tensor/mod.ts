@@ -52,12 +52,12 @@ export type { DType, Float32Precision, Shape, TypedArray } from "../backend/inte
 export * from "./data/mod.ts";
 export * from "./io/mod.ts";
 /** Layers, models, losses and initial values. */
-export * as nn from "./nn/mod.ts";
+export * as nn from "./nn.ts";
 /** Optimizers, schedules of their learning rates, clipping. */
-export * as optim from "./optim/mod.ts";
+export * as optim from "./optim.ts";
 /** Changes of images by chance, on the device. */
 export * as transforms from "./data/transforms.ts";
 /** Mixed precision. */
-export * as amp from "./amp/mod.ts";
+export * as amp from "./amp.ts";
 /** Training on several devices and machines. */
 export * as distributed from "./distributed/mod.ts";

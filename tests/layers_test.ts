@@ -109,9 +109,11 @@ Deno.test("the check of circles sees what it is there for", () => {
 Deno.test("each module of tensor may be imported first: none needs the class Tensor to be there", async () => {
   const page = "tensor/tensor.ts";
   const users = imports.filter(({ to, typeOnly }) => to === page && !typeOnly);
-  assertEquals(new Set(users.map(({ from }) => from)), new Set(["tensor/mod.ts"]));
+  // The entry points bring the class; nobody else does.
+  const entries = (await entryPoints()).filter((path) => path.startsWith("tensor/"));
+  assertEquals(new Set(users.map(({ from }) => from)), new Set(entries));
   const others = [...new Set(imports.map(({ from }) => from))]
-    .filter((path) => path.startsWith("tensor/") && !["tensor/mod.ts", page].includes(path));
+    .filter((path) => path.startsWith("tensor/") && ![...entries, page].includes(path));
   assert(others.length > 100, `${others.length} modules`);
   // Without circles, a module is evaluated after what it imports, whichever of them is imported first.
   const script = `
@@ -131,6 +133,28 @@ Deno.test("each module of tensor may be imported first: none needs the class Ten
   }).output();
   const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
   assertEquals(printed.trim(), "true false true");
+});
+
+Deno.test("what an entry point gives makes tensors, whichever is imported alone", async () => {
+  const uses: Readonly<Record<string, string>> = {
+    "tensor/nn.ts": "new m.Linear(2, 3).parameters().length",
+    "tensor/optim.ts":
+      "new m.SGD(new (await load('tensor/nn/layers/linear.ts')).Linear(2, 3).parameters()).lr",
+    "tensor/amp.ts": "await new m.GradScaler().currentScale()",
+  };
+  for (const [path, use] of Object.entries(uses)) {
+    const script = `
+      const load = (path) => import(new URL(path, ${JSON.stringify(root.href)}));
+      const m = await load(${JSON.stringify(path)});
+      ${use};
+    `;
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["eval", "--quiet", "--no-check", script],
+      cwd: root,
+      env: { ...plain, NETCL_DEVICE: "cpu" },
+    }).output();
+    assert(success, `${path}: ${new TextDecoder().decode(stderr)}`);
+  }
 });
 
 Deno.test("the tensor layer knows the backend, never OpenCL", () => {
