@@ -1,4 +1,10 @@
-/** A kernel's text with its parameter list, and what a launch must know of it. */
+/**
+ * A kernel's text with its parameter list, and what a launch must know of it.
+ *
+ * This folder renders statements as OpenCL C: the dialect, primitives as scalars and vectors, accumulators,
+ * helpers that a program begins with. It decides nothing about how a kernel is computed (`opencl/templates`
+ * does), and imports `backend/codegen`, the kernel IR and dtypes alone.
+ */
 import { type Dialect, Emitter, type Parameter } from "../../codegen/emit.ts";
 import type { DType } from "../../graph/dtype.ts";
 import { needsWideIndices } from "../../kernel/index_range.ts";

@@ -1,6 +1,12 @@
 /**
  * The templates of the OpenCL backend, in the order in which they are asked; the last of each list takes
- * what is left. To add one: a file beside those, and its place here.
+ * what is left. To add one: a file beside those (`parts/template.ts` says what it is), and its place here.
+ *
+ * This folder turns kernels of the IR (`backend/kernel`) and data about a device (`Target`) into texts and
+ * launch sizes, which the runtime builds and launches. `lists.ts`, `generate.ts` and `launch_steps.ts` import
+ * the templates; those (`gemm/`, `convolution/`, `mma/`, `attention/`, `loops/`, `special/`) import `parts/`,
+ * what they share; all of them import the writers of `opencl/codegen`. Nothing here imports the runtime or
+ * OpenCL, so every text can be looked at without a device.
  */
 import type { AttentionKernel } from "../../kernel/attention.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
