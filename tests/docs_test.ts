@@ -10,6 +10,7 @@ const devices = await Deno.readTextFile(new URL(`${guide}/devices.md`, root));
 /** The pages for people, as paths from the root of the package. */
 const pages = [
   ...["README.md", "CHANGELOG.md", "SECURITY.md", "examples/data/README.md"],
+  ...["CONTRIBUTING.md", "ARCHITECTURE.md"],
   ...[...Deno.readDirSync(new URL(guide, root))]
     .filter(({ name }) => name.endsWith(".md")).map(({ name }) => `${guide}/${name}`),
 ];
@@ -106,6 +107,41 @@ Deno.test("every link of a page to another one leads somewhere", async () => {
     "README.md: nowhere.md",
     "README.md: README.md#no-such-part",
   ]);
+});
+
+/** Files and folders of the code that a page names in backticks or as the head of a diff, and that do not exist. */
+function missing(page: string, text: string): string[] {
+  const code =
+    /`((?:ffi|memory|backend|tensor|tests|bench|examples)\/[\w./-]*|mod\.ts|deno\.json)`/g;
+  const named = [...text.matchAll(code), ...text.matchAll(/^--- (\S+)$/gm)];
+  return named.map(([, path]) => path!).filter((path) => !exists(path))
+    .map((path) => `${page}: ${path}`);
+}
+
+function exists(path: string): boolean {
+  try {
+    return Deno.statSync(new URL(path, root)) !== null;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+Deno.test("every file and folder that a page names exists", async () => {
+  // The change log tells of files as they were.
+  const texts = await Promise.all(
+    pages.filter((page) => page !== "CHANGELOG.md")
+      .map(async (page) => [page, await Deno.readTextFile(new URL(page, root))] as const),
+  );
+  assertEquals(texts.flatMap(([page, text]) => missing(page, text)), []);
+  for (const page of ["CONTRIBUTING.md", "ARCHITECTURE.md"]) {
+    const text = texts.find(([name]) => name === page)![1];
+    assert(text.split(/`[\w/]+\.ts`/).length > 30, `${page} names files`);
+  }
+  assertEquals(
+    missing("a.md", "`ffi/mod.ts` `ffi/gone.ts` `memory/gone` `tensor/nn`\n--- backend/gone.ts\n"),
+    ["a.md: ffi/gone.ts", "a.md: memory/gone", "a.md: backend/gone.ts"],
+  );
 });
 
 Deno.test("the README is one that people read to its end", async () => {

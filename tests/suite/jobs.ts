@@ -11,7 +11,7 @@ export interface Job {
 }
 
 /** Doc comments whose snippets need no OpenCL platform. */
-const docs = ["README.md", "examples/guide", "mod.ts", "tensor"];
+const docs = ["README.md", "CONTRIBUTING.md", "examples/guide", "mod.ts", "tensor"];
 
 /** Doc comments whose snippets do. */
 export const openCLDocs = ["ffi", "memory", "backend"];
