@@ -24,13 +24,13 @@ export {
 } from "./graph/dtype.ts";
 export { declarationOf, declaredTypes } from "./graph/kernel_declaration.ts";
 export { Template } from "./graph/template.ts";
-export { GoneError } from "./graph/collect.ts";
+export { GoneError } from "./graph/toposort.ts";
 export { type Companion, schedule } from "./schedule/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
 export { isInterrupted } from "./lifecycle/interruption.ts";
 export { isEager, MOST_ON_HOST, realize } from "./execution/realize.ts";
 export { busyWith } from "./execution/spilling.ts";
-export { releaseBrief } from "./graph/owned.ts";
+export { releaseTransient } from "./graph/stored_value.ts";
 export { isReadable, peekNode, readNode, readNodeSync } from "./execution/reading.ts";
 export {
   isRecording,

@@ -29,19 +29,21 @@ export type { DType, TypedArray } from "./graph/dtype.ts";
 export type { PrimitiveName } from "./graph/primitives.ts";
 export type { KernelDeclaration, KernelParameter, ScalarType } from "./graph/kernel_declaration.ts";
 export {
-  type Float32Precision,
   NEED,
   type Need,
   Node,
+  type Saved,
+  type Storage as NodeStorage,
+  type Token,
+} from "./graph/node.ts";
+export {
+  type Float32Precision,
   type Op,
   type RandomStream,
   type ReduceFn,
-  type Saved,
   type ScanFn,
-  type Storage as NodeStorage,
-  type Token,
   type ViewOp,
-} from "./graph/node.ts";
+} from "./graph/op.ts";
 export type { Shape } from "./graph/shape.ts";
 export { InterruptedError, interruptible, interruptSignal } from "./lifecycle/interruption.ts";
 export type { SignalOptions } from "./lifecycle/options.ts";

@@ -4,7 +4,7 @@
  */
 import { type AffineExpr, affineKey } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";
-import type { ReduceFn } from "../graph/node.ts";
+import type { ReduceFn } from "../graph/op.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
 import type { Bound, LoopKernel } from "../kernel/kernel.ts";
 import { hiddenConstants, isWrittenConstant, isWrittenStep } from "../kernel/structure.ts";

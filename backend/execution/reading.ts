@@ -2,7 +2,7 @@
 import type { Backend } from "./backend.ts";
 import { dtypes } from "../graph/dtype.ts";
 import type { Node, Storage } from "../graph/node.ts";
-import { type HostView, hostViewOf } from "../graph/host_view.ts";
+import { type HostView, hostViewOf } from "./host_view.ts";
 import { realize } from "./realize.ts";
 import { activeRecording } from "./recording.ts";
 

@@ -3,7 +3,7 @@ import { Storage } from "../../memory/mod.ts";
 import type { Backend, Block, Launch } from "./backend.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { Node, type Saved, type Storage as AnyStorage } from "../graph/node.ts";
-import { releaseBrief } from "../graph/owned.ts";
+import { releaseTransient } from "../graph/stored_value.ts";
 import { PlanCache } from "../schedule/plan_cache.ts";
 import type { Plan } from "../schedule/memory_plan.ts";
 import { type Companion, type Schedule, schedule } from "../schedule/schedule.ts";
@@ -82,7 +82,7 @@ export function realize(
   const earlier = activeRecording()?.pendingBefore(nodes) ?? [];
   if (earlier.length > 0) unrecorded(() => realize(backend, earlier));
   for (const node of nodes) node.require();
-  if (options.endsFormer) releaseBrief(backend.memory);
+  if (options.endsFormer) releaseTransient(backend.memory);
   const plan = scheduleFor(backend, nodes, options);
   const blocks = run(backend, plan);
   const saved = plan.saved.length === 0 ? null : new SavedValues(rememberedBy(backend).saved);

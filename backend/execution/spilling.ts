@@ -6,7 +6,7 @@
 import { runCollector } from "../../memory/mod.ts";
 import type { Backend, Block } from "./backend.ts";
 import type { Node, Storage } from "../graph/node.ts";
-import { releaseBrief, retiredBytes, spill } from "../graph/owned.ts";
+import { releaseTransient, retiredBytes, spill } from "../graph/stored_value.ts";
 
 /** Former values may take this share of the memory limit on the device. */
 const LASTING_SHARE = 1 / 16;
@@ -77,17 +77,17 @@ function moveToHost(backend: Backend, nbytes: number, onlyLasting: boolean): voi
 
 /** Moves former values to the host where they are many, and lets those of activations go. */
 export function relieve(backend: Backend): void {
-  const { lasting, brief } = retiredBytes(backend.memory);
-  if (lasting + brief === 0) return;
+  const { lasting, transient } = retiredBytes(backend.memory);
+  if (lasting + transient === 0) return;
   const most = backend.memory.pool.limitBytes * LASTING_SHARE;
-  if (brief > most) releaseBrief(backend.memory, most);
+  if (transient > most) releaseTransient(backend.memory, most);
   if (lasting > most) moveToHost(backend, lasting - most / 2, true);
 }
 
 /** Has values go to the host where memory is short: some first, then all. */
 export function spillWhereShort(backend: Backend): void {
   const { memory } = backend;
-  memory.addReclaimer({ name: "values of former steps", reclaim: () => releaseBrief(memory) });
+  memory.addReclaimer({ name: "values of former steps", reclaim: () => releaseTransient(memory) });
   // What the collector could find are many small values: one that takes most of the limit by itself is
   // more than the program may have beside what it holds.
   const isHelped = (nbytes: number): boolean => nbytes * 2 <= memory.pool.limitBytes;

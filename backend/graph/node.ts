@@ -4,110 +4,14 @@
  * becomes a `buffer` and lets go of what it was made from.
  */
 import type { Storage as StorageOf } from "../../memory/mod.ts";
-import { disown, exchange, own, type Owned, retire, unretire } from "./owned.ts";
-import type { AttentionCall } from "./attention.ts";
-import type { CustomCall } from "./custom.ts";
+import { disown, exchange, own, retire, type StoredValue, unretire } from "./stored_value.ts";
 import type { DType } from "./dtype.ts";
-import type { PrimitiveName } from "./primitives.ts";
+import type { Op } from "./op.ts";
 import { type Shape, sizeOf } from "./shape.ts";
 
 /** A value in memory; which kind of memory is its backend's business. */
 // deno-lint-ignore no-explicit-any -- graphs are the same on every backend
 export type Storage = StorageOf<any>;
-
-/**
- * How products of float32 may be computed: "highest" keeps float32's accuracy; "high" and "medium" may
- * round their operands to TF32's 11 significant bits where a device multiplies those faster.
- */
-export type Float32Precision = "highest" | "high" | "medium";
-
-/** What a reduction does to the elements that it joins. */
-export type ReduceFn = "sum" | "prod" | "max" | "min" | "argmax" | "argmin";
-
-/** What a running result does with each element. */
-export type ScanFn = "sum" | "prod" | "max" | "min";
-
-/** How a view maps its coordinates to those of its input. */
-export type ViewOp =
-  | { readonly kind: "reshape" }
-  | { readonly kind: "permute"; readonly axes: readonly number[] }
-  | { readonly kind: "expand" }
-  /** Coordinate `i` reads `start + i * step`; a step may be negative. */
-  | {
-    readonly kind: "slice";
-    readonly starts: readonly number[];
-    readonly steps: readonly number[];
-  }
-  /** `before` elements of `value` in front of each axis, as many behind as the shape says. */
-  | { readonly kind: "pad"; readonly before: readonly number[]; readonly value: number }
-  /** The last axes become (positions..., kernel...): position `p`, tap `k` reads `p*stride + k*dilation`. */
-  | {
-    readonly kind: "window";
-    readonly kernel: readonly number[];
-    readonly stride: readonly number[];
-    readonly dilation: readonly number[];
-  };
-
-/** What a node does with its inputs. */
-export type Op =
-  | { readonly kind: "buffer" }
-  /** A few bytes that are on the host: they travel with the kernels that read them. */
-  | { readonly kind: "data"; readonly bytes: Uint8Array<ArrayBuffer> }
-  | { readonly kind: "constant"; readonly value: number }
-  /** 0, 1, 2, ... in row-major order. */
-  | { readonly kind: "iota" }
-  /** Philox uniform numbers in [0, 1): the element's index is the counter, `stream` and `seed` the key. */
-  | { readonly kind: "random"; readonly seed: number; readonly stream: RandomStream }
-  | { readonly kind: "elementwise"; readonly fn: PrimitiveName }
-  | { readonly kind: "cast" }
-  | ViewOp
-  | { readonly kind: "reduce"; readonly fn: ReduceFn; readonly axes: readonly number[] }
-  /** Inputs (batch..., m..., k...) and (batch..., k..., n...); result (batch..., m..., n...). */
-  | {
-    readonly kind: "contract";
-    readonly batch: number;
-    readonly m: number;
-    readonly n: number;
-    /** How products of float32 may be computed; "highest" where nothing is said. */
-    readonly precision?: Float32Precision;
-  }
-  /** `out[..., i, ...] = input[..., indices[..., i, ...], ...]` along `axis`. */
-  | { readonly kind: "gather"; readonly axis: number; readonly opName: string }
-  /** A copy of the input in which `source` is added (or stored) at `indices` along `axis`, in order. */
-  | {
-    readonly kind: "scatter";
-    readonly axis: number;
-    readonly mode: "add" | "set";
-    readonly opName: string;
-  }
-  /** What has been joined so far along the last axis: running sums, products, extremes. */
-  | { readonly kind: "scan"; readonly fn: ScanFn }
-  /** Indices that sort the last axis, stable. */
-  | { readonly kind: "argsort"; readonly descending: boolean }
-  /** The same value, in memory: readers load it instead of computing it again. */
-  | { readonly kind: "copy" }
-  /** The adjoint of `window`: sums what every window took from an element. */
-  | {
-    readonly kind: "fold";
-    readonly stride: readonly number[];
-    readonly dilation: readonly number[];
-  }
-  /** One of the outputs of a kernel that a user wrote. */
-  | { readonly kind: "custom"; readonly call: CustomCall; readonly output: number }
-  /** One of the outputs of attention, or of its gradient. */
-  | { readonly kind: "attention"; readonly call: AttentionCall; readonly output: number };
-
-/** A number that a replayed schedule draws anew: the position in the sequence of random tensors. */
-export interface RandomStream {
-  /** How many random tensors were made before. */
-  readonly value: number;
-}
-
-/** The stream that an operation draws from, null where it draws nothing. */
-export function streamOf(op: Op): RandomStream | null {
-  if (op.kind === "random") return op.stream;
-  return op.kind === "attention" ? op.call.dropout?.stream ?? null : null;
-}
 
 /** Stands for a tensor where the tensor itself must stay collectable. */
 export interface Token {
@@ -121,7 +25,7 @@ export interface Token {
  * How strongly a value is needed, by a tensor or by what is computed from it.
  *
  * - `none`: nobody can ask for it.
- * - `brief`: a tensor that `backward` has gone through may ask for it, until the next assignment.
+ * - `transient`: a tensor that `backward` has gone through may ask for it, until the next assignment.
  * - `lasting`: a tensor whose value was computed on the way may ask for it again, or a `backward` that
  *   has not run.
  * - `firm`: a computation waits for it.
@@ -129,7 +33,7 @@ export interface Token {
 export type Need = 0 | 1 | 2 | 3;
 
 /** See {@linkcode Need}. */
-export const NEED = { none: 0, brief: 1, lasting: 2, firm: 3 } as const;
+export const NEED = { none: 0, transient: 1, lasting: 2, firm: 3 } as const;
 
 /** Why a computed value is in memory although its node still knows how it was made. */
 export interface Saved {
@@ -189,15 +93,15 @@ export class Node {
   /** Computed nodes, and recorded operations, that may need this value again. */
   #lasting = 0;
   /** Computed nodes that backward has gone through, and that may be read until the next assignment. */
-  #brief = 0;
+  #transient = 0;
   /** How strongly it holds what it is made from. */
   #need: Need = NEED.none;
   /** How strongly its tensor needs it after it was computed on the way. */
-  #exposure: Need = NEED.brief;
+  #exposure: Need = NEED.transient;
   /** True once a schedule has computed it: what it is made from is not needed but to do so again. */
   #isComputed = false;
   #isChanged = false;
-  #owned: Owned | null = null;
+  #value: StoredValue | null = null;
 
   /**
    * Nodes are made by operations on tensors.
@@ -238,7 +142,7 @@ export class Node {
 
   /** The stored value, row-major and contiguous; null while it is only a promise. */
   get storage(): Storage | null {
-    return this.#owned === null ? null : this.#owned.storage;
+    return this.#value === null ? null : this.#value.storage;
   }
 
   /** True when nothing has to be computed: the value is in memory, on the device or on the host. */
@@ -249,11 +153,11 @@ export class Node {
   /** True where what it holds, or whether it stays, depends on how many hold it firmly. */
   get #isSoft(): boolean {
     if (this.#need !== NEED.firm && this.inputs.length > 0) return true;
-    return this.#owned !== null && this.#owned.retired !== null;
+    return this.#value !== null && this.#value.retired !== null;
   }
 
   get #isSpilled(): boolean {
-    return this.#owned !== null && this.#owned.spilled !== null;
+    return this.#value !== null && this.#value.spilled !== null;
   }
 
   /** True once a schedule has computed it, whether its value is still in memory or not. */
@@ -273,7 +177,7 @@ export class Node {
 
   /** True while anything may ask for this value. */
   get isNeeded(): boolean {
-    return this.#holders + this.#lasting + this.#brief > 0;
+    return this.#holders + this.#lasting + this.#transient > 0;
   }
 
   /** Registers one more that may ask for this value. */
@@ -341,9 +245,9 @@ export class Node {
    * @returns False where others have the stored value, or may need it again: nothing is changed.
    */
   exchange(storage: Storage): boolean {
-    const others = this.#holders - 1 + this.#lasting + this.#brief;
+    const others = this.#holders - 1 + this.#lasting + this.#transient;
     if (others > 0 || this.token === null || this.saved !== null) return false;
-    return this.#owned !== null && exchange(this.#owned, storage);
+    return this.#value !== null && exchange(this.#value, storage);
   }
 
   /** The value is in memory for as long as somebody may soon ask for it. */
@@ -358,7 +262,7 @@ export class Node {
   keep(): void {
     if (!this.saved) return;
     this.saved = null;
-    this.#owned!.isSaved = false;
+    this.#value!.isSaved = false;
     this.#setNeed(NEED.none);
     this.#cut();
     update();
@@ -379,15 +283,15 @@ export class Node {
   }
 
   /** Lets the value go, if only activations of former steps may need it. */
-  releaseBrief(): void {
-    if (this.#owned?.retired === "brief") this.#disown();
+  releaseTransient(): void {
+    if (this.#value?.retired === "transient") this.#disown();
   }
 
   /** A value that was moved to the host is one of host data from now on. */
   unspill(): void {
     if (!this.#isSpilled) return;
-    this.op = { kind: "data", bytes: this.#owned!.spilled! };
-    this.#owned!.spilled = null;
+    this.op = { kind: "data", bytes: this.#value!.spilled! };
+    this.#value!.spilled = null;
   }
 
   /** The value, which nobody else holds, stays on the host alone. */
@@ -405,11 +309,11 @@ export class Node {
 
   #own(storage: Storage, isSaved: boolean): void {
     this.#disown();
-    this.#owned = own(this, this.#owned, storage, isSaved);
+    this.#value = own(this, this.#value, storage, isSaved);
   }
 
   #disown(): void {
-    if (this.#owned !== null) disown(this.#owned);
+    if (this.#value !== null) disown(this.#value);
   }
 
   #touch(): void {
@@ -430,9 +334,9 @@ export class Node {
     if (saved !== null && (this.#holders <= 0 || this.#users === 0 && saved.isUsed)) this.forget();
     if (this.inputs.length > 0) return this.#setNeed(this.#present);
     if (this.storage === null) return;
-    if (this.#holders > 0) unretire(this.#owned!);
+    if (this.#holders > 0) unretire(this.#value!);
     else if (this.#soft === NEED.none) this.#disown();
-    else retire(this.#owned!, this.#soft === NEED.lasting);
+    else retire(this.#value!, this.#soft === NEED.lasting);
   }
 
   /** How strongly what it is made from is needed. */
@@ -445,7 +349,7 @@ export class Node {
 
   /** How strongly those that are computed may need it again. */
   get #soft(): Need {
-    return this.#lasting > 0 ? NEED.lasting : this.#brief > 0 ? NEED.brief : NEED.none;
+    return this.#lasting > 0 ? NEED.lasting : this.#transient > 0 ? NEED.transient : NEED.none;
   }
 
   #setNeed(need: Need): void {
@@ -457,12 +361,12 @@ export class Node {
         input.#holders--;
         input.#users--;
       } else if (former === NEED.lasting) input.#lasting--;
-      else if (former === NEED.brief) input.#brief--;
+      else if (former === NEED.transient) input.#transient--;
       if (need === NEED.firm) {
         input.#holders++;
         input.#users++;
       } else if (need === NEED.lasting) input.#lasting++;
-      else if (need === NEED.brief) input.#brief++;
+      else if (need === NEED.transient) input.#transient++;
       if (input.inputs.length > 0 || input.#holders <= 0 || input.#isSoft) input.#changed();
     }
   }

@@ -1,6 +1,6 @@
 /** What reductions do: how partial results are joined, and what they start from. */
 import { type DType, dtypes } from "./dtype.ts";
-import type { ReduceFn } from "./node.ts";
+import type { ReduceFn } from "./op.ts";
 import type { PrimitiveName } from "./primitives.ts";
 
 /** What is known of a reduction, whatever language it is written in. */

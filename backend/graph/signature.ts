@@ -2,7 +2,8 @@
 import type { AttentionCall } from "./attention.ts";
 import type { CustomCall } from "./custom.ts";
 import { type DType, dtypes } from "./dtype.ts";
-import type { Node, Op } from "./node.ts";
+import type { Node } from "./node.ts";
+import type { Op } from "./op.ts";
 
 const dtypeIds = new Map(Object.keys(dtypes).map((name, id) => [name as DType, id]));
 const textIds = new Map<string, number>();

@@ -2,7 +2,8 @@
  * Templates of expressions: the nodes that a function made of its inputs, as a list, so that they can be
  * made again of other inputs without calling the function.
  */
-import { nextNodeId, Node, type Op } from "./node.ts";
+import { nextNodeId, Node } from "./node.ts";
+import type { Op } from "./op.ts";
 import type { DType } from "./dtype.ts";
 import { sameShape, type Shape } from "./shape.ts";
 

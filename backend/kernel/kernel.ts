@@ -9,7 +9,7 @@ import { type AffineExpr, affineKey } from "./affine.ts";
 import type { CustomCall } from "../graph/custom.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
 import { isArgReduction } from "../graph/reductions.ts";
-import type { Float32Precision, RandomStream, ReduceFn, ScanFn } from "../graph/node.ts";
+import type { Float32Precision, RandomStream, ReduceFn, ScanFn } from "../graph/op.ts";
 
 /** One condition of a bounds mask; a padded element exists where all hold: `0 <= form < size`. */
 export interface Bound {

@@ -1,7 +1,7 @@
 /** How a view turns the coordinates of its result into those of its input. */
 import { add, type AffineExpr, delinearize, linearize, scale, type Split, zero } from "./affine.ts";
 import type { Bound } from "./kernel.ts";
-import type { ViewOp } from "../graph/node.ts";
+import type { ViewOp } from "../graph/op.ts";
 import { type Shape, stridesOf } from "../graph/shape.ts";
 
 /** Where a kernel reads a node: one form per axis, valid only inside the bounds. */

@@ -1,6 +1,7 @@
 /** Plans of graphs that were run before: a training step is planned once. */
 import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
-import { type Node, type RandomStream, streamOf } from "../graph/node.ts";
+import type { Node } from "../graph/node.ts";
+import { type RandomStream, streamOf } from "../graph/op.ts";
 import type { Request } from "./lower.ts";
 import type { Plan } from "./memory_plan.ts";
 import { Signature } from "../graph/signature.ts";

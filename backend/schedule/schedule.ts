@@ -4,7 +4,7 @@
  * backend/kernel) and is asked by backend/execution.
  *
  * ```
- * nodes    Collection (graph/)   topological order
+ * nodes    Toposort (graph/)   topological order
  * fusion/  analyse, fuse         nodes -> units: groups of nodes that share loops
  *          lower                 units -> a graph of kernels and numbered buffers
  * passes/  splitReductions, splitProducts, planScratch, listSchedule, savedForBackward,
@@ -16,7 +16,7 @@
  * is generated, nothing is allocated, and what a plan says of memory is exact. Linear in the number of
  * nodes, no recursion.
  */
-import { Collection } from "../graph/collect.ts";
+import { Toposort } from "../graph/toposort.ts";
 import type { Node } from "../graph/node.ts";
 import type { PlanningDevice } from "../kernel/template.ts";
 import { hostTarget } from "../kernel/target.ts";
@@ -83,22 +83,22 @@ export const passes: readonly Pass[] = [
  */
 export function schedule(roots: readonly Node[], options: ScheduleOptions = {}): Schedule {
   const { cache = null, companions = [], later = [], device = hostDevice } = options;
-  const collection = new Collection();
-  const { order } = collection;
+  const toposort = new Toposort();
+  const { order } = toposort;
   const wanted = new Set<Node>(), results: { node: Node; at: number }[] = [];
   const want = (root: Node): void => {
     const base = baseOf(root);
-    collection.add(base);
+    toposort.add(base);
     results.push({ node: root, at: base.position });
     if (base.storage === null) wanted.add(base);
   };
   for (const root of roots) if (root.storage === null) want(root);
   for (const { root, with: partners } of companions) {
     if (root.storage !== null || baseOf(root).storage !== null) continue;
-    if (partners.some((node) => collection.has(baseOf(node)))) want(root);
+    if (partners.some((node) => toposort.has(baseOf(node)))) want(root);
   }
   const count = order.length;
-  const request = { order, wanted, later: collectLater(later, collection), count };
+  const request = { order, wanted, later: collectLater(later, toposort), count };
   const remembered = cache !== null && order.length <= MAX_REMEMBERED
     ? recall(cache, request, device)
     : null;
@@ -109,12 +109,12 @@ const hostDevice: PlanningDevice = { target: hostTarget, planKernel: null };
 
 const none: ReadonlySet<Node> = new Set();
 
-function collectLater(roots: readonly Node[], collection: Collection): ReadonlySet<Node> {
+function collectLater(roots: readonly Node[], toposort: Toposort): ReadonlySet<Node> {
   if (roots.length === 0) return none;
   const later = new Set<Node>();
   for (const root of roots) {
     const base = baseOf(root);
-    collection.add(base);
+    toposort.add(base);
     if (base.storage === null) later.add(base);
   }
   return later;

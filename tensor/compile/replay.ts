@@ -5,7 +5,7 @@ import {
   busyWith,
   Node,
   realize,
-  releaseBrief,
+  releaseTransient,
 } from "../../backend/internal.ts";
 import { Storage } from "../../memory/mod.ts";
 import type { GradFn } from "../core/grad_fn.ts";
@@ -49,7 +49,7 @@ export function isReplayable(program: Program): boolean {
 export function replay<R>(program: Program, trace: Trace, value: R): R {
   const { streams, launches, assigned, slots } = program;
   for (const stream of streams) stream.value = drawStream();
-  if (assigned.length > 0) releaseBrief(backendOf(program.device).memory);
+  if (assigned.length > 0) releaseTransient(backendOf(program.device).memory);
   const blocks: Block[] = [];
   try {
     // Where memory is short, no value may go that has its place already.

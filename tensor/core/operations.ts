@@ -27,7 +27,7 @@ export function compute(
 ): unknown {
   if (observer !== null) return observer.call("compute", fn, undefined, given(a, b, c, d));
   if (need !== NEED.lasting) return fn(a, b, c, d);
-  setNeed(NEED.brief);
+  setNeed(NEED.transient);
   try {
     return exposeAll(fn(a, b, c, d));
   } finally {
@@ -85,7 +85,7 @@ export function callOperation(
   args: unknown[],
 ): unknown {
   if (kind !== "compute" || need !== NEED.lasting) return fn.apply(self, args);
-  setNeed(NEED.brief);
+  setNeed(NEED.transient);
   try {
     return exposeAll(fn.apply(self, args));
   } finally {

@@ -14,7 +14,7 @@ export let need: Need = NEED.lasting;
  * @param fn What to run; it must not be asynchronous.
  * @param kept For how long they may be read nevertheless: by default until the next assignment.
  */
-export function withTemporaries<T>(fn: () => T, kept: Need = NEED.brief): T {
+export function withTemporaries<T>(fn: () => T, kept: Need = NEED.transient): T {
   const former = need;
   need = Math.min(kept, former) as Need;
   try {
@@ -30,6 +30,6 @@ export function setNeed(next: Need): void {
 }
 
 /** Runs a part of an operation: its tensors are temporaries, and it is not recorded. */
-export function internally<T>(fn: () => T, kept: Need = NEED.brief): T {
+export function internally<T>(fn: () => T, kept: Need = NEED.transient): T {
   return withoutGrad(() => withTemporaries(fn, kept));
 }

@@ -128,7 +128,7 @@ export class TensorState {
   /** Says which operation made it, for `backward`; null ends the record. */
   record(gradFn: GradFn | null): void {
     this.gradFn = gradFn;
-    if (gradFn?.isFreed) this.node.exposure = NEED.brief;
+    if (gradFn?.isFreed) this.node.exposure = NEED.transient;
   }
 
   /** What was saved on the way to it for `backward`, which is through with it: the caller's from now on. */
@@ -356,5 +356,5 @@ export function exposed(tensor: Tensor): Tensor {
 /** `dispose`, also where activations of a graph that `backward` went through may be read yet. */
 export function disposeForGood(tensor: Tensor): void {
   tensor.dispose();
-  stateOf(tensor).node.releaseBrief();
+  stateOf(tensor).node.releaseTransient();
 }

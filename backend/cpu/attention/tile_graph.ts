@@ -3,7 +3,8 @@
  * It is planned as any other graph, so the fastest kernels of the backend compute it.
  */
 import type { DType } from "../../graph/dtype.ts";
-import { Node, type Op, type ReduceFn } from "../../graph/node.ts";
+import { Node } from "../../graph/node.ts";
+import type { Op, ReduceFn } from "../../graph/op.ts";
 import type { PrimitiveName } from "../../graph/primitives.ts";
 import type { Shape } from "../../graph/shape.ts";
 import type { AttentionKernel, HeadMatrix } from "../../kernel/attention.ts";

@@ -10,7 +10,7 @@ import type { AttentionCall } from "../../graph/attention.ts";
 import type { CustomCall } from "../../graph/custom.ts";
 import type { LoopKernel } from "../../kernel/kernel.ts";
 import { primitives } from "../../graph/primitives.ts";
-import type { Op } from "../../graph/node.ts";
+import type { Op } from "../../graph/op.ts";
 import type { FusionRules } from "../../kernel/target.ts";
 import type { PlanningDevice } from "../../kernel/template.ts";
 import { type AttentionOperand, attentionOperands } from "./attention.ts";

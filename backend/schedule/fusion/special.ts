@@ -1,7 +1,8 @@
 /** Kernels of operations that do not fuse: those with loops of their own, and kernels of a user's own. */
 import type { CustomCall } from "../../graph/custom.ts";
 import type { DType } from "../../graph/dtype.ts";
-import type { Node, Op } from "../../graph/node.ts";
+import type { Node } from "../../graph/node.ts";
+import type { Op } from "../../graph/op.ts";
 import { type Shape, sizeOf, stridesOf } from "../../graph/shape.ts";
 import type { CustomKernelCall, SpecialKernel, SpecialOp } from "../../kernel/kernel.ts";
 

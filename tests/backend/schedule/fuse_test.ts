@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Collection } from "../../../backend/graph/collect.ts";
+import { Toposort } from "../../../backend/graph/toposort.ts";
 import type { Node } from "../../../backend/graph/node.ts";
 import { defaultFusion, hostTarget } from "../../../backend/kernel/target.ts";
 import { fuse, type Unit } from "../../../backend/schedule/fusion/fuse.ts";
@@ -11,7 +11,7 @@ import { analyse, type NodeInfo } from "../../../backend/schedule/fusion/node_in
 import { apply, constant, leaf, map, product, sum } from "./nodes.ts";
 
 function infosOf(...wanted: Node[]): NodeInfo[] {
-  const sorted = new Collection();
+  const sorted = new Toposort();
   for (const node of wanted) sorted.add(node);
   return analyse(sorted.order, new Set(wanted));
 }

@@ -1,5 +1,6 @@
 /** Graphs for tests of planning, and devices that exist as data alone. */
-import { Node, type Op, type ReduceFn } from "../../../backend/graph/node.ts";
+import { Node } from "../../../backend/graph/node.ts";
+import type { Op, ReduceFn } from "../../../backend/graph/op.ts";
 import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import type { Shape } from "../../../backend/graph/shape.ts";
 import { NARROW_END } from "../../../backend/kernel/index_range.ts";

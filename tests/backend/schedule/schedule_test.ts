@@ -1,8 +1,9 @@
 import { hostTarget } from "../../../backend/kernel/target.ts";
 import type { KernelPlanner } from "../../../backend/kernel/template.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { GoneError } from "../../../backend/graph/collect.ts";
-import { Node, type Op } from "../../../backend/graph/node.ts";
+import { GoneError } from "../../../backend/graph/toposort.ts";
+import { Node } from "../../../backend/graph/node.ts";
+import type { Op } from "../../../backend/graph/op.ts";
 import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import { PlanCache } from "../../../backend/schedule/plan_cache.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";

@@ -1,6 +1,7 @@
 /** Views of values in memory, as steps from element to element: they are read without a kernel. */
-import type { Node, Op } from "./node.ts";
-import { type Shape, sizeOf, stridesOf } from "./shape.ts";
+import type { Node } from "../graph/node.ts";
+import type { Op } from "../graph/op.ts";
+import { type Shape, sizeOf, stridesOf } from "../graph/shape.ts";
 
 /** Where the elements of a node lie in the memory of another. */
 export interface HostView {

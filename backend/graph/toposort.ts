@@ -13,9 +13,9 @@ let passes = 0;
 
 /**
  * Nodes with their positions: inputs come before their users. The positions are noted in the nodes
- * themselves, so there is one collection at a time; a new one ends the one before.
+ * themselves, so there is one toposort at a time; a new one ends the one before.
  */
-export class Collection {
+export class Toposort {
   readonly order: Node[] = [];
   readonly #pass = ++passes;
 

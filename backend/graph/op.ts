@@ -1,0 +1,98 @@
+/** What a node of the expression graph does with its inputs. */
+import type { AttentionCall } from "./attention.ts";
+import type { CustomCall } from "./custom.ts";
+import type { PrimitiveName } from "./primitives.ts";
+
+/**
+ * How products of float32 may be computed: "highest" keeps float32's accuracy; "high" and "medium" may
+ * round their operands to TF32's 11 significant bits where a device multiplies those faster.
+ */
+export type Float32Precision = "highest" | "high" | "medium";
+
+/** What a reduction does to the elements that it joins. */
+export type ReduceFn = "sum" | "prod" | "max" | "min" | "argmax" | "argmin";
+
+/** What a running result does with each element. */
+export type ScanFn = "sum" | "prod" | "max" | "min";
+
+/** How a view maps its coordinates to those of its input. */
+export type ViewOp =
+  | { readonly kind: "reshape" }
+  | { readonly kind: "permute"; readonly axes: readonly number[] }
+  | { readonly kind: "expand" }
+  /** Coordinate `i` reads `start + i * step`; a step may be negative. */
+  | {
+    readonly kind: "slice";
+    readonly starts: readonly number[];
+    readonly steps: readonly number[];
+  }
+  /** `before` elements of `value` in front of each axis, as many behind as the shape says. */
+  | { readonly kind: "pad"; readonly before: readonly number[]; readonly value: number }
+  /** The last axes become (positions..., kernel...): position `p`, tap `k` reads `p*stride + k*dilation`. */
+  | {
+    readonly kind: "window";
+    readonly kernel: readonly number[];
+    readonly stride: readonly number[];
+    readonly dilation: readonly number[];
+  };
+
+/** What a node does with its inputs. */
+export type Op =
+  | { readonly kind: "buffer" }
+  /** A few bytes that are on the host: they travel with the kernels that read them. */
+  | { readonly kind: "data"; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly kind: "constant"; readonly value: number }
+  /** 0, 1, 2, ... in row-major order. */
+  | { readonly kind: "iota" }
+  /** Philox uniform numbers in [0, 1): the element's index is the counter, `stream` and `seed` the key. */
+  | { readonly kind: "random"; readonly seed: number; readonly stream: RandomStream }
+  | { readonly kind: "elementwise"; readonly fn: PrimitiveName }
+  | { readonly kind: "cast" }
+  | ViewOp
+  | { readonly kind: "reduce"; readonly fn: ReduceFn; readonly axes: readonly number[] }
+  /** Inputs (batch..., m..., k...) and (batch..., k..., n...); result (batch..., m..., n...). */
+  | {
+    readonly kind: "contract";
+    readonly batch: number;
+    readonly m: number;
+    readonly n: number;
+    /** How products of float32 may be computed; "highest" where nothing is said. */
+    readonly precision?: Float32Precision;
+  }
+  /** `out[..., i, ...] = input[..., indices[..., i, ...], ...]` along `axis`. */
+  | { readonly kind: "gather"; readonly axis: number; readonly opName: string }
+  /** A copy of the input in which `source` is added (or stored) at `indices` along `axis`, in order. */
+  | {
+    readonly kind: "scatter";
+    readonly axis: number;
+    readonly mode: "add" | "set";
+    readonly opName: string;
+  }
+  /** What has been joined so far along the last axis: running sums, products, extremes. */
+  | { readonly kind: "scan"; readonly fn: ScanFn }
+  /** Indices that sort the last axis, stable. */
+  | { readonly kind: "argsort"; readonly descending: boolean }
+  /** The same value, in memory: readers load it instead of computing it again. */
+  | { readonly kind: "copy" }
+  /** The adjoint of `window`: sums what every window took from an element. */
+  | {
+    readonly kind: "fold";
+    readonly stride: readonly number[];
+    readonly dilation: readonly number[];
+  }
+  /** One of the outputs of a kernel that a user wrote. */
+  | { readonly kind: "custom"; readonly call: CustomCall; readonly output: number }
+  /** One of the outputs of attention, or of its gradient. */
+  | { readonly kind: "attention"; readonly call: AttentionCall; readonly output: number };
+
+/** A number that a replayed schedule draws anew: the position in the sequence of random tensors. */
+export interface RandomStream {
+  /** How many random tensors were made before. */
+  readonly value: number;
+}
+
+/** The stream that an operation draws from, null where it draws nothing. */
+export function streamOf(op: Op): RandomStream | null {
+  if (op.kind === "random") return op.stream;
+  return op.kind === "attention" ? op.call.dropout?.stream ?? null : null;
+}

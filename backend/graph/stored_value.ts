@@ -1,0 +1,237 @@
+/**
+ * What nodes have in memory, and who gives it back.
+ *
+ * Mostly the node does, when nobody needs its value any more. A node that is still in memory at the end of
+ * the turn is registered with a finalizer: the collector finds nodes that no tensor holds, and no other
+ * node that could still be computed from them. Where memory is short before the collector has had a turn,
+ * as in a loop that never awaits, values of registered nodes move to the host, oldest first: the collector
+ * can free an array of a node in the midst of a loop.
+ *
+ * Registering is late because a registered node outlives the collector's quick rounds, and most values are
+ * given back a moment after they were made.
+ */
+import { finalizer } from "../../ffi/library/finalizer.ts";
+import type { DeviceMemory } from "../../memory/mod.ts";
+import type { Storage } from "./node.ts";
+
+// deno-lint-ignore no-explicit-any -- graphs are the same on every backend
+type Memory = DeviceMemory<any>;
+
+/** What the collector's finalizer knows of a node: nothing that keeps the node's bytes on the host. */
+interface Claim {
+  value: StoredValue | null;
+}
+
+/** What a node has in memory. */
+export interface StoredValue {
+  storage: Storage | null;
+  /** The value, after it was moved to the host. */
+  spilled: Uint8Array<ArrayBuffer> | null;
+  /** It is no leak: whoever saved the value gives it back. */
+  isSaved: boolean;
+  /** Whether the node is registered with the finalizer, or waits to be. */
+  isWatched: boolean;
+  /** Whether it is in {@linkcode MemoryValues.all}. */
+  isListed: boolean;
+  /** In which set of {@linkcode MemoryValues} it is. */
+  retired: "lasting" | "transient" | null;
+  /** Made when the node is registered. */
+  claim: Claim | null;
+}
+
+/** The values in one device's memory. */
+class MemoryValues {
+  /** Those of registered nodes, the oldest first. */
+  readonly all = new Set<StoredValue>();
+  /** Values that no tensor has any more, but from which one that has been computed may be again. */
+  readonly lasting = new Set<StoredValue>();
+  lastingBytes = 0;
+  /** Those that only activations of a graph that backward has gone through may need again. */
+  readonly transient = new Set<StoredValue>();
+  transientBytes = 0;
+}
+
+const values = new WeakMap<Memory, MemoryValues>();
+
+function valuesIn(memory: Memory): MemoryValues {
+  let known = values.get(memory);
+  if (!known) values.set(memory, known = new MemoryValues());
+  return known;
+}
+
+const registry = finalizer<Claim>("the memory of a forgotten tensor", ({ value }) => {
+  if (value === null || value.storage === null) return;
+  const { storage } = value;
+  leave(value, storage);
+  value.storage = null;
+  if (value.isSaved) storage.release();
+  else storage.reclaim();
+});
+
+/** So many nodes wait to be registered at most. */
+const MAX_WAITING = 1024;
+
+let nodes: object[] = [], waiting: StoredValue[] = [];
+let isTurnWatched = false;
+
+/** Gives a node its value in memory; takes over the reference on `storage`. */
+export function own(
+  node: object,
+  known: StoredValue | null,
+  storage: Storage,
+  isSaved: boolean,
+): StoredValue {
+  const value = known ?? newStoredValue();
+  value.storage = storage;
+  value.spilled = null;
+  value.isSaved = isSaved;
+  if (value.claim !== null) list(value, value.claim, storage);
+  else if (!value.isWatched) watch(node, value);
+  return value;
+}
+
+function newStoredValue(): StoredValue {
+  return {
+    storage: null,
+    spilled: null,
+    isSaved: false,
+    isWatched: false,
+    isListed: false,
+    retired: null,
+    claim: null,
+  };
+}
+
+function list(value: StoredValue, claim: Claim, { memory }: Storage): void {
+  claim.value = value;
+  value.isListed = true;
+  valuesIn(memory).all.add(value);
+}
+
+function watch(node: object, value: StoredValue): void {
+  value.isWatched = true;
+  waiting.push(value);
+  if (nodes.push(node) === MAX_WAITING) return registerWaiting();
+  if (isTurnWatched) return;
+  isTurnWatched = true;
+  queueMicrotask(() => {
+    isTurnWatched = false;
+    registerWaiting();
+  });
+}
+
+/** Registers the nodes that wait, as far as they are in memory. */
+function registerWaiting(): void {
+  nodes.forEach((node, k) => {
+    const value = waiting[k]!, { storage } = value;
+    value.isWatched = storage !== null;
+    if (storage === null) return;
+    value.claim = { value };
+    registry.register(node, value.claim);
+    list(value, value.claim, storage);
+  });
+  nodes = [];
+  waiting = [];
+}
+
+/** Gives the value back. */
+export function disown(value: StoredValue): void {
+  const { storage } = value;
+  value.spilled = null;
+  if (storage === null) return;
+  leave(value, storage);
+  value.storage = null;
+  storage.release();
+}
+
+/** Gives the value back and takes another one in its place, unless others hold the block, too. */
+export function exchange(value: StoredValue, storage: Storage): boolean {
+  const { storage: former } = value;
+  if (former === null || former.references > 1 || former.memory !== storage.memory) return false;
+  unretire(value);
+  value.storage = storage;
+  former.release();
+  return true;
+}
+
+/** Takes a value out of all sets. */
+function leave(value: StoredValue, { memory }: Storage): void {
+  unretire(value);
+  if (!value.isListed) return;
+  value.isListed = false;
+  valuesIn(memory).all.delete(value);
+}
+
+/** Nobody has the value any more, but it may be needed again; see {@linkcode MemoryValues}. */
+export function retire(value: StoredValue, isLasting: boolean): void {
+  const set = isLasting ? "lasting" : "transient";
+  if (value.retired === set) return;
+  unretire(value);
+  const { memory, nbytes } = value.storage!;
+  const all = valuesIn(memory);
+  value.retired = set;
+  all[set].add(value);
+  all[`${set}Bytes`] += nbytes;
+}
+
+/** Somebody has the value again, or it is gone. */
+export function unretire(value: StoredValue): void {
+  if (value.retired === null) return;
+  const { memory, nbytes } = value.storage!;
+  const all = valuesIn(memory);
+  all[value.retired].delete(value);
+  all[`${value.retired}Bytes`] -= nbytes;
+  value.retired = null;
+}
+
+/**
+ * Lets go of what only activations of former steps need, since a tensor was assigned its next value;
+ * the oldest first, until there are no more than `most` bytes.
+ */
+export function releaseTransient(memory: Memory, most = 0): void {
+  const all = values.get(memory);
+  if (!all) return;
+  for (const value of all.transient) {
+    if (most > 0 && all.transientBytes <= most) break;
+    disown(value);
+  }
+}
+
+/** The bytes of values that no tensor has any more and that are kept for what may be computed again. */
+export function retiredBytes(memory: Memory): { lasting: number; transient: number } {
+  const all = values.get(memory);
+  return { lasting: all?.lastingBytes ?? 0, transient: all?.transientBytes ?? 0 };
+}
+
+/** How values move to the host. */
+export interface Spill {
+  /** Only those that no tensor has any more. */
+  readonly onlyLasting: boolean;
+  /** Stops when so many bytes are free. */
+  readonly nbytes: number;
+  /** False for a value that must stay where it is. */
+  readonly mayGo: (storage: Storage) => boolean;
+  /** Copies the bytes. */
+  readonly read: (storage: Storage, into: Uint8Array) => void;
+}
+
+/** Moves values of one memory to the host, the oldest first; gives back how many bytes. */
+export function spill(memory: Memory, { onlyLasting, nbytes, mayGo, read }: Spill): number {
+  registerWaiting();
+  const all = valuesIn(memory);
+  let freed = 0;
+  for (const value of onlyLasting ? all.lasting : all.all) {
+    if (freed >= nbytes) break;
+    const storage = value.storage!;
+    // A block that others hold, too, is not free when this value goes.
+    if (value.isSaved || storage.references > 1 || !mayGo(storage)) continue;
+    const bytes = new Uint8Array(storage.nbytes);
+    read(storage, bytes);
+    freed += storage.nbytes;
+    disown(value);
+    value.spilled = bytes;
+    // From here on the bytes are within reach of the node alone, and go when it goes.
+    value.claim!.value = null;
+  }
+  return freed;
+}
