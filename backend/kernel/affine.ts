@@ -1,7 +1,7 @@
 /**
  * Affine index expressions: `offset + sum(coefficient * symbol)`, where a symbol is a loop index of the
  * kernel (or an index that the kernel reads from memory). A view of a tensor only rewrites such
- * forms; in the end one form says which element of a buffer is read.
+ * expressions; in the end one of them says which element of a buffer is read.
  */
 
 /** One loop index times a whole number. */
@@ -85,7 +85,7 @@ export function rangeOf(form: AffineExpr, sizes: readonly number[]): [number, nu
 }
 
 /** A loop index must be split in two before a form can be divided: `size = (size/factor, factor)`. */
-export interface Split {
+export interface SymbolSplit {
   readonly symbol: number;
   readonly factor: number;
 }
@@ -98,7 +98,7 @@ export function delinearize(
   form: AffineExpr,
   shape: readonly number[],
   sizes: readonly number[],
-): AffineExpr[] | Split | null {
+): AffineExpr[] | SymbolSplit | null {
   const coords = new Array<AffineExpr>(shape.length).fill(zero);
   let rest = form;
   for (let axis = shape.length - 1; axis >= 0; axis--) {
@@ -120,7 +120,7 @@ function divide(
   form: AffineExpr,
   n: number,
   sizes: readonly number[],
-): { quotient: AffineExpr; remainder: AffineExpr } | Split | null {
+): { quotient: AffineExpr; remainder: AffineExpr } | SymbolSplit | null {
   const quotient: Term[] = [], remainder: Term[] = [];
   for (const [s, c] of form.terms) {
     if (c % n === 0) quotient.push([s, c / n]);

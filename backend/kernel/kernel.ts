@@ -1,7 +1,8 @@
 /**
  * What one kernel does, in terms that know neither OpenCL C nor JavaScript: loops, loads, scalar
- * expressions, reductions, stores. The scheduler makes them from nodes, the code generators of the
- * backends write them out.
+ * expressions, reductions, stores. backend/schedule makes them from nodes, the code generators of the
+ * backends write them out; both ask this folder what a kernel's structure says (its analysis, its index
+ * range, which kernels are alike) and which device it is for (`target.ts`). It imports backend/graph alone.
  */
 import type { AttentionKernel } from "./attention.ts";
 import type { DType } from "../graph/dtype.ts";

@@ -1,5 +1,13 @@
 /** How a view turns the coordinates of its result into those of its input. */
-import { add, type AffineExpr, delinearize, linearize, scale, type Split, zero } from "./affine.ts";
+import {
+  add,
+  type AffineExpr,
+  delinearize,
+  linearize,
+  scale,
+  type SymbolSplit,
+  zero,
+} from "./affine.ts";
 import type { Bound } from "./kernel.ts";
 import type { ViewOp } from "../graph/op.ts";
 import { type Shape, stridesOf } from "../graph/shape.ts";
@@ -37,7 +45,7 @@ export function viewAccess(
   inputShape: Shape,
   access: Access,
   sizes: readonly number[],
-): Access | Split | null {
+): Access | SymbolSplit | null {
   const { coords, bounds } = access;
   switch (op.kind) {
     case "reshape": {
@@ -82,7 +90,7 @@ function reshapeCoords(
   inputShape: Shape,
   coords: readonly AffineExpr[],
   sizes: readonly number[],
-): AffineExpr[] | Split | null {
+): AffineExpr[] | SymbolSplit | null {
   const mapped: AffineExpr[] = new Array<AffineExpr>(inputShape.length).fill(zero);
   // Nothing is ever read of an empty tensor, and products of 0 would form no groups.
   if (inputShape.includes(0)) return mapped;

@@ -3,8 +3,8 @@ import {
   type AffineExpr,
   isBijection,
   linearize,
-  type Split,
   symbol as symbolForm,
+  type SymbolSplit,
   zero,
 } from "../../kernel/affine.ts";
 import type { LoopSplit } from "./group.ts";
@@ -75,7 +75,7 @@ export class Loops {
   }
 
   /** The split of a symbol by the name of its loop, which is the same in the next attempt. */
-  splitOf(split: Split): LoopSplit {
+  splitOf(split: SymbolSplit): LoopSplit {
     return { loop: this.#names[split.symbol]!, factor: split.factor };
   }
 

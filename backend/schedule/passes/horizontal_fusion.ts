@@ -49,7 +49,7 @@ function shareable(
   { name, variant }: KernelPlan,
   sharing: SharingRules,
 ): Shareable | null {
-  // Launches of long work gain nothing.
+  // Contractions and parts of split sums are long work: sharing their launches gains nothing.
   if (kernel.contraction || kernel.chunk || variant === null) return null;
   const { key, numberBytes, copiedBytes } = structureOf(kernel);
   const buffers = kernel.inputs.length + kernel.outputs.length;
