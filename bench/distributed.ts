@@ -7,7 +7,7 @@
  *
  * `--compile` replays the gradients of a device's batch by `compile`. `--tiny` is for a machine without a
  * GPU. For each row it prints samples a second, the share of as many times one device (or one rank, which
- * every rank measures by itself), and what a step consists of: computing alone, the copies of all
+ * every rank measures by itself), the same by the cores' time (on a busy machine), and what a step consists of: computing alone, the copies of all
  * gradients from a device and to it, and their reduction, each timed by itself; `hidden` is the share
  * of these three that a step does not take longer than computing.
  */
@@ -77,6 +77,7 @@ function report(
     "d2h ms": parts.readMs.toFixed(2),
     "reduce ms": parts.reduceMs.toFixed(2),
     "h2d ms": parts.writeMs.toFixed(2),
+    "cpu share": (one.cpuMs / many.cpuMs * (where === "ranks" ? 1 : count)).toFixed(3),
     hidden: moved > 0 ? Math.max(0, 1 - added / moved).toFixed(2) : "-",
   });
 }

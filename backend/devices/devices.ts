@@ -5,7 +5,7 @@
 import { OpenCLError, OpenCLUnavailableError, type Platform, platforms } from "../../ffi/mod.ts";
 import { readEnvironment } from "../../ffi/host/environment.ts";
 import { activeDevice } from "./active_devices.ts";
-import { localRank } from "./local_rank.ts";
+import { localRank } from "../../ffi/host/local_ranks.ts";
 import { DeviceHandle } from "./device_handle.ts";
 
 export {

@@ -1,5 +1,6 @@
 /** What is trained: a batch a device. */
 import { type DeviceHandle, type nn, noGrad, Tensor } from "../../mod.ts";
+import { makeModel } from "../../examples/train/model.ts";
 import { GPT, ResNet } from "../peers/models.ts";
 
 /** A model, and batches for it. */
@@ -45,9 +46,24 @@ function gpt(isTiny: boolean): Model {
   };
 }
 
-/** @throws {RangeError} For a name that is not "resnet" or "gpt". */
+/** The CNN of examples/train.ts, for MNIST. */
+function cnn(isTiny: boolean): Model {
+  const batch = isTiny ? 16 : 64;
+  return {
+    name: "cnn",
+    batch,
+    make: () => makeModel("cnn", 28),
+    data: (device) => [
+      placed(device, () => Tensor.rand([batch, 1, 28, 28])),
+      placed(device, () => Tensor.randint(0, 10, [batch])),
+    ],
+  };
+}
+
+/** @throws {RangeError} For a name that is not "resnet", "gpt" or "cnn". */
 export function models(name: string, isTiny: boolean): Model {
   if (name === "resnet") return resnet(isTiny);
   if (name === "gpt") return gpt(isTiny);
-  throw new RangeError(`There is no model "${name}": pass --model resnet, gpt, or resnet,gpt`);
+  if (name === "cnn") return cnn(isTiny);
+  throw new RangeError(`There is no model "${name}": pass --model resnet, gpt, cnn, or several`);
 }

@@ -7,6 +7,7 @@ import {
   optim,
   type Tensor,
 } from "../../mod.ts";
+import { cpuUsage } from "node:process";
 import { backendOf } from "../../backend/internal.ts";
 import type { Model } from "./models.ts";
 
@@ -24,6 +25,8 @@ export interface Measured {
   readonly stepMs: number;
   /** A step of every device that reduces nothing. */
   readonly computeMs: number;
+  /** What a step takes of the cores' time, also where other programs use them too. */
+  readonly cpuMs: number;
 }
 
 const ROUNDS = 5, WARMUP = 4;
@@ -50,9 +53,10 @@ export async function measure({ model, where, steps, compiled }: Setup): Promise
     optimizer.step();
     optimizer.zeroGrad();
   };
-  const stepMs = await time(step, devices, steps), computeMs = await time(alone, devices, steps);
+  const { ms: stepMs, cpuMs } = await time(step, devices, steps);
+  const { ms: computeMs } = await time(alone, devices, steps);
   const ranks = where instanceof distributed.Group ? where.size : devices.length;
-  return { stepMs, computeMs, samplesPerSecond: ranks * model.batch / (stepMs / 1000) };
+  return { stepMs, computeMs, cpuMs, samplesPerSecond: ranks * model.batch / (stepMs / 1000) };
 }
 
 /** Milliseconds a call, with the devices' work. */
@@ -60,15 +64,18 @@ async function time(
   step: () => void,
   devices: readonly DeviceHandle[],
   steps: number,
-): Promise<number> {
+): Promise<{ ms: number; cpuMs: number }> {
   for (let k = 0; k < WARMUP; k++) step();
-  const rounds: number[] = [];
+  const rounds: number[] = [], cpu: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     for (const device of devices) await backendOf(device).finish();
-    const start = performance.now();
+    const start = performance.now(), before = cpuUsage();
     for (let k = 0; k < steps; k++) step();
     for (const device of devices) await backendOf(device).finish();
     rounds.push((performance.now() - start) / steps);
+    const { user, system } = cpuUsage(before);
+    cpu.push((user + system) / 1000 / steps);
   }
-  return rounds.toSorted((a, b) => a - b)[ROUNDS >> 1]!;
+  const median = (times: number[]) => times.toSorted((a, b) => a - b)[ROUNDS >> 1]!;
+  return { ms: median(rounds), cpuMs: median(cpu) };
 }

@@ -11,6 +11,7 @@
 import { readEnvironment, setDefaultVariable } from "../host/environment.ts";
 import { OpenCLUnavailableError } from "./errors.ts";
 import { openLibc } from "../host/libc.ts";
+import { localSize } from "../host/local_ranks.ts";
 import { withProcessLock } from "../host/process_lock.ts";
 import { primeSignals } from "./signals.ts";
 import { type FunctionName, functions, type OpenCLSymbols } from "./symbols.ts";
@@ -66,14 +67,24 @@ export function openLibrary(): OpenCLSymbols {
   for (const path of candidates) {
     const symbols = tryOpen(path, failures);
     if (symbols === null) continue;
-    // Workers that are not pinned may share a core, at half the speed.
-    withProcessLock(() => setDefaultVariable("POCL_AFFINITY", "1"));
+    withProcessLock(placePoCLThreads);
     primeSignals();
     keepLoaded(path);
     libraryPath = path;
     return cl = symbols;
   }
   throw notFound(failures);
+}
+
+/**
+ * Threads of PoCL that are not pinned may share a core, at half the speed. Of several processes each
+ * would pin its threads to the same cores: they share the cores out, and keep to those that mpirun gave.
+ */
+function placePoCLThreads(): void {
+  const processes = localSize() ?? 1;
+  if (processes === 1) return setDefaultVariable("POCL_AFFINITY", "1");
+  const threads = Math.max(1, Math.floor(navigator.hardwareConcurrency / processes));
+  setDefaultVariable("POCL_MAX_PTHREAD_COUNT", `${threads}`);
 }
 
 /**
