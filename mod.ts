@@ -99,6 +99,7 @@ export {
   type PrimitiveName,
   profiler,
   type ProfilerCounters,
+  type ProfilerRow,
   type RandomStream,
   rearm,
   type ReduceFn,

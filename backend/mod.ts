@@ -50,6 +50,7 @@ export type { SignalOptions } from "./lifecycle/options.ts";
 export { configureSignals, rearm } from "./lifecycle/signals.ts";
 export { startWatchdog } from "./lifecycle/watchdog.ts";
 export { profiler, type ProfilerCounters } from "./profiling/profiler.ts";
+export type { ProfilerRow } from "./profiling/table.ts";
 export {
   attach,
   type SharedArg,

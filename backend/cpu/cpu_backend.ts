@@ -26,6 +26,7 @@ import type {
 } from "../execution/backend.ts";
 import { inSequence } from "../execution/launch_sequence.ts";
 import { countBuild, countLaunch, countTransfer } from "../profiling/counters.ts";
+import { activeTrace } from "../profiling/trace.ts";
 import type { DeviceHandle } from "../devices/device_handle.ts";
 import {
   type DType,
@@ -179,9 +180,11 @@ export class CPUBackend implements Backend {
       source: runner.source,
       bytes,
       run: (reads, writes) => {
+        const trace = activeTrace(), start = trace === null ? 0 : performance.now();
         if (isQuick) runner.run(reads, writes);
         else withoutDeadline(() => runner.run(reads, writes));
         countLaunch(bytes);
+        trace?.kernel(kernel.label, start, bytes);
       },
     };
   }

@@ -6,7 +6,12 @@
  */
 import { registeredMemories } from "../../memory/mod.ts";
 import { readCounts, resetCounts } from "./counters.ts";
-import { startTrace } from "./trace.ts";
+import { saveFileSync } from "../../ffi/host/atomic_file.ts";
+import * as takes from "../../ffi/host/option_rules.ts";
+import { checkOptions, requireValue } from "../../ffi/host/options.ts";
+import { profilerPage } from "./report.ts";
+import { type ProfilerRow, profilerRows, profilerTable } from "./table.ts";
+import { activeTrace, startTrace } from "./trace.ts";
 
 /** Counts since the last `profiler.reset()`, over all devices. */
 export interface ProfilerCounters {
@@ -48,11 +53,47 @@ export const profiler: {
   /** Starts again from zero. */
   reset(): void;
   /**
-   * Records a trace until it is disposed, then writes it.
+   * Records until it is disposed of: what the host enqueued, built and waited for, when devices ran it,
+   * memory, and the user's spans.
    *
-   * @param path Where: a JSON file in the trace event format.
+   * @param path Where a trace for ui.perfetto.dev or chrome://tracing is written: a JSON file in the
+   * trace event format. Without one, only `table()` and `report()` tell of it.
    */
-  trace(path: string): Disposable;
+  trace(path?: string): Disposable;
+  /**
+   * Gives what happens until it is disposed of a name in the trace; nothing where none is recorded.
+   *
+   * @param name Such as "forward"; spans may lie in one another.
+   *
+   * @example
+   * ```ts
+   * import { profiler, Tensor } from "@netcl/netcl";
+   * import { assert } from "@std/assert";
+   *
+   * {
+   *   using _trace = profiler.trace();
+   *   using _span = profiler.span("a product");
+   *   Tensor.ones([64, 64]).matmul(Tensor.ones([64, 64])).realize();
+   * }
+   * assert(profiler.table().includes("a product"));
+   * ```
+   */
+  span(name: string): Disposable;
+  /**
+   * What the last trace recorded, added up by name: calls, total, share, mean, least and most, and
+   * the bandwidth; kernels first.
+   *
+   * @param options `limit`: the most rows of kernels, of host calls, of spans. Default: 30.
+   */
+  table(options?: { limit?: number }): string;
+  /** The same as numbers, in microseconds. */
+  rows(): ProfilerRow[];
+  /**
+   * Writes the last trace as one HTML page that needs nothing else: a timeline and the table.
+   *
+   * @param path Where.
+   */
+  report(path: string): void;
 } = {
   counters: () => ({ ...readCounts(), nativeAllocs: nativeAllocs() - nativeBase }),
   reset: () => {
@@ -60,4 +101,18 @@ export const profiler: {
     nativeBase = nativeAllocs();
   },
   trace: startTrace,
+  span: (name) => {
+    requireValue("name a span", "name", name, takes.text);
+    const start = performance.now(), trace = activeTrace();
+    return { [Symbol.dispose]: () => trace?.span(name, start) };
+  },
+  table: (options = {}) => {
+    checkOptions("make a table", options, { limit: takes.count });
+    return profilerTable(options.limit ?? 30);
+  },
+  rows: profilerRows,
+  report: (path) => {
+    requireValue("write a report", "path", path, takes.text);
+    saveFileSync(path, profilerPage());
+  },
 };

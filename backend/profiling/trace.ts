@@ -6,12 +6,13 @@ import { saveFileSync } from "../../ffi/host/atomic_file.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
 import { requireValue } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
+import { registeredMemories } from "../../memory/mod.ts";
 
 /** The lanes of a trace. */
-const HOST = 1, DEVICE = 2, COPIES = 3;
+export const HOST = 1, DEVICE = 2, COPIES = 3, SPANS = 4;
 
 /** One slice of a trace. */
-interface Slice {
+export interface Slice {
   readonly name: string;
   readonly ph: "X";
   readonly pid: number;
@@ -45,6 +46,10 @@ interface Timed {
 export interface Trace {
   /** Notes what the host did from `start` to now (milliseconds of `performance.now()`). */
   host(name: string, start: number, args?: Record<string, number | string>): void;
+  /** Notes what the user's program calls the time from `start` to now. */
+  span(name: string, start: number): void;
+  /** Notes a kernel that the host itself has run from `start` to now. */
+  kernel(name: string, start: number, bytes: number): void;
   /** Notes work of a device; its times are asked for when the trace ends. */
   device(work: DeviceWork): void;
 }
@@ -56,9 +61,16 @@ export function activeTrace(): Trace | null {
   return active;
 }
 
-/** Starts a trace; disposing of the result writes it to `path`. */
-export function startTrace(path: string): Disposable {
-  requireValue("start a trace", "path", path, takes.text);
+let finished: readonly Slice[] = [];
+
+/** The slices of the trace that ended last, in the order of their lanes' clocks. */
+export function lastSlices(): readonly Slice[] {
+  return finished;
+}
+
+/** Starts a trace; disposing of the result writes it to `path`, if there is one. */
+export function startTrace(path?: string): Disposable {
+  if (path !== undefined) requireValue("start a trace", "path", path, takes.text);
   if (active) {
     throw new Error("Cannot start a trace while another is recorded: dispose of that first");
   }
@@ -66,12 +78,13 @@ export function startTrace(path: string): Disposable {
 }
 
 class TraceFile implements Trace, Disposable {
-  readonly #path: string;
+  readonly #path: string | undefined;
   readonly #origin = performance.now();
   readonly #slices: Slice[] = [];
+  readonly #others: object[] = [];
   readonly #pending: DeviceWork[] = [];
 
-  constructor(path: string) {
+  constructor(path: string | undefined) {
     this.#path = path;
   }
 
@@ -80,8 +93,26 @@ class TraceFile implements Trace, Disposable {
     this.#add(HOST, name, (start - this.#origin) * 1000, duration, args);
   }
 
+  span(name: string, start: number): void {
+    this.#add(SPANS, name, (start - this.#origin) * 1000, (performance.now() - start) * 1000, {});
+  }
+
+  kernel(name: string, start: number, bytes: number): void {
+    const duration = (performance.now() - start) * 1000;
+    this.#add(DEVICE, name, (start - this.#origin) * 1000, duration, rateOf(bytes, duration));
+    this.#countMemory();
+  }
+
   device(work: DeviceWork): void {
     this.#pending.push(work);
+    this.#countMemory();
+  }
+
+  /** What is allocated on all devices now, as a track of its own. */
+  #countMemory(): void {
+    const ts = (performance.now() - this.#origin) * 1000;
+    const bytes = registeredMemories().reduce((sum, { stats }) => sum + stats.currentAllocated, 0);
+    this.#others.push({ name: "memory", ph: "C", pid: 1, ts, args: { "allocated bytes": bytes } });
   }
 
   /** Work of a device that failed has no times: the rest is written all the same. */
@@ -113,11 +144,15 @@ class TraceFile implements Trace, Disposable {
   }
 
   #place({ work, times: { start, end } }: Timed, shift: number): void {
-    const { name, bytes, isCopy = false } = work;
-    const duration = (end - start) / 1000;
-    const rate = duration > 0 ? bytes / duration / 1000 : 0;
-    const args = { bytes, "GB/s": Math.round(rate * 10) / 10 };
-    this.#add(isCopy ? COPIES : DEVICE, name, start / 1000 + shift, duration, args);
+    const { name, bytes, enqueuedAt, isCopy = false } = work;
+    const duration = (end - start) / 1000, ts = start / 1000 + shift;
+    const tid = isCopy ? COPIES : DEVICE, id = this.#others.length;
+    this.#add(tid, name, ts, duration, rateOf(bytes, duration));
+    // An arrow from the call to what it made the device do.
+    const arrow = { name: "enqueued", cat: "enqueue", pid: 1, id };
+    const call = (enqueuedAt - this.#origin) * 1000;
+    this.#others.push({ ...arrow, ph: "s", tid: HOST, ts: call });
+    this.#others.push({ ...arrow, ph: "f", bp: "e", tid, ts });
   }
 
   #add(tid: number, name: string, ts: number, dur: number, args: Slice["args"]): void {
@@ -125,9 +160,16 @@ class TraceFile implements Trace, Disposable {
   }
 
   #write(): void {
-    const traceEvents = [...names(), ...this.#slices];
+    finished = this.#slices;
+    if (this.#path === undefined) return;
+    const traceEvents = [...names(), ...this.#slices, ...this.#others];
     saveFileSync(this.#path, JSON.stringify({ traceEvents }));
   }
+}
+
+function rateOf(bytes: number, microseconds: number): Slice["args"] {
+  const rate = microseconds > 0 ? bytes / microseconds / 1000 : 0;
+  return { bytes, "GB/s": Math.round(rate * 10) / 10 };
 }
 
 function names(): object[] {
@@ -143,5 +185,6 @@ function names(): object[] {
     lane(HOST, "host"),
     lane(DEVICE, "device"),
     lane(COPIES, "copies to the device"),
+    lane(SPANS, "spans"),
   ];
 }

@@ -1,6 +1,7 @@
 /** Compiled kernels of one device, by their text; what is missing is built in one program. */
 import { type Context, type Device, OpenCLError, Program } from "../../../ffi/mod.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
+import { activeTrace } from "../../profiling/trace.ts";
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import { hashText } from "../../graph/hash.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
@@ -106,7 +107,7 @@ export class Programs {
   }
 
   #built(text: string, kernels: number, options: string): Program {
-    const program = new Program(this.#context, text);
+    const program = new Program(this.#context, text), start = performance.now();
     try {
       withoutDeadline(() => program.build(options));
     } catch (error) {
@@ -114,6 +115,7 @@ export class Programs {
       throw error;
     }
     countBuild();
+    activeTrace()?.host("build a program", start, { kernels });
     if (this.#cache === null) return program;
     if (this.#keepBinaries === "at once") this.#keep(text, program, options);
     else {

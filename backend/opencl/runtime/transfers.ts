@@ -282,6 +282,7 @@ export class TransferEngine {
   async read(copies: readonly Copy[]): Promise<void> {
     const events = this.#copyAll(copies), enqueued = this.#enqueued;
     if (events.length === 0) return;
+    using _wait = tracedWait();
     try {
       // The last one ends last: one wait for all of them.
       for (const event of events.toReversed()) await event.wait();
@@ -300,6 +301,7 @@ export class TransferEngine {
   readSync(copies: readonly Copy[]): void {
     const events = this.#copyAll(copies);
     if (events.length === 0) return;
+    using _wait = tracedWait();
     try {
       for (const event of events.toReversed()) event.waitSync();
     } finally {
@@ -345,12 +347,14 @@ export class TransferEngine {
   /** Waits for everything enqueued so far without blocking the event loop. */
   async finish(): Promise<void> {
     const enqueued = this.#enqueued;
+    using _wait = tracedWait();
     await Promise.all([this.#queue.finish(), this.#transferQueue?.finish()]);
     this.#retireCompleted(enqueued);
   }
 
   /** Waits for everything enqueued so far. */
   finishSync(): void {
+    using _wait = tracedWait();
     this.#queue.finishSync();
     this.#transferQueue?.finishSync();
     this.#retireCompleted(this.#enqueued);
@@ -390,4 +394,12 @@ function fixed(data: Uint8Array): Uint8Array {
   const { buffer } = data;
   const isFixed = buffer instanceof ArrayBuffer ? !buffer.resizable : !buffer.growable;
   return isFixed ? data : data.slice();
+}
+
+/** Notes the time until it is disposed of as a wait for the device, where a trace is recorded. */
+function tracedWait(): Disposable | null {
+  const trace = activeTrace();
+  if (trace === null) return null;
+  const start = performance.now();
+  return { [Symbol.dispose]: () => trace.host("wait for the device", start) };
 }

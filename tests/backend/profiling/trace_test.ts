@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { manager, profiler } from "../../../backend/mod.ts";
 import { liveObjects, OpenCLError, withFaults } from "../../../ffi/mod.ts";
 import { Tensor } from "../../../mod.ts";
-import { testOpenCL } from "../../opencl.ts";
+import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
 interface Slice {
   readonly name: string;
@@ -72,4 +72,81 @@ Deno.test("one trace at a time is recorded", () => {
   }
   profiler.trace(path)[Symbol.dispose]();
   Deno.removeSync(path);
+});
+
+testOnBackends("the table and the report tell what ran, in spans of the user", async (backend) => {
+  const x = Tensor.rand([64, 64], { backend }).realize();
+  {
+    using _trace = profiler.trace();
+    for (let k = 0; k < 3; k++) {
+      using _span = profiler.span("forward");
+      await x.matmul(x).add(k + 3).relu().sum().item();
+    }
+  }
+  const rows = profiler.rows(), kernels = rows.filter(({ lane }) => lane === "kernel");
+  assert(kernels.length > 0 && kernels.every(({ calls }) => calls === 3), JSON.stringify(rows));
+  assert(kernels.every(({ total, least, most }) => 3 * least <= total && total <= 3 * most));
+  const [span] = rows.filter(({ lane }) => lane === "span");
+  assertEquals([span!.name, span!.calls], ["forward", 3]);
+  const [head, ...lines] = profiler.table().split("\n");
+  assert(/^name +where +calls +total ms/.test(head!));
+  assertEquals(lines.length, rows.length);
+  assertEquals(
+    profiler.table({ limit: 1 }).split("\n").filter((line) => / kernel /.test(line)).length,
+    1,
+  );
+  const path = Deno.makeTempFileSync({ suffix: ".html" });
+  profiler.report(path);
+  const page = Deno.readTextFileSync(path);
+  Deno.removeSync(path);
+  for (const { name } of rows) assert(page.includes(name.replaceAll("<", "&lt;")), name);
+  assert(page.includes("prefers-color-scheme:dark") && !/https?:/.test(page));
+});
+
+testOpenCL(
+  "a trace has builds, waits, memory and arrows from calls to what they enqueued",
+  async () => {
+    const path = Deno.makeTempFileSync({ suffix: ".json" });
+    const device = manager.default("cl");
+    {
+      using _trace = profiler.trace(path);
+      // A constant that no other test has: a kernel of its own.
+      await Tensor.arange(1000, undefined, 1, { device }).mul(3.0718).tan().atan2(0.1234).sum()
+        .item();
+    }
+    interface Event {
+      readonly ph: string;
+      readonly name: string;
+      readonly ts: number;
+      readonly tid: number;
+      readonly id?: number;
+      readonly dur?: number;
+      readonly args?: Record<string, number>;
+    }
+    const { traceEvents: events } = JSON.parse(Deno.readTextFileSync(path)) as {
+      traceEvents: Event[];
+    };
+    Deno.removeSync(path);
+    const names = new Set(events.map(({ name }) => name));
+    assert(names.has("wait for the device"), [...names].join());
+    const memory = events.filter(({ ph }) => ph === "C");
+    assert(memory.length > 0 && memory.every(({ args }) => args!["allocated bytes"]! > 0));
+    const begins = events.filter(({ ph }) => ph === "s"),
+      ends = events.filter(({ ph }) => ph === "f");
+    assertEquals(begins.map(({ id }) => id), ends.map(({ id }) => id));
+    assert(begins.length > 0);
+    for (const { ts } of begins) {
+      const within = events.some((slice) =>
+        slice.ph === "X" && slice.tid === 1 && slice.ts <= ts + 0.01 &&
+        ts <= slice.ts + slice.dur! + 0.01
+      );
+      assert(within, "an arrow begins at a call");
+    }
+  },
+);
+
+Deno.test("a span outside of a trace is nothing, and its name is a text", () => {
+  profiler.span("nobody looks")[Symbol.dispose]();
+  assertThrows(() => profiler.span(3 as unknown as string), Error, "pass a string");
+  assertThrows(() => profiler.table({ limits: 3 } as never), TypeError, '"limits"');
 });
