@@ -26,8 +26,9 @@ import { vectorRows } from "./loops/vector_rows.ts";
 import { mmaGemm } from "./mma/mma_gemm.ts";
 import type { ContractionTemplate } from "./parts/contraction_shape.ts";
 import type { Template } from "./parts/template.ts";
-import { rowArgsort } from "./special/argsort.ts";
+import { blockScan } from "./special/block_scan.ts";
 import { elementCol2im } from "./special/col2im.ts";
+import { mergeArgsort } from "./special/merge_argsort.ts";
 import { rowScan } from "./special/scan.ts";
 import { lineScatter } from "./special/scatter.ts";
 import { sharedScatter } from "./special/shared_scatter.ts";
@@ -62,7 +63,8 @@ export const attentions: readonly Template<AttentionKernel>[] = [
 export const specials: readonly Template<SpecialKernel>[] = [
   sharedScatter,
   lineScatter,
+  blockScan,
   rowScan,
-  rowArgsort,
+  mergeArgsort,
   elementCol2im,
 ];

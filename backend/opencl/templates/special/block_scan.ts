@@ -1,0 +1,197 @@
+/**
+ * Running results by blocks: a row is cut into chunks, whose totals come first; then each chunk starts from
+ * what is joined before it. On a GPU a work-group takes a chunk, on a CPU device a work-item does. Chunks
+ * depend on the length alone, so results are the same every time.
+ */
+import { isFloat } from "../../../graph/dtype.ts";
+import { combinerOf, identityOf } from "../../../graph/reductions.ts";
+import { needsWideIndices } from "../../../kernel/index_range.ts";
+import type { SpecialKernel } from "../../../kernel/kernel.ts";
+import type { Target } from "../../../kernel/target.ts";
+import { type Generated, generated } from "../../codegen/generated.ts";
+import { renderScalar } from "../../codegen/scalar_primitives.ts";
+import { computeType, literal, loadText, storeText } from "../../codegen/types.ts";
+import { Parameters } from "../parts/row_kernel.ts";
+import type { KernelSequence, SpecialTemplate } from "../parts/template.ts";
+
+type Scan = SpecialKernel & { readonly op: "scan" };
+
+/** Rows of a GPU that are shorter are walked by a work-item each. */
+const MIN_LENGTH = 64;
+/** Work-items of a group, and elements that each of them takes side by side. */
+const GROUP = 256, SHARE = 4;
+/** A chunk has so many elements at least, and a row so many chunks at most: each adds up all before it. */
+const MIN_CHUNK = 4 * GROUP * SHARE, MAX_CHUNKS = 512;
+/** Elements of a CPU device's chunk. */
+const CPU_CHUNK = 1 << 14;
+/** Terms of a block of a compensated sum. */
+const BLOCK = 16;
+
+/** How a row is cut. */
+interface ScanPlan {
+  readonly kernel: Scan;
+  readonly target: Target;
+  /** Elements of a chunk, and chunks of a row. */
+  readonly chunk: number;
+  readonly chunks: number;
+}
+
+/** Long rows, or few of them. */
+export const blockScan: SpecialTemplate<ScanPlan> = {
+  name: "block scan",
+  matches: (kernel, target) => kernel.op === "scan" ? planOf(kernel, target) : null,
+  emit: sequenceOf,
+  workItems: ({ kernel, target, chunks }) => kernel.rows * chunks * (target.isGpu ? GROUP : 1),
+};
+
+function planOf(kernel: Scan, target: Target): ScanPlan | null {
+  const { rows, length, fn, output } = kernel;
+  if (target.isGpu) {
+    if (length < MIN_LENGTH) return null;
+    const chunk = Math.max(MIN_CHUNK, Math.ceil(length / MAX_CHUNKS));
+    return { kernel, target, chunk, chunks: Math.ceil(length / chunk) };
+  }
+  // A product of few factors may leave the range of floats where the running product does not.
+  if (fn === "prod" && isFloat(output.dtype)) return null;
+  if (rows >= 2 * target.computeUnits || length < 2 * CPU_CHUNK) return null;
+  const chunk = Math.max(CPU_CHUNK, Math.ceil(length / MAX_CHUNKS));
+  return { kernel, target, chunk, chunks: Math.ceil(length / chunk) };
+}
+
+function sequenceOf(plan: ScanPlan): KernelSequence {
+  const { kernel, target, chunks } = plan;
+  const [totals, results] = target.isGpu ? [groupTotals, groupResults] : [itemTotals, itemResults];
+  if (chunks === 1) return { kernels: [kernelOf(plan, results)], scratch: [] };
+  return {
+    kernels: [kernelOf(plan, totals), kernelOf(plan, results)],
+    scratch: [{ dtype: accumulator(kernel), size: kernel.rows * chunks }],
+  };
+}
+
+/** The type of totals: half types are added up in single precision. */
+function accumulator({ output: { dtype } }: Scan): Scan["output"]["dtype"] {
+  return dtype === "float16" || dtype === "bfloat16" ? "float32" : dtype;
+}
+
+function kernelOf(plan: ScanPlan, body: (plan: ScanPlan, p: Parameters) => string): Generated {
+  const { kernel, target, chunk, chunks } = plan;
+  const p = new Parameters();
+  const length = p.index(kernel.length), share = p.index(chunk), count = p.index(chunks);
+  const piece = target.isGpu ? "get_group_id(0)" : "get_global_id(0)";
+  const head = `  const Index piece = ${piece}, row = piece / ${count}, part = piece % ${count};
+  const Index start = row * ${length} + part * ${share};
+  const Index end = min(start + ${share}, (row + 1) * ${length});
+`;
+  const local = target.isGpu ? GROUP : 1;
+  return generated({
+    inputs: kernel.inputs,
+    outputs: [kernel.output.dtype, ...(chunks > 1 ? [accumulator(kernel)] : [])],
+    parameters: p.list,
+    checksIndices: false,
+    isWide: needsWideIndices(kernel, target.narrowEnd),
+    body: head + body(plan, p),
+    global: [kernel.rows * chunks * local],
+    local: [local],
+  });
+}
+
+/** What scans are written with: the type, the identity, how two results are joined. */
+function words({ fn, output: { dtype }, inputs }: Scan) {
+  return {
+    T: computeType(dtype),
+    identity: literal(identityOf(fn, dtype), dtype),
+    join: (a: string, b: string): string => renderScalar(combinerOf(fn), [a, b], dtype, dtype),
+    load: (index: string): string => loadText("a0", inputs[0]!, index),
+    store: (index: string, value: string): string => storeText("o0", dtype, index, value),
+  };
+}
+
+/** Joins a value of each work-item; all of them then have the result in `joined[0]`. */
+function joinGroup(value: string, join: (a: string, b: string) => string): string {
+  return `joined[lid] = ${value};
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int h = ${GROUP / 2}; h > 0; h >>= 1) {
+    if (lid < h) joined[lid] = ${join("joined[lid]", "joined[lid + h]")};
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }`;
+}
+
+function groupTotals({ kernel }: ScanPlan): string {
+  const { T, identity, join, load } = words(kernel);
+  return `  const int lid = get_local_id(0);
+  local ${T} joined[${GROUP}];
+  ${T} so = ${identity};
+  for (Index i = start + lid; i < end; i += ${GROUP}) so = ${join("so", load("i"))};
+  ${joinGroup("so", join)}
+  if (lid == 0) o1[piece] = joined[0];`;
+}
+
+function groupResults({ kernel, chunks }: ScanPlan): string {
+  const { T, identity, join, load, store } = words(kernel);
+  const before = chunks === 1 ? "" : `
+  for (Index t = piece - part + lid; t < piece; t += ${GROUP}) carry = ${join("carry", "o1[t]")};
+  ${joinGroup("carry", join)}
+  carry = joined[0];
+  barrier(CLK_LOCAL_MEM_FENCE);`;
+  return `  const int lid = get_local_id(0);
+  local ${T} joined[${GROUP}];
+  ${T} carry = ${identity};${before}
+  for (Index base = start; base < end; base += ${GROUP * SHARE}) {
+    ${T} x[${SHARE}], so = ${identity};
+    for (int k = 0; k < ${SHARE}; ++k) {
+      const Index i = base + lid * ${SHARE} + k;
+      if (i < end) so = ${join("so", load("i"))};
+      x[k] = so;
+    }
+    joined[lid] = so;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int h = 1; h < ${GROUP}; h <<= 1) {
+      const ${T} low = lid >= h ? joined[lid - h] : ${identity};
+      barrier(CLK_LOCAL_MEM_FENCE);
+      if (lid >= h) joined[lid] = ${join("low", "joined[lid]")};
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    const ${T} low = lid > 0 ? ${join("carry", "joined[lid - 1]")} : carry;
+    for (int k = 0; k < ${SHARE}; ++k) {
+      const Index i = base + lid * ${SHARE} + k;
+      if (i < end) { ${store("i", join("low", "x[k]"))} }
+    }
+    carry = ${join("carry", `joined[${GROUP - 1}]`)};
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }`;
+}
+
+/** Walks a chunk; sums of floats are compensated once a block, as those of whole rows are. */
+function walk({ kernel }: ScanPlan, visit: (value: string) => string): string {
+  const { T, join, load } = words(kernel);
+  if (kernel.fn !== "sum" || !isFloat(kernel.output.dtype)) {
+    return `  for (Index i = start; i < end; ++i) { sum = ${join("sum", load("i"))}; ${
+      visit("sum")
+    } }`;
+  }
+  return `  ${T} part_sum = 0;
+  for (Index i = start; i < end;) {
+    for (const Index stop = min(i + ${BLOCK}, end); i < stop; ++i) {
+      part_sum += ${load("i")};
+      ${visit("sum + part_sum")}
+    }
+    const ${T} next = sum + part_sum, added = next - sum;
+    part_sum = (sum - (next - added)) + (part_sum - added);
+    if (part_sum != part_sum) part_sum = 0;
+    sum = next;
+  }`;
+}
+
+function itemTotals(plan: ScanPlan): string {
+  const { T, identity } = words(plan.kernel);
+  return `  ${T} sum = ${identity};
+${walk(plan, () => "")}
+  o1[piece] = sum;`;
+}
+
+function itemResults(plan: ScanPlan): string {
+  const { T, identity, join, store } = words(plan.kernel);
+  return `  ${T} sum = ${identity};
+  for (Index t = piece - part; t < piece; ++t) sum = ${join("sum", "o1[t]")};
+${walk(plan, (value) => store("i", value))}`;
+}

@@ -1,0 +1,152 @@
+/**
+ * Sorting by merging: keys become whole numbers in the order that is asked for, runs of them are sorted, and
+ * runs are merged in pairs until a row is one run. Each work-item writes some elements of a merged run,
+ * which it finds by the merge path (O. Green, R. McColl, D. Bader, GPU Merge Path, 2012). Equal keys keep
+ * their order.
+ */
+import { type DType, dtypes, isFloat } from "../../../graph/dtype.ts";
+import { needsWideIndices } from "../../../kernel/index_range.ts";
+import type { SpecialKernel } from "../../../kernel/kernel.ts";
+import { type Generated, generated } from "../../codegen/generated.ts";
+import { computeType, loadText } from "../../codegen/types.ts";
+import { Parameters } from "../parts/row_kernel.ts";
+import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
+
+type Argsort = SpecialKernel & { readonly op: "argsort" };
+
+/** Elements of a run that a work-item sorts by insertion. */
+const RUN = 16;
+/** Elements of a merged run that a work-item writes: on a GPU, and on a CPU device. */
+const GPU_SHARE = 16, CPU_SHARE = 1024;
+/** Work-items of a group on a GPU. */
+const GROUP = 128;
+
+/** Rows of any length. */
+export const mergeArgsort: SpecialTemplate<Planned<Argsort>> = {
+  name: "merge argsort",
+  matches: (kernel, target) => kernel.op === "argsort" ? { kernel, target } : null,
+  emit: sequenceOf,
+  workItems: ({ kernel }) => kernel.rows * Math.ceil(kernel.length / RUN),
+};
+
+/** The type of keys in memory: signed, of the width of unsigned ones. */
+function keyType(dtype: DType): DType {
+  return dtypes[dtype].bytes === 8 ? "int64" : "int32";
+}
+
+function sequenceOf({ kernel, target }: Planned<Argsort>): KernelSequence {
+  const { length, rows } = kernel;
+  const passes: number[] = [];
+  for (let width = RUN; width < length; width *= 2) passes.push(width);
+  const key = keyType(kernel.inputs[0]!), index = kernel.output.dtype;
+  const isWide = needsWideIndices(kernel, target.narrowEnd);
+  const scratch: DType[] = passes.length === 0 ? [] : [key, key, index];
+  const make = (body: string, p: Parameters, items: number): Generated => {
+    const local = target.isGpu ? GROUP : 1;
+    return generated({
+      inputs: kernel.inputs,
+      outputs: [index, ...scratch],
+      parameters: p.list,
+      checksIndices: false,
+      isWide,
+      body,
+      global: [Math.ceil(items / local) * local],
+      local: [local],
+    });
+  };
+  const runs = new Parameters();
+  // The last pass writes to the output: so the first run is there after an even number of passes.
+  const kernels = [
+    make(sortRuns(kernel, runs, passes.length), runs, rows * Math.ceil(length / RUN)),
+  ];
+  const share = target.isGpu ? GPU_SHARE : CPU_SHARE;
+  passes.forEach((width, k) => {
+    const p = new Parameters();
+    const body = merge(kernel, p, width, share, (passes.length - k) % 2 === 0);
+    kernels.push(make(body, p, rows * Math.ceil(length / share)));
+  });
+  return { kernels, scratch: scratch.map((dtype) => ({ dtype, size: rows * length })) };
+}
+
+/** A key as an unsigned number: NaN is the largest, zeros are equal. */
+function keyText(kernel: Argsort, value: string): string {
+  const dtype = kernel.inputs[0]!;
+  const isLong = dtypes[dtype].bytes === 8, U = isLong ? "ulong" : "uint";
+  const sign = isLong ? "0x8000000000000000UL" : "0x80000000u";
+  if (!isFloat(dtype)) {
+    return dtype === "uint8" || dtype === "bool" ? `(uint)${value}` : `((${U})${value} ^ ${sign})`;
+  }
+  const bits = isLong ? `as_ulong(${value} + 0.0)` : `as_uint(${value} + 0.0f)`;
+  const top = isLong ? "0xffffffffffffffffUL" : "0xffffffffu";
+  return `(${value} != ${value} ? ${top} : ${value} == 0 ? ${sign} : ${bits} & ${sign} ? ~${bits} : ${bits} | ${sign})`;
+}
+
+/** Sorts runs of `RUN` elements. */
+function sortRuns(kernel: Argsort, p: Parameters, passes: number): string {
+  const dtype = kernel.inputs[0]!;
+  const U = dtypes[dtype].bytes === 8 ? "ulong" : "uint";
+  const [rows, length] = [p.index(kernel.rows), p.index(kernel.length)];
+  const runs = p.index(Math.ceil(kernel.length / RUN));
+  const isEven = passes % 2 === 0;
+  const keys = passes === 0 ? "" : `((global ${U}*)${isEven ? "o1" : "o2"})[at + k] = keys[k]; `;
+  return `  const Index item = get_global_id(0);
+  if (item >= ${rows} * ${runs}) return;
+  const Index row = item / ${runs}, from = item % ${runs} * ${RUN};
+  const Index start = row * ${length}, at = start + from;
+  const int count = (int)min((Index)${RUN}, ${length} - from);
+  ${U} keys[${RUN}];
+  int places[${RUN}];
+  for (int k = 0; k < count; ++k) {
+    const ${computeType(dtype)} v = ${loadText("a0", dtype, "at + k")};
+    const ${U} key = ${kernel.descending ? "~" : ""}${keyText(kernel, "v")};
+    int j = k;
+    for (; j > 0 && keys[j - 1] > key; --j) { keys[j] = keys[j - 1]; places[j] = places[j - 1]; }
+    keys[j] = key;
+    places[j] = k;
+  }
+  for (int k = 0; k < count; ++k) { ${keys}${isEven ? "o0" : "o3"}[at + k] = from + places[k]; }`;
+}
+
+/**
+ * Merges pairs of runs of `width` elements; results of even passes from the end go to the second buffers,
+ * so that the last pass writes the output.
+ */
+function merge(
+  kernel: Argsort,
+  p: Parameters,
+  width: number,
+  share: number,
+  readsOutput: boolean,
+): string {
+  const dtype = kernel.inputs[0]!;
+  const U = dtypes[dtype].bytes === 8 ? "ulong" : "uint";
+  const [rows, length, run] = [p.index(kernel.rows), p.index(kernel.length), p.index(width)];
+  const shares = p.index(Math.ceil(kernel.length / share));
+  const [from, to] = readsOutput ? [["o1", "o0"], ["o2", "o3"]] : [["o2", "o3"], ["o1", "o0"]];
+  return `  const Index item = get_global_id(0);
+  if (item >= ${rows} * ${shares}) return;
+  const Index row = item / ${shares}, begin = item % ${shares} * ${share}, start = row * ${length};
+  global const ${U}* keys = (global const ${U}*)${from![0]} + start;
+  global ${U}* sorted = (global ${U}*)${to![0]} + start;
+  const Index stop = min(begin + ${share}, ${length});
+  for (Index next = begin; next < stop;) {
+    // The pair of runs [a0, b0) and [b0, end) that the next element is merged from.
+    const Index a0 = next / (2 * ${run}) * (2 * ${run});
+    const Index b0 = min(a0 + ${run}, ${length}), end = min(b0 + ${run}, ${length});
+    const Index taken = next - a0;
+    // How many of those before it are of the first run: the merge path's crossing of a diagonal.
+    Index low = max(taken - (end - b0), (Index)0), high = min(taken, b0 - a0);
+    while (low < high) {
+      const Index middle = (low + high) / 2;
+      if (keys[a0 + middle] <= keys[b0 + taken - 1 - middle]) low = middle + 1;
+      else high = middle;
+    }
+    Index a = a0 + low, b = b0 + taken - low;
+    for (const Index behind = min(stop, end); next < behind; ++next) {
+      const int first = b >= end || (a < b0 && keys[a] <= keys[b]);
+      const Index source = first ? a++ : b++;
+      sorted[next] = keys[source];
+      ${to![1]}[start + next] = ${from![1]}[start + source];
+    }
+  }`;
+}
