@@ -207,8 +207,7 @@ function attention(dtype: Precision): Maker {
     const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
     const gradients = [noGrad(() => Tensor.ones(shape, { dtype }).realize())];
     const run = () => {
-      const scores = q.matmul(k.transpose(-1, -2)).mul(1 / Math.sqrt(shape[3]!));
-      const found = grad([scores.softmax(-1).matmul(v)], inputs, { gradients });
+      const found = grad([nn.scaledDotProductAttention(q, k, v)], inputs, { gradients });
       realizeAll(found);
       for (const tensor of found) tensor.dispose();
     };

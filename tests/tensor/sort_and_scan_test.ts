@@ -80,7 +80,7 @@ async function scansRows(rows: number, length: number): Promise<void> {
       const most = expected.reduce((a, b) => Math.max(a, Math.abs(b)), 1);
       expected.forEach((v, k) => {
         const error = Math.abs(values[row * length + k]! - v);
-        const within = name === "cumprod" ? 1e-4 * Math.abs(v) : 2e-6 * most;
+        const within = name === "cumprod" ? 1e-4 * Math.abs(v) : 4e-6 * most;
         assert(error <= within, `${name} ${rows}x${length} [${row}, ${k}]: ${error}`);
       });
     }

@@ -40,7 +40,7 @@ const MANY_QUERIES = 512;
 export const mmaAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
   name: "mma attention",
   matches: (kernel, target) => target.matrixUnits && fits(kernel) ? { kernel, target } : null,
-  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target), scratch: [] }),
+  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target) }),
   workItems: ({ kernel }) => headsOf(kernel) * Math.ceil(kernel.queries / ROWS) * 32,
 };
 

@@ -24,8 +24,6 @@ const GROUP = 256, SHARE = 4;
 const MIN_CHUNK = 4 * GROUP * SHARE, MAX_CHUNKS = 512;
 /** Elements of a CPU device's chunk. */
 const CPU_CHUNK = 1 << 14;
-/** Terms of a block of a compensated sum. */
-const BLOCK = 16;
 
 /** How a row is cut. */
 interface ScanPlan {
@@ -41,6 +39,8 @@ export const blockScan: SpecialTemplate<ScanPlan> = {
   name: "block scan",
   matches: (kernel, target) => kernel.op === "scan" ? planOf(kernel, target) : null,
   emit: sequenceOf,
+  scratch: ({ kernel, chunks }) =>
+    chunks === 1 ? [] : [{ dtype: accumulator(kernel), size: kernel.rows * chunks }],
   workItems: ({ kernel, target, chunks }) => kernel.rows * chunks * (target.isGpu ? GROUP : 1),
 };
 
@@ -59,13 +59,10 @@ function planOf(kernel: Scan, target: Target): ScanPlan | null {
 }
 
 function sequenceOf(plan: ScanPlan): KernelSequence {
-  const { kernel, target, chunks } = plan;
+  const { target, chunks } = plan;
   const [totals, results] = target.isGpu ? [groupTotals, groupResults] : [itemTotals, itemResults];
-  if (chunks === 1) return { kernels: [kernelOf(plan, results)], scratch: [] };
-  return {
-    kernels: [kernelOf(plan, totals), kernelOf(plan, results)],
-    scratch: [{ dtype: accumulator(kernel), size: kernel.rows * chunks }],
-  };
+  const last = kernelOf(plan, results);
+  return { kernels: chunks === 1 ? [last] : [kernelOf(plan, totals), last] };
 }
 
 /** The type of totals: half types are added up in single precision. */
@@ -135,7 +132,7 @@ function groupResults({ kernel, chunks }: ScanPlan): string {
   barrier(CLK_LOCAL_MEM_FENCE);`;
   return `  const int lid = get_local_id(0);
   local ${T} joined[${GROUP}];
-  ${T} carry = ${identity};${before}
+  ${T} carry = ${identity}${isCompensated(kernel) ? ", rest = 0" : ""};${before}
   for (Index base = start; base < end; base += ${GROUP * SHARE}) {
     ${T} x[${SHARE}], so = ${identity};
     for (int k = 0; k < ${SHARE}; ++k) {
@@ -146,52 +143,54 @@ function groupResults({ kernel, chunks }: ScanPlan): string {
     joined[lid] = so;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int h = 1; h < ${GROUP}; h <<= 1) {
-      const ${T} low = lid >= h ? joined[lid - h] : ${identity};
+      const ${T} other = lid >= h ? joined[lid - h] : ${identity};
       barrier(CLK_LOCAL_MEM_FENCE);
-      if (lid >= h) joined[lid] = ${join("low", "joined[lid]")};
+      if (lid >= h) joined[lid] = ${join("other", "joined[lid]")};
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const ${T} low = lid > 0 ? ${join("carry", "joined[lid - 1]")} : carry;
+    const ${T} before = ${isCompensated(kernel) ? "carry + rest" : "carry"};
+    const ${T} low = lid > 0 ? ${join("before", "joined[lid - 1]")} : before;
     for (int k = 0; k < ${SHARE}; ++k) {
       const Index i = base + lid * ${SHARE} + k;
       if (i < end) { ${store("i", join("low", "x[k]"))} }
     }
-    carry = ${join("carry", `joined[${GROUP - 1}]`)};
+    ${carryOn(kernel, `joined[${GROUP - 1}]`)}
     barrier(CLK_LOCAL_MEM_FENCE);
   }`;
 }
 
-/** Walks a chunk; sums of floats are compensated once a block, as those of whole rows are. */
-function walk({ kernel }: ScanPlan, visit: (value: string) => string): string {
-  const { T, join, load } = words(kernel);
-  if (kernel.fn !== "sum" || !isFloat(kernel.output.dtype)) {
-    return `  for (Index i = start; i < end; ++i) { sum = ${join("sum", load("i"))}; ${
-      visit("sum")
-    } }`;
-  }
-  return `  ${T} part_sum = 0;
-  for (Index i = start; i < end;) {
-    for (const Index stop = min(i + ${BLOCK}, end); i < stop; ++i) {
-      part_sum += ${load("i")};
-      ${visit("sum + part_sum")}
-    }
-    const ${T} next = sum + part_sum, added = next - sum;
-    part_sum = (sum - (next - added)) + (part_sum - added);
-    if (part_sum != part_sum) part_sum = 0;
-    sum = next;
-  }`;
+/** True for sums of floats: what an addition rounds off is kept. */
+function isCompensated({ fn, output }: Scan): boolean {
+  return fn === "sum" && isFloat(output.dtype);
+}
+
+/** Joins `carry` with a value; `rest` is what the additions so far have rounded off (D. Knuth's TwoSum). */
+function carryOn(kernel: Scan, value: string): string {
+  const { T, join } = words(kernel);
+  if (!isCompensated(kernel)) return `carry = ${join("carry", value)};`;
+  return `{ const ${T} v = ${value}, next = carry + v, added = next - carry;
+      const ${T} lost = (carry - (next - added)) + (v - added);
+      rest += lost == lost ? lost : 0; carry = next; }`;
+}
+
+/** Walks a chunk from `carry`; `visit` gets each result. */
+function walk({ kernel }: ScanPlan, visit: string): string {
+  const { load } = words(kernel);
+  return `  for (Index i = start; i < end; ++i) { ${carryOn(kernel, load("i"))} ${visit} }`;
 }
 
 function itemTotals(plan: ScanPlan): string {
   const { T, identity } = words(plan.kernel);
-  return `  ${T} sum = ${identity};
-${walk(plan, () => "")}
-  o1[piece] = sum;`;
+  const isLong = isCompensated(plan.kernel);
+  return `  ${T} carry = ${identity}${isLong ? ", rest = 0" : ""};
+${walk(plan, "")}
+  o1[piece] = carry${isLong ? " + rest" : ""};`;
 }
 
 function itemResults(plan: ScanPlan): string {
-  const { T, identity, join, store } = words(plan.kernel);
-  return `  ${T} sum = ${identity};
-  for (Index t = piece - part; t < piece; ++t) sum = ${join("sum", "o1[t]")};
-${walk(plan, (value) => store("i", value))}`;
+  const { T, identity, store } = words(plan.kernel);
+  const isLong = isCompensated(plan.kernel);
+  return `  ${T} carry = ${identity}${isLong ? ", rest = 0" : ""};
+  for (Index t = piece - part; t < piece; ++t) { ${carryOn(plan.kernel, "o1[t]")} }
+${walk(plan, store("i", isLong ? "carry + rest" : "carry"))}`;
 }

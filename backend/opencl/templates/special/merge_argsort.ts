@@ -26,6 +26,8 @@ export const mergeArgsort: SpecialTemplate<Planned<Argsort>> = {
   name: "merge argsort",
   matches: (kernel, target) => kernel.op === "argsort" ? { kernel, target } : null,
   emit: sequenceOf,
+  scratch: ({ kernel }) =>
+    scratchTypes(kernel).map((dtype) => ({ dtype, size: kernel.rows * kernel.length })),
   workItems: ({ kernel }) => kernel.rows * Math.ceil(kernel.length / RUN),
 };
 
@@ -34,13 +36,18 @@ function keyType(dtype: DType): DType {
   return dtypes[dtype].bytes === 8 ? "int64" : "int32";
 }
 
+/** Two buffers of keys, and one of indices beside the output: none where a row is one run. */
+function scratchTypes({ inputs, output, length }: Argsort): DType[] {
+  const key = keyType(inputs[0]!);
+  return length <= RUN ? [] : [key, key, output.dtype];
+}
+
 function sequenceOf({ kernel, target }: Planned<Argsort>): KernelSequence {
   const { length, rows } = kernel;
   const passes: number[] = [];
   for (let width = RUN; width < length; width *= 2) passes.push(width);
-  const key = keyType(kernel.inputs[0]!), index = kernel.output.dtype;
+  const index = kernel.output.dtype, scratch = scratchTypes(kernel);
   const isWide = needsWideIndices(kernel, target.narrowEnd);
-  const scratch: DType[] = passes.length === 0 ? [] : [key, key, index];
   const make = (body: string, p: Parameters, items: number): Generated => {
     const local = target.isGpu ? GROUP : 1;
     return generated({
@@ -65,7 +72,7 @@ function sequenceOf({ kernel, target }: Planned<Argsort>): KernelSequence {
     const body = merge(kernel, p, width, share, (passes.length - k) % 2 === 0);
     kernels.push(make(body, p, rows * Math.ceil(length / share)));
   });
-  return { kernels, scratch: scratch.map((dtype) => ({ dtype, size: rows * length })) };
+  return { kernels };
 }
 
 /** A key as an unsigned number: NaN is the largest, zeros are equal. */
@@ -143,8 +150,8 @@ function merge(
     }
     Index a = a0 + low, b = b0 + taken - low;
     for (const Index behind = min(stop, end); next < behind; ++next) {
-      const int first = b >= end || (a < b0 && keys[a] <= keys[b]);
-      const Index source = first ? a++ : b++;
+      const int takes_first = b >= end || (a < b0 && keys[a] <= keys[b]);
+      const Index source = takes_first ? a++ : b++;
       sorted[next] = keys[source];
       ${to![1]}[start + next] = ${from![1]}[start + source];
     }
