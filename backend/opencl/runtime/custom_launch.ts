@@ -13,7 +13,7 @@ import type { LaunchContext } from "./launch.ts";
 import { enqueueTraced } from "./traced_command.ts";
 
 /** The least memory that an argument gets: an empty tensor has none, and a kernel needs a pointer. */
-const LEAST_BYTES = 16;
+const MIN_ARGUMENT_BYTES = 16;
 
 /** One call of a user's kernel, ready to be enqueued with any buffers. */
 export class CustomLaunch implements Launch {
@@ -58,7 +58,9 @@ export class CustomLaunch implements Launch {
     // The queue is in order: what a later command writes there comes after the kernel.
     const scratch: Block[] = [];
     const empty = (nbytes: number): Block => {
-      const block = this.#memory.allocate(Math.max(nbytes, LEAST_BYTES), { label: this.name });
+      const block = this.#memory.allocate(Math.max(nbytes, MIN_ARGUMENT_BYTES), {
+        label: this.name,
+      });
       scratch.push(block);
       return block;
     };

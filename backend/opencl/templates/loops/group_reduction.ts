@@ -19,7 +19,7 @@ import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
 /** Work-items of a group, and of one that reduces a row of few elements. */
 const GROUP = 256, MIN_GROUP = 64;
 /** Elements of a row for each work-item: with fewer, joining takes longer than summing. */
-const MIN_SHARE = 4;
+const MIN_ITEM_ELEMENTS = 4;
 
 /** One work-group a row. */
 export const groupReduction: LoopTemplate<Planned<LoopKernel>> = {
@@ -43,7 +43,7 @@ function rowLength(kernel: LoopKernel): number {
 /** Work-items that share a row of so many elements. */
 function groupSize(length: number): number {
   let size = GROUP;
-  while (size > MIN_GROUP && size * MIN_SHARE > length) size /= 2;
+  while (size > MIN_GROUP && size * MIN_ITEM_ELEMENTS > length) size /= 2;
   return size;
 }
 
