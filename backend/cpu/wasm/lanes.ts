@@ -4,9 +4,6 @@ import type { FunctionBuilder, Local } from "./assembler.ts";
 import type { VectorMath } from "./math.ts";
 import { i32, i32x4, narrow, v128 } from "./opcodes.ts";
 
-/** Thrown where a kernel needs what there are no vectors for; another engine computes it. */
-export class Unsupported extends Error {}
-
 /** What a lane holds: a float, a number, or all bits of a truth value. */
 export type LaneKind = "float" | "int" | "mask";
 
@@ -22,14 +19,19 @@ const laneKinds: Readonly<Record<DType, LaneKind | "scalar">> = {
   bool: "mask",
 };
 
+/** True for the types that there are lanes for. */
+export function hasLanes(dtype: DType): boolean {
+  return laneKinds[dtype] !== "scalar";
+}
+
 /**
  * What the lanes of a type hold.
  *
- * @throws {Unsupported} For a type that there are no lanes for.
+ * @throws {Error} For a type that there are no lanes for: see {@linkcode hasLanes}.
  */
 export function kindOf(dtype: DType): LaneKind {
   const kind = laneKinds[dtype];
-  if (kind === "scalar") throw new Unsupported(dtype);
+  if (kind === "scalar") throw new Error(`There are no lanes of ${dtype}`);
   return kind;
 }
 

@@ -5,7 +5,7 @@
 import type { DType } from "../../../graph/dtype.ts";
 import type { JoinFn } from "../../../graph/reductions.ts";
 import { floatBits, type FunctionBuilder, type Local } from "../assembler.ts";
-import { kindOf, type LaneKind, Unsupported } from "../lanes.ts";
+import { kindOf, type LaneKind } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
 
@@ -49,6 +49,11 @@ const joins: Readonly<Record<LaneKind, Readonly<Record<JoinFn, Join | "scalar">>
   },
 };
 
+/** True when values of a type that has lanes can be joined in them. */
+export function joinsInLanes(fn: JoinFn, dtype: DType): boolean {
+  return joins[kindOf(dtype)][fn] !== "scalar";
+}
+
 const HIGH_HALF = [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /** The accumulators of the reductions that share a loop. */
@@ -72,7 +77,7 @@ export class Accumulators {
     this.#joinsLanes = joinsLanes;
     this.#sums = sums.map(({ fn, dtype }) => {
       const join = joins[kindOf(dtype)][fn];
-      if (join === "scalar") throw new Unsupported(`${fn} of ${dtype}`);
+      if (join === "scalar") throw new Error(`There are no lanes for ${fn} of ${dtype}`);
       const start = this.#identity(join);
       const vectors = Array.from(
         { length: count },

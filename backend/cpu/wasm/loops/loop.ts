@@ -18,9 +18,16 @@ import {
 import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
-import { kindOf, Unsupported } from "../lanes.ts";
+import { kindOf } from "../lanes.ts";
 import { boundsKey, LoopIndices } from "./loop_indices.ts";
-import { check, chooseCut, chooseLanes, costOfKernel, laneProgram, unrollOf } from "./loop_plan.ts";
+import {
+  chooseCut,
+  chooseLanes,
+  costOfKernel,
+  fitsLanes,
+  laneProgram,
+  unrollOf,
+} from "./loop_plan.ts";
 import { type Access, LANES, type Pointer, ROW, Scope, type Strip } from "./loop_scope.ts";
 import { LoopValues } from "./loop_values.ts";
 import { VectorMath } from "../math.ts";
@@ -48,12 +55,7 @@ export function generateLoop(
   relaxed: boolean,
   mayKeep: boolean,
 ): GeneratedLoop | null {
-  try {
-    return new LoopWriter(kernel, relaxed, mayKeep).write();
-  } catch (error) {
-    if (error instanceof Unsupported) return null;
-    throw error;
-  }
+  return fitsLanes(kernel) ? new LoopWriter(kernel, relaxed, mayKeep).write() : null;
 }
 
 class LoopWriter {
@@ -71,7 +73,6 @@ class LoopWriter {
   readonly #program: RowProgram;
 
   constructor(kernel: LoopKernel, relaxed: boolean, mayKeep: boolean) {
-    check(kernel);
     this.#kernel = kernel;
     this.#math = new VectorMath(this.#f, relaxed);
     this.#laneSymbol = chooseLanes(kernel);

@@ -6,7 +6,7 @@ import { type AffineExpr, affineKey, coefficient } from "../../../kernel/affine.
 import type { Parameter } from "../../../codegen/emit.ts";
 import type { Bound, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
-import { type ElementBytes, Unsupported } from "../lanes.ts";
+import type { ElementBytes } from "../lanes.ts";
 import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
 import { i32, i32x4, v128 } from "../opcodes.ts";
 
@@ -72,7 +72,7 @@ export class LoopIndices {
   /** The loop index of a symbol, as it is now. */
   index(symbol: number): Local {
     const local = this.#locals.get(symbol);
-    if (local === undefined) throw new Unsupported("an index outside its loop");
+    if (local === undefined) throw new Error("An index is used outside its loop");
     return local;
   }
 

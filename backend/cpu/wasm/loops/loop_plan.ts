@@ -1,7 +1,7 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
 import { coefficient, rangeOf } from "../../../kernel/affine.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
-import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { Expr, LoopKernel } from "../../../kernel/kernel.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
 import { neededBy, usesInner, variesWith } from "../../../kernel/analysis.ts";
 import {
@@ -12,9 +12,10 @@ import {
   type RowProgram,
   rowProgram,
 } from "../../../kernel/row_program.ts";
-import { kindOf, Unsupported } from "../lanes.ts";
+import { hasLanes, kindOf } from "../lanes.ts";
 import { LANES } from "./loop_scope.ts";
-import { costOf } from "./primitives.ts";
+import { joinsInLanes } from "./accumulators.ts";
+import { castsInLanes, costOf, hasLaneForm } from "./primitives.ts";
 
 /** Cheaper expressions than this are computed twice. */
 const MIN_KEPT_COST = 8;
@@ -22,25 +23,35 @@ const MIN_KEPT_COST = 8;
 /** Elements of a buffer: addresses are 32-bit numbers of bytes. */
 const MAX_ELEMENTS = 2 ** 30;
 
-/**
- * Makes sure that there are vectors for everything in a kernel.
- *
- * @throws {Unsupported} Where there are none.
- */
-export function check(kernel: LoopKernel): void {
-  if (kernel.contraction || kernel.indirect.length > 0) throw new Unsupported("not a plain loop");
-  if (needsWideIndices(kernel)) throw new Unsupported("indices of 64 bits");
-  for (const { dtype } of [...kernel.exprs, ...kernel.outputs]) kindOf(dtype);
-  for (const dtype of kernel.inputs) kindOf(dtype);
-  for (const r of kernel.reductions) {
-    kindOf(r.dtype);
-    if (isArgReduction(r.fn) && kindOf(kernel.exprs[r.expr]!.dtype) === "mask") {
-      throw new Unsupported(r.fn);
-    }
-  }
-  for (const { form } of [...kernel.loads, ...kernel.outputs]) {
-    const [low, high] = rangeOf(form, kernel.sizes);
-    if (low < -MAX_ELEMENTS || high >= MAX_ELEMENTS) throw new Unsupported("its size");
+/** True when there are lanes for all that a kernel computes, and addresses for all that it reads. */
+export function fitsLanes(kernel: LoopKernel): boolean {
+  const { exprs, inputs, outputs, loads, reductions, sizes } = kernel;
+  if (kernel.contraction || kernel.indirect.length > 0 || needsWideIndices(kernel)) return false;
+  const types = [...inputs, ...[...exprs, ...outputs, ...reductions].map(({ dtype }) => dtype)];
+  if (!types.every(hasLanes)) return false;
+  const computed = neededBy(kernel, [...outputs, ...reductions].map(({ expr }) => expr));
+  if (!computed.every((id) => isWritable(kernel, exprs[id]!))) return false;
+  const joined = reductions.every(({ fn, expr, dtype }) =>
+    isArgReduction(fn) ? exprs[expr]!.dtype !== "bool" : joinsInLanes(fn, dtype)
+  );
+  return joined && [...loads, ...outputs].every(({ form }) => {
+    const [low, high] = rangeOf(form, sizes);
+    return low >= -MAX_ELEMENTS && high < MAX_ELEMENTS;
+  });
+}
+
+/** True when there are lanes for an expression of types that have some. */
+function isWritable({ exprs }: LoopKernel, e: Expr): boolean {
+  switch (e.op) {
+    case "primitive":
+      return hasLaneForm(e.fn, exprs[e.args.at(-1)!]!.dtype);
+    case "cast":
+      return castsInLanes(exprs[e.args[0]!]!.dtype, e.dtype);
+    case "random":
+    case "contracted":
+      return false;
+    default:
+      return true;
   }
 }
 

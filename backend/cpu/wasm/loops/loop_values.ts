@@ -3,7 +3,7 @@ import { coefficient } from "../../../kernel/affine.ts";
 import type { DType } from "../../../graph/dtype.ts";
 import type { Expr, Load, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
-import { elementBytes, kindOf, LaneAccess, Unsupported } from "../lanes.ts";
+import { elementBytes, kindOf, LaneAccess } from "../lanes.ts";
 import { boundsKey, type LoopIndices } from "./loop_indices.ts";
 import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
 import type { VectorMath } from "../math.ts";
@@ -203,7 +203,7 @@ export class LoopValues {
         return writeCast(this.#f, this.#math, value, from, e.dtype);
       }
       default:
-        throw new Unsupported(e.op);
+        throw new Error(`There are no lanes for ${e.op}`);
     }
   }
 

@@ -2,7 +2,7 @@
 import type { DType } from "../../../graph/dtype.ts";
 import { formOf, type PrimitiveForms, type PrimitiveName } from "../../../graph/primitives.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
-import { kindOf, type LaneKind, Unsupported } from "../lanes.ts";
+import { kindOf, type LaneKind } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
 
@@ -176,14 +176,24 @@ export function writePrimitive(
   result: DType,
 ): Local {
   const found = formOf(forms, name, kindOf(dtype));
-  if (found === "scalar") throw new Unsupported(`${name} of ${dtype}`);
+  if (found === "scalar") throw new Error(`There are no lanes for ${name} of ${dtype}`);
   const [a, b, c] = args;
   const value = found.write(f, m, a!, b!, c!);
   const isByte = result === "uint8" && name !== "where";
   return isByte ? f.v(v128.and, value, f.splat(255)) : value;
 }
 
-/** A value of one type as another. */
+/** True when there are lanes for a function of operands of `dtype`, which has lanes. */
+export function hasLaneForm(name: PrimitiveName, dtype: DType): boolean {
+  return formOf(forms, name, kindOf(dtype)) !== "scalar";
+}
+
+/** True when lanes of one type can be made those of another: a float out of range is no uint8. */
+export function castsInLanes(from: DType, to: DType): boolean {
+  return to !== "uint8" || kindOf(from) !== "float";
+}
+
+/** A value of one type as another; see {@linkcode castsInLanes}. */
 export function writeCast(
   f: FunctionBuilder,
   m: VectorMath,
@@ -201,9 +211,7 @@ export function writeCast(
     return source === "mask" ? m.fromMask(value) : value;
   }
   if (source === "mask") return f.v(v128.and, value, f.splat(1));
-  if (source === "float") {
-    if (to === "uint8") throw new Unsupported("float as uint8");
-    return f.v(i32x4.truncate, value);
-  }
+  // A float as uint8 is none of these: see castsInLanes.
+  if (source === "float") return f.v(i32x4.truncate, value);
   return to === "uint8" ? f.v(v128.and, value, f.splat(255)) : value;
 }
