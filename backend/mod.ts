@@ -4,6 +4,11 @@
  * OpenCL, and a built-in one that needs no driver. This layer knows `memory/` and `ffi/`, and nothing
  * of tensors.
  *
+ * This folder holds all that knows devices: finding them (`devices/`), computing on them
+ * (`execution/`, `opencl/`, `cpu/`), planning (`graph/`, `schedule/`, `kernel/`, `codegen/`) and
+ * ending well (`lifecycle/`). It imports `memory/` and `ffi/`; the tensor layer hands it nodes by
+ * `internal.ts` and reads blocks back.
+ *
  * @example The devices of this machine
  * ```ts
  * import { manager } from "@netcl/netcl/backend";

@@ -2,6 +2,10 @@
  * Tensors: lazy n-dimensional arrays with automatic differentiation, and what is built on them. It
  * knows the backends by their interface only.
  *
+ * This folder holds all that users compute with. It imports `backend/`, and of `memory/` and `ffi/`
+ * types and errors only. Users call methods of `Tensor` (`tensor.ts`); nodes go to `backend/` when
+ * a value is needed.
+ *
  * @module
  */
 export { Tensor } from "./tensor.ts";

@@ -1,7 +1,7 @@
 /**
  * The page that users read: every method of tensors with its documentation, by category, and no logic.
  * Each delegates in one line to a plain function that takes the tensor, in `ops/`, `execution/` and
- * `autograd/`. That is why it is long. No other module imports it but as a type: see
+ * `autograd/`. The file is long because the documentation of all methods is one page. No other module imports it but as a type: see
  * `core/tensor_state.ts`.
  */
 import type { DeviceHandle, DType, Shape, TypedArray } from "../backend/internal.ts";

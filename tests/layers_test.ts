@@ -71,29 +71,20 @@ function add(next: Map<string, string[]>, node: string): string[] {
 
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);
 
-/** The imports within some layers: as files, or as the folders that they lie in. */
-function edgesWithin(
-  layers: readonly string[],
-  options: { types: boolean; folders: boolean },
-  among: readonly Import[] = imports,
-): (readonly [string, string])[] {
-  const inside = (path: string) => layers.includes(path.split("/")[0]!);
+/** The published imports: between files, or between the folders that they lie in. */
+function edges(options: { types: boolean; folders: boolean }): (readonly [string, string])[] {
   const end = (path: string) => options.folders ? folderOf(path) : path;
-  return among
-    .filter(({ from, to, typeOnly }) => inside(from) && inside(to) && (options.types || !typeOnly))
+  return imports
+    .filter(({ to }) => layerOf(to) >= 0)
+    // Every operation takes tensors: the type of the class that has them all as methods.
+    .filter(({ to, typeOnly }) => !typeOnly || options.types && to !== "tensor/tensor.ts")
     .map(({ from, to }) => [end(from), end(to)]);
 }
 
 Deno.test("no folders import each other in a circle, and no files do at run time", () => {
-  const all = ["ffi", "memory", "backend", "tensor"];
-  const runTime = { types: false, folders: false };
-  assertEquals(circles(edgesWithin(all, runTime)), [], "files at run time");
-  assertEquals(circles(edgesWithin(all, { ...runTime, folders: true })), [], "folders");
-  const withTypes = { types: true, folders: true };
-  assertEquals(circles(edgesWithin(["ffi", "memory"], withTypes)), [], "folders, types too");
-  // Everything in the layer knows the class Tensor as a type.
-  const others = imports.filter(({ to }) => to !== "tensor/tensor.ts");
-  assertEquals(circles(edgesWithin(["tensor"], withTypes, others)), [], "tensor, types too");
+  assertEquals(circles(edges({ types: false, folders: false })), [], "files at run time");
+  assertEquals(circles(edges({ types: false, folders: true })), [], "folders at run time");
+  assertEquals(circles(edges({ types: true, folders: true })), [], "folders, types too");
 });
 
 Deno.test("the check of circles sees what it is there for", () => {
@@ -155,6 +146,68 @@ Deno.test("what an entry point gives makes tensors, whichever is imported alone"
     }).output();
     assert(success, `${path}: ${new TextDecoder().decode(stderr)}`);
   }
+});
+
+interface Source {
+  /** From the root. */
+  readonly path: string;
+  readonly text: string;
+}
+
+function* sourcesIn(folder: string): Generator<Source> {
+  for (const { name, isDirectory } of Deno.readDirSync(new URL(folder, root))) {
+    const path = `${folder}/${name}`;
+    if (isDirectory) yield* sourcesIn(path);
+    else if (name.endsWith(".ts")) yield { path, text: Deno.readTextFileSync(new URL(path, root)) };
+  }
+}
+
+const MAX_FILES = 15, MAX_LINES = 400;
+
+/** The comment that a file begins with. */
+function headerOf({ text }: Source): string {
+  return /^\/\*\*[\s\S]*?\*\//.exec(text)?.[0].replace(/\n \* ?/g, " ") ?? "";
+}
+
+/** What is too large to be overlooked: folders, and files whose header does not say "long because". */
+function tooLarge(sources: readonly Source[]): string[] {
+  const folders = Map.groupBy(sources, ({ path }) => folderOf(path));
+  const crowded = [...folders].filter(([, files]) => files.length > MAX_FILES);
+  const long = sources.filter((source) =>
+    source.text.split("\n").length - 1 > MAX_LINES && !/\blong because\b/.test(headerOf(source))
+  );
+  return [
+    ...crowded.map(([folder, files]) => `${folder}: ${files.length} files`),
+    ...long.map(({ path }) => `${path}: too long, without a reason in its header`),
+  ];
+}
+
+/** Folders none of whose files says in its header what lives there and what it imports. */
+function nameless(sources: readonly Source[]): string[] {
+  const folders = Map.groupBy(sources, ({ path }) => folderOf(path));
+  const says = (source: Source) => /\bimports?\b/i.test(headerOf(source));
+  return [...folders].filter(([, files]) => !files.some(says)).map(([folder]) => folder);
+}
+
+const published = layers.slice(0, -1).flatMap((layer) => [...sourcesIn(layer)]);
+
+Deno.test("every folder says what it imports, and can be overlooked; long files say why they are", () => {
+  assertEquals(nameless(published), []);
+  const others = ["bench", "examples"].flatMap((folder) => [...sourcesIn(folder)]);
+  assertEquals(tooLarge([...published, ...others]), []);
+});
+
+Deno.test("the check of sizes and headers sees what it is there for", () => {
+  const file = (path: string, lines: number, header = "") => ({
+    path,
+    text: `/** ${header} */\n${"x\n".repeat(lines - 1)}`,
+  });
+  const many = Array.from({ length: 16 }, (_, k) => file(`a/${k}.ts`, 1));
+  assertEquals(tooLarge(many), ["a/: 16 files"]);
+  assertEquals(tooLarge(many.slice(1)), []);
+  assertEquals(tooLarge([file("b.ts", 400), file("c.ts", 401, "It is long\n * because.")]), []);
+  assertEquals(tooLarge([file("d.ts", 401)]).length, 1);
+  assertEquals(nameless([file("e/f.ts", 2, "This folder imports nothing."), ...many]), ["a/"]);
 });
 
 Deno.test("the tensor layer knows the backend, never OpenCL", () => {

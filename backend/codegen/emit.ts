@@ -1,6 +1,10 @@
 /**
  * Writes the expressions of a loop kernel. OpenCL C and JavaScript differ in how a value is declared,
  * loaded and stored; what is computed in which loop is the row program's (kernel/row_program.ts).
+ *
+ * This folder (`codegen/`) is what the writers of OpenCL C, JavaScript and WebAssembly have in
+ * common. It imports `kernel/` and the scalar functions of `graph/`, and no backend. A kernel and a
+ * dialect come in, statements go out.
  */
 import { type AffineExpr, affineKey } from "../kernel/affine.ts";
 import type { DType } from "../graph/dtype.ts";

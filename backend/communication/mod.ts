@@ -1,6 +1,6 @@
 /**
  * Processes that learn together: collective operations on bytes of the host, and how to wait for
- * them. It knows `ffi/mpi/` and `backend/lifecycle/`, and nothing of devices; `tensor/distributed/`
+ * them. It imports `ffi/mpi/` and `backend/lifecycle/`, and knows nothing of devices; `tensor/distributed/`
  * puts tensors on top.
  *
  * @module

@@ -2,6 +2,11 @@
  * The built-in backend: it needs no driver. It runs the kernels that OpenCL would run, one after
  * another, as they are launched: as WebAssembly where there are vectors for what they do, else as
  * JavaScript over typed arrays. What multiplies large matrices is its strategy's choice.
+ *
+ * This folder (`cpu/`) is the built-in backend, one folder a way to compute: `reference/` (plain
+ * loops), `script/` (JavaScript), `wasm/`, `blas/`; `strategy/` chooses. It imports `execution/`,
+ * `kernel/`, `graph/`, `codegen/` and `memory/`, not `opencl/`. Planned kernels come from
+ * `execution/`, results lie in the memory of the host.
  */
 import { hostTarget } from "../kernel/target.ts";
 import { setImmediate } from "node:timers";

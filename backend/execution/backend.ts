@@ -1,6 +1,11 @@
 /**
  * What a backend must do. It is small on purpose: everything above it (graph, scheduler, tensors,
  * autograd) is written once and runs on either. Both backends pass one conformance suite.
+ *
+ * This folder (`execution/`) has the interface and all that runs schedules on it: buffers,
+ * recordings, values saved for backward or moved to the host. It imports `schedule/`, `kernel/`,
+ * `graph/`, `devices/` and `memory/`, and no backend: those import it. Nodes come from the tensor
+ * layer; launches go to a backend, stored values into the nodes.
  */
 import type { BufferHandle, DeviceMemory } from "../../memory/mod.ts";
 import type { DeviceHandle } from "../devices/device_handle.ts";

@@ -2,6 +2,11 @@
  * The expression graph. A node says how a value is made; it is scheduled into kernels when somebody
  * asks for the value. Nodes are immutable but for one step: once a value has been stored, its node
  * becomes a `buffer` and lets go of what it was made from.
+ *
+ * This folder (`graph/`) is the vocabulary of all planning: nodes, element types, scalar functions,
+ * shapes, signatures. It imports `memory/` (what a value is stored in) and nothing else of
+ * `backend/`. The tensor layer makes nodes; `schedule/` reads them, `execution/` stores their
+ * values.
  */
 import type { Storage as StorageOf } from "../../memory/mod.ts";
 import { disown, exchange, own, retire, type StoredValue, unretire } from "./stored_value.ts";

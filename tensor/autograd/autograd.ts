@@ -1,4 +1,10 @@
-/** Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others. */
+/**
+ * Reverse-mode differentiation: gradients are ordinary lazy tensors, so they fuse like others.
+ *
+ * This folder (`autograd/`) imports `core/` and the graph of `backend/`. The records of operations
+ * (`core/grad_fn.ts`) come in; gradients, which are tensors like others, go to leaves and to
+ * `execution/`.
+ */
 import { formatShape, sameShape, type Saved } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";

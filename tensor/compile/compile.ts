@@ -1,4 +1,10 @@
-/** Compiled functions: the launches of one call, replayed for later ones. */
+/**
+ * Compiled functions: the launches of one call, replayed for later ones.
+ *
+ * This folder (`compile/`) imports `execution/`, `core/` and recordings of `backend/`. Calls of
+ * operations come in by `core/calls.ts`; recorded launches go to `backend/execution/` again and
+ * again.
+ */
 import { finalizer } from "../../backend/internal.ts";
 import { isObserved } from "../core/calls.ts";
 import { ArgumentSignature } from "./argument_signature.ts";

@@ -3,6 +3,10 @@
  * below `tensor.ts` know the class as a type only, reach the state by {@linkcode stateOf} and make
  * tensors by {@linkcode makeTensor}. `tensor.ts` provides both when it is evaluated, which importing
  * `tensor/mod.ts` does first.
+ *
+ * This folder (`core/`) is what all of `tensor/` shares: the state of tensors, results of
+ * operations, types, modes, options, random numbers. It imports `backend/` and the rules of options
+ * of `ffi/host/`, and nothing else of `tensor/` but the type `Tensor`.
  */
 import {
   type DeviceHandle,

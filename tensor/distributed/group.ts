@@ -1,4 +1,8 @@
-/** The ranks that train together, and what they tell each other. */
+/**
+ * The ranks that train together, and what they tell each other.
+ *
+ * The file is long because it is one class, most of it the documentation of its operations.
+ */
 import {
   backendOf,
   type Communicator,

@@ -1,4 +1,10 @@
-/** What is computed together: tensors, values that wait for a schedule, losses with their gradients. */
+/**
+ * What is computed together: tensors, values that wait for a schedule, losses with their gradients.
+ *
+ * This folder (`execution/`) is where values are computed, assigned, read and printed. It imports
+ * `autograd/`, `core/` and a few of `ops/`. Tensors come from users and optimizers; nodes go to
+ * `backend/execution/`.
+ */
 import {
   backendOf,
   type Companion,

@@ -2,6 +2,9 @@
  * Layers, models and losses. Names of parameters, layouts and initial values are PyTorch's, so that a
  * safetensors file written there loads here.
  *
+ * This folder imports operations of tensors (`ops/`, `core/`, `autograd/`) and knows no backend's
+ * kernels.
+ *
  * @example A model, its state, and its use
  * ```ts
  * import { nn, noGrad, saveSafetensors, Tensor } from "@netcl/netcl";

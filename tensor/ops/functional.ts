@@ -1,6 +1,10 @@
 /**
  * Operations without a tensor in front, as users call them by `Tensor.zeros`, `Tensor.concat` and so on.
  * `nn`, `optim`, `data` and `io` call them here: they know the class `Tensor` as a type only.
+ *
+ * This folder (`ops/`) has what tensors can be asked to compute, each operation with its gradient;
+ * folders below are kinds of operations. It imports `core/` and nodes of `backend/`. The methods of
+ * `tensor.ts` call it; lazy tensors go out.
  */
 import type { DeviceHandle, DType, Shape } from "../../backend/internal.ts";
 import type { Buffer } from "../../ffi/mod.ts";

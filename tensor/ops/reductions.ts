@@ -1,4 +1,9 @@
-/** Reductions over axes, each with its gradient. */
+/**
+ * Reductions over axes, each with its gradient.
+ *
+ * The file is long because each reduction stands beside its gradient, and both share one table of
+ * options.
+ */
 import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/internal.ts";
 import { result } from "../core/apply.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";

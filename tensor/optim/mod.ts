@@ -2,6 +2,9 @@
  * Optimizers: how parameters change by their gradients. Names and defaults are PyTorch's, and so are
  * the trajectories.
  *
+ * This folder imports `nn/module/`, `ops/`, `execution/` and `core/`. Parameters with gradients
+ * come in; new values are assigned to them.
+ *
  * @example A training loop
  * ```ts
  * import { nn, optim, Tensor } from "@netcl/netcl";

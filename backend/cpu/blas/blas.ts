@@ -1,6 +1,10 @@
 /**
  * The system's BLAS. It is opened at the first need, where opening libraries is permitted already,
  * and stays open: its threads live as long as the process.
+ *
+ * This folder (`blas/`) imports `script/`, `kernel/` and `graph/`. Contractions come from
+ * `cpu_backend.ts`; matrices go to the library, what does not fit it goes to the loops of
+ * `script/`.
  */
 import type { TypedArray } from "../../graph/dtype.ts";
 import type { Gemm, Matrix, Product } from "./gemm.ts";

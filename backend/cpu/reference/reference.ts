@@ -1,6 +1,9 @@
 /**
  * The plain evaluator: walks the loops of a kernel and computes its expressions one by one. Slow and
  * obvious; whatever is faster must agree with it (NETCL_CPU=reference).
+ *
+ * This folder (`reference/`) imports `kernel/`, `graph/` and the scalar functions of `script/`; it
+ * generates nothing. Kernels come from `cpu_backend.ts`, elements go to typed arrays.
  */
 import { neededBy, usesInner, variesWith } from "../../kernel/analysis.ts";
 import type { AffineExpr } from "../../kernel/affine.ts";

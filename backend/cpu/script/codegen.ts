@@ -1,4 +1,9 @@
-/** JavaScript for kernels: the loops that OpenCL spreads over work-items are written out. */
+/**
+ * JavaScript for kernels: the loops that OpenCL spreads over work-items are written out.
+ *
+ * This folder (`script/`) imports `codegen/`, `kernel/` and `graph/`. Kernels come from
+ * `cpu_backend.ts`; what goes out are functions over typed arrays, the fallback of all other ways.
+ */
 import { Emitter, type Parameter } from "../../codegen/emit.ts";
 import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
 import { opCode } from "../../graph/index_error.ts";

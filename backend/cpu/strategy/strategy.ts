@@ -1,4 +1,10 @@
-/** Which of the ways to compute serves the built-in backend. */
+/**
+ * Which of the ways to compute serves the built-in backend.
+ *
+ * This folder (`strategy/`) is apart so that `devices/` can name the choice without the backend. It
+ * imports `blas/`, the threads of `wasm/` and `ffi/host/` (NETCL_CPU), and gives a strategy to
+ * `cpu_backend.ts`.
+ */
 import { EnvironmentError, readEnvironment } from "../../../ffi/host/environment.ts";
 import { systemBLAS } from "../blas/blas.ts";
 import type { Gemm } from "../blas/gemm.ts";

@@ -1,4 +1,10 @@
-/** Compiles WebAssembly kernels and runs them, over several threads where that pays. */
+/**
+ * Compiles WebAssembly kernels and runs them, over several threads where that pays.
+ *
+ * This folder (`wasm/`) has what all WebAssembly kernels need: the assembler, vectors, functions,
+ * memory, threads. It imports `script/`, `graph/`, `profiling/` and `memory/`. Modules come from
+ * `loops/` and `products/` below it and are run here.
+ */
 import { countBuild } from "../../profiling/counters.ts";
 import { FunctionBuilder } from "./assembler.ts";
 import { makeWasmMemory, type WasmMemory } from "./memory.ts";

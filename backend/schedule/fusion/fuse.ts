@@ -5,6 +5,10 @@
  * The walk goes from the last node to the first, so a unit never depends on one made before it: that is
  * what makes it safe to store a second value from the same loops. Linear in the number of nodes, no
  * recursion.
+ *
+ * This folder (`fusion/`) goes from nodes to kernels. It imports `graph/`, `kernel/` and the
+ * buffers of `passes/`. `schedule.ts` hands it a sorted graph; `lower.ts` gets groups and their
+ * kernels.
  */
 import type { AttentionCall } from "../../graph/attention.ts";
 import type { CustomCall } from "../../graph/custom.ts";

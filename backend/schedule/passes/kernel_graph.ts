@@ -1,6 +1,9 @@
 /**
  * Kernels and the buffers between them: what every pass behind lowering takes and gives. Plain data, in
  * which buffers are numbers.
+ *
+ * This folder (`passes/`) has the passes, each a function from kernel graph to kernel graph. It
+ * imports `graph/` and `kernel/`. The graph comes from lowering and goes to the memory plan.
  */
 import type { DType } from "../../graph/dtype.ts";
 import { dtypes } from "../../graph/dtype.ts";

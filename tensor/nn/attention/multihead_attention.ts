@@ -1,3 +1,7 @@
+/**
+ * Attention with several heads. This folder (`attention/`) has attention and the layers of
+ * transformers; it imports `layers/`, `module/`, `ops/`, `autograd/` and `core/`.
+ */
 import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/errors.ts";
 import { zeros } from "../../ops/functional.ts";

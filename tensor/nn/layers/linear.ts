@@ -1,3 +1,8 @@
+/**
+ * The fully connected layer. This folder (`layers/`) has the layers without state over time, a file
+ * a kind; it imports `module/`, `ops/`, `autograd/` and `core/`. Tensors come in and go out by
+ * `forward`.
+ */
 import { formatShape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";

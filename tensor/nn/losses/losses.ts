@@ -1,4 +1,9 @@
-/** Losses: how far an output is from what it should be. */
+/**
+ * Losses: how far an output is from what it should be.
+ *
+ * This folder (`losses/`) imports `module/`, `ops/` and `core/`. Outputs and targets come in; what
+ * goes out is a tensor, by default a scalar.
+ */
 import { type DType, dtypes, formatShape, sameShape } from "../../../backend/internal.ts";
 import { widened } from "../../core/autocast.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";

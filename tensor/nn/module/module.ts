@@ -1,4 +1,9 @@
-/** The base of everything that has parameters. */
+/**
+ * The base of everything that has parameters.
+ *
+ * This folder (`module/`) knows what a module is: members, names, states, initial values. It
+ * imports `ops/`, `execution/` and `core/`, and no layer: those import it.
+ */
 import { type DeviceHandle, type DType, dtypes, formatShape } from "../../../backend/internal.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { ShapeError } from "../../core/errors.ts";

@@ -1,4 +1,9 @@
-/** Recurrent layers: sequences step by step, each step from the state that the one before left. */
+/**
+ * Recurrent layers: sequences step by step, each step from the state that the one before left.
+ *
+ * This folder (`recurrent/`) imports `layers/`, `module/`, `ops/` and `core/`. Sequences and states
+ * come in and go out.
+ */
 import { formatShape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";

@@ -1,4 +1,9 @@
-/** What may be said about a new tensor: its shape, its type, where it is. */
+/**
+ * What may be said about a new tensor: its shape, its type, where it is.
+ *
+ * This folder (`creation/`) makes tensors without inputs: of host data, numbers, chance. It imports
+ * `elementwise/`, `shaping/`, `indexing/` and `core/`.
+ */
 import {
   backendOf,
   type DeviceHandle,

@@ -1,4 +1,9 @@
-/** OpenCL C of the user's own as an operation on tensors. */
+/**
+ * OpenCL C of the user's own as an operation on tensors.
+ *
+ * This folder (`custom/`) has operations that users write: kernels and gradients. It imports
+ * `creation/`, `execution/` and `core/`.
+ */
 import {
   type CustomCall,
   type CustomKernel,

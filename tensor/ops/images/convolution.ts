@@ -1,4 +1,9 @@
-/** Convolution along any number of axes, and its adjoint, the transposed convolution. */
+/**
+ * Convolution along any number of axes, and its adjoint, the transposed convolution.
+ *
+ * This folder (`images/`) has convolution, pooling, padding and resampling; it imports `shaping/`,
+ * `elementwise/`, the contraction of `ops/` and `core/`.
+ */
 import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../../core/apply.ts";

@@ -1,4 +1,8 @@
-/** Picking elements by indices that are themselves tensors. */
+/**
+ * Picking elements by indices that are themselves tensors.
+ *
+ * This folder (`indexing/`) imports `shaping/` and `core/`.
+ */
 import { type DType, formatShape, Node, type Op, type Shape } from "../../../backend/internal.ts";
 import { derived, result, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";

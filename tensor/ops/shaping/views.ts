@@ -1,4 +1,8 @@
-/** Views: the same elements in another shape or order; they cost nothing until they are read. */
+/**
+ * Views: the same elements in another shape or order; they cost nothing until they are read.
+ *
+ * This folder (`shaping/`) has views, parts and joins; it imports `elementwise/` and `core/`.
+ */
 import { formatShape, type Shape, sizeOf } from "../../../backend/internal.ts";
 import { derived } from "../../core/apply.ts";
 import { ShapeError } from "../../core/errors.ts";

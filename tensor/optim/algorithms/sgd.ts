@@ -1,3 +1,7 @@
+/**
+ * Stochastic gradient descent. This folder (`algorithms/`) has the formula of each optimizer; it
+ * imports `optimizer/`, `ops/`, `execution/` and `core/`.
+ */
 import type { Tensor } from "../../tensor.ts";
 import { decayed } from "./moments.ts";
 import {

@@ -1,4 +1,10 @@
-/** What all optimizers share: groups, state, and one schedule for all updates of a step. */
+/**
+ * What all optimizers share: groups, state, and one schedule for all updates of a step.
+ *
+ * This folder (`optimizer/`) imports `ops/`, `execution/` and `core/`; `algorithms/` and
+ * `schedules/` import it. The file is long because it is one class that users extend, and half of
+ * it is documentation.
+ */
 import { type DeviceHandle, formatShape, NEED, sameShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { giveUpReplay } from "../../core/calls.ts";

@@ -1,6 +1,9 @@
 /**
  * Learning rates that change over time. A schedule is a function of the first rate and the time; what
  * passes with a call of `step`, an epoch or a batch, is the caller's choice.
+ *
+ * This folder (`schedules/`) imports `optimizer/` and `core/`. It sets the learning rates of
+ * groups, and touches no tensor.
  */
 import type { Optimizer } from "../optimizer/optimizer.ts";
 import type { ParameterGroup } from "../optimizer/parameter_group.ts";

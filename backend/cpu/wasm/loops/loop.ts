@@ -2,6 +2,10 @@
  * WebAssembly for loop kernels. One loop index runs over the four lanes of a vector: one along which
  * most of what is read and written lies side by side. Where it is a reduction's own index, each lane
  * sums a part and the parts are joined; where it is not, each lane is a result of its own.
+ *
+ * This folder (`loops/`) imports `codegen/`, `kernel/`, `graph/`, `script/` and the assembler of
+ * `wasm/`. Loop kernels come from `cpu_backend.ts`; what it has no vectors for is left to
+ * `script/`.
  */
 import { coefficient } from "../../../kernel/affine.ts";
 import { type ArgReduceFn, isArgReduction } from "../../../graph/reductions.ts";

@@ -3,6 +3,10 @@
  * one offset for its rows and one for its summed indices, and tables hold those: matrices, their
  * transposes, batches of them and windows of images are all multiplied without being copied. Only
  * an operand whose columns do not lie side by side is, in the order that tiles read it.
+ *
+ * This folder (`products/`) imports `blas/`, `kernel/`, `graph/`, `script/` and the assembler of
+ * `wasm/`. Contractions come from `cpu_backend.ts`; what has no plan here goes to `blas/` or
+ * `script/`.
  */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { isFloat } from "../../../graph/dtype.ts";

@@ -1,4 +1,10 @@
-/** What is decided of a kernel in explicit vectors before it is written: along which loop, how many at once. */
+/**
+ * What is decided of a kernel in explicit vectors before it is written: along which loop, how many at once.
+ *
+ * This folder (`vectors/`) writes kernels of vectors of 16 lanes. It imports `opencl/codegen/`,
+ * `backend/codegen/`, `kernel/` and `graph/`. The templates of loops and convolutions ask for plans
+ * and get OpenCL C.
+ */
 import { affineKey } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import { dtypes } from "../../../graph/dtype.ts";

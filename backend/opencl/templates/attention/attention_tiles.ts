@@ -3,6 +3,10 @@
  * gradients of keys and values), and walks the columns in blocks that travel through local memory. Each
  * item has a tile of the scores and of the sums in registers. Elements of all types are floats in local
  * memory; rows there are one element longer than needed, so that neighbours are in different banks.
+ *
+ * This folder (`attention/`) has the templates of attention; it imports `parts/`,
+ * `opencl/codegen/`, `backend/codegen/` and `kernel/`. `lists.ts` asks it with attention kernels
+ * and gets plans and OpenCL C.
  */
 import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
 import { storeText } from "../../codegen/types.ts";

@@ -1,6 +1,10 @@
 /**
  * Direct (implicit-gemm) convolution on CPU devices: register tiles as those of a product, whose vectors
  * come from a window of the image that is packed into local memory, padding included.
+ *
+ * This folder (`convolution/`) has the templates of convolutions that are no plain products; it
+ * imports `parts/`, `opencl/codegen/`, `backend/codegen/` and `kernel/`. `lists.ts` asks it with
+ * contractions and gets plans and OpenCL C.
  */
 import { coefficient } from "../../../kernel/affine.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";

@@ -2,6 +2,10 @@
  * Register-tiled gemm on CPU devices: a work-item computes a tile of rows by vectors, along an axis that one
  * operand walks contiguously. PoCL's own work-item loops stay out of the way: on two cores it reaches
  * OpenBLAS's speed (measured on PoCL 3.1).
+ *
+ * This folder (`gemm/`) has the templates of products without matrix units; it imports `parts/`,
+ * `opencl/codegen/`, `backend/codegen/`, `kernel/` and `graph/`. `lists.ts` asks it with
+ * contractions and gets plans and OpenCL C.
  */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";

@@ -1,4 +1,10 @@
-/** One work-item a row: what fits no other template. */
+/**
+ * One work-item a row: what fits no other template.
+ *
+ * This folder (`loops/`) has the templates of maps and reductions; it imports `parts/`,
+ * `opencl/codegen/`, `backend/codegen/`, `kernel/` and `graph/`. `lists.ts` asks it with loop
+ * kernels and gets plans and OpenCL C.
+ */
 import { emitRow } from "../../../codegen/rows.ts";
 import { blocksOf, isBlocked } from "../../../kernel/accumulation.ts";
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";

@@ -13,6 +13,10 @@
  *
  * Measured on an H100 at 4096: 264 to 314 TFLOP/s in float16 (cuBLAS: 729), 46 for float32 by three products
  * (tiles of float32: 40).
+ *
+ * This folder (`mma/`) has the template of products on matrix units, one file a part: copies,
+ * products, epilogue. It imports `parts/`, `opencl/codegen/`, `backend/codegen/` and `kernel/`.
+ * `lists.ts` asks it with contractions and gets plans and OpenCL C.
  */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { type Contraction, extent } from "../../../kernel/kernel.ts";

@@ -1,6 +1,10 @@
 /**
  * What a template is: a way to compute kernels of one form. A backend has ordered lists of them; the first
  * that matches a kernel writes it. Plans are data, so that what is chosen can be asked without any text.
+ *
+ * This folder (`parts/`) is what templates have in common: their contract, shapes of contractions,
+ * tiles, epilogues. It imports `opencl/codegen/`, `backend/codegen/`, `kernel/` and `graph/`, and
+ * no template.
  */
 import type { LoopKernel, SpecialKernel } from "../../../kernel/kernel.ts";
 import type { LaunchVariant, Scratch } from "../../../kernel/template.ts";
