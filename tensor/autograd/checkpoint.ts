@@ -7,7 +7,7 @@ import { gradientsBelow } from "./autograd.ts";
 import { nextOrder, stateOf } from "../core/tensor_state.ts";
 import { enableGrad, isGradEnabled } from "../core/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
-import { type Draw, noteDraws, repeatDraws } from "../core/random_state.ts";
+import { noteRandomKeys, type RandomKey, repeatRandomKeys } from "../core/random_state.ts";
 import type { Tensor } from "../tensor.ts";
 import { requireValue, takes } from "../core/options.ts";
 import { type GradientFn, neededInputs, releaseGradFn } from "../core/grad_fn.ts";
@@ -57,7 +57,7 @@ export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...arg
   requireValue("checkpoint", "fn", fn, takes.callback);
   if (!isGradEnabled()) return fn(...args);
   const start = nextOrder();
-  const { value: given, draws } = noteDraws(() => fn(...args));
+  const { value: given, keys } = noteRandomKeys(() => fn(...args));
   const value = settled(given);
   if (value instanceof Promise) {
     throw new TypeError(
@@ -69,7 +69,7 @@ export function checkpoint<A extends unknown[], R>(fn: (...args: A) => R, ...arg
   if (outputs.length === 0) return value;
   const outer = outerInputs(outputs, start);
   const inputs = [...new Set([...tensorsIn(args), ...outer])];
-  const again = repetition(fn, args, draws, outputs);
+  const again = repetition(fn, args, keys, outputs);
   const gradient: GradientFn = (_g, _y, gradients) => {
     const repeated = again();
     const used = repeated.map((_, k) => k).filter((k) => gradients[k]);
@@ -123,7 +123,7 @@ function outerInputs(outputs: readonly Tensor[], start: number): ReadonlySet<Ten
 function repetition<A extends unknown[]>(
   fn: (...args: A) => unknown,
   args: A,
-  draws: readonly Draw[],
+  keys: readonly RandomKey[],
   outputs: readonly Tensor[],
 ): () => Tensor[] {
   const inContext = AsyncLocalStorage.snapshot();
@@ -134,7 +134,7 @@ function repetition<A extends unknown[]>(
     const value = inContext(() =>
       withDevice(
         device,
-        () => enableGrad(() => repeatDraws(draws, () => marked(() => fn(...args)))),
+        () => enableGrad(() => repeatRandomKeys(keys, () => marked(() => fn(...args)))),
       )
     );
     const repeated = recordedIn(value, start);

@@ -10,7 +10,7 @@ import {
 import { Storage } from "../../memory/mod.ts";
 import type { GradFn } from "../core/grad_fn.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
-import { drawStream, presentSeed } from "../core/random_state.ts";
+import { presentSeed, takeOffset } from "../core/random_state.ts";
 import type { Tensor } from "../tensor.ts";
 import type { Program, ReplayLaunch, Slot, Target } from "./program.ts";
 import { openResult } from "./stand_in.ts";
@@ -48,7 +48,7 @@ export function isReplayable(program: Program): boolean {
 /** Replays a program for a call; returns what the function returned, with its values. */
 export function replay<R>(program: Program, trace: Trace, value: R): R {
   const { streams, launches, assigned, slots } = program;
-  for (const stream of streams) stream.value = drawStream();
+  for (const stream of streams) stream.value = takeOffset();
   if (assigned.length > 0) releaseTransient(backendOf(program.device).memory);
   const blocks: Block[] = [];
   try {

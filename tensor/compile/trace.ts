@@ -18,7 +18,7 @@ import {
 } from "../core/calls.ts";
 import { callOperation } from "../core/operations.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
-import { observeStreams } from "../core/random_state.ts";
+import { observeOffsets } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
 import type { Tensor } from "../tensor.ts";
 import { GradientWatch } from "./gradient_watch.ts";
@@ -88,7 +88,7 @@ export class Trace implements CallObserver {
     isReplayable: (program: Program) => boolean,
   ): { outcome: Outcome<R>; recording: Recording } {
     const { result: outcome, recording } = record(() =>
-      observeStreams(
+      observeOffsets(
         (stream) => this.#streams.push(stream),
         () =>
           observeAssignments(

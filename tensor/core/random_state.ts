@@ -6,7 +6,7 @@ import { checkOptions, requireValue, type Rules, takes } from "./options.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 
 /** The key of one random tensor. */
-export interface Draw {
+export interface RandomKey {
   readonly seed: number;
   readonly stream: RandomStream;
 }
@@ -21,7 +21,7 @@ const stateRules: Rules<RandomState> = { seed: word, offset: word };
 
 let seed = (Math.random() * 2 ** 32) | 0;
 let next = 0;
-let hook: ((stream: { value: number }) => void) | null = null;
+let hook: ((offset: { value: number }) => void) | null = null;
 
 /**
  * Sets the seed of every random tensor made from now on. The same seed gives the same bits on every
@@ -88,27 +88,27 @@ export function presentSeed(): number {
 }
 
 /** The seed and the place of the next random tensor. */
-export function nextRandom(): Draw {
-  const draw = repeated ? repeatedDraw(repeated) : newDraw();
-  for (const draws of noted) draws.push(draw);
-  return draw;
+export function nextRandom(): RandomKey {
+  const key = repeated ? repeatedKey(repeated) : newKey();
+  for (const keys of noted) keys.push(key);
+  return key;
 }
 
-function newDraw(): Draw {
-  const stream = { value: drawStream() };
+function newKey(): RandomKey {
+  const stream = { value: takeOffset() };
   hook?.(stream);
   return { seed, stream };
 }
 
 /** Takes the next place in the sequence of random tensors. */
-export function drawStream(): number {
+export function takeOffset(): number {
   const value = next;
   next = (next + 1) | 0;
   return value;
 }
 
-/** Tells `observer` of every stream that is made while `fn` runs. */
-export function observeStreams<T>(observer: (stream: { value: number }) => void, fn: () => T): T {
+/** Tells `observer` of the offset of every random tensor that is made while `fn` runs. */
+export function observeOffsets<T>(observer: (offset: { value: number }) => void, fn: () => T): T {
   const former = hook;
   hook = observer;
   try {
@@ -118,35 +118,35 @@ export function observeStreams<T>(observer: (stream: { value: number }) => void,
   }
 }
 
-/** The draws of functions that are running, to be repeated later. */
-const noted: Draw[][] = [];
+/** The keys of functions that are running, to be repeated later. */
+const noted: RandomKey[][] = [];
 
-/** Runs `fn` and notes the random numbers that it draws. */
-export function noteDraws<T>(fn: () => T): { value: T; draws: readonly Draw[] } {
-  const draws: Draw[] = [];
-  noted.push(draws);
+/** Runs `fn` and notes the keys of the random tensors that it makes. */
+export function noteRandomKeys<T>(fn: () => T): { value: T; keys: readonly RandomKey[] } {
+  const keys: RandomKey[] = [];
+  noted.push(keys);
   try {
-    return { value: fn(), draws };
+    return { value: fn(), keys };
   } finally {
-    noted.splice(noted.indexOf(draws), 1);
+    noted.splice(noted.indexOf(keys), 1);
   }
 }
 
-let repeated: { readonly draws: readonly Draw[]; next: number } | null = null;
+let repeated: { readonly keys: readonly RandomKey[]; next: number } | null = null;
 
-function repeatedDraw(repetition: { readonly draws: readonly Draw[]; next: number }): Draw {
-  const draw = repetition.draws[repetition.next++];
-  if (draw) return draw;
+function repeatedKey(repetition: { readonly keys: readonly RandomKey[]; next: number }): RandomKey {
+  const key = repetition.keys[repetition.next++];
+  if (key) return key;
   throw new Error(
-    `Cannot repeat the function: it made ${repetition.draws.length} random tensors the first time, ` +
+    `Cannot repeat the function: it made ${repetition.keys.length} random tensors the first time, ` +
       `and makes more now; it must do the same again`,
   );
 }
 
 /** Runs `fn` with the random numbers that were noted; the sequence outside does not move. */
-export function repeatDraws<T>(draws: readonly Draw[], fn: () => T): T {
+export function repeatRandomKeys<T>(keys: readonly RandomKey[], fn: () => T): T {
   const former = { repeated, seed, next };
-  repeated = { draws, next: 0 };
+  repeated = { keys, next: 0 };
   try {
     return fn();
   } finally {

@@ -12,7 +12,7 @@ import { result } from "../../core/apply.ts";
 import { isGradEnabled, withoutGrad } from "../../core/grad_mode.ts";
 import { nodeOf } from "../../core/tensor_state.ts";
 import { promote } from "../../core/promotion.ts";
-import { type Draw, nextRandom, repeatDraws } from "../../core/random_state.ts";
+import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
 import { expand } from "../../ops/shaping/views.ts";
 import type { Tensor } from "../../tensor.ts";
 
@@ -97,7 +97,7 @@ export function fusedAttention(
   }
   const sums = withoutGrad(() => result("attention", inputs, outputNode(call, 1, operands), null));
   const again = (): Tensor =>
-    draw === null ? composed(whole) : repeatDraws([draw as Draw], () => composed(whole));
+    draw === null ? composed(whole) : repeatRandomKeys([draw as RandomKey], () => composed(whole));
   return result("attention", inputs, outputNode(call, 0, operands), (g, output) => {
     if (isGradEnabled()) return gradientsBelow([again()], [g], inputs);
     const products = g.cast("float32").mul(output.cast("float32")).sum(-1);
