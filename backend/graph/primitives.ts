@@ -1,7 +1,8 @@
 /**
  * The scalar functions that elementwise nodes and kernels are made of: what each takes and costs. How a
  * target language writes them stands in that writer's own table, which has a row for every one of these
- * ({@linkcode PrimitiveForms}): a missing row is a type error.
+ * ({@linkcode PrimitiveForms}): a missing row is a type error. To add one: its name and its row here, then
+ * a row where the compiler says that one is missing ("scalar" where vectors are not worth it).
  */
 import { type DType, dtypes } from "./dtype.ts";
 
