@@ -8,14 +8,16 @@ import { apart, operations } from "./operations.ts";
 /** What tensors do beside computing, and where that is held. */
 const notOperations = new Map(
   Object.entries({
-    "realize assign": "what a tensor is: tests/tensor/autograd_test.ts, tests/backend/graph",
+    "realize assign":
+      "what a tensor is: tests/tensor/autograd/autograd_test.ts, tests/backend/graph",
     "toHost toHostSync item itemSync toArray explain dispose toString toJSON":
       "reading and letting go",
-    "toNumbers print isClose allClose equal": "tests/tensor/printing_test.ts",
+    "toNumbers print isClose allClose equal": "tests/tensor/execution/printing_test.ts",
     "fromHost fromBuffer to": "on the way to a device: tests/backend/transfers_test.ts",
     "rand randn randint randperm randLike randnLike normal bernoulli multinomial permutation":
-      "chance: tests/tensor/random_test.ts",
-    "backward registerHook": "tests/tensor/autograd_test.ts, tests/tensor/hooks_test.ts",
+      "chance: tests/tensor/ops/random_test.ts",
+    "backward registerHook":
+      "tests/tensor/autograd/autograd_test.ts, tests/tensor/autograd/hooks_test.ts",
     "indexLike": "a part of other operations: pooling, oneHot, tril",
   }).flatMap(([names, why]) => names.split(" ").map((name) => [name, why] as const)),
 );

@@ -2,6 +2,7 @@
  * The fault matrix of ffi/: each C function that it calls is made to fail, at each of its calls
  * within a scenario. The error must name code and call, nothing may be left behind, and the
  * scenario must succeed afterwards.
+ * The file is long because it is one list of scenarios, and what runs them.
  */
 import { assert, assertEquals, assertInstanceOf } from "@std/assert";
 import {

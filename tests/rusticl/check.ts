@@ -22,12 +22,12 @@ const share = [
   "tests/memory/fences/fences_test.ts",
   "tests/memory/pools/slab_pool_test.ts",
   "tests/memory/devices/storage_test.ts",
-  "tests/backend/opencl/gpu_kernels_test.ts",
-  "tests/backend/opencl/programs_test.ts",
-  "tests/backend/opencl/vector_math_test.ts",
-  "tests/tensor/fusion_test.ts",
-  "tests/tensor/precision_test.ts",
-  "tests/tensor/without_doubles_test.ts",
+  "tests/backend/opencl/templates/gpu_kernels_test.ts",
+  "tests/backend/opencl/runtime/programs_test.ts",
+  "tests/backend/opencl/codegen/vector_math_test.ts",
+  "tests/tensor/execution/fusion_test.ts",
+  "tests/tensor/ops/precision_test.ts",
+  "tests/tensor/ops/without_doubles_test.ts",
   "tests/tensor/nn/losses_test.ts",
 ];
 

@@ -22,18 +22,18 @@ export const openCLDocs = ["ffi", "memory", "backend"];
  */
 const longest = [
   "conformance/values",
-  "backend/opencl/vector_loops",
+  "backend/opencl/codegen/vector_loops",
   "examples/transformer",
   "bench/tune",
   "tensor/graphs",
   "tensor/nn/pytorch",
-  "backend/opencl/convolution",
+  "backend/opencl/templates/convolution",
   "tensor/amp/autocast",
   "conformance/gradients",
   "examples/train",
-  "tensor/checkpoint",
+  "tensor/autograd/checkpoint",
   "tensor/nn/losses",
-  "tensor/saved_values",
+  "tensor/autograd/saved_values",
 ];
 
 /** Signals arrive at certain times, grace windows end at others, a large tensor takes all memory. */
@@ -42,8 +42,8 @@ const alone = [
   "ffi/signals",
   "ffi/faults",
   "backend/lifecycle",
-  "backend/opencl/programs",
-  "tensor/large",
+  "backend/opencl/runtime/programs",
+  "tensor/execution/large",
   "distributed/",
 ];
 
@@ -56,8 +56,8 @@ const aboveKernels = [
   "distributed/",
   "examples/",
   "tensor/amp/",
-  "tensor/anomaly",
-  "tensor/checkpoint",
+  "tensor/autograd/anomaly",
+  "tensor/autograd/checkpoint",
   "tensor/data/",
   "tensor/io/",
   "tensor/nn/",

@@ -1,0 +1,121 @@
+/** The error of the vector functions over all magnitudes, in units of the last place. */
+import { assert, assertEquals } from "@std/assert";
+import { device, noGrad, Tensor } from "../../../../mod.ts";
+import { testOpenCL } from "../../../opencl.ts";
+
+/** By its series, and by its continued fraction where that is long. */
+function erf(x: number): number {
+  const a = Math.abs(x);
+  if (a > 6) return Math.sign(x);
+  if (a < 3) {
+    let sum = a, term = a;
+    for (let n = 1; n < 100; n++) sum += (term *= -a * a / n) / (2 * n + 1);
+    return Math.sign(x) * 2 / Math.sqrt(Math.PI) * sum;
+  }
+  let fraction = 0;
+  for (let k = 80; k > 0; k--) fraction = k / 2 / (a + fraction);
+  return Math.sign(x) * (1 - Math.exp(-a * a) / (a + fraction) / Math.sqrt(Math.PI));
+}
+
+interface Row {
+  readonly exact: (x: number) => number;
+  /** What the function is asked for, by size. */
+  readonly from: number;
+  readonly to: number;
+  readonly signed: boolean;
+  /** The error that it may have, in units of the last place; 3 by default. */
+  readonly units?: number;
+}
+
+const functions: Record<string, Row> = {
+  exp: { exact: Math.exp, from: 1e-40, to: 110, signed: true },
+  expm1: { exact: Math.expm1, from: 1e-38, to: 95, signed: true },
+  tanh: { exact: Math.tanh, from: 1e-38, to: 30, signed: true },
+  erf: { exact: erf, from: 1e-37, to: 8, signed: true, units: 5 },
+  sigmoid: { exact: (x) => 1 / (1 + Math.exp(-x)), from: 1e-38, to: 87, signed: true },
+  log: { exact: Math.log, from: 1.5e-45, to: 3.4e38, signed: false },
+  log2: { exact: Math.log2, from: 1.5e-45, to: 3.4e38, signed: false },
+  log1p: { exact: Math.log1p, from: 1e-38, to: 3.4e38, signed: false },
+};
+
+/** Numbers of evenly spaced bits, so that each power of two has as many. */
+function magnitudes({ from, to, signed }: Row, count: number): Float32Array<ArrayBuffer> {
+  const [low, high] = new Uint32Array(new Float32Array([from, to]).buffer);
+  const bits = Uint32Array.from(
+    { length: count },
+    (_, k) => low! + Math.floor((high! - low!) * k / count) + (signed && k % 2 ? 0x80000000 : 0),
+  );
+  return new Float32Array(bits.buffer);
+}
+
+/** The distance of a result in units of the last place of the exact one. */
+function error(got: number, exact: number): number {
+  const rounded = Math.fround(exact);
+  if (Object.is(got, rounded)) return 0;
+  if (!Number.isFinite(rounded) || !Number.isFinite(got)) return Infinity;
+  const exponent = Math.max(-126, Math.floor(Math.log2(Math.abs(exact))));
+  return Math.abs(got - exact) / 2 ** (exponent - 23);
+}
+
+function apply(name: string, values: Float32Array<ArrayBuffer>): Float32Array {
+  using _device = device("cl");
+  return noGrad(() => {
+    using x = Tensor.fromHost(values);
+    using y = (x as unknown as Record<string, () => Tensor>)[name]!();
+    return y.toHostSync() as Float32Array;
+  });
+}
+
+for (const [name, row] of Object.entries(functions)) {
+  const { units = 3 } = row;
+  testOpenCL(`${name} is within ${units} units of the last place`, () => {
+    const values = magnitudes(row, 100_003);
+    apply(name, values).forEach((got, k) => {
+      const exact = row.exact(values[k]!);
+      assert(error(got, exact) < units, `${name}(${values[k]}) is ${got} instead of ${exact}`);
+    });
+  });
+}
+
+testOpenCL("vector functions are right where there is no number", () => {
+  const odd = [NaN, Infinity, -Infinity, 0, -1, 1e38, -1e38, 1e-45];
+  const values = new Float32Array(32).map((_, k) => odd[k % odd.length]!);
+  for (const [name, { exact, units = 3 }] of Object.entries(functions)) {
+    const got = [...apply(name, values)];
+    const wanted = [...values].map((x) => Math.fround(exact(x)));
+    got.forEach((value, k) => {
+      assert(
+        Object.is(value, wanted[k]) || error(value, wanted[k]!) < units,
+        `${name}(${values[k]}): ${value}`,
+      );
+    });
+    assertEquals(got.slice(0, 8), got.slice(8, 16), "a value does not depend on its place");
+  }
+});
+
+testOpenCL("a value does not depend on where its element stands", () => {
+  const values = magnitudes(functions["exp"]!, 16 * 9 + 7);
+  for (const name of ["exp", "tanh", "erf", "log1p"]) {
+    const whole = apply(name, values);
+    for (const start of [1, 5, 16]) {
+      assertEquals(apply(name, values.slice(start)), whole.slice(start));
+    }
+  }
+});
+
+testOpenCL("exp of a number does not depend on what stands beside it", () => {
+  const values = Float32Array.from({ length: 4096 }, (_, k) => (k - 2048) / 24);
+  const alone = apply("exp", values);
+  for (const beside of [NaN, Infinity, -Infinity, 88.5, -95, 200]) {
+    const isOther = (k: number): boolean => k % 16 === 5;
+    const mixed = apply("exp", values.map((x, k) => isOther(k) ? beside : x));
+    mixed.forEach((got, k) => {
+      if (!isOther(k)) assertEquals(got, alone[k], `exp(${values[k]}) beside ${beside}`);
+    });
+  }
+});
+
+testOpenCL("erf is never beyond 1, so that 1 - erf has a logarithm", () => {
+  const values = Float32Array.from({ length: 200_000 }, (_, k) => 2 + k / 100_000);
+  for (const got of apply("erf", values)) assert(got <= 1);
+});

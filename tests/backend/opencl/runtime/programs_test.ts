@@ -1,0 +1,124 @@
+import { assert, assertEquals } from "@std/assert";
+import { BinaryCache } from "../../../../backend/opencl/runtime/binary_cache.ts";
+import { type KernelText, Programs } from "../../../../backend/opencl/runtime/programs.ts";
+import { manager, profiler } from "../../../../mod.ts";
+import { hasOpenCL, testOpenCL } from "../../../opencl.ts";
+import { inProcess } from "../../child.ts";
+import { withCacheFolder } from "../fixture.ts";
+
+const device = hasOpenCL ? manager.default("cl") : null!;
+if (hasOpenCL) void device.queue; // opened outside of any test
+const text: KernelText = {
+  source: `(global float* y, float x) { y[get_global_id(0)] = x; }`,
+  label: "fill",
+};
+
+/** What one start of a program built from source and took from the cache. */
+function start(use: (programs: Programs) => void = () => {}): [built: number, cached: number] {
+  const { context, clDevice } = device;
+  const programs = new Programs(context!, clDevice!, BinaryCache.open(clDevice!));
+  const before = profiler.counters();
+  try {
+    programs.build([text]);
+    assert(programs.kernel(text.source).kernel.name.startsWith("fill"));
+    use(programs);
+  } finally {
+    programs.dispose();
+  }
+  const { programsBuilt, cacheHits } = profiler.counters();
+  return [programsBuilt - before.programsBuilt, cacheHits - before.cacheHits];
+}
+
+const built = [1, 0], cached = [0, 1];
+
+testOpenCL(
+  "what one start compiled, the next one takes from the cache",
+  () =>
+    withCacheFolder(() => {
+      assertEquals([start(), start(), start()], [built, cached, cached]);
+    }),
+);
+
+testOpenCL(
+  "a binary is kept as soon as it is built, however the program ends",
+  () =>
+    withCacheFolder(() => {
+      assertEquals(start(() => assertEquals(start(), cached)), [1, 1]);
+    }),
+);
+
+testOpenCL(
+  "an entry that the driver refuses is built anew and replaced",
+  () =>
+    withCacheFolder((folder) => {
+      start();
+      const [entry] = [...Deno.readDirSync(folder)];
+      const path = `${folder}/${entry!.name}`;
+      const bytes = Deno.readFileSync(path);
+      for (const damaged of [new Uint8Array(0), bytes.subarray(0, 100), bytes.fill(7, -9)]) {
+        Deno.writeFileSync(path, damaged);
+        assertEquals([start(), start()], [built, cached]);
+      }
+    }),
+);
+
+/** As on a driver that compiles for a binary: what is kept, and what it took. */
+function keptAtTheEnd(kernels: number, perProgram = 1): { kept: number; ms: number } {
+  const { context, clDevice } = device;
+  const make = () => new Programs(context!, clDevice!, BinaryCache.open(clDevice!), "at the end");
+  const texts = Array.from({ length: kernels }, (_, k) => ({
+    source: `(global float* y) { y[get_global_id(0)] = y[1] + ${k}.0f; }`,
+    label: `k${k}`,
+  }));
+  const build = (programs: Programs) => {
+    for (let k = 0; k < kernels; k += perProgram) programs.build(texts.slice(k, k + perProgram));
+  };
+  const first = make();
+  build(first);
+  const start = performance.now();
+  first.dispose();
+  const ms = performance.now() - start;
+  const before = profiler.counters().cacheHits, second = make();
+  build(second);
+  const kept = profiler.counters().cacheHits - before;
+  second.dispose();
+  return { kept, ms };
+}
+
+testOpenCL(
+  "where binaries cost time, the end keeps what fits into a moment, the first used first",
+  () =>
+    withCacheFolder(() => {
+      const { kept, ms } = keptAtTheEnd(8);
+      assert(kept >= 1, "something is kept");
+      assert(ms < 3000, `the end took ${ms} ms`);
+      let starts = 1;
+      for (; keptAtTheEnd(8).kept < 8; starts++) assert(starts < 8, "each start keeps some");
+      assertEquals(keptAtTheEnd(40, 40).kept, 0, "what does not fit is not begun");
+    }),
+);
+
+testOpenCL(
+  "a program ends soon, however much it has compiled",
+  () =>
+    withCacheFolder(async (folder) => {
+      const source = (ending: string) => `
+      import { Tensor } from "${new URL("../../../../mod.ts", import.meta.url)}";
+      for (let n = 2; n < 6; n++) {
+        let x = Tensor.ones([n, 3], { device: manager.default("cl") });
+        for (let k = 0; k < n; k++) x = x.mul(k + 0.5).exp().sin();
+        await x.toHost();
+      }
+      const start = performance.now();
+      addEventListener("unload", () => console.log(performance.now() - start));
+      ${ending}`;
+      for (const ending of ["", "await shutdown();"]) {
+        const { out, err, code } = await inProcess(source(ending), {
+          NETCL_CACHE_DIR: folder,
+          POCL_CACHE_DIR: `${folder}/pocl`,
+        });
+        assertEquals([code, err], [0, ""]);
+        assert(Number(out) < 2000, `the end took ${out} ms`); // 0.4 s on an idle machine
+      }
+    }),
+);

@@ -1,0 +1,75 @@
+/** Tensors that nobody disposed give back what they own when they are collected. */
+import { assertEquals } from "@std/assert";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { manager, memory, Tensor, withDevice } from "../../../mod.ts";
+import { testOnCPU } from "../../opencl.ts";
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+const device = manager.default("cpu");
+const held = (): number => memory.stats(device).requestedBytes;
+
+/** Collects until no more than so many bytes are held, a few times at most. */
+async function settle(bytes: number): Promise<number> {
+  for (let round = 0; round < 20 && held() > bytes; round++) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  return held();
+}
+
+/** Runs `fn` with what it makes out of reach afterwards. */
+function apart(fn: () => void): void {
+  withDevice("cpu", fn);
+}
+
+testOnCPU("tensors that are computed and forgotten", async () => {
+  const before = held();
+  apart(() => {
+    for (let k = 0; k < 3000; k++) Tensor.ones([100]).realize();
+  });
+  assertEquals(held(), before + 3000 * 400);
+  assertEquals(await settle(before), before);
+});
+
+testOnCPU("the inputs of a tensor that is forgotten before it is computed", async () => {
+  const before = held();
+  apart(() => {
+    using x = Tensor.ones([100]).realize();
+    x.add(1).mul(2).exp();
+  });
+  assertEquals(await settle(before), before);
+});
+
+testOnCPU("a tensor that was a result on the way, and realized when it owned nothing", async () => {
+  const before = held();
+  const kept: Tensor[] = [];
+  apart(() => {
+    using x = Tensor.ones([100]).realize();
+    kept.push(x.add(1));
+    kept[0]!.mul(2).toHostSync();
+  });
+  await Promise.resolve();
+  apart(() => {
+    const x = Tensor.ones([100]).realize();
+    kept[0] = x.add(1);
+    kept[0].mul(2).toHostSync();
+    kept.push(x);
+  });
+  await Promise.resolve();
+  kept[0]!.realize();
+  assertEquals(await settle(before + 800), before + 800);
+  kept.length = 0;
+  assertEquals(await settle(before), before);
+});
+
+testOnCPU("the value before an assignment, and the one after", async () => {
+  const before = held();
+  apart(() => {
+    const x = Tensor.ones([100]).realize();
+    x.assign(x.add(1)).realize();
+  });
+  assertEquals(await settle(before), before);
+});

@@ -1,0 +1,294 @@
+/** Checkpoints give the same gradients and hold less memory on the way to them. */
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import {
+  amp,
+  AnomalyError,
+  checkpoint,
+  compile,
+  detectAnomaly,
+  grad,
+  manager,
+  manualSeed,
+  memory,
+  nn,
+  noGrad,
+  optim,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { isEager } from "../../../backend/internal.ts";
+import { testOnBackends } from "../../opencl.ts";
+import { stateOf } from "../../../tensor/core/tensor_state.ts";
+
+type Backend = "cpu" | "cl";
+
+/** How a block is run: checkpointed, or as it is. */
+type Run = <R>(fn: (x: Tensor) => R, x: Tensor) => R;
+
+const plainly: Run = (fn, x) => fn(x);
+
+/** `fn` on a backend, with the same random numbers each time. */
+function seeded<T>(backend: Backend, fn: () => T): T {
+  return withDevice(backend, () => {
+    manualSeed(7);
+    return fn();
+  });
+}
+
+/** The gradients of a model's parameters and of its input, and its buffers after. */
+async function outcome(model: nn.Module, forward: (x: Tensor) => Tensor): Promise<number[]> {
+  const x = Tensor.randn([6, 8]).realize();
+  x.requiresGrad = true;
+  const loss = forward(x).square().mean();
+  loss.backward();
+  const tensors = [loss, x.grad!, ...model.parameters().map((p) => p.grad!)];
+  const state = [...tensors, ...model.namedBuffers().map(([, b]) => b)];
+  return (await Promise.all(state.map((t) => t.toHost()))).flatMap((a) => [...a].map(Number));
+}
+
+function assertClose(
+  actual: readonly number[],
+  expected: readonly number[],
+  tolerance = 1e-5,
+): void {
+  assertEquals(actual.length, expected.length);
+  actual.forEach((value, k) => {
+    assertAlmostEquals(value, expected[k]!, tolerance * (1 + Math.abs(expected[k]!)));
+  });
+}
+
+function makeBlocks(): nn.Sequential[] {
+  return Array.from({ length: 3 }, () =>
+    new nn.Sequential(
+      new nn.Linear(8, 16),
+      new nn.BatchNorm1d(16),
+      new nn.GELU(),
+      new nn.Dropout(0.5),
+      new nn.Linear(16, 8),
+    ));
+}
+
+function runBlocks(backend: Backend, run: Run): Promise<number[]> {
+  return seeded(backend, () => {
+    const model = new nn.Sequential(...makeBlocks());
+    const blocks = model.children().map(([, block]) => block as nn.Module);
+    return outcome(model, (x) => blocks.reduce((y, block) => run((z) => block.forward(z), y), x));
+  });
+}
+
+testOnBackends(
+  "gradients, dropped elements and running statistics are the same",
+  async (backend) => {
+    assertClose(await runBlocks(backend, checkpoint), await runBlocks(backend, plainly));
+  },
+);
+
+testOnBackends("checkpoints nest", async (backend) => {
+  const nested: Run = (fn, x) => checkpoint((y: Tensor) => checkpoint(fn, y.mul(1)), x);
+  assertClose(await runBlocks(backend, nested), await runBlocks(backend, plainly));
+});
+
+testOnBackends("residual connections go around and through", async (backend) => {
+  const residual = (run: Run): Promise<number[]> =>
+    seeded(backend, () => {
+      const layer = new nn.Linear(8, 8);
+      return outcome(layer, (x) => {
+        let y = x;
+        for (let k = 0; k < 3; k++) y = y.add(run((z) => layer.forward(z).tanh().add(z), y));
+        return y.mul(x);
+      });
+    });
+  assertClose(await residual(checkpoint), await residual(plainly));
+});
+
+testOnBackends("several results meet before the function runs again", async (backend) => {
+  let calls = 0;
+  const several = (run: Run): Promise<number[]> =>
+    seeded(backend, () => {
+      const layer = new nn.Linear(8, 8);
+      return outcome(layer, (x) => {
+        const { a, rest: [b] } = run((z) => {
+          calls++;
+          const h = layer.forward(z);
+          return { a: h.tanh(), rest: [h.sigmoid(), h.exp(), h.argmax(1)], name: "several" };
+        }, x);
+        return a.mul(b!).add(a);
+      });
+    });
+  const expected = await several(plainly);
+  calls = 0;
+  assertClose(await several(checkpoint), expected);
+  assertEquals(calls, 2);
+});
+
+testOnBackends(
+  "tensors that the function closes over get gradients by grad too",
+  async (backend) => {
+    await withDevice(backend, async () => {
+      const x = Tensor.fromHost([1, 2], { requiresGrad: true });
+      const w = Tensor.fromHost([3, 4], { requiresGrad: true });
+      const scaled = w.mul(2);
+      const y = checkpoint((z: Tensor) => z.mul(scaled).exp().log(), x);
+      const [gw, gx, gs] = grad([y.sum()], [w, x, scaled]);
+      assertEquals(await gw!.toArray(), [2, 4]);
+      assertEquals(await gx!.toArray(), [6, 8]);
+      assertEquals(await gs!.toArray(), [1, 2]);
+      assertEquals([x.grad, w.grad], [null, null]);
+    });
+  },
+);
+
+testOnBackends("second derivatives are those of the function", async (backend) => {
+  await withDevice(backend, async () => {
+    const second = async (run: Run): Promise<unknown> => {
+      const x = Tensor.fromHost([0.5, -1, 2], { requiresGrad: true });
+      const y = run((z) => z.pow(3).mul(z.sin()), x.mul(2)).sum();
+      const [first] = grad([y], [x], { createGraph: true });
+      const [twice] = grad([first!.square().sum()], [x]);
+      return await twice!.toHost();
+    };
+    assertEquals(await second(checkpoint), await second(plainly));
+  });
+});
+
+testOnBackends("a kept graph is gone through again", async (backend) => {
+  await withDevice(backend, async () => {
+    const x = Tensor.fromHost([1, 2], { requiresGrad: true });
+    const loss = checkpoint((z: Tensor) => z.square().exp().log(), x).sum();
+    loss.backward(undefined, { retainGraph: true });
+    loss.backward();
+    (await x.grad!.toHost()).forEach((g, k) => assertAlmostEquals(Number(g), [4, 8][k]!, 1e-4));
+    assertThrows(() => loss.backward(), Error, "a second time");
+  });
+});
+
+/** The most memory that a step of a deep model holds, in activations. */
+function peakOf(backend: Backend, run: Run): number {
+  return seeded(backend, () => {
+    const [rows, width] = [512, 64];
+    const weights = Array.from({ length: 32 }, () => {
+      const w = Tensor.randn([width, width]).mul(0.1).realize();
+      w.requiresGrad = true;
+      return w;
+    });
+    const x = Tensor.randn([rows, width]).realize();
+    const device = manager.default(backend);
+    const before = memory.stats(device).requestedBytes;
+    memory.resetPeakStats(device);
+    let y = x;
+    for (let k = 0; k < 32; k += 4) {
+      const part = weights.slice(k, k + 4);
+      y = run((z) => part.reduce((h, w) => h.matmul(w).tanh(), z), y);
+    }
+    const optimizer = new optim.SGD(weights, { lr: 0.1 });
+    using loss = y.square().mean();
+    loss.backward();
+    optimizer.step();
+    loss.itemSync();
+    return (memory.stats(device).peakRequestedBytes - before) / (rows * width * 4);
+  });
+}
+
+testOnBackends("a deep model holds its blocks' inputs and one block, not all", (backend) => {
+  // Eagerly every value is in memory until it is collected.
+  if (isEager()) return;
+  const plain = peakOf(backend, plainly), less = peakOf(backend, checkpoint);
+  assert(plain > 32, `${plain} activations without checkpoints`);
+  // 8 inputs of blocks, 4 of one block, gradients on the way, the new weights.
+  assert(less < 19, `${less} activations with checkpoints, ${plain} without`);
+});
+
+testOnBackends(
+  "a compiled step draws the same in both runs, and others every step",
+  async (backend) => {
+    await seeded(backend, async () => {
+      const x = Tensor.ones([400], { requiresGrad: true });
+      const drop = new nn.Dropout(0.5);
+      const step = compile((scale: Tensor) => {
+        x.grad = null;
+        const y = checkpoint((z: Tensor) => drop.forward(z.mul(scale)), x);
+        y.sum().backward();
+        return { y, gradient: x.grad! as Tensor };
+      });
+      const scale = Tensor.ones([1]).realize();
+      let last: unknown;
+      for (let k = 0; k < 5; k++) {
+        const { y, gradient } = step(scale);
+        const values = await y.toHost();
+        assertEquals(values, await gradient.toHost());
+        assert(`${values}` !== `${last}`, "another draw");
+        last = values;
+      }
+    });
+  },
+);
+
+testOnBackends("autocast holds in the second run as in the first", async (backend) => {
+  const cast = (run: Run): Promise<number[]> =>
+    seeded(backend, () => {
+      const layer = new nn.Linear(8, 8);
+      return outcome(layer, (x) => {
+        const y = amp.autocast("bfloat16", () => run((z) => layer.forward(z).tanh(), x));
+        assertEquals(y.dtype, "bfloat16");
+        return y;
+      });
+    });
+  // What is fused is not rounded to bfloat16 on the way.
+  assertClose(await cast(checkpoint), await cast(plainly), 2e-3);
+});
+
+testOnBackends("an anomaly inside names the operation inside", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.fromHost([0], { requiresGrad: true });
+    const error = assertThrows(
+      () => detectAnomaly(() => checkpoint((z: Tensor) => z.sqrt().mul(0), x).sum().backward()),
+      AnomalyError,
+    );
+    assertEquals(error.operation, "sqrt");
+  });
+});
+
+testOnBackends("what the second run cannot repeat is an error", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.ones([3], { requiresGrad: true });
+    let calls = 0;
+    const changing = (z: Tensor): Tensor => calls++ === 0 ? z.exp() : z.exp().sum();
+    const y = checkpoint(changing, x);
+    assertThrows(() => y.sum().backward(), Error, "must do the same again");
+    calls = 0;
+    const drawing = (z: Tensor): Tensor => calls++ === 0 ? z.exp() : z.exp().mul(z.randLike());
+    const drawn = checkpoint(drawing, x);
+    assertThrows(() => drawn.sum().backward(), Error, "0 random tensors the first time");
+    assertThrows(
+      () => checkpoint((z: Tensor) => z.mul(Tensor.ones([3], { requiresGrad: true })), x),
+      Error,
+      "make it outside",
+    );
+    assertThrows(() => checkpoint(() => Promise.resolve(x)), TypeError, "asynchronous");
+    const w = Tensor.ones([3], { requiresGrad: true });
+    const loss = checkpoint((z: Tensor) => z.mul(w), x).sum();
+    w.assign(w.mul(2).detach());
+    assertThrows(() => loss.backward(), Error, "Cannot go backward through checkpoint");
+    assertEquals([x.grad, w.grad], [null, null]);
+  });
+});
+
+testOnBackends("random numbers outside go on as if there were no second run", async (backend) => {
+  const draw = (run: Run): Promise<ArrayLike<number | bigint>> =>
+    seeded(backend, () => {
+      const x = Tensor.ones([4], { requiresGrad: true });
+      run((z) => z.mul(z.randLike()), x).sum().backward();
+      return Tensor.rand([4]).toHost();
+    });
+  assertEquals(await draw(checkpoint), await draw(plainly));
+});
+
+testOnBackends("without gradients the function is just called", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.ones([3], { requiresGrad: true });
+    assertEquals(stateOf(noGrad(() => checkpoint((z: Tensor) => z.mul(2), x))).gradFn, null);
+    assertEquals(checkpoint((z: Tensor) => z, x), x);
+    assertEquals(stateOf(checkpoint((z: Tensor) => z.mul(2), x.detach())).gradFn, null);
+    assertEquals(checkpoint(() => 5), 5);
+  });
+});

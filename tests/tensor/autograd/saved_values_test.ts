@@ -1,0 +1,219 @@
+/** What is read before `backward` is not computed again by it. */
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import {
+  checkpoint,
+  grad,
+  manager,
+  manualSeed,
+  memory,
+  nn,
+  noGrad,
+  optim,
+  OutOfMemoryError,
+  profiler,
+  realizeAll,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+const ROWS = 256, WIDTH = 48, LAYERS = 4;
+
+type Backend = "cl" | "cpu";
+
+class Network {
+  readonly layers = Array.from({ length: LAYERS }, () => new nn.Linear(WIDTH, WIDTH));
+  readonly parameters = this.layers.flatMap((layer) => layer.parameters());
+  readonly x = Tensor.randn([ROWS, WIDTH]).realize();
+  readonly labels = Tensor.fromHost(Int32Array.from({ length: ROWS }, (_, k) => k % WIDTH));
+
+  constructor(readonly activation: (x: Tensor) => Tensor) {
+    realizeAll([...this.parameters, this.labels]);
+  }
+
+  forward(): { hidden: Tensor; loss: Tensor } {
+    let hidden = this.x;
+    for (const layer of this.layers.slice(0, -1)) hidden = this.activation(layer.forward(hidden));
+    return { hidden, loss: this.layers.at(-1)!.forward(hidden).crossEntropy(this.labels) };
+  }
+
+  /** Computes all gradients and gives them back with their kernels. */
+  gradients(loss: Tensor): { kernels: number; values: number[] } {
+    for (const p of this.parameters) p.grad = null;
+    loss.backward();
+    profiler.reset();
+    const gradients = this.parameters.map((p) => p.grad!);
+    realizeAll(gradients);
+    const { kernels } = profiler.counters();
+    const values = gradients.map((g) => {
+      using sizes = g.abs();
+      using sum = sizes.sum();
+      return sum.itemSync();
+    });
+    for (const g of gradients) g.dispose();
+    return { kernels, values };
+  }
+}
+
+function kernelsOf(fn: () => void): number {
+  profiler.reset();
+  fn();
+  return profiler.counters().kernels;
+}
+
+const activations = {
+  relu: (x: Tensor) => x.relu(),
+  gelu: (x: Tensor) => x.gelu(),
+  checkpointed: (x: Tensor) => checkpoint((x: Tensor) => x.gelu(), x),
+};
+
+function onNetwork(
+  title: string,
+  fn: (network: Network, backend: Backend) => void,
+  names = Object.keys(activations) as (keyof typeof activations)[],
+): void {
+  for (const name of names) {
+    testOnBackends(`${title}: ${name}`, (backend) => {
+      withDevice(backend, () => {
+        manualSeed(4);
+        fn(new Network(activations[name]), backend);
+      });
+    });
+  }
+}
+
+function held(backend: Backend): number {
+  return memory.stats(manager.default(backend)).requestedBytes;
+}
+
+onNetwork("a loss that was read is not computed again by backward", (network) => {
+  const whole = network.gradients(network.forward().loss);
+  const forward = noGrad(() => kernelsOf(() => network.forward().loss.itemSync()));
+  const { loss } = network.forward();
+  const read = kernelsOf(() => loss.itemSync());
+  // One kernel may compute the loss and the gradient of the logits.
+  assert(read <= forward + 1, `${read} kernels to read, ${forward} without gradients`);
+  const rest = network.gradients(loss);
+  assert(
+    read + rest.kernels <= whole.kernels + 3,
+    `${read} and ${rest.kernels} kernels, ${whole.kernels} in one go`,
+  );
+  rest.values.forEach((value, k) => assertAlmostEquals(value, whole.values[k]!, 1e-4));
+}, ["relu", "gelu"]);
+
+onNetwork("gradients after a read are those without", (network) => {
+  const { values } = network.gradients(network.forward().loss);
+  const { hidden, loss } = network.forward();
+  hidden.toHostSync();
+  const mean = hidden.mean();
+  mean.itemSync();
+  loss.itemSync();
+  const after = network.gradients(loss).values;
+  after.forEach((value, k) => assertAlmostEquals(value, values[k]!, 1e-4));
+});
+
+onNetwork("what a read keeps goes with backward", (network, backend) => {
+  network.gradients(network.forward().loss);
+  const before = held(backend);
+  const { hidden, loss } = network.forward();
+  hidden.toHostSync();
+  loss.itemSync();
+  const bytes = ROWS * WIDTH * 4;
+  assert(held(backend) >= before + (LAYERS - 1) * bytes, "nothing is kept");
+  network.gradients(loss);
+  assertEquals(held(backend) - before, 4 + bytes); // what was read
+  assertEquals(Number.isFinite(loss.itemSync()), true);
+  loss.dispose();
+  hidden.dispose();
+  // Activations that are computed from it may be read until the next assignment.
+  const [weight] = network.parameters;
+  weight!.assign(weight!).realize();
+  assertEquals(held(backend), before);
+}, ["relu", "gelu"]);
+
+onNetwork("what a read keeps goes with the tensor that was read", (network, backend) => {
+  network.gradients(network.forward().loss);
+  const before = held(backend);
+  const { loss } = network.forward();
+  loss.itemSync();
+  assert(held(backend) > before + 4);
+  loss.dispose();
+  assertEquals(held(backend), before);
+});
+
+onNetwork("without gradients a read keeps the value that was read alone", (network, backend) => {
+  network.gradients(network.forward().loss);
+  const before = held(backend);
+  const { loss, hidden } = noGrad(() => network.forward());
+  loss.itemSync();
+  hidden.toHostSync();
+  // The loss is a number: it needs no memory on the device.
+  assertEquals(held(backend), before + ROWS * WIDTH * 4);
+});
+
+onNetwork("a read value that is realized stays", (network) => {
+  const { hidden, loss } = network.forward();
+  const values = hidden.toHostSync();
+  hidden.realize();
+  network.gradients(loss);
+  assertEquals(kernelsOf(() => assertEquals(hidden.toHostSync(), values)), 0);
+}, ["relu"]);
+
+onNetwork("gradients that keep the graph keep the values too", (network) => {
+  const { loss } = network.forward();
+  loss.itemSync();
+  const first = grad([loss], network.parameters);
+  const kernels = kernelsOf(() => realizeAll(first));
+  const again = kernelsOf(() => realizeAll(grad([loss], network.parameters)));
+  assertEquals(again, kernels);
+  loss.backward();
+}, ["relu"]);
+
+onNetwork("where memory is short, what was kept goes and is computed again", (network, backend) => {
+  const { values } = network.gradients(network.forward().loss);
+  const device = manager.default(backend);
+  const { loss } = network.forward();
+  loss.itemSync();
+  const before = held(backend);
+  const stats = memory.stats(device);
+  memory.setLimit(stats.reservedBytes, device);
+  try {
+    const large = Tensor.zeros([stats.reservedBytes / 2]);
+    assertThrows(() => large.realize(), OutOfMemoryError); // twice the limit
+  } finally {
+    memory.setLimit(null, device);
+  }
+  assert(held(backend) < before);
+  const after = network.gradients(loss).values;
+  after.forEach((value, k) => assertAlmostEquals(value, values[k]!, 1e-4));
+}, ["gelu"]);
+
+testOnBackends("a step whose loss is read first is the step whose loss is read last", (backend) => {
+  withDevice(backend, () => {
+    const losses = (first: boolean): number[] => {
+      manualSeed(6);
+      const model = new nn.Sequential(
+        new nn.Linear(8, 16),
+        new nn.BatchNorm1d(16),
+        new nn.GELU(),
+        new nn.Dropout(0.3),
+        new nn.Linear(16, 4),
+      );
+      const optimizer = new optim.Adam(model.parameters(), { lr: 0.01 });
+      const x = Tensor.randn([32, 8]).realize();
+      const labels = Tensor.fromHost(Int32Array.from({ length: 32 }, (_, k) => k % 4)).realize();
+      return Array.from({ length: 5 }, () => {
+        using loss = model.forward(x).crossEntropy(labels);
+        const early = first ? loss.itemSync() : 0;
+        optimizer.zeroGrad();
+        loss.backward();
+        optimizer.step();
+        const late = loss.itemSync();
+        if (first) assertEquals(early, late);
+        return late;
+      });
+    };
+    const [read, stepped] = [losses(true), losses(false)];
+    read.forEach((value, k) => assertAlmostEquals(value, stepped[k]!, 1e-5));
+  });
+});

@@ -1,0 +1,169 @@
+/** A run that is saved and goes on in another process equals the one that was not interrupted. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  amp,
+  compile,
+  DataLoader,
+  FileFormatError,
+  loadCheckpoint,
+  manualSeed,
+  nn,
+  optim,
+  randomState,
+  saveCheckpoint,
+  saveSafetensors,
+  type Tensor,
+  TensorDataset,
+  withDevice,
+} from "../../../mod.ts";
+import { testOnBackends } from "../../opencl.ts";
+
+const dataset = new TensorDataset(
+  { data: Float32Array.from({ length: 10 * 4 }, (_, k) => Math.sin(k)), shape: [10, 4] },
+  { data: Int32Array.from({ length: 10 }, (_, k) => k % 3), shape: [10] },
+);
+
+type Half = "float16" | "bfloat16" | null;
+
+class Run {
+  readonly model = new nn.Sequential(
+    new nn.Linear(4, 8),
+    new nn.ReLU(),
+    new nn.Dropout(0.3),
+    new nn.Linear(8, 3),
+  );
+  readonly optimizer = new optim.AdamW(this.model.parameters(), { lr: 0.0123 });
+  readonly scheduler = new optim.ExponentialLR(this.optimizer, { gamma: 0.7 });
+  readonly plateau = new optim.ReduceLROnPlateau(this.optimizer, { patience: 0, factor: 0.3 });
+  readonly scaler = new amp.GradScaler({ growthInterval: 3 });
+  readonly loader = new DataLoader(dataset, { batchSize: 3, shuffle: true });
+  readonly losses: number[] = [];
+  readonly #learn: (x: Tensor, y: Tensor) => Tensor;
+
+  constructor(readonly half: Half, isCompiled: boolean) {
+    this.#learn = isCompiled ? compile((x, y) => this.#step(x, y)) : (x, y) => this.#step(x, y);
+  }
+
+  get parts() {
+    const { model, optimizer, scheduler, plateau, scaler, loader } = this;
+    return { model, optimizer, scheduler, plateau, scaler, loader };
+  }
+
+  #step(x: Tensor, y: Tensor): Tensor {
+    const forward = () => this.model.forward(x) as Tensor;
+    const logits = this.half ? amp.autocast(this.half, forward) : forward();
+    const loss = logits.cast("float32").crossEntropy(y);
+    this.optimizer.zeroGrad();
+    if (this.half) this.scaler.scale(loss).backward();
+    else loss.backward();
+    if (this.half) this.scaler.step(this.optimizer), this.scaler.update();
+    else this.optimizer.step();
+    return loss;
+  }
+
+  /** Learns until the total number of losses is `until`; the rest of a pass may follow later. */
+  async train(until: number, save: (() => Promise<void>) | null, at = -1): Promise<void> {
+    while (this.losses.length < until) {
+      for await (const [x, y] of this.loader) {
+        const loss = await this.#learn(x!, y!).item();
+        this.losses.push(loss);
+        if (this.losses.length === at) await save!();
+        if (this.losses.length >= until) return;
+      }
+      this.scheduler.step();
+      this.plateau.step(this.losses.at(-1)!);
+    }
+  }
+}
+
+async function path(fn: (path: string) => Promise<void>): Promise<void> {
+  const name = await Deno.makeTempFile({ suffix: ".safetensors" });
+  try {
+    await fn(name);
+  } finally {
+    await Deno.remove(name);
+  }
+}
+
+async function weights(run: Run): Promise<unknown[]> {
+  return await Promise.all(run.model.parameters().map((p) => p.toArray()));
+}
+
+const kinds: [name: string, half: Half, isCompiled: boolean][] = [
+  ["a run", null, false],
+  ["a compiled run", null, true],
+  ["a run under float16 with a scaler", "float16", false],
+  ["a run under bfloat16 with a scaler", "bfloat16", false],
+];
+for (const [name, half, isCompiled] of kinds) {
+  // In the middle of a pass, at its last batch, and at the first of the second.
+  for (const at of name === "a run" ? [2, 4, 5] : [6]) {
+    testOnBackends(
+      `${name} goes on bit for bit from step ${at}`,
+      (backend) =>
+        withDevice(backend, () =>
+          path(async (file) => {
+            manualSeed(11);
+            const whole = new Run(half, isCompiled);
+            await whole.train(
+              11,
+              () => saveCheckpoint(file, { ...whole.parts, at, note: ["a", { b: null }] }),
+              at,
+            );
+            manualSeed(99);
+            const resumed = new Run(half, isCompiled);
+            // Whatever it did before is gone.
+            await resumed.train(1, null);
+            const values = await loadCheckpoint(file, resumed.parts);
+            assertEquals(values, { at, note: ["a", { b: null }] });
+            resumed.losses.splice(0, 1, ...whole.losses.slice(0, at));
+            await resumed.train(11, null);
+            assertEquals(resumed.losses, whole.losses);
+            assertEquals(await weights(resumed), await weights(whole));
+            assertEquals(resumed.optimizer.lr, whole.optimizer.lr);
+            assert(whole.losses[0] !== whole.losses[5]);
+          })),
+    );
+  }
+}
+
+testOnBackends(
+  "a checkpoint that does not fit is refused, and its reason said",
+  (backend) =>
+    withDevice(backend, () =>
+      path(async (file) => {
+        const model = new nn.Linear(2, 2), larger = new nn.Linear(3, 2);
+        const fails = async (
+          fn: () => Promise<unknown>,
+          type: new (m: string) => Error,
+          pattern: RegExp,
+        ) => {
+          const error = await assertRejects(fn, type);
+          assert(pattern.test(error.message), error.message);
+        };
+        await saveCheckpoint(file, { model, epoch: 2 });
+        const state = randomState();
+        await fails(() => loadCheckpoint(file, { net: model }), RangeError, /"net": .* has model/);
+        await fails(
+          () => loadCheckpoint(file, { epoch: 1 } as never),
+          TypeError,
+          /"epoch", which is 1/,
+        );
+        await fails(
+          () => loadCheckpoint(file, { model: larger }),
+          RangeError,
+          /weight/,
+        );
+        assertEquals(randomState(), state);
+        await fails(
+          () => saveCheckpoint(file, { model: (() => {}) as never }),
+          TypeError,
+          /"model"/,
+        );
+        await fails(() => saveCheckpoint(file, { loss: NaN }), TypeError, /"loss", which is NaN/);
+        await fails(() => saveCheckpoint(file, { "a.b": 1 }), TypeError, /"a.b"/);
+        assertEquals(await loadCheckpoint(file, {}), { epoch: 2 });
+        await saveSafetensors(file, model.stateDict());
+        await fails(() => loadCheckpoint(file, { model }), FileFormatError, /no checkpoint/);
+      })),
+);
