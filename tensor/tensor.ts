@@ -186,6 +186,16 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When arrays are ragged, or the elements do not fill the shape.
    * @throws {DTypeError} When the array has no element type of ours and none is named.
    * @throws {RangeError} When an integer type does not hold one of the numbers.
+   *
+   * @example From arrays
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]), labels = Tensor.fromHost(new Int32Array([2, 0]));
+   * assertEquals([x.shape, x.dtype], [[2, 2], "float32"]);
+   * assertEquals([labels.shape, labels.dtype], [[2], "int32"]);
+   * ```
    */
   static fromHost(data: HostData, options?: TensorOptions): Tensor {
     return functional.fromHost(data, options);
@@ -205,12 +215,32 @@ export class Tensor implements Disposable {
     return functional.fromBuffer(buffer, options);
   }
 
-  /** Zeros, float32 unless the options say otherwise. */
+  /**
+   * Zeros, float32 unless the options say otherwise.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.zeros([2, 2]).toArray(), [[0, 0], [0, 0]]);
+   * ```
+   */
   static zeros(shape: Shape, options?: TensorOptions): Tensor {
     return functional.zeros(shape, options);
   }
 
-  /** Ones, float32 unless the options say otherwise. */
+  /**
+   * Ones, float32 unless the options say otherwise.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.ones([3], { dtype: "int32" }).toArray(), [1, 1, 1]);
+   * ```
+   */
   static ones(shape: Shape, options?: TensorOptions): Tensor {
     return functional.ones(shape, options);
   }
@@ -219,6 +249,14 @@ export class Tensor implements Disposable {
    * A tensor full of one number, float32 unless the options say otherwise.
    *
    * @throws {RangeError} When the type does not hold the number.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.full([2], 7).toArray(), [7, 7]);
+   * ```
    */
   static full(shape: Shape, value: number, options?: TensorOptions): Tensor {
     return functional.full(shape, value, options);
@@ -243,12 +281,32 @@ export class Tensor implements Disposable {
     return functional.arange(start, stop, step, options);
   }
 
-  /** `count` numbers from `start` to `stop`, both included, at equal distances. */
+  /**
+   * `count` numbers from `start` to `stop`, both included, at equal distances.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.linspace(0, 1, 5).toArray(), [0, 0.25, 0.5, 0.75, 1]);
+   * ```
+   */
   static linspace(start: number, stop: number, count: number, options?: TensorOptions): Tensor {
     return functional.linspace(start, stop, count, options);
   }
 
-  /** The identity matrix (n, n). */
+  /**
+   * The identity matrix (n, n).
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.eye(2).toArray(), [[1, 0], [0, 1]]);
+   * ```
+   */
   static eye(n: number, options?: TensorOptions): Tensor {
     return functional.eye(n, options);
   }
@@ -301,12 +359,35 @@ export class Tensor implements Disposable {
    * {@linkcode manualSeed}.
    *
    * @throws {DTypeError} When the type is not floating point.
+   *
+   * @example The same numbers for the same seed
+   * ```ts
+   * import { manualSeed, Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * manualSeed(1);
+   * const a = await Tensor.rand([4]).toArray();
+   * manualSeed(1);
+   * assertEquals(await Tensor.rand([4]).toArray(), a);
+   * ```
    */
   static rand(shape: Shape, options?: TensorOptions): Tensor {
     return functional.rand(shape, options);
   }
 
-  /** Normal random numbers with mean 0 and variance 1. */
+  /**
+   * Normal random numbers with mean 0 and variance 1.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assert } from "@std/assert";
+   *
+   * const x = Tensor.randn([10_000]);
+   * assert(Math.abs(await x.mean().item()) < 0.1);
+   * assert(Math.abs(await x.std().item() - 1) < 0.1);
+   * ```
+   */
   static randn(shape: Shape, options?: TensorOptions): Tensor {
     return functional.randn(shape, options);
   }
@@ -315,6 +396,15 @@ export class Tensor implements Disposable {
    * Random whole numbers from `low` to before `high`, as int32 unless the options say otherwise.
    *
    * @throws {RangeError} When the bounds are not whole, or more than 2 ** 24 apart.
+   *
+   * @example A die
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assert } from "@std/assert";
+   *
+   * const throws = await Tensor.randint(1, 7, [100]).toNumbers();
+   * assert(throws.every((n) => n >= 1 && n <= 6));
+   * ```
    */
   static randint(low: number, high: number, shape: Shape, options?: TensorOptions): Tensor {
     return functional.randint(low, high, shape, options);
@@ -476,6 +566,15 @@ export class Tensor implements Disposable {
    * @throws {RangeError} When an index that was used on the way is out of range.
    * @throws {InterruptedError} When Ctrl+C arrives while it waits.
    * @throws {TypeError} When `into` has another type or size.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const values = await Tensor.fromHost([1, 2]).mul(3).toHost();
+   * assertEquals(values, new Float32Array([3, 6]));
+   * ```
    */
   toHost(into?: TypedArray): Promise<TypedArray> {
     return act("read", reading.toHost, this, into);
@@ -493,6 +592,14 @@ export class Tensor implements Disposable {
    * @throws {DisposedError} When it, or what it is computed from, was disposed.
    * @throws {RangeError} When an index that was used on the way is out of range.
    * @throws {InterruptedError} When Ctrl+C arrives while it waits.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 2, 3]).sum().item(), 6);
+   * ```
    */
   item(): Promise<number> {
     return act("read", reading.item, this);
@@ -506,6 +613,14 @@ export class Tensor implements Disposable {
   /**
    * The elements as nested arrays, one level per axis; truth values as booleans, int64 as numbers. Throws
    * as {@linkcode Tensor.toHost} does.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.eye(2).toArray(), [[1, 0], [0, 1]]);
+   * ```
    */
   toArray(): Promise<NestedArray> {
     return act("read", reading.toArray, this);
@@ -632,6 +747,16 @@ export class Tensor implements Disposable {
    * @returns This tensor.
    * @throws {DisposedError} When something that it is computed from was disposed.
    * @throws {OutOfMemoryError} When its memory does not fit.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assert } from "@std/assert";
+   *
+   * const x = Tensor.ones([3]).add(1);
+   * assert(!x.isRealized);
+   * assert(x.realize().isRealized);
+   * ```
    */
   realize(): this {
     return act("realize", assignment.realize, this) as this;
@@ -649,6 +774,17 @@ export class Tensor implements Disposable {
    * @returns This tensor.
    * @throws {ShapeError} When the shapes differ.
    * @throws {TypeError} On a tensor that was computed from others and is recorded for `backward`.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.zeros([2]), before = x.add(1);
+   * x.assign(Tensor.fromHost([5, 6]));
+   * assertEquals(await x.toArray(), [5, 6]);
+   * assertEquals(await before.toArray(), [1, 1]); // keeps what it was computed from
+   * ```
    */
   assign(value: Tensor): this {
     return act("assign", assignment.assign, this, value) as this;
@@ -778,6 +914,16 @@ export class Tensor implements Disposable {
    * @param options To go backward again, or to differentiate the gradients.
    * @throws {Error} When nothing that it was computed from requires a gradient, or its graph was let
    * go by an earlier `backward`.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([1, 2, 3], { requiresGrad: true });
+   * x.square().sum().backward();
+   * assertEquals(await x.grad!.toArray(), [2, 4, 6]);
+   * ```
    */
   backward(gradient?: Tensor, options?: BackwardOptions): void {
     compute(backward, this, gradient, options);
@@ -810,6 +956,16 @@ export class Tensor implements Disposable {
   /**
    * The same value, cut off from `backward`. It stays what it is when this tensor is assigned another
    * one, or is disposed of.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.ones([2], { requiresGrad: true });
+   * x.mul(x.detach()).sum().backward();
+   * assertEquals(await x.grad!.toArray(), [1, 1]);
+   * ```
    */
   detach(): Tensor {
     return compute(views.detach, this);
@@ -817,27 +973,79 @@ export class Tensor implements Disposable {
 
   // ---- arithmetic
 
-  /** `a + b`; of truth values, or. */
+  /**
+   * `a + b`; of truth values, or.
+   *
+   * @example A row to each row
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * assertEquals(await x.add(Tensor.fromHost([10, 20])).toArray(), [[11, 22], [13, 24]]);
+   * ```
+   */
   add(b: TensorLike): Tensor {
     return compute(binary, "add", this, b);
   }
 
-  /** `a - b`. */
+  /**
+   * `a - b`.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([5, 7]).sub(2).toArray(), [3, 5]);
+   * ```
+   */
   sub(b: TensorLike): Tensor {
     return compute(binary, "sub", this, b);
   }
 
-  /** `a * b`; of truth values, and. */
+  /**
+   * `a * b`; of truth values, and.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 2]).mul(Tensor.fromHost([3, 4])).toArray(), [3, 8]);
+   * ```
+   */
   mul(b: TensorLike): Tensor {
     return compute(binary, "mul", this, b);
   }
 
-  /** `a / b`; of integers in float32, as in PyTorch. See {@linkcode Tensor.floorDivide}. */
+  /**
+   * `a / b`; of integers in float32, as in PyTorch. See {@linkcode Tensor.floorDivide}.
+   *
+   * @example Integers meet in float32
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost(new Int32Array([1, 3]));
+   * assertEquals(await x.div(2).toArray(), [0.5, 1.5]);
+   * ```
+   */
   div(b: TensorLike): Tensor {
     return compute(binary, "div", this, b);
   }
 
-  /** `a ** b`; of integers whole, and 0 where `b` is negative and `a` is not 1 or -1. */
+  /**
+   * `a ** b`; of integers whole, and 0 where `b` is negative and `a` is not 1 or -1.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 2, 3]).pow(2).toArray(), [1, 4, 9]);
+   * ```
+   */
   pow(b: TensorLike): Tensor {
     return compute(arithmetic.pow, this, b);
   }
@@ -852,7 +1060,17 @@ export class Tensor implements Disposable {
     return compute(binary, "floorDivide", this, b);
   }
 
-  /** The larger of both; NaN wins. */
+  /**
+   * The larger of both; NaN wins.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 5]).maximum(3).toArray(), [3, 5]);
+   * ```
+   */
   maximum(b: TensorLike): Tensor {
     return compute(binary, "maximum", this, b);
   }
@@ -862,7 +1080,17 @@ export class Tensor implements Disposable {
     return compute(binary, "minimum", this, b);
   }
 
-  /** At least `min`, at most `max`, either of which may be left out; NaN stays. */
+  /**
+   * At least `min`, at most `max`, either of which may be left out; NaN stays.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([-2, 0.5, 9]).clamp(0, 1).toArray(), [0, 0.5, 1]);
+   * ```
+   */
   clamp(min?: number, max?: number): Tensor {
     return computeDistinct(arithmetic.clamp, this, min, max);
   }
@@ -877,7 +1105,17 @@ export class Tensor implements Disposable {
     return compute(unary, "neg", this);
   }
 
-  /** The absolute value. */
+  /**
+   * The absolute value.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([-2, 3]).abs().toArray(), [2, 3]);
+   * ```
+   */
   abs(): Tensor {
     return compute(unary, "abs", this);
   }
@@ -929,7 +1167,17 @@ export class Tensor implements Disposable {
 
   // ---- functions
 
-  /** `e ** x`. */
+  /**
+   * `e ** x`.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.zeros([2]).exp().toArray(), [1, 1]);
+   * ```
+   */
   exp(): Tensor {
     return compute(unary, "exp", this);
   }
@@ -944,7 +1192,17 @@ export class Tensor implements Disposable {
     return compute(unary, "expm1", this);
   }
 
-  /** The natural logarithm. */
+  /**
+   * The natural logarithm.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 0]).log().toArray(), [0, -Infinity]);
+   * ```
+   */
   log(): Tensor {
     return compute(unary, "log", this);
   }
@@ -964,7 +1222,17 @@ export class Tensor implements Disposable {
     return compute(unary, "log1p", this);
   }
 
-  /** The square root. */
+  /**
+   * The square root.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([4, 9]).sqrt().toArray(), [2, 3]);
+   * ```
+   */
   sqrt(): Tensor {
     return compute(unary, "sqrt", this);
   }
@@ -1024,7 +1292,17 @@ export class Tensor implements Disposable {
     return compute(unary, "cosh", this);
   }
 
-  /** The hyperbolic tangent. */
+  /**
+   * The hyperbolic tangent.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.zeros([1]).tanh().toArray(), [0]);
+   * ```
+   */
   tanh(): Tensor {
     return compute(unary, "tanh", this);
   }
@@ -1082,6 +1360,15 @@ export class Tensor implements Disposable {
    *
    * @returns This tensor itself where it has that type already.
    * @throws {DTypeError} When there is no such type.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([1.7, -1.7]).cast("int32");
+   * assertEquals(await x.toArray(), [1, -1]);
+   * ```
    */
   cast(dtype: DType): Tensor {
     return compute(cast, this, dtype);
@@ -1089,7 +1376,17 @@ export class Tensor implements Disposable {
 
   // ---- tests and choices
 
-  /** True where equal. */
+  /**
+   * True where equal.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 2]).eq(2).toArray(), [false, true]);
+   * ```
+   */
   eq(b: TensorLike): Tensor {
     return compute(binary, "eq", this, b);
   }
@@ -1109,7 +1406,17 @@ export class Tensor implements Disposable {
     return compute(binary, "le", this, b);
   }
 
-  /** True where `a > b`. */
+  /**
+   * True where `a > b`.
+   *
+   * @example How many are positive
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([-1, 2, 3]).gt(0).sum().item(), 2);
+   * ```
+   */
   gt(b: TensorLike): Tensor {
     return compute(binary, "gt", this, b);
   }
@@ -1158,6 +1465,15 @@ export class Tensor implements Disposable {
    * `a` where this tensor of truth values is true, else `b`.
    *
    * @throws {DTypeError} When this tensor is not bool.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([-2, 3]);
+   * assertEquals(await x.gt(0).where(x, 0).toArray(), [0, 3]);
+   * ```
    */
   where(a: TensorLike, b: TensorLike): Tensor {
     return compute(select, this, a, b);
@@ -1188,6 +1504,15 @@ export class Tensor implements Disposable {
    * `a` where the condition holds, else `b`; all three broadcast.
    *
    * @throws {DTypeError} When the condition is not bool.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([-2, 3]);
+   * assertEquals(await Tensor.where(x.gt(0), x, 0).toArray(), [0, 3]);
+   * ```
    */
   static where(condition: Tensor, a: TensorLike, b: TensorLike): Tensor {
     return functional.where(condition, a, b);
@@ -1237,7 +1562,17 @@ export class Tensor implements Disposable {
 
   // ---- activations
 
-  /** `max(x, 0)`; NaN stays. */
+  /**
+   * `max(x, 0)`; NaN stays.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([-1, 2]).relu().toArray(), [0, 2]);
+   * ```
+   */
   relu(): Tensor {
     return compute(binary, "relu", this, 0);
   }
@@ -1267,6 +1602,14 @@ export class Tensor implements Disposable {
    *
    * @param approximate "none" by the error function, "tanh" by the usual approximation (D. Hendrycks,
    * K. Gimpel, Gaussian Error Linear Units, 2016).
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.zeros([1]).gelu().toArray(), [0]);
+   * ```
    */
   gelu(approximate: "none" | "tanh" = "none"): Tensor {
     return compute(activations.gelu, this, approximate);
@@ -1277,7 +1620,17 @@ export class Tensor implements Disposable {
     return compute(activations.silu, this);
   }
 
-  /** `1 / (1 + exp(-x))`. */
+  /**
+   * `1 / (1 + exp(-x))`.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.zeros([1]).sigmoid().toArray(), [0.5]);
+   * ```
+   */
   sigmoid(): Tensor {
     return compute(unary, "sigmoid", this);
   }
@@ -1309,7 +1662,20 @@ export class Tensor implements Disposable {
 
   // ---- reductions
 
-  /** The sum; of integers and truth values in int64. */
+  /**
+   * The sum; of integers and truth values in int64.
+   *
+   * @example Of all, of columns, of rows
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * assertEquals(await x.sum().item(), 10);
+   * assertEquals(await x.sum(0).toArray(), [4, 6]);
+   * assertEquals(await x.sum(1, { keepDims: true }).toArray(), [[3], [7]]);
+   * ```
+   */
   sum(axes?: Axes, options?: ReduceOptions): Tensor {
     return computeDistinct(reductions.sum, this, axes, options);
   }
@@ -1318,6 +1684,15 @@ export class Tensor implements Disposable {
    * The mean.
    *
    * @throws {DTypeError} When the elements are not floating point.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * assertEquals(await x.mean(1).toArray(), [1.5, 3.5]);
+   * ```
    */
   mean(axes?: Axes, options?: ReduceOptions): Tensor {
     return compute(reductions.mean, this, axes, options);
@@ -1332,6 +1707,15 @@ export class Tensor implements Disposable {
    * The largest element; equal ones share the gradient.
    *
    * @throws {ShapeError} When an axis is empty.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * assertEquals(await x.max(0).toArray(), [3, 4]);
+   * ```
    */
   max(axes?: Axes, options?: ReduceOptions): Tensor {
     return computeDistinct(reductions.max, this, axes, options);
@@ -1341,6 +1725,15 @@ export class Tensor implements Disposable {
    * The smallest element; equal ones share the gradient.
    *
    * @throws {ShapeError} When an axis is empty.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * assertEquals(await x.min().item(), 1);
+   * ```
    */
   min(axes?: Axes, options?: ReduceOptions): Tensor {
     return computeDistinct(reductions.min, this, axes, options);
@@ -1349,6 +1742,15 @@ export class Tensor implements Disposable {
   /**
    * The position of the first largest element along an axis (default: of all), as int32, or int64
    * where that is too small.
+   *
+   * @example The class with the largest score
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const scores = Tensor.fromHost([[0.1, 0.7, 0.2], [0.9, 0, 0.1]]);
+   * assertEquals(await scores.argmax(1).toArray(), [1, 0]);
+   * ```
    */
   argmax(axis?: number, options?: ReduceOptions): Tensor {
     return compute(reductions.argmax, this, axis, options);
@@ -1402,12 +1804,30 @@ export class Tensor implements Disposable {
    * left of it.
    *
    * @throws {DTypeError} When the elements are not floating point.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 2, 3]).variance().item(), 1);
+   * ```
    */
   variance(axes?: Axes, options?: VarianceOptions): Tensor {
     return compute(reductions.variance, this, axes, options);
   }
 
-  /** The standard deviation; `correction` as in {@linkcode Tensor.variance}. */
+  /**
+   * The standard deviation; `correction` as in {@linkcode Tensor.variance}.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 2, 3]).std().item(), 1);
+   * ```
+   */
   std(axes?: Axes, options?: VarianceOptions): Tensor {
     return compute(reductions.std, this, axes, options);
   }
@@ -1426,6 +1846,14 @@ export class Tensor implements Disposable {
    * `exp(x) / sum(exp(x))` along an axis (default the last), without overflow.
    *
    * @throws {DTypeError} When the elements are not floating point.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.zeros([1, 4]).softmax(-1).toArray(), [[0.25, 0.25, 0.25, 0.25]]);
+   * ```
    */
   softmax(axis?: number): Tensor {
     return computeDistinct(reductions.softmax, this, axis);
@@ -1438,7 +1866,17 @@ export class Tensor implements Disposable {
 
   // ---- scans
 
-  /** Running sums along an axis; of integers and truth values in int64. */
+  /**
+   * Running sums along an axis; of integers and truth values in int64.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([1, 2, 3]).cumsum(0).toArray(), [1, 3, 6]);
+   * ```
+   */
   cumsum(axis: number): Tensor {
     return compute(scans.cumsum, this, axis);
   }
@@ -1487,12 +1925,31 @@ export class Tensor implements Disposable {
    * The same elements in another shape; one axis may be -1 and is computed.
    *
    * @throws {ShapeError} When the elements do not fill it.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.arange(6).reshape([2, -1]);
+   * assertEquals(await x.toArray(), [[0, 1, 2], [3, 4, 5]]);
+   * ```
    */
   reshape(shape: Shape): Tensor {
     return computeDistinct(views.reshape, this, shape);
   }
 
-  /** The axes from `start` to `end`, both included, joined to one; a scalar becomes [1]. */
+  /**
+   * The axes from `start` to `end`, both included, joined to one; a scalar becomes [1].
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(Tensor.zeros([8, 3, 4]).flatten(1).shape, [8, 12]);
+   * ```
+   */
   flatten(start = 0, end = -1): Tensor {
     return computeDistinct(views.flatten, this, start, end);
   }
@@ -1501,12 +1958,31 @@ export class Tensor implements Disposable {
    * The axes in another order.
    *
    * @throws {ShapeError} When an axis is missing or named twice.
+   *
+   * @example Channels last
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(Tensor.zeros([8, 3, 28, 20]).permute([0, 2, 3, 1]).shape, [8, 28, 20, 3]);
+   * ```
    */
   permute(axes: readonly number[]): Tensor {
     return computeDistinct(views.permute, this, axes);
   }
 
-  /** Two axes exchanged; by default the last two. */
+  /**
+   * Two axes exchanged; by default the last two.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * assertEquals(await x.transpose().toArray(), [[1, 3], [2, 4]]);
+   * ```
+   */
   transpose(a = -2, b = -1): Tensor {
     return computeDistinct(views.transpose, this, a, b);
   }
@@ -1515,17 +1991,46 @@ export class Tensor implements Disposable {
    * Axes of size 1 repeated without copying; -1 keeps an axis, leading axes may be added.
    *
    * @throws {ShapeError} When another axis would change its size.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1], [2]]).expand([2, 3]);
+   * assertEquals(await x.toArray(), [[1, 1, 1], [2, 2, 2]]);
+   * ```
    */
   expand(shape: Shape): Tensor {
     return computeDistinct(views.expand, this, shape);
   }
 
-  /** Without its axes of size 1, or without one of them. */
+  /**
+   * Without its axes of size 1, or without one of them.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(Tensor.zeros([1, 3, 1]).squeeze().shape, [3]);
+   * ```
+   */
   squeeze(axis?: number): Tensor {
     return computeDistinct(views.squeeze, this, axis);
   }
 
-  /** With a new axis of size 1 in front of axis `axis`. */
+  /**
+   * With a new axis of size 1 in front of axis `axis`.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(Tensor.zeros([3]).unsqueeze(0).shape, [1, 3]);
+   * ```
+   */
   unsqueeze(axis: number): Tensor {
     return computeDistinct(views.unsqueeze, this, axis);
   }
@@ -1586,6 +2091,15 @@ export class Tensor implements Disposable {
    * Parts of `size` along an axis (the last may be shorter), or of the given sizes.
    *
    * @throws {ShapeError} When the sizes do not add up to the axis.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const [a, b] = Tensor.arange(4).split(2);
+   * assertEquals([await a!.toArray(), await b!.toArray()], [[0, 1], [2, 3]]);
+   * ```
    */
   split(size: number | readonly number[], axis = 0): Tensor[] {
     return compute(joining.split, this, size, axis);
@@ -1632,6 +2146,14 @@ export class Tensor implements Disposable {
    * off.
    *
    * @throws {ShapeError} When there is not one pair an axis, or more is cut off than there is.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.ones([2]).pad([[1, 2]]).toArray(), [0, 1, 1, 0, 0]);
+   * ```
    */
   pad(widths: readonly (readonly [number, number])[], value?: number): Tensor {
     return computeDistinct(slices.pad, this, widths, value);
@@ -1675,7 +2197,18 @@ export class Tensor implements Disposable {
     return compute(triangles.diagonal, this);
   }
 
-  /** The lower triangle of the last two axes, zeros above the given diagonal. */
+  /**
+   * The lower triangle of the last two axes, zeros above the given diagonal.
+   *
+   * @example A causal mask
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const mask = Tensor.ones([2, 2], { dtype: "bool" }).tril();
+   * assertEquals(await mask.toArray(), [[true, false], [true, true]]);
+   * ```
+   */
   tril(diagonal = 0): Tensor {
     return compute(triangles.tril, this, diagonal);
   }
@@ -1709,6 +2242,15 @@ export class Tensor implements Disposable {
    * Tensors of one shape side by side along a new axis (default in front).
    *
    * @throws {ShapeError} When the shapes differ, or there are no tensors.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const a = Tensor.ones([2]), b = Tensor.zeros([2]);
+   * assertEquals(await Tensor.stack([a, b]).toArray(), [[1, 1], [0, 0]]);
+   * ```
    */
   static stack(tensors: Tensor[], axis?: number): Tensor {
     return functional.stack(tensors, axis);
@@ -1721,6 +2263,15 @@ export class Tensor implements Disposable {
    *
    * @throws {DTypeError} When the indices are not integers.
    * @throws {RangeError} At the next read, when one is out of range.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * assertEquals(await x.indexSelect(0, Tensor.fromHost(new Int32Array([1, 1]))).toArray(), [[3, 4], [3, 4]]);
+   * ```
    */
   indexSelect(axis: number, indices: Tensor): Tensor {
     return compute(indexing.indexSelect, this, axis, indices);
@@ -1741,6 +2292,16 @@ export class Tensor implements Disposable {
    * result has the shape of `indices`.
    *
    * @throws {RangeError} At the next read, when an index is out of range.
+   *
+   * @example The score of each row's label
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * const labels = Tensor.fromHost(new Int32Array([1, 0])).unsqueeze(1);
+   * assertEquals(await x.gather(1, labels).toArray(), [[2], [3]]);
+   * ```
    */
   gather(axis: number, indices: Tensor): Tensor {
     return compute(indexing.gather, this, axis, indices);
@@ -1756,6 +2317,16 @@ export class Tensor implements Disposable {
    * `out[indices[i][j]][j] += source[i][j]`. Equal indices add up, in order, the same in every run.
    *
    * @throws {RangeError} At the next read, when an index is out of range.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const counts = Tensor.zeros([3]);
+   * const ids = Tensor.fromHost(new Int32Array([0, 2, 2]));
+   * assertEquals(await counts.scatterAdd(0, ids, Tensor.ones([3])).toArray(), [1, 0, 2]);
+   * ```
    */
   scatterAdd(axis: number, indices: Tensor, source: Tensor): Tensor {
     return compute(indexing.scatterAdd, this, axis, indices, source);
@@ -1859,6 +2430,15 @@ export class Tensor implements Disposable {
    * 1 where the class is, else 0, along a new last axis, as int32.
    *
    * @throws {RangeError} At the next read, when an element is not one of the classes.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const labels = Tensor.fromHost(new Int32Array([2, 0]));
+   * assertEquals(await labels.oneHot(3).cast("float32").toArray(), [[0, 0, 1], [1, 0, 0]]);
+   * ```
    */
   oneHot(classes: number): Tensor {
     return compute(indexing.oneHot, this, classes);
@@ -1889,7 +2469,17 @@ export class Tensor implements Disposable {
 
   // ---- sorting and counting
 
-  /** The positions that sort an axis, as int32; stable, NaN last. */
+  /**
+   * The positions that sort an axis, as int32; stable, NaN last.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * assertEquals(await Tensor.fromHost([3, 1, 2]).argsort().toArray(), [1, 2, 0]);
+   * ```
+   */
   argsort(axis?: number, descending?: boolean): Tensor {
     return compute(indexing.argsort, this, axis, descending);
   }
@@ -2020,6 +2610,16 @@ export class Tensor implements Disposable {
    *
    * @throws {ShapeError} When the inner sizes differ.
    * @throws {DTypeError} When one is a float and the other an integer.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.fromHost([[1, 2], [3, 4]]);
+   * assertEquals(await x.matmul(Tensor.eye(2)).toArray(), [[1, 2], [3, 4]]);
+   * assertEquals(Tensor.zeros([8, 2, 3]).matmul(Tensor.zeros([3, 5])).shape, [8, 2, 5]);
+   * ```
    */
   matmul(b: Tensor): Tensor {
     return compute(contractions.matmul, this, b);
@@ -2081,6 +2681,15 @@ export class Tensor implements Disposable {
    * `OH = floor((H + 2 * padding - dilation * (KH - 1) - 1) / stride) + 1`.
    *
    * @throws {ShapeError} When channels or sizes do not fit.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const images = Tensor.zeros([8, 3, 28, 28]), kernel = Tensor.zeros([16, 3, 3, 3]);
+   * assertEquals(images.conv2d(kernel, { padding: 1 }).shape, [8, 16, 28, 28]);
+   * ```
    */
   conv2d(weight: Tensor, options?: Conv2dOptions): Tensor {
     return compute(conv, 2, this, weight, options);
@@ -2131,6 +2740,15 @@ export class Tensor implements Disposable {
    * `OH = floor((H + 2 * padding - kernel) / stride) + 1`.
    *
    * @throws {ShapeError} When a window is larger than the image, or may hold padding only.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const x = Tensor.arange(16).reshape([1, 1, 4, 4]);
+   * assertEquals(await x.maxPool2d(2).toArray(), [[[[5, 7], [13, 15]]]]);
+   * ```
    */
   maxPool2d(kernel: Axes, options?: PoolOptions): Tensor {
     return compute(pooling.maxPool2d, this, kernel, options);
@@ -2210,6 +2828,16 @@ export class Tensor implements Disposable {
    * the weight not one number for each class.
    * @throws {DTypeError} When the logits are integers.
    * @throws {RangeError} At the next read, when a label is not a class.
+   *
+   * @example
+   * ```ts
+   * import { Tensor } from "@netcl/netcl";
+   * import { assert } from "@std/assert";
+   *
+   * const logits = Tensor.zeros([2, 4]), labels = Tensor.fromHost(new Int32Array([0, 3]));
+   * const loss = await logits.crossEntropy(labels).item();
+   * assert(Math.abs(loss - Math.log(4)) < 1e-6);
+   * ```
    */
   crossEntropy(labels: Tensor, options?: CrossEntropyOptions): Tensor {
     return compute(crossEntropy, this, labels, options);
