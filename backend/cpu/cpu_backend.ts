@@ -83,6 +83,7 @@ export class CPUBackend implements Backend {
     dtypes: new Set(Object.keys(dtypes) as DType[]),
     fp16: false,
     unifiedMemory: true,
+    attention: new Set<DType>(["float32", "float16", "bfloat16"]),
   };
   readonly target = hostTarget;
   readonly planKernel = null;

@@ -25,6 +25,11 @@ export interface Capabilities {
   readonly fp16: boolean;
   /** Host and device share their memory. */
   readonly unifiedMemory: boolean;
+  /**
+   * The element types whose attention is one operation. Elsewhere products and a softmax are faster: matrix
+   * units make products of float32, but no attention of it.
+   */
+  readonly attention: ReadonlySet<DType>;
 }
 
 /** A kernel that is built and has its sizes: only the buffers are missing. */

@@ -36,6 +36,7 @@ import { type LaunchStep, launchSteps } from "../templates/launch_steps.ts";
 import { type FoundIndices, IndexErrors } from "./index_errors.ts";
 import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
+import { hasMatrixUnits } from "./matrix_units.ts";
 import { Programs } from "./programs.ts";
 import { type Copy, TransferEngine } from "./transfers.ts";
 import { targetOf } from "./device_target.ts";
@@ -216,5 +217,8 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     dtypes: new Set(supported),
     fp16: handle.fp16,
     unifiedMemory: device.hostUnifiedMemory,
+    attention: new Set<DType>(
+      hasMatrixUnits(device) ? ["float16", "bfloat16"] : ["float32", "float16", "bfloat16"],
+    ),
   };
 }

@@ -1,8 +1,8 @@
 /** Attention as one operation of the graph: memory grows with the lengths, not with their product. */
 import {
+  backendOf,
   broadcastShapes,
   type DType,
-  dtypes,
   Node,
   type Shape,
 } from "../../../backend/internal.ts";
@@ -45,9 +45,9 @@ const MIN_QUERIES = 4;
 
 /** The element type that it is computed in; null where several operations must do. */
 function computedType({ query, key, value }: AttentionParts): DType | null {
-  const dtype = promote(promote(query.dtype, key.dtype), value.dtype);
-  if (dtype === "float64" || dtypes[dtype].kind !== "float") return null;
-  return presentHalfType() ?? dtype;
+  const own = promote(promote(query.dtype, key.dtype), value.dtype);
+  const dtype = own === "float64" ? own : presentHalfType() ?? own;
+  return backendOf(query.device).capabilities.attention.has(dtype) ? dtype : null;
 }
 
 /**
