@@ -11,7 +11,7 @@ export interface Job {
 }
 
 /** Pages whose snippets need no OpenCL platform. */
-const pages = ["README.md", "examples/guide", "mod.ts"];
+const pages = ["README.md", "CONTRIBUTING.md", "examples/guide", "mod.ts"];
 
 /** The same for doc comments: there are hundreds, on the built-in backend, which needs no compiler. */
 const docs = ["tensor"];

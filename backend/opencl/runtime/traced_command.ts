@@ -1,6 +1,6 @@
 /** Commands of a queue in a trace. */
 import type { CommandQueue, Event, Kernel } from "../../../ffi/mod.ts";
-import type { DeviceWork, Trace } from "../../profiling/trace.ts";
+import { activeTrace, type DeviceWork, type Trace } from "../../profiling/trace.ts";
 
 /**
  * Notes a command in a trace, which asks for its times when it ends.
@@ -39,4 +39,12 @@ export function enqueueTraced(
   const event = queue.enqueueKernelEvent(kernel, global.length, global, local);
   trace.host(`enqueue ${name}`, enqueuedAt);
   traceCommand(trace, event, queue, { name, bytes, enqueuedAt });
+}
+
+/** Notes the time until it is disposed of as a wait for the device, where a trace is recorded. */
+export function tracedWait(): Disposable | null {
+  const trace = activeTrace();
+  if (trace === null) return null;
+  const start = performance.now();
+  return { [Symbol.dispose]: () => trace.host("wait for the device", start) };
 }

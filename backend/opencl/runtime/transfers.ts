@@ -25,7 +25,7 @@ import type { BesideCopy, HostBlock, HostCopy, UploadOptions } from "../../execu
 import { throwIfInterrupted } from "../../lifecycle/interruption.ts";
 import { obeySignals } from "../../lifecycle/waits.ts";
 import { readSwitch } from "../../../ffi/host/switches.ts";
-import { traceCommand } from "./traced_command.ts";
+import { traceCommand, tracedWait } from "./traced_command.ts";
 import { Staging, type StagingOptions } from "./staging.ts";
 
 /** How transfers are made; what is left out comes from the environment and the device. */
@@ -394,12 +394,4 @@ function fixed(data: Uint8Array): Uint8Array {
   const { buffer } = data;
   const isFixed = buffer instanceof ArrayBuffer ? !buffer.resizable : !buffer.growable;
   return isFixed ? data : data.slice();
-}
-
-/** Notes the time until it is disposed of as a wait for the device, where a trace is recorded. */
-function tracedWait(): Disposable | null {
-  const trace = activeTrace();
-  if (trace === null) return null;
-  const start = performance.now();
-  return { [Symbol.dispose]: () => trace.host("wait for the device", start) };
 }
