@@ -1,4 +1,4 @@
-/** Commands of a queue in a trace. */
+/** Commands of a queue in a trace, and waits for them. */
 import type { CommandQueue, Event, Kernel } from "../../../ffi/mod.ts";
 import { activeTrace, type DeviceWork, type Trace } from "../../profiling/trace.ts";
 
