@@ -19,6 +19,12 @@ import { alone } from "./alone.ts";
 import type { Communicator, Operation, WireOp, WireType } from "./communicator.ts";
 import { completedSync } from "./waiting.ts";
 
+/**
+ * A reduction of more goes by pieces: between two ranks of one host Open MPI 4.1 took 0.3 ms for 1 MiB and
+ * 7 ms for 4 MiB, where the nonblocking algorithm waits for whole halves.
+ */
+const PIECE_BYTES = 2 ** 20;
+
 /** How long MPI_Abort may take to end this process. */
 const ABORT_MS = 2000;
 
@@ -75,7 +81,18 @@ class World implements Communicator {
   }
 
   allReduce(data: Uint8Array<ArrayBuffer>, type: WireType, op: WireOp): Operation {
-    return this.mpi.allReduce(data, type, op);
+    if (data.byteLength <= PIECE_BYTES) return this.mpi.allReduce(data, type, op);
+    const pieces: Operation[] = [];
+    // All begin at once: operations must begin in the same order on every rank.
+    for (let at = 0; at < data.byteLength; at += PIECE_BYTES) {
+      pieces.push(this.mpi.allReduce(data.subarray(at, at + PIECE_BYTES), type, op));
+    }
+    return {
+      isDone: () => {
+        while (pieces.length > 0 && pieces[0]!.isDone()) pieces.shift();
+        return pieces.length === 0;
+      },
+    };
   }
 
   broadcast(data: Uint8Array<ArrayBuffer>, root: number): Operation {

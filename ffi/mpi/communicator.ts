@@ -17,6 +17,12 @@ const elementBytes: Readonly<Record<ElementType, number>> = {
   uint8: 1,
 };
 
+/**
+ * MPI moves a few messages of 32 KiB a test where ranks share memory by copying: one test in 0.2 ms made
+ * 44 MB take 125 ms between two ranks of one host.
+ */
+const WORK_MS = 0.2;
+
 /** Memory of calls under way: C writes to it while no JavaScript may mention it. */
 const inFlight = new Set<Request>();
 
@@ -41,14 +47,17 @@ export class Request {
   }
 
   /**
-   * Lets MPI work on it, and tells whether it is done.
+   * Lets MPI work on it for a fifth of a millisecond at most, and tells whether it is done.
    *
    * @throws {MPIError} When it failed.
    */
   isDone(): boolean {
     if (this.#isDone) return true;
-    const { mpi, implementation } = this.#library;
-    const code = mpi.MPI_Test(this.#handle, this.#flag, implementation.ignoreStatus);
+    const { mpi, implementation } = this.#library, start = performance.now();
+    let code: number;
+    do {
+      code = mpi.MPI_Test(this.#handle, this.#flag, implementation.ignoreStatus);
+    } while (code === 0 && this.#flag[0] === 0 && performance.now() - start < WORK_MS);
     if (code === 0 && this.#flag[0] === 0) return false;
     this.#isDone = true;
     inFlight.delete(this);

@@ -21,6 +21,9 @@ import type { Tensor } from "../tensor.ts";
 /** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */
 export const BUCKET_BYTES = 25 * 2 ** 20;
 
+/** Between devices of one process a chain of three copies begins with the first bucket's end. */
+export const DEVICE_BUCKET_BYTES = 4 * 2 ** 20;
+
 /** Consecutive items in groups of at most `maxBytes`, a larger one alone. */
 export function groupBySize<T>(
   items: readonly T[],
@@ -59,6 +62,8 @@ export class Bucket implements Disposable {
   readonly #backend: Backend;
   readonly #pieces: readonly Piece[];
   readonly #block: HostBlock;
+  /** Memory that is pinned for other devices. */
+  readonly #mirrors = new Map<Backend, HostBlock>();
   #copies: BesideCopy[] = [];
 
   /**
@@ -155,9 +160,24 @@ export class Bucket implements Disposable {
       piece.storage = null;
     }
     if (pieces.length === 0) return [];
-    const { blocks, copy } = backend.uploadBeside(pieces.map((piece) => this.#bytesOf(piece)));
+    const bytes = this.#bytesFor(backend);
+    const { blocks, copy } = backend.uploadBeside(
+      pieces.map(({ offset, nbytes }) => bytes.subarray(offset, offset + nbytes)),
+    );
     this.#copies.push(copy);
     return blocks.map((block) => new Storage(backend.memory, block));
+  }
+
+  /**
+   * The memory where a device copies from it by itself: what is pinned for one context is pageable for
+   * another, and the driver then copies it while the host waits.
+   */
+  #bytesFor(backend: Backend): Uint8Array<ArrayBuffer> {
+    if (backend === this.#backend || backend.capabilities.unifiedMemory) return this.bytes;
+    let mirror = this.#mirrors.get(backend);
+    if (!mirror) this.#mirrors.set(backend, mirror = backend.stage(this.bytes.byteLength));
+    mirror.bytes.set(this.bytes);
+    return mirror.bytes;
   }
 
   /** Lets go of what was read and needs not be written. */
@@ -182,6 +202,7 @@ export class Bucket implements Disposable {
   [Symbol.dispose](): void {
     this.forget();
     this.finishCopies();
+    for (const mirror of this.#mirrors.values()) mirror[Symbol.dispose]();
     this.#block[Symbol.dispose]();
   }
 }

@@ -11,7 +11,7 @@ import { giveUpReplay } from "../core/calls.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
 import { Module } from "../nn/module/module.ts";
 import type { Tensor } from "../tensor.ts";
-import { BUCKET_BYTES } from "./bucket.ts";
+import { BUCKET_BYTES, DEVICE_BUCKET_BYTES } from "./bucket.ts";
 import { DeviceParallel } from "./device_parallel.ts";
 import { GradientReducer } from "./gradient_reducer.ts";
 import { Group } from "./group.ts";
@@ -21,7 +21,7 @@ import { StateBroadcast } from "./state_broadcast.ts";
 
 /** How a {@linkcode DataParallel} works. */
 export interface DataParallelOptions {
-  /** Gradients that travel together, in bytes; default 25 MiB. */
+  /** Gradients that travel together, in bytes; default 25 MiB, 4 MiB between devices of one process. */
   bucketBytes?: number;
   /** Whether all ranks get rank 0's buffers with the gradients, as for BatchNorm; default true. */
   broadcastBuffers?: boolean;
@@ -123,7 +123,11 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
       this.devices = devicesFor(module, where);
       this.#communicator = alone;
       if (this.devices.length > 1) {
-        this.#local = new DeviceParallel(module, this.devices, bucketBytes);
+        this.#local = new DeviceParallel(
+          module,
+          this.devices,
+          options.bucketBytes ?? DEVICE_BUCKET_BYTES,
+        );
       }
       return;
     }

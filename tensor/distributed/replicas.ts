@@ -9,7 +9,7 @@ import { nodeOf } from "../core/tensor_state.ts";
 import { type AnyModule, tensorSlots } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../tensor.ts";
-import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor } from "./bucket.ts";
+import { Bucket, bytesOf, DEVICE_BUCKET_BYTES, groupBySize, storedTensor } from "./bucket.ts";
 import { done, Pipeline } from "./pipeline.ts";
 import { giveValues } from "./state_broadcast.ts";
 
@@ -81,7 +81,7 @@ export class Replicas implements Disposable {
     const isSame = known.length === tensors.length && known.every((t, k) => t === tensors[k]);
     if (isSame) return this.#buckets;
     this.#dropBuckets();
-    return this.#buckets = groupBySize(tensors, bytesOf, BUCKET_BYTES)
+    return this.#buckets = groupBySize(tensors, bytesOf, DEVICE_BUCKET_BYTES)
       .map((part) => ({ tensors: part, bucket: Bucket.for(part) }));
   }
 
