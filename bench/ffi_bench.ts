@@ -16,7 +16,7 @@ import {
 } from "../ffi/mod.ts";
 import { noArgumentsOrExit } from "./arguments.ts";
 
-// Before the first device: what is wrong with the command line is said where there is no OpenCL, too.
+// Before the first device is opened: mistakes on the command line are reported without OpenCL, too.
 if (import.meta.main) {
   noArgumentsOrExit(
     "deno run -A bench/ffi_bench.ts: what the binding costs beside the bare symbols",

@@ -49,7 +49,7 @@ function hitTime(lend: (nbytes: number) => BufferHandle<unknown>, rounds: number
   return elapsed * 1e6 / rounds;
 }
 
-/** The best of several runs: what else the machine does only ever adds. */
+/** The fastest of several runs: other load can only add time. */
 function best(run: () => number, runs = 9): number {
   return Math.min(...Array.from({ length: runs }, run));
 }

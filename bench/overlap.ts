@@ -154,7 +154,8 @@ function readCopies(path: string): Pick<Result, "copies" | "copyMs" | "overlappe
   let total = 0, overlapped = 0;
   for (const { ts, dur } of copies) {
     total += dur;
-    // Kernels of an in-order queue follow each other: none of their overlaps is counted twice.
+    // Kernels of an in-order queue do not overlap each other, so no part of a copy is counted
+    // twice.
     for (const kernel of kernels) {
       const end = Math.min(ts + dur, kernel.ts + kernel.dur);
       overlapped += Math.max(0, end - Math.max(ts, kernel.ts));

@@ -83,7 +83,7 @@ async function measure(work: Work, running: Map<Who, Peer[]>, quick: boolean): P
   const values: Row["values"] = {};
   for (const { who, times } of measured) {
     if (times.length === 0) continue;
-    // A limit is what was reached once.
+    // The machine's limit is its best round, not the median.
     const typical = who === "machine" ? Math.min(...times) : median(times);
     values[who] = Math.min(values[who] ?? Infinity, typical);
   }

@@ -90,7 +90,8 @@ export class DeviceHandle implements DeviceDescription {
     return new DeviceHandle(
       {
         platformName: "netcl",
-        // Asked for when it is read: to know how it computes, the system's BLAS is looked for.
+        // A getter, because the name says which BLAS is used, and that is searched for only when
+        // asked.
         get deviceName(): string {
           return `built-in CPU backend (${cores} core${cores === 1 ? "" : "s"}, ${strategyName()})`;
         },

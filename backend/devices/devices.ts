@@ -202,7 +202,7 @@ export class DeviceManager {
     );
   }
 
-  /** Devices that were found once stay; a search in vain is made again by the next caller. */
+  /** Found devices are kept; where none was found, the next caller searches again. */
   #search(): Search {
     if (this.#openCL !== null) return { handles: this.#openCL, problems: [] };
     const search = searchOpenCL();

@@ -69,7 +69,8 @@ let controller = watchedController();
 /** A controller that tells when anybody else uses its signal. */
 function watchedController(): AbortController {
   const made = new AbortController();
-  // Each of its methods and everything that takes a signal, such as fetch, looks at its own fields.
+  // The signal's own methods, and all that take a signal, such as fetch, read its fields: so a read
+  // of any of them counts as watching.
   for (const key of Reflect.ownKeys(made.signal)) {
     let value: unknown = Reflect.get(made.signal, key);
     Object.defineProperty(made.signal, key, {
@@ -220,7 +221,7 @@ export function interruptible<T>(wait: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const tell = () => reject(deliver());
     wait.then((value) => {
-      // What is done while the queues are finished is not told: the interrupt is.
+      // A wait that ends while the queues drain rejects with the interrupt all the same.
       if (phase !== "draining" && waiters.delete(tell)) resolve(value);
     }, (error) => {
       if (waiters.delete(tell)) reject(error);

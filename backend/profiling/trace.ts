@@ -131,8 +131,8 @@ class TraceFile implements Trace, Disposable {
   }
 
   /**
-   * A command is queued a little after the host's clock was read. The least of these delays is about
-   * none, and sets a device's clock to the host's, for all its queues alike.
+   * A command is queued a little after the host's clock was read. The smallest of these delays is
+   * taken for zero: that aligns the device's clock with the host's, for all queues of the device.
    */
   #placeAll(done: readonly Timed[]): void {
     const shifts = new Map<object, number>();

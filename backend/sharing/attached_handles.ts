@@ -204,7 +204,7 @@ const handleOut = new BigUint64Array(1);
 
 function setArg(kernel: Handle<"Kernel">, index: number, value: SharedArg): void {
   const { clSetKernelArg } = openLibrary();
-  // Of this size are handles, too: the driver follows such bytes.
+  // Eight bytes may be taken for a handle, which the driver would follow.
   if (ArrayBuffer.isView(value) && value.byteLength === 8) requireValue(kernel, index);
   check(
     ArrayBuffer.isView(value)

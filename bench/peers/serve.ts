@@ -43,7 +43,7 @@ async function time(
   milliseconds: number,
   isNew: boolean,
 ): Promise<number> {
-  // What is new is compiled by V8 first, in the background and by and by.
+  // V8 compiles new code in the background, so new work is warmed up for longer.
   const warm = performance.now() + (isNew ? 60 : 10) * milliseconds;
   let best = Infinity;
   do best = Math.min(best, await repeat(work, 1)); while (performance.now() < warm);

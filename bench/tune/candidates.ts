@@ -68,7 +68,7 @@ function groupTiles(): LocalMemoryTile[] {
   return all.filter(({ bm, bn, bk, tm, tn }) => {
     const items = bm / tm * (bn / tn), sums = tm * tn, copied = (bm + bn) * bk;
     const isEven = Math.max(bm / bn, bn / bm) <= 4 && Math.max(tm / tn, tn / tm) <= 2;
-    // A work-item's piece is worth its reads, the group's terms are worth a barrier.
+    // Enough sums an item to pay for its loads, enough terms a tile to pay for the barrier.
     const isWorth = (tm === tn || sums >= 32) && items >= 64 && copied >= 1024;
     return isEven && isWorth && sums <= 128 && copied <= 4096;
   });
@@ -125,12 +125,12 @@ export function currentTile(shape: Shape, target: Target): Tile {
 }
 
 /** A part of a sum is never shorter than this, and there are never more groups or tiles a core. */
-const SHORTEST = 64, MOST_PER_UNIT = 16;
+const MIN_PART_LENGTH = 64, MAX_PARTS_PER_UNIT = 16;
 
 /** The numbers of parts to try for a sum that is computed in so many tiles; 1 is always one. */
 export function candidateParts(length: number, tiles: number, units: number): number[] {
   return [1, 2, 4, 8, 16, 32, 64].filter((parts) =>
-    parts === 1 || length / parts >= SHORTEST && tiles * parts <= units * MOST_PER_UNIT
+    parts === 1 || length / parts >= MIN_PART_LENGTH && tiles * parts <= units * MAX_PARTS_PER_UNIT
   );
 }
 

@@ -14,7 +14,7 @@ import { OpenCLError } from "../../ffi/mod.ts";
 import type { ContractionWork } from "./works.ts";
 
 const FLOAT = 4;
-/** Another order of a sum gives other last digits, never more than this of the largest result. */
+/** Sums in another order differ in their last digits, by at most this share of the largest result. */
 const SLACK = 1e-4;
 
 /** The median of some times. */

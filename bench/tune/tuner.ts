@@ -23,7 +23,7 @@ export interface Finding {
   readonly best: string;
   /** Milliseconds of a call of each. */
   readonly times: readonly [first: number, best: number];
-  /** What to keep: of a default that does as well, that there is nothing. */
+  /** What is stored: an empty entry where the default is as fast. */
   readonly found: Tuned;
   readonly isBetter: boolean;
 }
@@ -133,7 +133,7 @@ async function fastest(trial: Trial, seconds: number): Promise<Duel> {
     rivals = rivals.filter((way, place) => place === 0 || timeOf(way) < limit);
   }
   const [rival] = rivals as [number];
-  // The best of many was lucky, too: it must win again.
+  // The fastest of many may be noise: it is timed against the default once more.
   const duel: [number[], number[]] = [[], []];
   for (let round = 0; round < DUEL_ROUNDS; round++) {
     duel[0].push(await trial.time(0, calls));

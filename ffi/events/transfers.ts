@@ -39,7 +39,7 @@ interface Transfer {
 /** Errors at the end of transfers, by event, while the event is held. */
 const failures = new WeakMap<Event, { readonly error: unknown }>();
 
-/** Transfers that the driver did not answer for when it was asked last: not known to be done. */
+/** Transfers whose status the last query did not give: they are not known to be complete. */
 const silent = new WeakMap<Event, unknown>();
 
 /** Memory whose command can neither be waited for nor queried: it is kept for ever. */
@@ -154,7 +154,7 @@ export function throwFailureOf(event: Event): void {
   throw failure.error;
 }
 
-/** Throws why the driver did not say, just now, whether the event's transfer is done. */
+/** Throws the error of the last status query, where it told nothing of the event's transfer. */
 export function throwSilenceOf(event: Event): void {
   if (silent.has(event)) throw silent.get(event);
 }

@@ -27,10 +27,10 @@ const rules: Rules<SaveOptions> = {
   mode: takes.whole,
 };
 
-/** Saves that go on: nothing may end the program meanwhile that can wait. */
+/** Saves under way: an exit that can wait, waits for them. */
 const running = new Set<Promise<void>>();
 
-/** Counts saves, so that of two to the same path the one that began later stays. */
+/** Numbers saves: of two to one path, the one that began later wins. */
 let begun = 0;
 const newest = new Map<string, { number: number; users: number }>();
 

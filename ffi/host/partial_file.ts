@@ -6,7 +6,7 @@
  */
 import { dirname, join } from "node:path";
 
-/** Stands in the place of the first bytes until all others are on the disk. */
+/** Placeholder for the first bytes until all others are on the disk. */
 const FILE_MARKER = new TextEncoder().encode("netcl unfinished");
 const FILE_NAME = /^\.netcl-[0-9a-f]{16}\.part$/;
 

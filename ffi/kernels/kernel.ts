@@ -92,7 +92,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
    */
   setBytes(index: number, data: ArrayBufferView): void {
     const size = toSize(data.byteLength, "an argument's size");
-    // Of this size are the handles of memory and samplers, too: the driver follows such bytes.
+    // Eight bytes may be taken for a handle of memory or a sampler, which the driver would follow.
     if (size === 8n) this.#requireKind(index, "value");
     const status = cl.clSetKernelArg(this.unsafeHandle, index, size, data);
     if (status < 0) throw this.#argumentError(status, index);

@@ -23,7 +23,7 @@ const elementBytes: Readonly<Record<ElementType, number>> = {
  */
 const WORK_MS = 0.2;
 
-/** Memory of calls under way: C writes to it while no JavaScript may mention it. */
+/** Memory of calls under way, held here: C writes to it while no JavaScript refers to it. */
 const inFlight = new Set<Request>();
 
 /** A collective call under way. */

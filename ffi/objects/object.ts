@@ -62,7 +62,7 @@ export function leakedObjects(): Record<ObjectKind, number> {
   return { ...leaked };
 }
 
-/** How many objects were released, events apart: while it stays, what was live is. */
+/** How many objects were released, without events: while it is the same, what was live still is. */
 export let releases = 0;
 
 /** Gives one reference back to the driver. */

@@ -2,7 +2,7 @@ import type { LiveBlock, PoolObserver } from "./pool.ts";
 
 /** The observers of one pool as one: each gets every call, oldest first. */
 export class PoolObservers implements PoolObserver {
-  /** `null` for none, which is what an ordinary step asks about most. */
+  /** `null` for none: the usual case, so that the check is one comparison. */
   #observers: readonly PoolObserver[] | null = null;
 
   /** Tells `observer` of everything from now on, until the result is disposed of. */
