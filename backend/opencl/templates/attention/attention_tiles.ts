@@ -137,8 +137,8 @@ function addProducts(
     `  for (int i = 0; i < ${tm}; ++i) x[i] = tile[(ty + i * ${SIDE}) * ${columns + 1} + j];`,
     "  #pragma unroll",
     `  for (int c = 0; c < ${parts}; ++c) {`,
-    // The last part may read behind the row, but not behind the memory: what it adds is not stored.
-    `    const float y = walked[j * ${features + 1} + min(tx + c * ${SIDE}, ${features})];`,
+    // Items behind the last feature repeat it: what they add is not stored.
+    `    const float y = walked[j * ${features + 1} + min(tx + c * ${SIDE}, ${features - 1})];`,
     "    #pragma unroll",
     `    for (int i = 0; i < ${tm}; ++i) ${sum}[i][c] = fma(x[i], y, ${sum}[i][c]);`,
     "  }",
