@@ -5,7 +5,8 @@
  *
  * This folder (`cpu/`) is the built-in backend, one folder a way to compute: `reference/` (plain
  * loops), `script/` (JavaScript), `wasm/`, `blas/`; `strategy/` chooses. It imports `execution/`,
- * `kernel/`, `graph/`, `codegen/` and `memory/`, not `opencl/`. Planned kernels come from
+ * `kernel/`, `graph/`, `codegen/`, `devices/`, `lifecycle/`, `profiling/` and `memory/`, not
+ * `opencl/`. Planned kernels come from
  * `execution/`, results lie in the memory of the host.
  */
 import { hostTarget } from "../kernel/target.ts";

@@ -3,7 +3,8 @@
  *
  * This folder (`events/`) is about what goes on after a call has returned: waiting, the memory that
  * a transfer holds until its event is complete, what must not be freed before a context's queues are
- * done. It imports `objects/`, `library/` and `host/`, and knows queues by `EnqueueTarget` only.
+ * done. It imports `objects/`, `library/`, `symbols/` and `host/`, and knows queues by
+ * `EnqueueTarget` only.
  * Events come from the enqueue functions of `memory/` and `queue/`.
  *
  * @module

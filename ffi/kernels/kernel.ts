@@ -2,8 +2,9 @@
  * Kernels and their arguments.
  *
  * This folder (`kernels/`) goes from source to what can be launched: programs with their builds and
- * binaries, kernels, arguments. It imports `memory/` (what arguments may be), `events/`, `objects/`,
- * `library/` and `host/`. Source comes from the code generators; kernels go to `queue/`.
+ * binaries, kernels, arguments. It imports `memory/` (what arguments may be), `events/`,
+ * `objects/`, `library/`, `symbols/` and `host/`. Source comes from the code generators; kernels go
+ * to `queue/`.
  *
  * @module
  */

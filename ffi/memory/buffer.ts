@@ -2,7 +2,8 @@
  * Buffers and parts of them.
  *
  * This folder (`memory/`) has the memory objects: buffers, images, samplers, shared virtual memory,
- * mapped regions, and boxes of bytes. It imports `events/`, `objects/`, `library/` and `host/`.
+ * mapped regions, and boxes of bytes. It imports `events/`, `objects/`, `library/`, `symbols/` and
+ * `host/`.
  * Bytes come from arrays and go to them through a queue, which is passed to each method.
  *
  * @module

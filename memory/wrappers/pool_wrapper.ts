@@ -1,7 +1,8 @@
 /**
  * Pools around pools: a limit, guard words, injected faults; and a scope that counts what any pool
- * does. Wrappers compose by `upstream` and may stand in any order. This folder imports `core/` and
- * `pools/`; what a wrapper lends is its upstream's block in a handle of its own.
+ * does. Wrappers compose by `upstream` and may stand in any order. This folder imports `core/`,
+ * `pools/`, `fences/` and `sources/`; what a wrapper lends is its upstream's block in a handle of
+ * its own.
  *
  * @module
  */

@@ -1,7 +1,7 @@
 /**
  * Training on several devices and machines. Ranks are processes that `mpirun` started; their tensors meet
- * in buckets of host memory, which `backend/communication/` sends. Imports `tensor/nn/`, `autograd/`,
- * `execution/` and `core/`; nothing imports it but `tensor/mod.ts`.
+ * in buckets of host memory, which `backend/communication/` sends. Imports `tensor/nn/`, `optim/`,
+ * `ops/`, `autograd/`, `execution/` and `core/`; nothing imports it but `tensor/mod.ts`.
  *
  * @module
  */

@@ -2,7 +2,8 @@
  * Attention on the host: small graphs for tiles of queries, one tile after another, so that memory is there
  * for the scores of a tile and not for all.
  *
- * This folder (`attention/`) imports `script/` and `schedule/`. Attention kernels come from
+ * This folder (`attention/`) imports `script/`, `schedule/`, `kernel/` and `graph/`. Attention
+ * kernels come from
  * `cpu_backend.ts`; the kernels of its small graphs go back to it to be run.
  */
 import type { BufferHandle, HostBuffer } from "../../../memory/mod.ts";

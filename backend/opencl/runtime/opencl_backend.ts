@@ -2,7 +2,8 @@
  * The backend that runs on any OpenCL device.
  *
  * This folder builds programs from the texts of `opencl/templates` and keeps their binaries, enqueues
- * launches, and moves bytes between host and device. It imports the templates, memory and ffi; of kernels it
+ * launches, and moves bytes between host and device. It imports the templates, `execution/`,
+ * `devices/`, `lifecycle/`, `profiling/`, memory and ffi; of kernels it
  * knows the parameter list, never how they are computed. Only `backend/backends.ts` imports it.
  */
 import type { CommandQueue, Context, Device } from "../../../ffi/mod.ts";
