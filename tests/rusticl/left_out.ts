@@ -7,40 +7,40 @@ import type { FaultName } from "./faults.ts";
 /** Tests by file, under `tests/`. */
 export const tests: readonly (readonly [file: string, test: string, reason: FaultName])[] = [
   [
-    "ffi/buffer_test.ts",
+    "ffi/memory/buffer_test.ts",
     "a buffer that is too large, and a part that is misaligned, have codes of their own",
     "alignment",
   ],
   [
-    "ffi/command_queue_test.ts",
+    "ffi/queue/command_queue_test.ts",
     "an out-of-order queue obeys wait lists, markers and barriers",
     "order",
   ],
-  ["ffi/command_queue_test.ts", "finish lets timers run", "loops"],
+  ["ffi/queue/command_queue_test.ts", "finish lets timers run", "loops"],
   [
-    "ffi/command_queue_test.ts",
+    "ffi/queue/command_queue_test.ts",
     "finish waits for what was enqueued before it, also while another finish runs",
     "loops",
   ],
   [
-    "ffi/event_test.ts",
+    "ffi/events/event_test.ts",
     "an event of a queue without profiling has none, and says what to do",
     "profiling",
   ],
-  ["ffi/program_test.ts", "programs are compiled with headers and linked", "linking"],
-  ["ffi/program_test.ts", "a binary builds to the same program", "binary"],
+  ["ffi/kernels/program_test.ts", "programs are compiled with headers and linked", "linking"],
+  ["ffi/kernels/program_test.ts", "a binary builds to the same program", "binary"],
   [
-    "memory/fences_test.ts",
+    "memory/fences/fences_test.ts",
     "BufferPool: two real queues that must share one block do not spoil each other's data",
     "loops",
   ],
   [
-    "memory/fences_test.ts",
+    "memory/fences/fences_test.ts",
     "PersistentBufferPool: two real queues that must share one block do not spoil each other's data",
     "loops",
   ],
   [
-    "memory/fences_test.ts",
+    "memory/fences/fences_test.ts",
     "SlabPool: two real queues that must share one block do not spoil each other's data",
     "loops",
   ],

@@ -42,8 +42,8 @@ const longest = [
 /** Signals arrive at certain times, grace windows end at others, a large tensor takes all memory. */
 const alone = [
   "signals/",
-  "ffi/signals",
-  "ffi/faults",
+  "ffi/library/signals",
+  "ffi/library/faults",
   "backend/lifecycle",
   "backend/opencl/runtime/programs",
   "tensor/execution/large",
@@ -66,6 +66,9 @@ const aboveKernels = [
   "tensor/nn/",
   "tensor/optim/",
 ];
+
+/** Tests and folders, under `tests/`, that the suite treats in a way of their own: without "_test.ts". */
+export const named: readonly string[] = [...longest, ...alone, ...aboveKernels];
 
 const quickly = { POCL_EXTRA_BUILD_FLAGS: "-cl-opt-disable" };
 
