@@ -144,6 +144,16 @@ Deno.test("every file and folder that a page names exists", async () => {
   );
 });
 
+Deno.test("ARCHITECTURE.md names every folder of the layers", async () => {
+  const text = await Deno.readTextFile(new URL("ARCHITECTURE.md", root));
+  const folders = ["ffi", "memory", "backend", "tensor"].flatMap((layer) =>
+    [...Deno.readDirSync(new URL(layer, root))].filter(({ isDirectory }) => isDirectory)
+      .map(({ name }) => `${layer}/${name}`)
+  );
+  assert(folders.length > 30);
+  assertEquals(folders.filter((folder) => !text.includes(`\`${folder}\``)), []);
+});
+
 Deno.test("the README is one that people read to its end", async () => {
   const lines = (await Deno.readTextFile(new URL("README.md", root))).split("\n");
   assert(lines.length <= 150, `it has ${lines.length} lines`);
