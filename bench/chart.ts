@@ -6,6 +6,9 @@
  * A bar is how many times as fast as a peer netcl is, on a logarithmic scale.
  */
 import { saveFileSync } from "../ffi/host/atomic_file.ts";
+import { filesOrExit } from "./arguments.ts";
+
+const help = "deno run -A bench/chart.ts FIGURES.json CHART.svg [PEER]";
 
 /** What is read of a record that bench/run.ts wrote. */
 export interface BenchRecord {
@@ -110,9 +113,9 @@ ${[...grid, ...rows].join("\n")}
 }
 
 if (import.meta.main) {
-  const [source, target, peer = "torch"] = Deno.args;
+  const [source, target, peer = "torch"] = filesOrExit(help);
   if (source === undefined || target === undefined) {
-    console.error("deno run -A bench/chart.ts FIGURES.json CHART.svg [PEER]");
+    console.error(help);
     Deno.exitCode = 2;
   } else {
     saveFileSync(target, drawChart(JSON.parse(Deno.readTextFileSync(source)), peer));

@@ -10,6 +10,9 @@ import { originOf } from "../memory/report/recorder.ts";
 import { Palette, timelineChart } from "../memory/report/report_charts.ts";
 import { style } from "../memory/report/report_style.ts";
 import { layOut } from "../memory/report/timeline.ts";
+import { filesOrExit } from "./arguments.ts";
+
+const help = "deno run -A bench/memory_picture.ts PICTURE.svg";
 
 /** Enough for what the eye can tell apart, in a file of some 150 KB. */
 const COLUMNS = 420, BLOCKS = 150;
@@ -50,9 +53,9 @@ function draw(events: readonly MemoryEvent[]): string {
 }
 
 if (import.meta.main) {
-  const [path] = Deno.args;
+  const [path] = filesOrExit(help);
   if (path === undefined) {
-    console.error("deno run -A bench/memory_picture.ts PICTURE.svg");
+    console.error(help);
     Deno.exitCode = 2;
   } else {
     saveFileSync(path, draw(await record()));

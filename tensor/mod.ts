@@ -51,7 +51,7 @@ export type { SearchOptions } from "./ops/indexing/searching.ts";
 export type { Index, IndexPutOptions, RepeatOptions } from "./ops/indexing/selection.ts";
 export type { MeshOptions } from "./ops/shaping/joining.ts";
 export type { ReduceOptions, VarianceOptions } from "./ops/reductions.ts";
-export type { Range } from "./ops/shaping/slices.ts";
+export type { SliceRange } from "./ops/shaping/slices.ts";
 export type { DType, Float32Precision, Shape, TypedArray } from "../backend/internal.ts";
 export * from "./data/mod.ts";
 export * from "./io/mod.ts";

@@ -63,7 +63,7 @@ import * as scans from "./ops/scans.ts";
 import * as joining from "./ops/shaping/joining.ts";
 import type { MeshOptions } from "./ops/shaping/joining.ts";
 import * as slices from "./ops/shaping/slices.ts";
-import type { Range } from "./ops/shaping/slices.ts";
+import type { SliceRange } from "./ops/shaping/slices.ts";
 import * as triangles from "./ops/shaping/triangles.ts";
 import * as views from "./ops/shaping/views.ts";
 import { copyTo } from "./ops/transfer.ts";
@@ -2073,7 +2073,7 @@ export class Tensor implements Disposable {
    * assertEquals(await m.slice(-1).toArray(), [3, 4, 5]);
    * ```
    */
-  slice(...ranges: Range[]): Tensor {
+  slice(...ranges: SliceRange[]): Tensor {
     return computeDistinct(slices.slice, this, ranges);
   }
 
@@ -2083,7 +2083,7 @@ export class Tensor implements Disposable {
    * @param ranges As {@linkcode Tensor.slice} takes them.
    * @param value What to put there.
    */
-  sliceAssign(ranges: readonly Range[], value: Tensor | number): Tensor {
+  sliceAssign(ranges: readonly SliceRange[], value: Tensor | number): Tensor {
     return computeDistinct(slices.sliceAssign, this, ranges, value);
   }
 
@@ -2583,7 +2583,7 @@ export class Tensor implements Disposable {
    * weights alone.
    *
    * @param bins How many bins of equal width, or a vector of their edges, ascending.
-   * @param options Range of bins of equal width, weights, density.
+   * @param options SliceRange of bins of equal width, weights, density.
    *
    * @example
    * ```ts

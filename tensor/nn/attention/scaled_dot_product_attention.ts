@@ -5,7 +5,7 @@ import { aTensor, sameDevice } from "../../core/apply.ts";
 import { checkpoint } from "../../autograd/checkpoint.ts";
 import { DTypeError, ShapeError } from "../../core/errors.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
-import type { Range } from "../../ops/shaping/slices.ts";
+import type { SliceRange } from "../../ops/shaping/slices.ts";
 import { concat } from "../../ops/functional.ts";
 import type { Tensor } from "../../tensor.ts";
 import { dropout } from "../layers/dropout.ts";
@@ -116,7 +116,7 @@ function composedAttention(parts: Parts, options: ScaledDotProductAttentionOptio
 
 /** Rows `start` to `end` of the last matrix. */
 function rowsOf(x: Tensor, start: number, end: number): Tensor {
-  return x.slice(...x.shape.map((_, k): Range => k === x.ndim - 2 ? [start, end] : null));
+  return x.slice(...x.shape.map((_, k): SliceRange => k === x.ndim - 2 ? [start, end] : null));
 }
 
 interface Parts {

@@ -1,5 +1,5 @@
 /** The gates of recurrent layers: one step forward, and its gradient in closed form. */
-import type { Range } from "../../ops/shaping/slices.ts";
+import type { SliceRange } from "../../ops/shaping/slices.ts";
 import type { Tensor } from "../../tensor.ts";
 
 /**
@@ -64,7 +64,7 @@ function tanhSlope(y: Tensor): Tensor {
 
 /** Blocks `from` to before `to` along the last axis, each of so many features. */
 export function blocks(x: Tensor, [from, to]: readonly [number, number], features: number): Tensor {
-  const range: Range = [from * features, to * features];
+  const range: SliceRange = [from * features, to * features];
   return x.slice(...x.shape.map((_, k) => k === x.ndim - 1 ? range : null));
 }
 

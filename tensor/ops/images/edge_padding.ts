@@ -3,7 +3,7 @@ import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";
 import { concat } from "../shaping/joining.ts";
-import type { Range } from "../shaping/slices.ts";
+import type { SliceRange } from "../shaping/slices.ts";
 
 type Widths = readonly (readonly [number, number])[];
 
@@ -42,7 +42,7 @@ function padAxes(op: string, x: Tensor, widths: Widths, edges: Edges): Tensor {
   return widths.reduce((inner, [before, after], k) => {
     const axis = first + k, n = inner.shape[axis]!;
     const part: Part = (at, range) =>
-      inner.slice(...inner.shape.map((_, d): Range => d === at ? range : null));
+      inner.slice(...inner.shape.map((_, d): SliceRange => d === at ? range : null));
     const parts = [
       ...(before > 0 ? [edges.before(part, axis, before, n)] : []),
       inner,

@@ -5,7 +5,7 @@ import { ShapeError } from "../../core/errors.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
 import { promote } from "../../core/promotion.ts";
 import { normalizeAxis } from "./axes.ts";
-import { type Range, slice } from "./slices.ts";
+import { slice, type SliceRange } from "./slices.ts";
 import { expand, listOf, reshape } from "./views.ts";
 import type { Tensor } from "../../tensor.ts";
 
@@ -107,7 +107,7 @@ export function split(x: Tensor, size: number | readonly number[], axis: number)
   if (bad || sizes.reduce((a, b) => a + b, 0) !== n) throw fail();
   let start = 0;
   return sizes.map((length) => {
-    const range: Range = [start, start += length];
+    const range: SliceRange = [start, start += length];
     const part = slice(x, along(x, at, range));
     return part === x ? distinct("split", x) : part;
   });
@@ -129,7 +129,7 @@ export function repeat(x: Tensor, times: readonly number[]): Tensor {
 }
 
 /** The ranges that take a part of one axis, and all of the others. */
-export function along(x: Tensor, axis: number, range: Range): Range[] {
+export function along(x: Tensor, axis: number, range: SliceRange): SliceRange[] {
   return x.shape.map((_, k) => k === axis ? range : null);
 }
 

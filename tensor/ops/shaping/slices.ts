@@ -9,10 +9,10 @@ import { reshape } from "./views.ts";
 import type { Tensor } from "../../tensor.ts";
 
 /** What `slice` takes for one axis: an index, a range [start, stop, step], or all of it. */
-export type Range = number | readonly [number | null, (number | null)?, number?] | null;
+export type SliceRange = number | readonly [number | null, (number | null)?, number?] | null;
 
 /** Picks and slices, NumPy's basic indexing. */
-export function slice(x: Tensor, ranges: readonly Range[]): Tensor {
+export function slice(x: Tensor, ranges: readonly SliceRange[]): Tensor {
   const { starts, steps, lengths } = geometryOf(x, ranges);
   const kept = lengths.filter((_, axis) => typeof ranges[axis] !== "number");
   return reshape(strided(x, starts, steps, lengths), kept);
@@ -21,7 +21,7 @@ export function slice(x: Tensor, ranges: readonly Range[]): Tensor {
 /** Where each axis of a slice begins, how it steps, how long it is. */
 function geometryOf(
   x: Tensor,
-  ranges: readonly Range[],
+  ranges: readonly SliceRange[],
 ): { starts: number[]; steps: number[]; lengths: number[] } {
   if (ranges.length > x.ndim) {
     throw new ShapeError(
@@ -38,7 +38,11 @@ function geometryOf(
 }
 
 /** A copy of `x` in which `value`, broadcast, stands in a slice. */
-export function sliceAssign(x: Tensor, ranges: readonly Range[], value: Tensor | number): Tensor {
+export function sliceAssign(
+  x: Tensor,
+  ranges: readonly SliceRange[],
+  value: Tensor | number,
+): Tensor {
   requireValue("assign a slice", "ranges", ranges, takes.list);
   if (typeof value !== "number") requireTensor("assign a slice", value, " or a number");
   const part = slice(x, ranges);
@@ -51,7 +55,7 @@ export function sliceAssign(x: Tensor, ranges: readonly Range[], value: Tensor |
   return place(part.onesLike()).ne(0).where(place(values), x);
 }
 
-function rangeOf(x: Tensor, range: Range, n: number, axis: number): [number, number, number] {
+function rangeOf(x: Tensor, range: SliceRange, n: number, axis: number): [number, number, number] {
   if (range === null) return [0, 1, n];
   if (typeof range === "number") {
     const at = range < 0 ? range + n : range;
@@ -126,7 +130,7 @@ export function dilate(x: Tensor, steps: readonly number[]): Tensor {
     widths[axis + 1] = [0, step - 1];
     const spread = out.unsqueeze(axis + 1).pad(widths.slice(0, out.ndim + 1));
     const shape = out.shape.map((m, k) => k === axis ? n * step : m);
-    const ranges: Range[] = shape.map((m, k) => k === axis ? [0, m - step + 1] : null);
+    const ranges: SliceRange[] = shape.map((m, k) => k === axis ? [0, m - step + 1] : null);
     out = spread.reshape(shape).slice(...ranges);
   });
   return out;
@@ -157,7 +161,7 @@ export function pad(x: Tensor, widths: readonly (readonly [number, number])[], v
     const ranges = widths.map((
       [before, after],
       k,
-    ): Range => [Math.max(0, -before), x.shape[k]! - Math.max(0, -after)]);
+    ): SliceRange => [Math.max(0, -before), x.shape[k]! - Math.max(0, -after)]);
     return pad(slice(x, ranges), widths.map(([b, a]) => [Math.max(0, b), Math.max(0, a)]), value);
   }
   if (widths.every(([before, after]) => before === 0 && after === 0)) return x;
@@ -166,6 +170,6 @@ export function pad(x: Tensor, widths: readonly (readonly [number, number])[], v
   const shape = from.map((n, k) => n + widths[k]![0] + widths[k]![1]);
   const before = widths.map((w) => w[0]);
   return derived("pad", x, { kind: "pad", before, value: filler }, shape, x.dtype, (g) => [
-    g.slice(...from.map((n, k): Range => [before[k]!, before[k]! + n])),
+    g.slice(...from.map((n, k): SliceRange => [before[k]!, before[k]! + n])),
   ]);
 }

@@ -1,14 +1,14 @@
 /** Diagonals and triangles of matrices. */
 import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/errors.ts";
-import { pad, type Range, slice } from "./slices.ts";
+import { pad, slice, type SliceRange } from "./slices.ts";
 import { reshape, unsqueeze } from "./views.ts";
 import type { Tensor } from "../../tensor.ts";
 
 /** The diagonal of the last two axes, of any sizes, as a view: every element `n + 1` of the square. */
 export function diagonalView(x: Tensor): Tensor {
   const lead = x.shape.slice(0, -2), n = Math.min(...x.shape.slice(-2));
-  const all = lead.map((): Range => null);
+  const all = lead.map((): SliceRange => null);
   const square = slice(x, [...all, [0, n], [0, n]]);
   const flat = reshape(square, [...lead, n * n]);
   const extended = pad(flat, [...lead.map((): [number, number] => [0, 0]), [0, n]]);
