@@ -20,6 +20,7 @@ import {
   parseCsv,
   PersistentBufferPool,
   PinnedBufferPool,
+  profiler,
   randomSplit,
   rawKernel,
   saveFile,
@@ -163,6 +164,10 @@ withDevice("cpu", () => {
     "Tensor.zeros(1)": (o) => Tensor.zeros([1], o),
     "Tensor::backward(1)": (o) => leaf.sum().backward(undefined, o),
     "configureSignals(0)": (o) => configureSignals(o),
+    "profiler::table(0)": (o) => profiler.table(o),
+    "distributed.ShardedOptimizer::step(0)": (o) =>
+      new distributed.ShardedOptimizer([leaf], distributed.init(), (own) => new optim.SGD(own))
+        .step(o),
     "distributed.init(0)": (o) => distributed.init(o),
     "grad(2)": (o) => grad([leaf.sum()], [leaf], o),
     "nn.init.kaimingNormal(1)": (o) => nn.init.kaimingNormal([2, 2], o),
@@ -195,6 +200,8 @@ withDevice("cpu", () => {
     "new amp.GradScaler(0)": (o) => new amp.GradScaler(o),
     "new distributed.DataParallel(2)": (o) =>
       new distributed.DataParallel(new nn.Linear(1, 1), distributed.init(), o),
+    "new distributed.SyncBatchNorm(2)": (o) =>
+      new distributed.SyncBatchNorm(2, distributed.init(), o),
     "new nn.AvgPool2d(1)": (o) => new nn.AvgPool2d(2, o),
     "new nn.BCEWithLogitsLoss(0)": (o) => new nn.BCEWithLogitsLoss(o),
     "new nn.BatchNorm(1)": (o) => new nn.BatchNorm2d(2, o),

@@ -85,6 +85,9 @@ export class CPUBackend implements Backend {
     fp16: false,
     unifiedMemory: true,
     attention: new Set<DType>(["float32", "float16", "bfloat16"]),
+    // 1.25 times as long as several operations on two cores with AVX-512, whatever the length; but from
+    // here on its memory, which grows with the length and not with its square, is worth that.
+    minAttentionScores: 2 ** 20,
   };
   readonly target = hostTarget;
   readonly planKernel = null;

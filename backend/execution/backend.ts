@@ -30,6 +30,8 @@ export interface Capabilities {
    * units make products of float32, but no attention of it.
    */
   readonly attention: ReadonlySet<DType>;
+  /** The fewest scores a head from which it is: with fewer, several operations are faster. */
+  readonly minAttentionScores: number;
 }
 
 /** A kernel that is built and has its sizes: only the buffers are missing. */

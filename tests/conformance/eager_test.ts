@@ -29,7 +29,8 @@ Deno.test("the table's values come out of operations that run one by one", () =>
   return testEagerly("values_test.ts", ...(everything ? [] : ["--filter=/cpu/"]));
 });
 
-for (const file of ["autograd_test.ts", "compile_test.ts", "distinct_test.ts"]) {
+const files = ["autograd/autograd_test.ts", "compile/compile_test.ts", "distinct_test.ts"];
+for (const file of files) {
   Deno.test(`what ${file} says holds where operations run one by one`, () => {
     return testEagerly(`../tensor/${file}`, "--filter=/cpu/");
   });

@@ -221,5 +221,6 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     attention: new Set<DType>(
       hasMatrixUnits(device) ? ["float16", "bfloat16"] : ["float32", "float16", "bfloat16"],
     ),
+    minAttentionScores: 0,
   };
 }

@@ -43,11 +43,13 @@ const MAX_FEATURES = 256;
 /** Fewer queries, as when a text grows word by word, are products of a vector: tiles would be empty. */
 const MIN_QUERIES = 4;
 
-/** The element type that it is computed in; null where several operations must do. */
+/** The element type that it is computed in; null where several operations must do, or do better. */
 function computedType({ query, key, value }: AttentionParts): DType | null {
   const own = promote(promote(query.dtype, key.dtype), value.dtype);
   const dtype = own === "float64" ? own : presentHalfType() ?? own;
-  return backendOf(query.device).capabilities.attention.has(dtype) ? dtype : null;
+  const { attention, minAttentionScores } = backendOf(query.device).capabilities;
+  const scores = query.shape.at(-2)! * key.shape.at(-2)!;
+  return attention.has(dtype) && scores >= minAttentionScores ? dtype : null;
 }
 
 /**
