@@ -222,7 +222,7 @@ Deno.test("data, files, memory: what is not what is due is named", () => {
     [() => new FaultPool(new HostPool()).failAllocation(0), "nth 0"],
     [() => memory.onPressure(untyped(1)), "callback 1"],
     [() => memory.report(untyped(undefined)), "path undefined"],
-    [() => profiler.trace(untyped(7)), "path undefined"],
+    [() => profiler.trace(untyped(7)), "path 7"],
   ]);
 });
 
