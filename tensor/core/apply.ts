@@ -8,7 +8,7 @@ import { isTensor, makeTensor, nodeOf, stateOf } from "./tensor_state.ts";
 import type { Tensor } from "../tensor.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 
-/** The rule of options that are tensors. A function, since the modules of this layer form cycles. */
+/** The rule of options that are tensors. */
 export function aTensor(): Rule {
   return {
     takes: "a tensor; Tensor.fromHost makes one of arrays",
