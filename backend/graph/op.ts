@@ -30,7 +30,7 @@ export type ViewOp =
   | { readonly kind: "pad"; readonly before: readonly number[]; readonly value: number }
   /** The last axes become (positions..., kernel...): position `p`, tap `k` reads `p*stride + k*dilation`. */
   | {
-    readonly kind: "window";
+    readonly kind: "im2col";
     readonly kernel: readonly number[];
     readonly stride: readonly number[];
     readonly dilation: readonly number[];
@@ -76,7 +76,7 @@ export type Op =
   | { readonly kind: "copy" }
   /** The adjoint of `window`: sums what every window took from an element. */
   | {
-    readonly kind: "fold";
+    readonly kind: "col2im";
     readonly stride: readonly number[];
     readonly dilation: readonly number[];
   }

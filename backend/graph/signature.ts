@@ -30,7 +30,7 @@ const kinds: Readonly<Record<Op["kind"], number>> = {
   expand: 8,
   slice: 9,
   pad: 10,
-  window: 11,
+  im2col: 11,
   reduce: 12,
   contract: 13,
   gather: 14,
@@ -38,7 +38,7 @@ const kinds: Readonly<Record<Op["kind"], number>> = {
   scan: 16,
   argsort: 17,
   copy: 18,
-  fold: 19,
+  col2im: 19,
   custom: 20,
   attention: 21,
   elementwise: 22,
@@ -170,7 +170,7 @@ export class Signature {
       case "pad":
         this.#list(op.before);
         return this.#number(op.value);
-      case "window":
+      case "im2col":
         this.#list(op.kernel);
         this.#list(op.stride);
         return this.#list(op.dilation);
@@ -191,7 +191,7 @@ export class Signature {
         return this.#push(idOf(op.opName));
       case "argsort":
         return this.#push(op.descending ? 1 : 0);
-      case "fold":
+      case "col2im":
         this.#list(op.stride);
         return this.#list(op.dilation);
       case "custom":

@@ -68,7 +68,7 @@ function specialReach(kernel: SpecialKernel): number {
     case "scan":
     case "argsort":
       return kernel.rows * kernel.length;
-    case "fold":
+    case "col2im":
       return largest([
         size,
         kernel.batch * sizeOf(kernel.positions) * sizeOf(kernel.kernel),

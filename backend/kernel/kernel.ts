@@ -151,7 +151,7 @@ export type SpecialOp =
     readonly descending: boolean;
   }
   | {
-    readonly op: "fold";
+    readonly op: "col2im";
     /** Leading elements that are independent of each other. */
     readonly batch: number;
     /** Spatial shape of the result. */

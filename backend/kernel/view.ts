@@ -18,7 +18,7 @@ export interface Access {
   readonly bounds: readonly Bound[];
 }
 
-const viewKinds = new Set(["reshape", "permute", "expand", "slice", "pad", "window"]);
+const viewKinds = new Set(["reshape", "permute", "expand", "slice", "pad", "im2col"]);
 
 /** True for the operations that only rearrange elements. */
 export function isView(op: { readonly kind: string }): op is ViewOp {
@@ -72,7 +72,7 @@ export function viewAccess(
       });
       return { coords: mapped, bounds: [...bounds, ...added] };
     }
-    case "window": {
+    case "im2col": {
       const w = op.kernel.length, lead = inputShape.length - w;
       const mapped = coords.slice(0, lead);
       for (let k = 0; k < w; k++) {

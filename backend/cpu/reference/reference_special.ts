@@ -18,8 +18,8 @@ export function runSpecial(
       return scan(kernel, inputs[0]!, output);
     case "argsort":
       return argsort(kernel, inputs[0]!, output);
-    case "fold":
-      return fold(kernel, inputs[0]!, output);
+    case "col2im":
+      return col2im(kernel, inputs[0]!, output);
     case "scatter":
       return scatter(kernel, inputs, output, check);
   }
@@ -79,7 +79,11 @@ function dot(a: readonly number[], b: readonly number[]): number {
   return a.reduce((sum, x, k) => sum + x * b[k]!, 0);
 }
 
-function fold(kernel: SpecialKernel & { op: "fold" }, input: TypedArray, output: TypedArray): void {
+function col2im(
+  kernel: SpecialKernel & { op: "col2im" },
+  input: TypedArray,
+  output: TypedArray,
+): void {
   const { batch, shape, positions, stride, dilation } = kernel;
   const { dtype } = kernel.output;
   const source = [...positions, ...kernel.kernel];

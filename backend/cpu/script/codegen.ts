@@ -45,8 +45,8 @@ function specialBody(kernel: SpecialKernel): string {
       return scan(kernel);
     case "argsort":
       return argsort(kernel);
-    case "fold":
-      return fold(kernel);
+    case "col2im":
+      return col2im(kernel);
     case "scatter":
       return scatter(kernel);
   }
@@ -88,7 +88,7 @@ for (let row = 0; row < ${rows}; row++) {
 }`;
 }
 
-function fold(kernel: SpecialKernel & { op: "fold" }): string {
+function col2im(kernel: SpecialKernel & { op: "col2im" }): string {
   const { shape, positions, stride, dilation } = kernel;
   const taps = kernel.kernel;
   const source = [...positions, ...taps];

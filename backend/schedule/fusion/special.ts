@@ -8,7 +8,7 @@ import type { CustomKernelCall, SpecialKernel, SpecialOp } from "../../kernel/ke
 
 /** True for operations whose loops carry state or scatter, and for those of a user: nothing fuses with them. */
 export function isSpecial({ kind }: Op): boolean {
-  return kind === "scatter" || kind === "scan" || kind === "argsort" || kind === "fold" ||
+  return kind === "scatter" || kind === "scan" || kind === "argsort" || kind === "col2im" ||
     kind === "custom" || kind === "attention";
 }
 
@@ -65,12 +65,12 @@ function specialOp(node: Node): SpecialOp {
         ? { op: "scan", fn: op.fn, rows, length }
         : { op: "argsort", rows, length, descending: op.descending };
     }
-    case "fold": {
+    case "col2im": {
       const spatial = op.stride.length;
       const source = node.inputs[0]!.shape;
       const lead = source.length - 2 * spatial;
       return {
-        op: "fold",
+        op: "col2im",
         batch: sizeOf(shape.slice(0, lead)),
         shape: shape.slice(lead),
         positions: source.slice(lead, lead + spatial),

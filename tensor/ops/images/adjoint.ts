@@ -13,7 +13,7 @@ import type { Tensor } from "../../tensor.ts";
 import { contract } from "../contractions.ts";
 import { concat } from "../shaping/joining.ts";
 import { dilate, pad } from "../shaping/slices.ts";
-import { window } from "../shaping/windows.ts";
+import { im2col } from "../shaping/im2col.ts";
 import { axesFrom, type Geometry } from "./geometry.ts";
 
 /**
@@ -164,7 +164,7 @@ function productOfPhases(
       tap + (taps - 1) * steps[k]! + count,
     ]),
   );
-  const kernels = window(used, counts, steps, ones).flip(axesFrom(2, dims))
+  const kernels = im2col(used, counts, steps, ones).flip(axesFrom(2, dims))
     .reshape([groups, outputs / groups, channels, ...taps, ...counts])
     .permute([0, 2, ...axesFrom(3 + dims, dims), 1, ...axesFrom(3, dims)]);
   const left = kernels.unsqueeze(0).expand([n, ...kernels.shape]);
@@ -176,7 +176,7 @@ function productOfPhases(
       return [(taps - 1) * dilation - carry, places + carry - g.shape[2 + k]!];
     }),
   ]);
-  const seen = window(image, taps, ones, axes.map(({ dilation }) => dilation));
+  const seen = im2col(image, taps, ones, axes.map(({ dilation }) => dilation));
   const places = axes.map((axis) => axis.places);
   const right = seen.reshape([n, groups, outputs / groups, ...places, ...taps])
     .permute([0, 1, 2, ...axesFrom(3 + dims, dims), ...axesFrom(3, dims)]);

@@ -3,7 +3,7 @@ import type { Shape } from "../../../backend/internal.ts";
 import type { Tensor } from "../../tensor.ts";
 import { contract } from "../contractions.ts";
 import { pad } from "../shaping/slices.ts";
-import { window } from "../shaping/windows.ts";
+import { im2col } from "../shaping/im2col.ts";
 
 /** How a kernel goes over an image: for each axis, and the groups of channels. */
 export interface Geometry {
@@ -30,7 +30,7 @@ export function windows(
   positions?: Shape,
 ): Tensor {
   const image = pad(x, [[0, 0], [0, 0], ...padding.map((p): [number, number] => [p, p])]);
-  const all = window(image, kernel, stride, dilation);
+  const all = im2col(image, kernel, stride, dilation);
   const [n, c, ...rest] = all.shape as [number, number, ...number[]];
   const grouped = all.reshape([n, groups, c / groups, ...rest]);
   if (!positions) return grouped;

@@ -6,7 +6,7 @@ import { ShapeError } from "../../core/errors.ts";
 import type { Tensor } from "../../tensor.ts";
 import { type Axes, pair } from "../shaping/axes.ts";
 import { pad } from "../shaping/slices.ts";
-import { window } from "../shaping/windows.ts";
+import { im2col } from "../shaping/im2col.ts";
 import { checkOptions, type Rules, takes } from "../../core/options.ts";
 
 /** Options of pooling. */
@@ -70,7 +70,7 @@ function poolWindows(
   const isTiling = [h, w].every((side, k) =>
     stride[k] === size[k] && dilation[k] === 1 && side % size[k]! === 0
   );
-  if (!isTiling) return window(image, size, stride, dilation);
+  if (!isTiling) return im2col(image, size, stride, dilation);
   // Windows that tile the image are a view of it, and so is what they give back in backward.
   return image.reshape([n, c, h / size[0], size[0], w / size[1], size[1]])
     .permute([0, 1, 2, 4, 3, 5]);

@@ -4,12 +4,12 @@ import { stridesOf } from "../../../graph/shape.ts";
 import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { type Parameters, rowTemplate } from "../parts/row_kernel.ts";
 
-type Col2im = SpecialKernel & { readonly op: "fold" };
+type Col2im = SpecialKernel & { readonly op: "col2im" };
 
 /** One work-item an element. */
 export const elementCol2im = rowTemplate(
   "col2im",
-  "fold",
+  "col2im",
   (kernel) => kernel.output.size,
   col2im,
 );

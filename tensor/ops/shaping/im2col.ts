@@ -4,7 +4,7 @@ import { derived } from "../../core/apply.ts";
 import type { Tensor } from "../../tensor.ts";
 
 /** All window positions of the last axes: (..., positions..., kernel...). */
-export function window(
+export function im2col(
   x: Tensor,
   kernel: readonly number[],
   stride: readonly number[],
@@ -16,20 +16,20 @@ export function window(
     return Math.floor((x.shape[lead + i]! - span) / stride[i]!) + 1;
   });
   const shape = [...x.shape.slice(0, lead), ...positions, ...kernel];
-  const op = { kind: "window", kernel, stride, dilation } as const;
+  const op = { kind: "im2col", kernel, stride, dilation } as const;
   const from = x.shape;
-  return derived("window", x, op, shape, x.dtype, (g) => [fold(g, from, stride, dilation)]);
+  return derived("im2col", x, op, shape, x.dtype, (g) => [col2im(g, from, stride, dilation)]);
 }
 
-/** The adjoint of `window`: each element gets the sum of what the windows hold of it. */
-export function fold(
+/** The adjoint of `im2col`: each element gets the sum of what the windows hold of it. */
+export function col2im(
   x: Tensor,
   shape: Shape,
   stride: readonly number[],
   dilation: readonly number[],
 ): Tensor {
   const kernel = x.shape.slice(x.ndim - stride.length);
-  return derived("fold", x, { kind: "fold", stride, dilation }, shape, x.dtype, (g) => [
-    window(g, kernel, stride, dilation),
+  return derived("col2im", x, { kind: "col2im", stride, dilation }, shape, x.dtype, (g) => [
+    im2col(g, kernel, stride, dilation),
   ]);
 }
