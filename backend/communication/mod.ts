@@ -10,3 +10,4 @@ export type { Communicator, Operation, WireOp, WireType } from "./communicator.t
 export { worldCommunicator } from "./mpi.ts";
 export { MPIError, MPIUnavailableError } from "../../ffi/mpi/mod.ts";
 export { completed, completedSync, type Progress, setCommunicationTimeout } from "./waiting.ts";
+export { keepLinesWhole } from "./whole_lines.ts";

@@ -10,6 +10,7 @@ import {
   completedSync,
   formatShape,
   isFloat,
+  keepLinesWhole,
   setCommunicationTimeout,
   type WireType,
   worldCommunicator,
@@ -44,6 +45,8 @@ let current: Group | null = null;
  * here and nowhere else, and MPI ends with the program. Every rank must call it, and must make the
  * same collective calls in the same order.
  *
+ * Lines of `console.log` come out whole under mpirun, also long ones.
+ *
  * Under mpirun, "auto" and "gpu" mean the device of the rank's number on its host: the second process of
  * a host computes on its second GPU.
  *
@@ -67,7 +70,9 @@ export function init(options: InitOptions = {}): Group {
   checkOptions("begin distributed training", options, initRules);
   if (options.timeoutMs !== undefined) setCommunicationTimeout(options.timeoutMs);
   if (current && !current.disposed) return current;
-  return current = new Group(worldCommunicator());
+  current = new Group(worldCommunicator());
+  if (current.size > 1) keepLinesWhole();
+  return current;
 }
 
 /**

@@ -39,13 +39,14 @@ const longest = [
   "tensor/autograd/saved_values",
 ];
 
-/** Signals arrive at certain times, grace windows end at others, a large tensor takes all memory. */
+/** Signals arrive at certain times, grace windows end at others, a large tensor takes all memory, mpirun needs a core. */
 const alone = [
   "signals/",
   "ffi/library/signals",
   "ffi/library/faults",
   "backend/lifecycle",
   "backend/opencl/runtime/programs",
+  "distributed/lines",
   "tensor/execution/large",
   "distributed/",
 ];
