@@ -16,8 +16,8 @@ import {
 import { type MmaTile, mmaTiles } from "../../backend/opencl/templates/mma/mma_tile.ts";
 import type { RegisterTile } from "../../backend/opencl/templates/parts/register_tile.ts";
 import {
+  type ContractionSize,
   isTile,
-  type Shape,
   tileOf,
   type TileRule,
 } from "../../backend/opencl/templates/parts/tiling.ts";
@@ -39,7 +39,7 @@ function combinations<T extends Record<string, readonly unknown[]>>(
 /** Sums that fill registers without spilling: beyond that no tile has ever won. */
 const FEWEST = 4, MOST = 28;
 
-function registerGemmTiles({ n }: Shape): RegisterGemmTile[] {
+function registerGemmTiles({ n }: ContractionSize): RegisterGemmTile[] {
   const columns = [16, 32, 48, 64, ...n <= 64 ? [n] : []];
   const all = combinations({
     rows: [1, 2, 4, 6, 8, 12, 16, 24],
@@ -53,7 +53,7 @@ function registerGemmTiles({ n }: Shape): RegisterGemmTile[] {
 }
 
 /** A window is packed anyway. */
-function convolutionTiles(shape: Shape): RegisterTile[] {
+function convolutionTiles(shape: ContractionSize): RegisterTile[] {
   return registerGemmTiles(shape).flatMap(({ packed, ...tile }) => packed ? [] : [tile]);
 }
 
@@ -92,13 +92,13 @@ function matrixUnitTiles(): MmaTile[] {
 
 /** The tiles of one template. */
 interface Family {
-  readonly candidates: (shape: Shape, target: Target) => Tile[];
-  readonly current: (shape: Shape, target: Target) => Tile;
+  readonly candidates: (shape: ContractionSize, target: Target) => Tile[];
+  readonly current: (shape: ContractionSize, target: Target) => Tile;
 }
 
 function family<T extends Tile>(
   rule: TileRule<T>,
-  list: (shape: Shape) => T[],
+  list: (shape: ContractionSize) => T[],
 ): readonly [kind: string, family: Family] {
   return [rule.kind, {
     candidates: (shape, target) => list(shape).filter((tile) => isTile(rule, tile, shape, target)),
@@ -115,12 +115,12 @@ const families: ReadonlyMap<string, Family> = new Map([
 ]);
 
 /** The tiles to try for a shape. */
-export function candidateTiles(shape: Shape, target: Target): Tile[] {
+export function candidateTiles(shape: ContractionSize, target: Target): Tile[] {
   return families.get(shape.kind)!.candidates(shape, target);
 }
 
 /** The tile that a shape is computed in today. */
-export function currentTile(shape: Shape, target: Target): Tile {
+export function currentTile(shape: ContractionSize, target: Target): Tile {
   return families.get(shape.kind)!.current(shape, target);
 }
 

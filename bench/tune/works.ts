@@ -3,7 +3,7 @@ import type { PlanningDevice } from "../../backend/kernel/template.ts";
 import { schedule } from "../../backend/internal.ts";
 import { contractionMatch } from "../../backend/opencl/templates/generate.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
-import type { Shape } from "../../backend/opencl/templates/parts/tiling.ts";
+import type { ContractionSize } from "../../backend/opencl/templates/parts/tiling.ts";
 import type { DType } from "../../backend/graph/dtype.ts";
 import type { LoopKernel } from "../../backend/kernel/kernel.ts";
 import { nn, Tensor } from "../../mod.ts";
@@ -25,7 +25,7 @@ export interface Operand {
 export interface ContractionWork {
   readonly name: string;
   readonly kernel: LoopKernel;
-  readonly shape: Shape;
+  readonly shape: ContractionSize;
   readonly inputs: readonly Operand[];
   readonly outputs: readonly Operand[];
 }

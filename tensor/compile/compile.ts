@@ -8,7 +8,7 @@
 import { finalizer } from "../../backend/internal.ts";
 import { isObserved } from "../core/calls.ts";
 import { ArgumentSignature } from "./argument_signature.ts";
-import { type Program, programOf, releaseProgram } from "./program.ts";
+import { programOf, type RecordedProgram, releaseProgram } from "./program.ts";
 import { isReplayable, replay } from "./replay.ts";
 import { isComputed } from "./roles.ts";
 import type { Root, Step } from "./steps.ts";
@@ -88,7 +88,7 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
 }
 
 /** Gives back the memory of compiled functions that nobody can call any more. */
-const scratchOf = finalizer<Set<Program>>("a forgotten compiled function", (programs) => {
+const scratchOf = finalizer<Set<RecordedProgram>>("a forgotten compiled function", (programs) => {
   for (const program of programs) releaseProgram(program);
 });
 
@@ -108,11 +108,11 @@ function called<R>(call: () => R, fn: object): R {
 /** The calls of one compiled function. */
 class CompiledCalls {
   /** The last one was used last. */
-  readonly programs = new Set<Program>();
+  readonly programs = new Set<RecordedProgram>();
   readonly #kinds = new Map<string, Kind>();
   /** Those of the last call. */
   #kind: Kind | null = null;
-  #program: Program | null = null;
+  #program: RecordedProgram | null = null;
   #isRunning = false;
 
   run<R>(args: readonly unknown[], fn: () => R): R {
@@ -174,14 +174,14 @@ class CompiledCalls {
     return this.#kind = kind;
   }
 
-  #use(program: Program): void {
+  #use(program: RecordedProgram): void {
     if (program === this.#program) return;
     this.#program = program;
     this.programs.delete(program);
     this.programs.add(program);
   }
 
-  #keep(kind: Kind, trace: Trace, program: Program): void {
+  #keep(kind: Kind, trace: Trace, program: RecordedProgram): void {
     program.end = trace.addTo(program);
     this.#use(program);
     if (++kind.useless >= MAX_USELESS) {
@@ -194,7 +194,7 @@ class CompiledCalls {
     }
   }
 
-  #forget(programs: readonly Program[]): void {
+  #forget(programs: readonly RecordedProgram[]): void {
     this.#kind = this.#program = null;
     for (const program of programs) {
       this.programs.delete(program);

@@ -18,7 +18,7 @@ import type { Recorded } from "./trace.ts";
 import { nodeOf } from "../core/tensor_state.ts";
 
 /** Where a replay finds, or puts, the block that the recording used. */
-export type Slot =
+export type BlockSlot =
   /** What tensors of these roles hold in this call: all the same. */
   | { readonly kind: "role"; readonly refs: readonly Ref[] }
   /** What a tensor holds that only an optimizer knows: its state, its learning rate. */
@@ -47,9 +47,9 @@ export interface Target {
 }
 
 /** A recorded call. */
-export interface Program {
+export interface RecordedProgram {
   readonly device: DeviceHandle;
-  readonly slots: Slot[];
+  readonly slots: BlockSlot[];
   readonly launches: readonly ReplayLaunch[];
   /** Tensors from outside, by their roles where they have one, with their next values. */
   readonly assigned: readonly (Target & { readonly to: Ref | Tensor })[];
@@ -70,12 +70,12 @@ export function programOf(
   recording: Recording,
   recorded: Recorded,
   device: DeviceHandle,
-): Program {
+): RecordedProgram {
   return new ProgramBuilder(roles, recording, device).build(recorded);
 }
 
 /** Gives the memory of a program back. */
-export function releaseProgram({ slots }: Program): void {
+export function releaseProgram({ slots }: RecordedProgram): void {
   for (const slot of slots.splice(0)) {
     if (slot.kind === "scratch") slot.block.release();
     if (slot.kind === "constant") slot.storage.release();
@@ -86,7 +86,7 @@ class ProgramBuilder {
   readonly #roles: Roles;
   readonly #recording: Recording;
   readonly #device: DeviceHandle;
-  readonly #slots: Slot[] = [];
+  readonly #slots: BlockSlot[] = [];
   readonly #slotOf = new Map<Block, number>();
 
   constructor(roles: Roles, recording: Recording, device: DeviceHandle) {
@@ -95,7 +95,7 @@ class ProgramBuilder {
     this.#device = device;
   }
 
-  build({ assigned, results, gradients, streams }: Recorded): Program {
+  build({ assigned, results, gradients, streams }: Recorded): RecordedProgram {
     const left = gradients.map(([, gradient]) => gradient);
     this.#planScratch(this.#freshBlocks([...results, ...assigned, ...left]));
     const launches = this.#recording.launches.map((recorded): ReplayLaunch => ({
@@ -148,7 +148,7 @@ class ProgramBuilder {
     return slot;
   }
 
-  #external(block: Block, node: Node, token: Token | null): Slot {
+  #external(block: Block, node: Node, token: Token | null): BlockSlot {
     const refs = this.#roles.blocks.get(block);
     if (refs) return { kind: "role", refs };
     if (token) return { kind: "state", token };

@@ -12,7 +12,7 @@ import type { GradFn } from "../core/grad_fn.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { presentSeed, takeOffset } from "../core/random_state.ts";
 import type { Tensor } from "../tensor.ts";
-import type { Program, ReplayLaunch, Slot, Target } from "./program.ts";
+import type { BlockSlot, RecordedProgram, ReplayLaunch, Target } from "./program.ts";
 import { openResult } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
@@ -35,7 +35,7 @@ const replayed: GradFn = {
  * the seed that they were recorded with (kernels have it in them), tensors that shared memory share it
  * still, and what an optimizer remembers is there.
  */
-export function isReplayable(program: Program): boolean {
+export function isReplayable(program: RecordedProgram): boolean {
   if (program.streams.length > 0 && program.seed !== presentSeed()) return false;
   return program.slots.every((slot) => {
     if (slot.kind === "state") return slot.token.node !== null;
@@ -46,7 +46,7 @@ export function isReplayable(program: Program): boolean {
 }
 
 /** Replays a program for a call; returns what the function returned, with its values. */
-export function replay<R>(program: Program, trace: Trace, value: R): R {
+export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
   const { streams, launches, assigned, slots } = program;
   for (const stream of streams) stream.value = takeOffset();
   if (assigned.length > 0) releaseTransient(backendOf(program.device).memory);
@@ -80,7 +80,7 @@ function relaunch(
   }
 }
 
-function blockOf(slot: Slot, program: Program): Block {
+function blockOf(slot: BlockSlot, program: RecordedProgram): Block {
   switch (slot.kind) {
     case "role":
       return presentBlock(nodeOf(slot.refs[0]!.tensor!), program);
@@ -95,20 +95,20 @@ function blockOf(slot: Slot, program: Program): Block {
   }
 }
 
-function presentBlock(node: Node, { device }: Program): Block {
+function presentBlock(node: Node, { device }: RecordedProgram): Block {
   if (!node.storage) realize(backendOf(device), [node]);
   return node.storage!.handle;
 }
 
 /** Who has the value of a slot already, where it is no new one. */
-function holderOf(slot: Slot): Storage<unknown> | null {
+function holderOf(slot: BlockSlot): Storage<unknown> | null {
   if (slot.kind === "role") return nodeOf(slot.refs[0]!.tensor!).storage;
   if (slot.kind === "state") return slot.token.node!.storage;
   return slot.kind === "constant" ? slot.storage : null;
 }
 
 /** Gives assigned tensors their next values and makes the tensors that the function returns. */
-function deliver<R>(program: Program, blocks: readonly Block[], trace: Trace, value: R): R {
+function deliver<R>(program: RecordedProgram, blocks: readonly Block[], trace: Trace, value: R): R {
   const { device, slots } = program, { memory } = backendOf(device);
   const storages: (Storage<unknown> | undefined)[] = [];
   const take = ({ slot }: Target): Storage<unknown> => {

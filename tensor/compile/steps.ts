@@ -6,7 +6,7 @@ import { enableGrad, isGradEnabled, noGrad } from "../core/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import type { Tensor } from "../tensor.ts";
 import { type Argument, type Output, type Pattern, type Ref, refsIn } from "./patterns.ts";
-import type { Program } from "./program.ts";
+import type { RecordedProgram } from "./program.ts";
 
 /** What an operation did to a gradient; the same before and after where it only used it. */
 export interface Touch {
@@ -33,7 +33,7 @@ export interface Step {
   readonly assigned: readonly (Ref | Tensor)[];
   readonly children: Step[];
   /** At the end: what is replayed. */
-  program: Program | null;
+  program: RecordedProgram | null;
 }
 
 /** Where calls with arguments of one kind begin. */

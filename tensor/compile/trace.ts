@@ -23,7 +23,7 @@ import { realizeAll } from "../execution/realization.ts";
 import type { Tensor } from "../tensor.ts";
 import { GradientWatch } from "./gradient_watch.ts";
 import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
-import type { Program } from "./program.ts";
+import type { RecordedProgram } from "./program.ts";
 import { Roles } from "./roles.ts";
 import { becomeReal, isStandIn, openResult, realOf } from "./stand_in.ts";
 import {
@@ -49,7 +49,7 @@ export interface Recorded {
 
 /** How a call went: along a program, or recorded anew, or in a way that cannot be replayed. */
 export type Outcome<R> =
-  | { readonly kind: "followed"; readonly value: R; readonly program: Program }
+  | { readonly kind: "followed"; readonly value: R; readonly program: RecordedProgram }
   | { readonly kind: "recorded"; readonly value: R; readonly recorded: Recorded }
   | { readonly kind: "plain"; readonly value: R; readonly reason: string };
 
@@ -85,7 +85,7 @@ export class Trace implements CallObserver {
   /** Runs the function; `isReplayable` has the last word on a program. */
   run<R>(
     fn: () => R,
-    isReplayable: (program: Program) => boolean,
+    isReplayable: (program: RecordedProgram) => boolean,
   ): { outcome: Outcome<R>; recording: Recording } {
     const { result: outcome, recording } = record(() =>
       observeOffsets(
@@ -338,7 +338,7 @@ export class Trace implements CallObserver {
 
   // ---- the end
 
-  #finish<R>(value: R, isReplayable: (program: Program) => boolean): Outcome<R> {
+  #finish<R>(value: R, isReplayable: (program: RecordedProgram) => boolean): Outcome<R> {
     this.gradients.settle(this.#assigned);
     if (this.isFollowing) {
       const isGood = ({ program }: Step) => program !== null && isReplayable(program);
@@ -368,7 +368,7 @@ export class Trace implements CallObserver {
   }
 
   /** Adds what was recorded to the calls that are known; returns the end. */
-  addTo(program: Program): Step {
+  addTo(program: RecordedProgram): Step {
     let at = this.#junction;
     for (const step of this.#path.slice(this.#known)) {
       at.children.push(step);

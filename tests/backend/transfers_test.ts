@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { manager } from "../../backend/devices/devices.ts";
-import { TransferEngine, type TransferOptions } from "../../backend/opencl/runtime/transfers.ts";
+import { type TransferOptions, Transfers } from "../../backend/opencl/runtime/transfers.ts";
 import { Staging } from "../../backend/opencl/runtime/staging.ts";
 import { withFaults } from "../../ffi/library/faults.ts";
 import {
@@ -33,8 +33,8 @@ const ways: Record<string, TransferOptions> = {
   "pinned through a small ring": { pinned: true, stagingBytes: 4 * KiB },
 };
 
-function withEngine<T>(options: TransferOptions, fn: (engine: TransferEngine) => T): T {
-  const engine = new TransferEngine(queue, options);
+function withEngine<T>(options: TransferOptions, fn: (engine: Transfers) => T): T {
+  const engine = new Transfers(queue, options);
   const result = fn(engine);
   if (result instanceof Promise) return result.finally(() => engine.dispose()) as T;
   engine.dispose();
@@ -108,7 +108,7 @@ testOpenCL("a busy queue does not hold a write up", () => {
 /** An engine with a device's memory of its own, as a backend has them. */
 function withMemory(
   options: TransferOptions,
-  fn: (engine: TransferEngine, memory: DeviceMemory) => void,
+  fn: (engine: Transfers, memory: DeviceMemory) => void,
 ): void {
   const pinnedPool = new PinnedBufferPool(queue);
   const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
@@ -121,7 +121,7 @@ function withMemory(
 }
 
 /** Reads a block on the compute queue, as a kernel would. */
-function content(engine: TransferEngine, memory: DeviceMemory, block: BufferHandle): Uint8Array {
+function content(engine: Transfers, memory: DeviceMemory, block: BufferHandle): Uint8Array {
   const into = new Uint8Array(block.nbytes);
   memory.uploads.await(block);
   engine.readSync([{ buffer: block.base, offset: block.offset, into }]);
@@ -292,7 +292,7 @@ testOpenCL("finish waits for everything, and dispose leaves nothing behind", asy
   const before = liveObjects();
   const pinnedPool = new PinnedBufferPool(queue);
   const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
-  const engine = new TransferEngine(queue, { pinned: true, pinnedPool });
+  const engine = new Transfers(queue, { pinned: true, pinnedPool });
   using buffer = new Buffer(queue.context, 512 * KiB);
   engine.upload(memory, pattern(512 * KiB));
   engine.write(buffer, 0, pattern(512 * KiB));

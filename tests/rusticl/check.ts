@@ -7,11 +7,12 @@
  * table `left_out.ts`, and only while the fault shows. Where rusticl is not installed (Debian:
  * mesa-opencl-icd) it says so and succeeds, unless CI=true.
  */
+import { fileURLToPath } from "node:url";
 import { type FaultName, faults } from "./faults.ts";
 import { programs } from "./left_out.ts";
 
 const vendor = "/etc/OpenCL/vendors/rusticl.icd";
-const root = new URL("../../", import.meta.url).pathname;
+const root = fileURLToPath(new URL("../../", import.meta.url));
 const share = [
   "tests/ffi/memory/buffer_test.ts",
   "tests/ffi/queue/command_queue_test.ts",

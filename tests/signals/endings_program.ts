@@ -11,7 +11,7 @@ import { withoutDeadline } from "../../backend/lifecycle/native_handlers.ts";
 import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
 import { shutdown } from "../../backend/shutdown.ts";
 import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
-import { TransferEngine } from "../../backend/opencl/runtime/transfers.ts";
+import { Transfers } from "../../backend/opencl/runtime/transfers.ts";
 import { saveFile } from "../../ffi/host/atomic_file.ts";
 import { Buffer, type Event } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";
@@ -136,7 +136,7 @@ const cases: Record<string, () => unknown> = {
     interruptSignal.addEventListener("abort", async () => {
       const saved = new Float32Array(1);
       const into = new Uint8Array(saved.buffer);
-      await new TransferEngine(queue).read([{ buffer, offset: 0, into }]);
+      await new Transfers(queue).read([{ buffer, offset: 0, into }]);
       console.log("saved", saved[0]);
       Deno.exit(130);
     });
@@ -145,7 +145,7 @@ const cases: Record<string, () => unknown> = {
   },
 
   async "saving-after-catch"() {
-    const transfers = new TransferEngine(queue);
+    const transfers = new Transfers(queue);
     const buffer = new Buffer(handle.context!, 4, { data: new Float32Array([42]) });
     busy(SHORT);
     ready();
@@ -157,7 +157,7 @@ const cases: Record<string, () => unknown> = {
   },
 
   async "launching-loop"() {
-    const transfers = new TransferEngine(queue);
+    const transfers = new Transfers(queue);
     ready();
     try {
       for (;;) {
@@ -171,7 +171,7 @@ const cases: Record<string, () => unknown> = {
   },
 
   "launching-loop-sync"() {
-    const transfers = new TransferEngine(queue);
+    const transfers = new Transfers(queue);
     ready();
     try {
       for (;;) {

@@ -33,12 +33,12 @@ function emitElements(emitter: Emitter, dialect: Dialect, c: Contraction): void 
 }
 
 /** One side of a tile: a loop index in steps of four, or none at all. */
-interface Side {
+interface TiledAxis {
   readonly symbol: number | undefined;
   readonly places: readonly number[];
 }
 
-function sideOf(symbols: readonly number[]): Side {
+function sideOf(symbols: readonly number[]): TiledAxis {
   const symbol = symbols[symbols.length - 1];
   return { symbol, places: Array.from({ length: symbol === undefined ? 1 : TILE }, (_, k) => k) };
 }
@@ -59,7 +59,7 @@ function emitTiles(emitter: Emitter, dialect: Dialect, c: Contraction): void {
   for (const _ of others) emitter.close();
 }
 
-function openTiles(emitter: Emitter, side: Side, name: string): void {
+function openTiles(emitter: Emitter, side: TiledAxis, name: string): void {
   if (side.symbol === undefined) return;
   const size = emitter.size(side.symbol);
   emitter.open(`for (let ${name} = 0; ${name} < ${size}; ${name} += ${TILE}) {`);
@@ -74,7 +74,7 @@ function declarePlaces(
   emitter: Emitter,
   load: Load,
   summed: readonly number[],
-  side: Side,
+  side: TiledAxis,
   name: "x" | "y",
 ): void {
   const { symbol } = side;
@@ -101,8 +101,8 @@ function emitSums(
   emitter: Emitter,
   dialect: Dialect,
   c: Contraction,
-  rows: Side,
-  columns: Side,
+  rows: TiledAxis,
+  columns: TiledAxis,
 ): void {
   const sums = rows.places.flatMap((r) => columns.places.map((k) => `s${r}_${k}`));
   emitter.line(`let ${sums.map((name) => `${name} = 0`).join(", ")};`);
@@ -122,7 +122,7 @@ function emitSums(
 }
 
 /** The epilogue over the part of a tile that lies within the result. */
-function storeTile(emitter: Emitter, rows: Side, columns: Side): void {
+function storeTile(emitter: Emitter, rows: TiledAxis, columns: TiledAxis): void {
   openPlaces(emitter, rows, "m", "r");
   openPlaces(emitter, columns, "n", "c");
   const row = rows.symbol === undefined ? "0" : `r * ${columns.places.length}`;
@@ -131,7 +131,7 @@ function storeTile(emitter: Emitter, rows: Side, columns: Side): void {
   for (const side of [columns, rows]) if (side.symbol !== undefined) emitter.close();
 }
 
-function openPlaces(emitter: Emitter, side: Side, name: string, place: string): void {
+function openPlaces(emitter: Emitter, side: TiledAxis, name: string, place: string): void {
   if (side.symbol === undefined) return;
   const end = `Math.min(${TILE}, ${emitter.size(side.symbol)} - ${name})`;
   emitter.open(`for (let ${place} = 0, e${place} = ${end}; ${place} < e${place}; ++${place}) {`);

@@ -1,4 +1,4 @@
-/** What every engine of the built-in backend makes of a kernel. */
+/** What every strategy of the built-in backend makes of a kernel. */
 import type { BufferHandle, HostBuffer } from "../../../memory/mod.ts";
 import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
 

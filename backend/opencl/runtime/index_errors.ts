@@ -2,7 +2,7 @@
 import { Buffer, type Context } from "../../../ffi/mod.ts";
 import { indexError } from "../../graph/index_error.ts";
 import { opName } from "../../graph/index_error.ts";
-import type { Copy, TransferEngine } from "./transfers.ts";
+import type { Copy, Transfers } from "./transfers.ts";
 
 /** What a kernel notes of an index: the operation, the index, the bound; 64 bits each. */
 const WORDS = 3, BYTES = 8 * WORDS;
@@ -16,12 +16,12 @@ export interface FoundIndices {
 /** The buffer of one backend, made with the first kernel that checks indices. */
 export class IndexErrors {
   readonly #context: Context;
-  readonly #transfers: TransferEngine;
+  readonly #transfers: Transfers;
   #buffer: Buffer | null = null;
   /** A kernel that checks indices was enqueued since the last look. */
   #mayHaveErrors = false;
 
-  constructor(context: Context, transfers: TransferEngine) {
+  constructor(context: Context, transfers: Transfers) {
     this.#context = context;
     this.#transfers = transfers;
   }

@@ -39,7 +39,7 @@ import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
 import { hasMatrixUnits } from "./matrix_units.ts";
 import { Programs } from "./programs.ts";
-import { type Copy, TransferEngine } from "./transfers.ts";
+import { type Copy, Transfers } from "./transfers.ts";
 import { targetOf } from "./device_target.ts";
 
 /** Runs schedules on an OpenCL device: one in-order compute queue, memory from a pool. */
@@ -53,7 +53,7 @@ export class OpenCLBackend implements Backend {
   readonly #clDevice: Device;
   readonly #programs: Programs;
   #target: Target | null = null;
-  readonly #transfers: TransferEngine;
+  readonly #transfers: Transfers;
   readonly #launchContext: LaunchContext;
   readonly #indexErrors: IndexErrors;
 
@@ -73,7 +73,7 @@ export class OpenCLBackend implements Backend {
     const cache = BinaryCache.open(this.#clDevice);
     const keepBinaries = driverOf(this.#clDevice).compilesForBinary ? "at the end" : "at once";
     this.#programs = new Programs(this.#context, this.#clDevice, cache, keepBinaries);
-    this.#transfers = new TransferEngine(this.#queue);
+    this.#transfers = new Transfers(this.#queue);
     this.#indexErrors = new IndexErrors(this.#context, this.#transfers);
     this.#launchContext = {
       queue: this.#queue,

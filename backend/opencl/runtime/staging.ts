@@ -27,7 +27,7 @@ export interface StagingOptions {
   readonly maxBytes: number;
 }
 
-/** The copies under way of one engine. */
+/** The copies under way of one queue. */
 export class Staging {
   readonly #pool: () => PinnedBufferPool;
   readonly #pieces: Piece[] = [];

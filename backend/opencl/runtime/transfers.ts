@@ -6,7 +6,7 @@
  * memory, an idle queue is written to directly: that is one copy, and pinning gains nothing there
  * (0.95-1.07x on PoCL 3.1).
  *
- * Content for a new block ({@linkcode TransferEngine.upload}) is copied on a queue of its own,
+ * Content for a new block ({@linkcode Transfers.upload}) is copied on a queue of its own,
  * beside the kernels. The block comes from the pool for that queue, so it is one that no kernel
  * uses; kernels that use it later wait for its copy alone (`DeviceMemory.uploads`).
  */
@@ -59,7 +59,7 @@ const MARKS = 8;
 const TINY_SHARE = 1 / 8;
 
 /** The transfers of one compute queue. */
-export class TransferEngine {
+export class Transfers {
   readonly #queue: CommandQueue;
   readonly #async: boolean;
   readonly #overlaps: boolean;

@@ -2,7 +2,7 @@
 import type { Tensor } from "../../tensor.ts";
 
 /** Where a module holds a tensor or another module: its name in `stateDict`, and how to replace it. */
-export interface Slot<T> {
+export interface NamedMember<T> {
   readonly name: string;
   readonly value: T;
   readonly replace: (value: Tensor) => void;
@@ -13,7 +13,7 @@ export function* slotsOf<T>(
   holder: Collection,
   prefix: string,
   is: (value: unknown) => value is T,
-): Generator<Slot<T>> {
+): Generator<NamedMember<T>> {
   for (const { key, value, replace } of entriesOf(holder)) {
     const name = prefix + key;
     if (is(value)) yield { name, value, replace };

@@ -16,7 +16,7 @@ import {
   rememberMade,
   successorOf,
 } from "./construction.ts";
-import { type Slot, slotsOf } from "./members.ts";
+import { type NamedMember, slotsOf } from "./members.ts";
 import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
@@ -36,7 +36,7 @@ export interface LoadReport {
 }
 
 /** The tensors of a module and all below it, where they are held. */
-export let tensorSlots: (module: AnyModule) => Slot<Tensor>[];
+export let tensorSlots: (module: AnyModule) => NamedMember<Tensor>[];
 
 const loadRules: Rules<{ strict?: boolean }> = { strict: takes.bool };
 
@@ -175,7 +175,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   }
 
   /** The tensors that this module holds itself. */
-  #slots(): Slot<Tensor>[] {
+  #slots(): NamedMember<Tensor>[] {
     return [...slotsOf(this.members(), "", isTensor)];
   }
 

@@ -64,9 +64,9 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
     const kept = bytes.slice(); // the caller may change its array
     return made(new Node({ kind: "data", bytes: kept }, [], shape, dtype), { ...options, device });
   }
-  const engine = backendOf(device);
-  const block = engine.upload(bytes, { pinMemory, persistent });
-  const node = Node.stored(new Storage(engine.memory, block), shape, dtype);
+  const backend = backendOf(device);
+  const block = backend.upload(bytes, { pinMemory, persistent });
+  const node = Node.stored(new Storage(backend.memory, block), shape, dtype);
   return made(node, { ...options, device, persistent: false });
 }
 
@@ -201,7 +201,7 @@ export function fromBuffer(
       }: that takes ${nbytes}`,
     );
   }
-  const engine = backendOf(device);
+  const backend = backendOf(device);
   const borrowed: Block = {
     buffer,
     base: buffer,
@@ -212,5 +212,5 @@ export function fromBuffer(
     release: () => {},
     [Symbol.dispose]: () => {},
   } as unknown as Block;
-  return made(Node.stored(new Storage(engine.memory, borrowed), shape, dtype), { device });
+  return made(Node.stored(new Storage(backend.memory, borrowed), shape, dtype), { device });
 }

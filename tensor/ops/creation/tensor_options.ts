@@ -75,12 +75,12 @@ export function made(node: Node, options: TensorOptions = {}): Tensor {
 
 /** The same value in the device's persistent pool. */
 function persisted(node: Node, device: DeviceHandle): Node {
-  const engine = backendOf(device);
+  const backend = backendOf(device);
   const nbytes = node.size * dtypes[node.dtype].bytes;
-  const block = engine.memory.allocate(nbytes, { persistent: true });
+  const block = backend.memory.allocate(nbytes, { persistent: true });
   using computed = makeTensor(node, device).realize();
-  engine.copy(nodeOf(computed).storage!.handle, block, nbytes);
-  return Node.stored(new Storage(engine.memory, block), node.shape, node.dtype);
+  backend.copy(nodeOf(computed).storage!.handle, block, nbytes);
+  return Node.stored(new Storage(backend.memory, block), node.shape, node.dtype);
 }
 
 /** A shape that was checked to be one. */

@@ -32,7 +32,7 @@ import {
   laneProgram,
   unrollOf,
 } from "./loop_plan.ts";
-import { type Access, LANES, type Pointer, ROW, Scope, type Strip } from "./loop_scope.ts";
+import { LANES, type LoopAccess, type Pointer, ROW, Scope, type Strip } from "./loop_scope.ts";
 import { LoopValues } from "./loop_values.ts";
 import { VectorMath } from "../math.ts";
 import { i32 } from "../opcodes.ts";
@@ -145,7 +145,7 @@ class LoopWriter {
   #laneLoop(
     scope: Scope,
     ids: readonly number[],
-    accesses: readonly Access[],
+    accesses: readonly LoopAccess[],
     unroll: number,
     body: Body,
   ): void {
@@ -169,7 +169,7 @@ class LoopWriter {
     }
   }
 
-  #pointersFor(accesses: readonly Access[], symbol: number): Map<string, Pointer> {
+  #pointersFor(accesses: readonly LoopAccess[], symbol: number): Map<string, Pointer> {
     const pointers = new Map<string, Pointer>();
     for (const { key, base, form, bytes } of accesses) {
       const copy = this.#f.number();
@@ -221,8 +221,8 @@ class LoopWriter {
     return this.#kernel.exprs[id]!.op !== "reduced";
   }
 
-  #loadsOf(ids: readonly number[]): Access[] {
-    const found = new Map<number, Access>();
+  #loadsOf(ids: readonly number[]): LoopAccess[] {
+    const found = new Map<number, LoopAccess>();
     for (const id of ids) {
       const e = this.#kernel.exprs[id]!;
       if (e.op !== "load") continue;

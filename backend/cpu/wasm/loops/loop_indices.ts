@@ -7,7 +7,7 @@ import type { Parameter } from "../../../codegen/emit.ts";
 import type { Bound, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import type { ElementBytes } from "../lanes.ts";
-import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
+import { type Interval, LANES, type LoopAccess, type Scope, type Strip } from "./loop_scope.ts";
 import { i32, i32x4, v128 } from "../opcodes.ts";
 
 /** Writes indices and addresses. */
@@ -105,7 +105,7 @@ export class LoopIndices {
   }
 
   /** The address of each lane of a vector. */
-  places(place: Local, access: Access, strip: Strip, vector: number): Local[] {
+  places(place: Local, access: LoopAccess, strip: Strip, vector: number): Local[] {
     const f = this.#f;
     const c = coefficient(access.form, this.#laneSymbol);
     const at = (lane: number): Local => {

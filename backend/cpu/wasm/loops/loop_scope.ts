@@ -60,7 +60,7 @@ export class Scope {
 }
 
 /** Something that is read or written at a form. */
-export interface Access {
+export interface LoopAccess {
   readonly key: string;
   readonly base: Local;
   readonly form: AffineExpr;

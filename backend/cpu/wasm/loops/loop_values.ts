@@ -5,7 +5,7 @@ import type { Expr, Load, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { elementBytes, kindOf, LaneAccess } from "../lanes.ts";
 import { boundsKey, type LoopIndices } from "./loop_indices.ts";
-import { type Access, type Interval, LANES, type Scope, type Strip } from "./loop_scope.ts";
+import { type Interval, LANES, type LoopAccess, type Scope, type Strip } from "./loop_scope.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
 import { writeCast, writePrimitive } from "./primitives.ts";
@@ -39,20 +39,20 @@ export class LoopValues {
   }
 
   /** Where and how a load reads. */
-  access(load: Load, id: number): Access {
+  access(load: Load, id: number): LoopAccess {
     const bytes = elementBytes(load.dtype);
     return { key: `load ${id}`, base: this.#indices.base(load.input), form: load.form, bytes };
   }
 
   /** Where and how an output is written. */
-  outputAccess(output: number): Access {
+  outputAccess(output: number): LoopAccess {
     const { dtype, form } = this.#kernel.outputs[output]!;
     const bytes = elementBytes(dtype);
     return { key: `store ${output}`, base: this.#indices.base(null, output), form, bytes };
   }
 
   /** The place of an access: where a pointer is, or computed here. */
-  place(access: Access, scope: Scope): Local {
+  place(access: LoopAccess, scope: Scope): Local {
     for (const [key, pointer] of scope.pointers) {
       if (key.startsWith(`${access.key} `)) return pointer.local;
     }
@@ -93,7 +93,7 @@ export class LoopValues {
   /** A vector of which some elements may not exist: those are 0. Memory goes on around buffers. */
   #loadWithin(
     load: Load,
-    access: Access,
+    access: LoopAccess,
     place: Local,
     scope: Scope,
     vector: number,
@@ -119,12 +119,18 @@ export class LoopValues {
   }
 
   /** The place, or the buffer's beginning where it is outside. */
-  #safe(place: Local, { base }: Access, inside: Local | null): Local {
+  #safe(place: Local, { base }: LoopAccess, inside: Local | null): Local {
     return inside === null ? place : this.#f.choose(inside, place, base);
   }
 
   /** The elements of a vector, all of which exist. */
-  loadStrip({ dtype }: Load, access: Access, place: Local, strip: Strip, vector: number): Local {
+  loadStrip(
+    { dtype }: Load,
+    access: LoopAccess,
+    place: Local,
+    strip: Strip,
+    vector: number,
+  ): Local {
     const isSide = coefficient(access.form, this.#laneSymbol) === 1;
     if (isSide && strip.lanes === LANES) {
       return this.#lanes.loadFour(dtype, access.bytes, place, vector * LANES * access.bytes);

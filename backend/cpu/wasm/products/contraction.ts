@@ -14,7 +14,7 @@ import { type Contraction, extent, type Load, type LoopKernel } from "../../../k
 import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock, Runner } from "../../script/runner.ts";
-import { describe, isFar, type Plan, planSides } from "./contraction_plan.ts";
+import { describe, isFar, planSides, type ProductPlan } from "./contraction_plan.ts";
 import { ProductRunner } from "./product_runner.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
@@ -83,7 +83,7 @@ function choose(
   target: AffineExpr,
   copies: readonly [boolean, boolean],
   host: GemmHost,
-): { plan: Plan; prepared: readonly [Operand, Operand] } {
+): { plan: ProductPlan; prepared: readonly [Operand, Operand] } {
   const prepare = (load: Load, which: 0 | 1): Operand =>
     copies[which] ? copied(kernel, c, load, which, host) : { load, copy: null, size: 0 };
   const prepared = [prepare(c.a, 0), prepare(c.b, 1)] as const;

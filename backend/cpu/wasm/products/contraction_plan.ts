@@ -18,7 +18,7 @@ const MAX_STRIDED_BYTES = 2 ** 19;
 const MIN_FAR_STEP = 1024, MIN_READS = 64;
 
 /** An operand or the result as offsets in bytes. */
-export interface Side {
+export interface ProductOperand {
   readonly rows: Int32Array;
   readonly columns: Int32Array;
   readonly batch: Int32Array;
@@ -47,7 +47,7 @@ export function isContiguous(offsets: Int32Array): boolean {
 const storeCosts = { columns: 0.1, rows: 0.3, nothing: 2 } as const;
 
 /** What lies side by side in a result. */
-export function contiguousAxis({ rows, columns }: Side): ContiguousAxis {
+export function contiguousAxis({ rows, columns }: ProductOperand): ContiguousAxis {
   if (isContiguous(columns)) return "columns";
   const areRows = rows.every((offset, i) =>
     offset === rows[i - i % TILE_ROWS]! + 4 * (i % TILE_ROWS)
@@ -62,12 +62,12 @@ function stepOf(offsets: Int32Array): number | null {
 }
 
 /** One way to compute a contraction: which operand's elements are spread, which lies in vectors. */
-export interface Plan {
+export interface ProductPlan {
   /** The second operand is on the left. */
   readonly isSwapped: boolean;
-  readonly a: Side;
-  readonly b: Side;
-  readonly c: Side;
+  readonly a: ProductOperand;
+  readonly b: ProductOperand;
+  readonly c: ProductOperand;
   readonly batches: number;
   readonly m: number;
   readonly n: number;
@@ -83,10 +83,14 @@ export function planSides(
   c: Contraction,
   target: AffineExpr,
   isSwapped: boolean,
-): Plan {
+): ProductPlan {
   const [left, right] = isSwapped ? [c.b, c.a] : [c.a, c.b];
   const [rows, columns] = isSwapped ? [c.n, c.m] : [c.m, c.n];
-  const side = (form: AffineExpr, down: readonly number[], along: readonly number[]): Side => ({
+  const side = (
+    form: AffineExpr,
+    down: readonly number[],
+    along: readonly number[],
+  ): ProductOperand => ({
     rows: offsetsOf(kernel, form, down),
     columns: offsetsOf(kernel, form, along),
     batch: offsetsOf(kernel, form, c.batch).map((offset) => offset + 4 * form.offset),
@@ -119,13 +123,13 @@ export function planSides(
 }
 
 /** Whether the left operand's summed indices are pages apart, and it is read often. */
-export function isFar({ a, n, k }: Plan): boolean {
+export function isFar({ a, n, k }: ProductPlan): boolean {
   const step = Math.abs(stepOf(a.columns) ?? 0);
   return step >= MIN_FAR_STEP && step * k > MAX_STRIDED_BYTES && n >= MIN_READS;
 }
 
 /** A line for people. */
-export function describe({ batches, m, n, k, step }: Plan): string {
+export function describe({ batches, m, n, k, step }: ProductPlan): string {
   const times = batches > 1 ? `${batches} times ` : "";
   const how = step === null ? ", the right one in panels" : "";
   return `// WebAssembly SIMD: ${times}${m} x ${k} by ${k} x ${n}, float32${how}`;
@@ -141,7 +145,7 @@ export interface Blocks {
 }
 
 /** Blocks small enough that all threads have some, large enough that each is worth taking. */
-export function chooseBlocks({ m, n, k, batches }: Plan, threads: number): Blocks {
+export function chooseBlocks({ m, n, k, batches }: ProductPlan, threads: number): Blocks {
   const panels = Math.ceil(n / TILE_COLUMNS);
   let blockRows = Math.min(BLOCK_ROWS, Math.ceil(m / TILE_ROWS) * TILE_ROWS);
   let blockPanels = Math.min(BLOCK_PANELS, panels);

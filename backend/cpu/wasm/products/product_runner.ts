@@ -6,7 +6,7 @@ import {
   contiguousAxis,
   COPY_SPEED,
   isContiguous,
-  type Plan,
+  type ProductPlan,
 } from "./contraction_plan.ts";
 import { makePacking } from "./packing.ts";
 import type { WasmKernel, WasmRuntime } from "../runtime.ts";
@@ -50,7 +50,7 @@ interface Right {
   readonly tables: Readonly<Record<string, Int32Array>>;
 }
 
-function rightOf({ b, n, k, step }: Plan): Right {
+function rightOf({ b, n, k, step }: ProductPlan): Right {
   const panels = Math.ceil(n / TILE_COLUMNS);
   const places = Array.from({ length: panels }, (_, p) => p);
   if (step !== null) {
@@ -75,7 +75,7 @@ function rightOf({ b, n, k, step }: Plan): Right {
 
 /** Runs one product. */
 export class ProductRunner {
-  readonly #plan: Plan;
+  readonly #plan: ProductPlan;
   readonly #runtime: WasmRuntime;
   readonly #host: GemmHost;
   readonly #product: WasmKernel;
@@ -87,7 +87,7 @@ export class ProductRunner {
   readonly #arguments: readonly { readonly value: number; readonly isTable: boolean }[];
   readonly #tasks: number;
 
-  constructor(plan: Plan, runtime: WasmRuntime, host: GemmHost) {
+  constructor(plan: ProductPlan, runtime: WasmRuntime, host: GemmHost) {
     this.#plan = plan;
     this.#runtime = runtime;
     this.#host = host;

@@ -19,7 +19,7 @@ export interface Tile {
   readonly sum: Local;
 }
 
-interface Target {
+interface StoreTarget {
   readonly c: Local;
   readonly row: Local;
   readonly column: Local;
@@ -59,7 +59,7 @@ export class TileStore {
   }
 
   /** `left`: columns that there are, null where that is all; `sum`: null where nothing is added. */
-  #storeTile(target: Target, sums: Local[][], sum: Local | null, left: Local | null): void {
+  #storeTile(target: StoreTarget, sums: Local[][], sum: Local | null, left: Local | null): void {
     const f = this.#f;
     const rows = f.wordAt(this.#arg("cRows"), target.row);
     const table = f.wordAt(this.#arg("cColumns"), target.column);

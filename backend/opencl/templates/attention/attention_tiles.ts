@@ -26,7 +26,7 @@ interface Tile {
 }
 
 /** The matrices of a pass: those whose rows a group keeps, and those that it walks. */
-interface Side {
+interface TileSide {
   readonly name: string;
   readonly at: HeadMatrix;
   readonly features: number;
@@ -65,7 +65,7 @@ function begin(
   text: AttentionText,
   { rows, columns }: Tile,
   length: number,
-  kept: readonly Side[],
+  kept: readonly TileSide[],
 ): void {
   const { features, valueFeatures } = text.kernel;
   const n = text.index(Math.ceil(length / rows));
@@ -83,7 +83,7 @@ function begin(
 function fill(
   text: AttentionText,
   into: string,
-  { name, at, features }: Side,
+  { name, at, features }: TileSide,
   rows: number,
   first: string,
   length: string,
@@ -105,7 +105,7 @@ function rowProducts(
   text: AttentionText,
   { rows, columns }: Tile,
   result: string,
-  kept: Side,
+  kept: TileSide,
 ): void {
   const [tm, tn] = [rows / SIDE, columns / SIDE], pitch = kept.features + 1;
   text.add(
@@ -287,7 +287,9 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
 }
 
 /** Places everything that a backward pass reads; gives its sides. */
-function backwardSides(text: AttentionText): Record<"query" | "key" | "value" | "gradient", Side> {
+function backwardSides(
+  text: AttentionText,
+): Record<"query" | "key" | "value" | "gradient", TileSide> {
   const { query, key, value, mask, backward, features, valueFeatures } = text.kernel;
   const { gradient, logSums, products } = backward!;
   const all = { query, key, value, gradient, logSums, products, ...(mask && { mask: mask.at }) };

@@ -29,7 +29,7 @@ import {
 } from "../parts/register_tile.ts";
 import { single } from "../parts/template.ts";
 import { declareStart, decomposeInto, step, without } from "../parts/tile_text.ts";
-import { FLOAT, type Shape, tileOf, type TileRule } from "../parts/tiling.ts";
+import { type ContractionSize, FLOAT, tileOf, type TileRule } from "../parts/tiling.ts";
 import { type Columns, columnsOf, emitBlock, placeTile } from "../parts/vector_block.ts";
 
 /** The tile of a work-item. */
@@ -74,7 +74,7 @@ export const registerTiledGemm: ContractionTemplate<RegisterTiledPlan> = {
 };
 
 /** Columns are packed for sums of one loop, in half of the local memory. */
-function canPack({ k }: Shape, columns: number, { localMemory }: Target): boolean {
+function canPack({ k }: ContractionSize, columns: number, { localMemory }: Target): boolean {
   return k.length === 1 && packedCapacity(k[0]!) * columns * FLOAT <= localMemory / 2;
 }
 

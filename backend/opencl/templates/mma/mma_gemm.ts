@@ -24,7 +24,7 @@ import type { WorkSize } from "../../codegen/generated.ts";
 import type { ContractionTemplate, TiledPlan } from "../parts/contraction_shape.ts";
 import { groupGemm } from "../parts/group_gemm.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
-import { product, type Shape } from "../parts/tiling.ts";
+import { type ContractionSize, product } from "../parts/tiling.ts";
 import { OperandCopier } from "./mma_copies.ts";
 import { storeSums } from "./mma_epilogue.ts";
 import { unitOf, warpTilingOf } from "./warp_tiling.ts";
@@ -48,7 +48,7 @@ export const mmaGemm: ContractionTemplate<TiledPlan<MmaTile>> = groupGemm(
 );
 
 /** Whether matrix units win: for halves nearly always, for float32 where three products do. */
-function isWorthwhile(c: Contraction, { m, n, k, batch }: Shape): boolean {
+function isWorthwhile(c: Contraction, { m, n, k, batch }: ContractionSize): boolean {
   if (unitOf(c) === null) return false;
   const terms = product(k);
   if (c.dtype !== "float32") return terms >= MIN_TERMS;

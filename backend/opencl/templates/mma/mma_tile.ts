@@ -1,10 +1,10 @@
 /** The tiles of matrix units: which are chosen, and what fits into local memory. */
 import type { Target } from "../../../kernel/target.ts";
 import {
+  type ContractionSize,
   FLOAT,
   MIN_GPU_PART,
   product,
-  type Shape,
   tileCount,
   type TileRule,
 } from "../parts/tiling.ts";
@@ -57,7 +57,7 @@ const choices: Readonly<Record<2 | 4, readonly Choice[]>> = {
 const RESIDENT_GROUPS = 2;
 
 /** Turns in which the device computes all groups, whose sums may be divided, times the time of one. */
-function cost({ speed, tile }: Choice, shape: Shape, { computeUnits }: Target): number {
+function cost({ speed, tile }: Choice, shape: ContractionSize, { computeUnits }: Target): number {
   const splits = Math.max(1, Math.floor(product(shape.k) / (8 * MIN_GPU_PART)));
   const groups = tileCount(shape, tile.bm, tile.bn), room = computeUnits * RESIDENT_GROUPS;
   const turns = groups >= room ? Math.ceil(groups / room) : 1 / Math.min(splits, room / groups);

@@ -5,17 +5,17 @@ import { NARROW_END } from "../../../kernel/index_range.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import type { Planned, Template } from "./template.ts";
-import type { Shape } from "./tiling.ts";
+import type { ContractionSize } from "./tiling.ts";
 
 /** What every plan of a contraction contains. */
 export interface ContractionPlan extends Planned<LoopKernel> {
   /** What its tile was chosen for, and may be tuned for; null where there is no tile to choose. */
-  readonly shape: Shape | null;
+  readonly shape: ContractionSize | null;
 }
 
 /** A contraction that a template computes in tiles of its choice. */
 export interface TiledPlan<T> extends ContractionPlan {
-  readonly shape: Shape;
+  readonly shape: ContractionSize;
   readonly tile: T;
 }
 
@@ -81,7 +81,7 @@ export function rowShape(
   kernel: LoopKernel,
   kind: string,
   { row, column, scalar, vector }: RowLoops,
-): Shape {
+): ContractionSize {
   const { sizes, inner, outer } = kernel;
   return {
     kind,
@@ -94,7 +94,7 @@ export function rowShape(
 }
 
 /** A contraction whose tiles go over all loops of its rows and columns. */
-export function groupShape(kernel: LoopKernel, kind: string, c: Contraction): Shape {
+export function groupShape(kernel: LoopKernel, kind: string, c: Contraction): ContractionSize {
   return {
     kind,
     batch: extent(kernel, c.batch),
@@ -106,7 +106,7 @@ export function groupShape(kernel: LoopKernel, kind: string, c: Contraction): Sh
   };
 }
 
-function stepsOf(a: Load, b: Load, m: number, k: number, n: number): Shape["steps"] {
+function stepsOf(a: Load, b: Load, m: number, k: number, n: number): ContractionSize["steps"] {
   return [
     coefficient(a.form, m),
     coefficient(a.form, k),

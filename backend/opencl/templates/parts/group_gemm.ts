@@ -11,7 +11,7 @@ import {
   withoutFreeBatch,
 } from "./contraction_shape.ts";
 import { single } from "./template.ts";
-import { type Shape, tileCount, tileOf, type TileRule } from "./tiling.ts";
+import { type ContractionSize, tileCount, tileOf, type TileRule } from "./tiling.ts";
 
 /** The rows and columns of a group's tile. */
 interface GroupTile {
@@ -28,7 +28,7 @@ interface GroupTile {
 export function groupGemm<T extends GroupTile>(
   name: string,
   rule: TileRule<T>,
-  fits: (c: Contraction, shape: Shape, target: Target) => boolean,
+  fits: (c: Contraction, shape: ContractionSize, target: Target) => boolean,
   write: (emitter: Emitter, c: Contraction, tile: T) => WorkSize,
 ): ContractionTemplate<TiledPlan<T>> {
   return {

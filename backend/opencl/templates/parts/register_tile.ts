@@ -1,7 +1,7 @@
 /** The register tile of a CPU's work-item: rows of scalars times columns in vectors. */
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import type { Target } from "../../../kernel/target.ts";
-import { largest, leastWork, type Shape, tileCount } from "./tiling.ts";
+import { type ContractionSize, largest, leastWork, tileCount } from "./tiling.ts";
 
 /** So many rows of so many columns in vectors. */
 export interface RegisterTile {
@@ -46,7 +46,7 @@ export function hasWideVectors({ vectorWidth }: Target): boolean {
 
 /** The tile that fills the registers; `widthOf` gives the width of the vectors of some columns. */
 export function registerTile(
-  { m, n }: Shape,
+  { m, n }: ContractionSize,
   target: Target,
   widthOf: (columns: number) => number = vectorWidth,
 ): RegisterTile {
@@ -62,7 +62,7 @@ export function registerTile(
 }
 
 /** Whether code can be written for a tile of a shape. */
-export function fitsRegisters({ rows, columns }: RegisterTile, { m, n }: Shape): boolean {
+export function fitsRegisters({ rows, columns }: RegisterTile, { m, n }: ContractionSize): boolean {
   return rows <= Math.min(m, 32) && columns >= 4 && columns <= Math.min(n, 128);
 }
 
@@ -80,6 +80,6 @@ export function paddedVectorWidth(columns: number): number {
  * Pieces of work of a product on a CPU. They are counted in tiles of 8 rows by one vector whatever tile is
  * chosen, so that a sum is split alike on devices of different registers.
  */
-export function countRegisterTiles(shape: Shape): number {
+export function countRegisterTiles(shape: ContractionSize): number {
   return tileCount(shape, 8, LANES);
 }

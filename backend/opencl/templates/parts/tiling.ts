@@ -5,7 +5,7 @@
 import type { Target } from "../../../kernel/target.ts";
 
 /** A contraction as its kernel walks it: what the best tile depends on, beside the device. */
-export interface Shape {
+export interface ContractionSize {
   /** Which rule it is for. */
   readonly kind: string;
   readonly batch: number;
@@ -24,18 +24,20 @@ export interface TileRule<T> {
   /** Its name in the keys of what was tuned. */
   readonly kind: string;
   /** The tile of a shape for which nothing was tuned. */
-  choose(shape: Shape, target: Target): T;
+  choose(shape: ContractionSize, target: Target): T;
   /** The fields that are positive integers. */
   readonly counts: readonly (keyof T)[];
   /** Whether the code of the kernel can be written for a tile of such numbers. */
-  admits(tile: T, shape: Shape, target: Target): boolean;
+  admits(tile: T, shape: ContractionSize, target: Target): boolean;
 }
 
 /** Bytes of a float. */
 export const FLOAT = 4;
 
 /** The name of a shape: equal ones are computed by equal kernels, but for what follows the sum. */
-export function keyOf({ kind, batch, m, n, k, steps, elementBytes = FLOAT }: Shape): string {
+export function keyOf(
+  { kind, batch, m, n, k, steps, elementBytes = FLOAT }: ContractionSize,
+): string {
   const [am, ak, bk, bn] = steps;
   return `${kind}${elementBytes === FLOAT ? "" : 8 * elementBytes} ${batch}x ${m}x${
     k.join("*")
@@ -43,7 +45,7 @@ export function keyOf({ kind, batch, m, n, k, steps, elementBytes = FLOAT }: Sha
 }
 
 /** The tile of a shape: what was tuned, or else what the rule chooses. */
-export function tileOf<T>(rule: TileRule<T>, shape: Shape, target: Target): T {
+export function tileOf<T>(rule: TileRule<T>, shape: ContractionSize, target: Target): T {
   const tile = target.tuned.get(keyOf(shape))?.tile;
   return isTile(rule, tile, shape, target) ? tile : rule.choose(shape, target);
 }
@@ -52,7 +54,7 @@ export function tileOf<T>(rule: TileRule<T>, shape: Shape, target: Target): T {
 export function isTile<T>(
   { counts, admits }: TileRule<T>,
   value: unknown,
-  shape: Shape,
+  shape: ContractionSize,
   target: Target,
 ): value is T {
   if (typeof value !== "object" || value === null) return false;
@@ -61,7 +63,7 @@ export function isTile<T>(
 }
 
 /** In how many parts a sum is computed as tuned; null where nothing was. */
-export function tunedParts(shape: Shape, target: Target): number | null {
+export function tunedParts(shape: ContractionSize, target: Target): number | null {
   const parts = target.tuned.get(keyOf(shape))?.parts;
   return isCount(parts) ? parts : null;
 }
@@ -87,7 +89,7 @@ export function defaultParts(tiles: number, length: number, target: Target): num
 }
 
 /** How many tiles a shape is computed in, one after the other or side by side. */
-export function tileCount({ m, n, batch }: Shape, bm: number, bn: number): number {
+export function tileCount({ m, n, batch }: ContractionSize, bm: number, bn: number): number {
   return Math.ceil(m / bm) * Math.ceil(n / bn) * batch;
 }
 

@@ -5,9 +5,9 @@ import { innerProductTiles } from "../../../../backend/opencl/templates/gemm/inn
 import { localMemoryTiles } from "../../../../backend/opencl/templates/gemm/local_memory_gemm.ts";
 import { registerTiles } from "../../../../backend/opencl/templates/gemm/register_tiled_gemm.ts";
 import {
+  type ContractionSize,
   isTile,
   keyOf,
-  type Shape,
   tileOf,
   tunedParts,
 } from "../../../../backend/opencl/templates/parts/tiling.ts";
@@ -25,7 +25,12 @@ function target(isGpu: boolean, tuned: Record<string, Tuned> = {}, vectorWidth =
   };
 }
 
-function product({ kind }: { readonly kind: string }, m: number, n: number, k: number): Shape {
+function product(
+  { kind }: { readonly kind: string },
+  m: number,
+  n: number,
+  k: number,
+): ContractionSize {
   return { kind, batch: 1, m, n, k: [k], steps: [k, 1, n, 1] };
 }
 
@@ -92,7 +97,7 @@ Deno.test("what was tuned for a shape holds for it alone", () => {
   const tuned = target(false, { [keyOf(shape)]: { tile, parts: 3 } });
   assertEquals(tileOf(registerTiles, shape, tuned), tile);
   assertEquals(tunedParts(shape, tuned), 3);
-  const others: Shape[] = [
+  const others: ContractionSize[] = [
     { ...shape, m: 65 },
     { ...shape, n: 65 },
     { ...shape, k: [8, 8] },
