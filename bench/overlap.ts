@@ -10,6 +10,7 @@
  * Prints, for each way, the time of a step, of its copies, and the share of the copies' time during
  * which a kernel ran. The losses must be the same for all.
  */
+import { fileURLToPath } from "node:url";
 import {
   DataLoader,
   device,
@@ -168,7 +169,7 @@ function readCopies(path: string): Pick<Result, "copies" | "copyMs" | "overlappe
 async function inProcess({ device, steps, batch, width }: Options, way: Way): Promise<Result> {
   const { code, stdout } = await new Deno.Command(Deno.execPath(), {
     args: [
-      ...["run", "-A", "--no-check", new URL(import.meta.url).pathname, "--way", way.name],
+      ...["run", "-A", "--no-check", fileURLToPath(import.meta.url), "--way", way.name],
       ...["--device", device, "--steps", `${steps}`, "--batch", `${batch}`, "--width", `${width}`],
     ],
     env: { NETCL_ASYNC_H2D: way.async },
