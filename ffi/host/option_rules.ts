@@ -44,6 +44,12 @@ export const positive: Rule = numeric(
 /** From 0 to 1, both included. */
 export const share: Rule = numeric("a number from 0 to 1", (value) => value >= 0 && value <= 1);
 
+/** From 0, included, to 1, excluded: what is kept of an average from step to step. */
+export const belowOne: Rule = numeric(
+  "a number of at least 0 and below 1",
+  (value) => value >= 0 && value < 1,
+);
+
 /** 0, 1, 2, ... */
 export const whole: Rule = numeric(
   "a whole number of at least 0",

@@ -30,6 +30,7 @@ export { type Assign, Optimizer, type StepOptions, type Update } from "./optimiz
 export {
   type GroupOptions,
   type OptimizerOptions,
+  type OptimizerParameters,
   ParameterGroup,
 } from "./optimizer/parameter_group.ts";
 export { SGD, type SGDOptions } from "./algorithms/sgd.ts";

@@ -1,17 +1,12 @@
+import { takes } from "../../core/options.ts";
 import type { Tensor } from "../../tensor.ts";
 import { decayed } from "./moments.ts";
-import {
-  type Assign,
-  isDeterminedByOptions,
-  Optimizer,
-  type Update,
-  zerosFor,
-} from "../optimizer/optimizer.ts";
-import {
-  completed,
-  type GroupOptions,
-  type OptimizerOptions,
-  type ParameterGroup,
+import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
+import { declareOptions } from "../optimizer/declared_options.ts";
+import type {
+  OptimizerOptions,
+  OptimizerParameters,
+  ParameterGroup,
 } from "../optimizer/parameter_group.ts";
 
 /** Options of {@linkcode Adagrad}. */
@@ -27,14 +22,6 @@ export interface AdagradOptions extends OptimizerOptions {
   /** Added to the root of the sum; default 1e-10. */
   eps?: number;
 }
-
-const defaults: Required<AdagradOptions> = {
-  lr: 1e-2,
-  lrDecay: 0,
-  weightDecay: 0,
-  initialAccumulatorValue: 0,
-  eps: 1e-10,
-};
 
 /**
  * Adagrad: steps by the gradient, divided by the root of the sum of all squared gradients (J. Duchi, E.
@@ -58,7 +45,13 @@ const defaults: Required<AdagradOptions> = {
  */
 export class Adagrad extends Optimizer<AdagradOptions> {
   static {
-    isDeterminedByOptions(this);
+    declareOptions<AdagradOptions>(this, {
+      lr: [1e-2, takes.nonNegative],
+      lrDecay: [0, takes.nonNegative],
+      weightDecay: [0, takes.nonNegative],
+      initialAccumulatorValue: [0, takes.nonNegative],
+      eps: [1e-10, takes.nonNegative],
+    });
   }
 
   /**
@@ -69,11 +62,8 @@ export class Adagrad extends Optimizer<AdagradOptions> {
    * @throws {TypeError} When an option is not known.
    * @throws {RangeError} When a number is negative.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<AdagradOptions>[],
-    options: AdagradOptions = {},
-  ) {
-    super(parameters, completed(new.target.name, defaults, options));
+  constructor(parameters: OptimizerParameters<AdagradOptions>, options: AdagradOptions = {}) {
+    super(parameters, options);
   }
 
   /** The sum of squared gradients. */

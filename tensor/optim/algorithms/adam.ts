@@ -1,17 +1,12 @@
+import { takes } from "../../core/options.ts";
 import type { Tensor } from "../../tensor.ts";
-import { decayed } from "./moments.ts";
-import {
-  type Assign,
-  isDeterminedByOptions,
-  Optimizer,
-  type Update,
-  zerosFor,
-} from "../optimizer/optimizer.ts";
-import {
-  completed,
-  type GroupOptions,
-  type OptimizerOptions,
-  type ParameterGroup,
+import { averaged, decayed } from "./moments.ts";
+import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
+import { declareOptions, type OptionTable } from "../optimizer/declared_options.ts";
+import type {
+  OptimizerOptions,
+  OptimizerParameters,
+  ParameterGroup,
 } from "../optimizer/parameter_group.ts";
 
 /** Options of {@linkcode Adam} and {@linkcode AdamW}. */
@@ -30,13 +25,13 @@ export interface AdamOptions extends OptimizerOptions {
   amsgrad?: boolean;
 }
 
-const defaults: Required<AdamOptions> = {
-  lr: 1e-3,
-  beta1: 0.9,
-  beta2: 0.999,
-  eps: 1e-8,
-  weightDecay: 0,
-  amsgrad: false,
+const adamOptions: OptionTable<AdamOptions> = {
+  lr: [1e-3, takes.nonNegative],
+  beta1: [0.9, takes.belowOne],
+  beta2: [0.999, takes.belowOne],
+  eps: [1e-8, takes.nonNegative],
+  weightDecay: [0, takes.nonNegative],
+  amsgrad: [false, takes.bool],
 };
 
 /**
@@ -63,7 +58,7 @@ const defaults: Required<AdamOptions> = {
  */
 export class Adam extends Optimizer<AdamOptions> {
   static {
-    isDeterminedByOptions(this);
+    declareOptions(this, adamOptions);
   }
 
   /** The bias corrections of the step that is being made, by its number. */
@@ -77,11 +72,8 @@ export class Adam extends Optimizer<AdamOptions> {
    * @throws {TypeError} When an option is not known.
    * @throws {RangeError} When a beta is not in [0, 1), or another number is negative.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<AdamOptions>[],
-    options: AdamOptions = {},
-  ) {
-    super(parameters, completed(new.target.name, defaults, options));
+  constructor(parameters: OptimizerParameters<AdamOptions>, options: AdamOptions = {}) {
+    super(parameters, options);
   }
 
   /** Both moments, and the largest second one for amsgrad. */
@@ -107,8 +99,8 @@ export class Adam extends Optimizer<AdamOptions> {
   protected override update(u: Update<AdamOptions>, assign: Assign): void {
     const { state, group: { options: { beta1, beta2, eps } } } = u;
     const { gradient, parameter } = this.decay(u);
-    const mean = state.exp_avg!.mul(beta1).add(gradient.mul(1 - beta1));
-    const square = state.exp_avg_sq!.mul(beta2).add(gradient.square().mul(1 - beta2));
+    const mean = averaged(state.exp_avg!, gradient, beta1);
+    const square = averaged(state.exp_avg_sq!, gradient.square(), beta2);
     assign(state.exp_avg!, mean);
     assign(state.exp_avg_sq!, square);
     const spread = this.#largest(square, u, assign);
@@ -147,7 +139,7 @@ export class Adam extends Optimizer<AdamOptions> {
  */
 export class AdamW extends Adam {
   static {
-    isDeterminedByOptions(this);
+    declareOptions(this, { ...adamOptions, weightDecay: [0.01, takes.nonNegative] });
   }
 
   /**
@@ -156,11 +148,8 @@ export class AdamW extends Adam {
    * @param parameters What is learned, or groups of it with options of their own.
    * @param options Those of {@linkcode Adam}; `weightDecay` is 0.01 by default.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<AdamOptions>[],
-    options: AdamOptions = {},
-  ) {
-    super(parameters, completed(new.target.name, { ...defaults, weightDecay: 0.01 }, options));
+  constructor(parameters: OptimizerParameters<AdamOptions>, options: AdamOptions = {}) {
+    super(parameters, options);
   }
 
   /** The gradient and the parameter with the decay in them: here in the parameter. */

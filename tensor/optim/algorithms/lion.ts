@@ -1,18 +1,9 @@
+import { takes } from "../../core/options.ts";
 import type { Tensor } from "../../tensor.ts";
-import { decayed } from "./moments.ts";
-import {
-  type Assign,
-  isDeterminedByOptions,
-  Optimizer,
-  type Update,
-  zerosFor,
-} from "../optimizer/optimizer.ts";
-import {
-  completed,
-  type GroupOptions,
-  type OptimizerOptions,
-  type ParameterGroup,
-} from "../optimizer/parameter_group.ts";
+import { averaged, decayed } from "./moments.ts";
+import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
+import { declareOptions } from "../optimizer/declared_options.ts";
+import type { OptimizerOptions, OptimizerParameters } from "../optimizer/parameter_group.ts";
 
 /** Options of {@linkcode Lion}. */
 export interface LionOptions extends OptimizerOptions {
@@ -25,13 +16,6 @@ export interface LionOptions extends OptimizerOptions {
   /** Parameters shrink by `lr * weightDecay` a step; default 0. */
   weightDecay?: number;
 }
-
-const defaults: Required<LionOptions> = {
-  lr: 1e-4,
-  beta1: 0.9,
-  beta2: 0.99,
-  weightDecay: 0,
-};
 
 /**
  * Lion: steps of one length, along the sign of the momentum (X. Chen et al., Symbolic Discovery of
@@ -56,7 +40,12 @@ const defaults: Required<LionOptions> = {
  */
 export class Lion extends Optimizer<LionOptions> {
   static {
-    isDeterminedByOptions(this);
+    declareOptions<LionOptions>(this, {
+      lr: [1e-4, takes.nonNegative],
+      beta1: [0.9, takes.belowOne],
+      beta2: [0.99, takes.belowOne],
+      weightDecay: [0, takes.nonNegative],
+    });
   }
 
   /**
@@ -67,18 +56,12 @@ export class Lion extends Optimizer<LionOptions> {
    * @throws {TypeError} When an option is not known.
    * @throws {RangeError} When a beta is not in [0, 1), or another number is negative.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<LionOptions>[],
-    options: LionOptions = {},
-  ) {
-    super(parameters, completed(new.target.name, defaults, options));
+  constructor(parameters: OptimizerParameters<LionOptions>, options: LionOptions = {}) {
+    super(parameters, options);
   }
 
   /** The momentum. */
-  protected override initialState(
-    parameter: Tensor,
-    _group: ParameterGroup<LionOptions>,
-  ): Record<string, Tensor> {
+  protected override initialState(parameter: Tensor): Record<string, Tensor> {
     return { exp_avg: zerosFor(parameter) };
   }
 
@@ -86,8 +69,8 @@ export class Lion extends Optimizer<LionOptions> {
   protected override update(u: Update<LionOptions>, assign: Assign): void {
     const { state, gradient, lr, group: { options: { beta1, beta2 } } } = u;
     const { parameter } = decayed(u, true);
-    const direction = state.exp_avg!.mul(beta1).add(gradient.mul(1 - beta1)).sign();
-    assign(state.exp_avg!, state.exp_avg!.mul(beta2).add(gradient.mul(1 - beta2)));
+    const direction = averaged(state.exp_avg!, gradient, beta1).sign();
+    assign(state.exp_avg!, averaged(state.exp_avg!, gradient, beta2));
     assign(u.parameter, parameter.sub(direction.mul(lr)));
   }
 }

@@ -3,6 +3,11 @@ import type { Tensor } from "../../tensor.ts";
 import type { Update } from "../optimizer/optimizer.ts";
 import type { OptimizerOptions } from "../optimizer/parameter_group.ts";
 
+/** A moving average with `value` in it: `beta * average + (1 - beta) * value`. */
+export function averaged(average: Tensor, value: Tensor, beta: number): Tensor {
+  return average.mul(beta).add(value.mul(1 - beta));
+}
+
 /** The share of an average from zero that is there after `step` steps: `1 - beta ** step`. */
 export function unbiased(step: Tensor, beta: number): Tensor {
   // By expm1: 1 - 0.999 ** 1 has lost half its digits in float32.

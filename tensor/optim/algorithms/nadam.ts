@@ -1,18 +1,9 @@
+import { takes } from "../../core/options.ts";
 import type { Tensor } from "../../tensor.ts";
-import { decayed, unbiased } from "./moments.ts";
-import {
-  type Assign,
-  isDeterminedByOptions,
-  Optimizer,
-  type Update,
-  zerosFor,
-} from "../optimizer/optimizer.ts";
-import {
-  completed,
-  type GroupOptions,
-  type OptimizerOptions,
-  type ParameterGroup,
-} from "../optimizer/parameter_group.ts";
+import { averaged, decayed, unbiased } from "./moments.ts";
+import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
+import { declareOptions } from "../optimizer/declared_options.ts";
+import type { OptimizerOptions, OptimizerParameters } from "../optimizer/parameter_group.ts";
 
 /** Options of {@linkcode NAdam}. */
 export interface NAdamOptions extends OptimizerOptions {
@@ -31,16 +22,6 @@ export interface NAdamOptions extends OptimizerOptions {
   /** Whether parameters shrink by `lr * weightDecay` instead, as in AdamW; default false. */
   decoupledWeightDecay?: boolean;
 }
-
-const defaults: Required<NAdamOptions> = {
-  lr: 2e-3,
-  beta1: 0.9,
-  beta2: 0.999,
-  eps: 1e-8,
-  weightDecay: 0,
-  momentumDecay: 4e-3,
-  decoupledWeightDecay: false,
-};
 
 /**
  * NAdam: Adam with Nesterov momentum (T. Dozat, Incorporating Nesterov Momentum into Adam, 2016).
@@ -63,7 +44,15 @@ const defaults: Required<NAdamOptions> = {
  */
 export class NAdam extends Optimizer<NAdamOptions> {
   static {
-    isDeterminedByOptions(this);
+    declareOptions<NAdamOptions>(this, {
+      lr: [2e-3, takes.nonNegative],
+      beta1: [0.9, takes.belowOne],
+      beta2: [0.999, takes.belowOne],
+      eps: [1e-8, takes.nonNegative],
+      weightDecay: [0, takes.nonNegative],
+      momentumDecay: [4e-3, takes.nonNegative],
+      decoupledWeightDecay: [false, takes.bool],
+    });
   }
 
   /**
@@ -74,18 +63,12 @@ export class NAdam extends Optimizer<NAdamOptions> {
    * @throws {TypeError} When an option is not known.
    * @throws {RangeError} When a beta is not in [0, 1), or another number is negative.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<NAdamOptions>[],
-    options: NAdamOptions = {},
-  ) {
-    super(parameters, completed(new.target.name, defaults, options));
+  constructor(parameters: OptimizerParameters<NAdamOptions>, options: NAdamOptions = {}) {
+    super(parameters, options);
   }
 
   /** Both moments, and the product of all momenta so far. */
-  protected override initialState(
-    parameter: Tensor,
-    _group: ParameterGroup<NAdamOptions>,
-  ): Record<string, Tensor> {
+  protected override initialState(parameter: Tensor): Record<string, Tensor> {
     const product = zerosFor(parameter).onesLike([]);
     return { exp_avg: zerosFor(parameter), exp_avg_sq: zerosFor(parameter), mu_product: product };
   }
@@ -105,8 +88,8 @@ export class NAdam extends Optimizer<NAdamOptions> {
       at.mul(momentumDecay * Math.log(0.96)).exp().mul(-0.5).add(1).mul(beta1);
     const mu = momentum(step), next = momentum(step.add(1));
     const product = state.mu_product!.mul(mu);
-    const mean = state.exp_avg!.mul(beta1).add(gradient.mul(1 - beta1));
-    const square = state.exp_avg_sq!.mul(beta2).add(gradient.square().mul(1 - beta2));
+    const mean = averaged(state.exp_avg!, gradient, beta1);
+    const square = averaged(state.exp_avg_sq!, gradient.square(), beta2);
     assign(state.mu_product!, product);
     assign(state.exp_avg!, mean);
     assign(state.exp_avg_sq!, square);

@@ -1,18 +1,9 @@
+import { takes } from "../../core/options.ts";
 import type { Tensor } from "../../tensor.ts";
-import { decayed, unbiased } from "./moments.ts";
-import {
-  type Assign,
-  isDeterminedByOptions,
-  Optimizer,
-  type Update,
-  zerosFor,
-} from "../optimizer/optimizer.ts";
-import {
-  completed,
-  type GroupOptions,
-  type OptimizerOptions,
-  type ParameterGroup,
-} from "../optimizer/parameter_group.ts";
+import { averaged, decayed, unbiased } from "./moments.ts";
+import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
+import { declareOptions } from "../optimizer/declared_options.ts";
+import type { OptimizerOptions, OptimizerParameters } from "../optimizer/parameter_group.ts";
 
 /** Options of {@linkcode RAdam}. */
 export interface RAdamOptions extends OptimizerOptions {
@@ -29,15 +20,6 @@ export interface RAdamOptions extends OptimizerOptions {
   /** Whether parameters shrink by `lr * weightDecay` instead, as in AdamW; default false. */
   decoupledWeightDecay?: boolean;
 }
-
-const defaults: Required<RAdamOptions> = {
-  lr: 1e-3,
-  beta1: 0.9,
-  beta2: 0.999,
-  eps: 1e-8,
-  weightDecay: 0,
-  decoupledWeightDecay: false,
-};
 
 /**
  * RAdam: Adam whose first steps, when the mean square is not known well, are steps of plain momentum (L.
@@ -61,7 +43,14 @@ const defaults: Required<RAdamOptions> = {
  */
 export class RAdam extends Optimizer<RAdamOptions> {
   static {
-    isDeterminedByOptions(this);
+    declareOptions<RAdamOptions>(this, {
+      lr: [1e-3, takes.nonNegative],
+      beta1: [0.9, takes.belowOne],
+      beta2: [0.999, takes.belowOne],
+      eps: [1e-8, takes.nonNegative],
+      weightDecay: [0, takes.nonNegative],
+      decoupledWeightDecay: [false, takes.bool],
+    });
   }
 
   /**
@@ -72,18 +61,12 @@ export class RAdam extends Optimizer<RAdamOptions> {
    * @throws {TypeError} When an option is not known.
    * @throws {RangeError} When a beta is not in [0, 1), or another number is negative.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<RAdamOptions>[],
-    options: RAdamOptions = {},
-  ) {
-    super(parameters, completed(new.target.name, defaults, options));
+  constructor(parameters: OptimizerParameters<RAdamOptions>, options: RAdamOptions = {}) {
+    super(parameters, options);
   }
 
   /** Both moments. */
-  protected override initialState(
-    parameter: Tensor,
-    _group: ParameterGroup<RAdamOptions>,
-  ): Record<string, Tensor> {
+  protected override initialState(parameter: Tensor): Record<string, Tensor> {
     return { exp_avg: zerosFor(parameter), exp_avg_sq: zerosFor(parameter) };
   }
 
@@ -98,8 +81,8 @@ export class RAdam extends Optimizer<RAdamOptions> {
     const { beta1, beta2, eps } = options;
     const { gradient, parameter } = decayed(u, options.decoupledWeightDecay);
     const step = u.step.slice(0);
-    const mean = state.exp_avg!.mul(beta1).add(gradient.mul(1 - beta1));
-    const square = state.exp_avg_sq!.mul(beta2).add(gradient.square().mul(1 - beta2));
+    const mean = averaged(state.exp_avg!, gradient, beta1);
+    const square = averaged(state.exp_avg_sq!, gradient.square(), beta2);
     assign(state.exp_avg!, mean);
     assign(state.exp_avg_sq!, square);
     // The length of the average's memory: 2 / (1 - beta2) - 1 in the end.

@@ -1,17 +1,12 @@
+import { takes } from "../../core/options.ts";
 import type { Tensor } from "../../tensor.ts";
-import { decayed } from "./moments.ts";
-import {
-  type Assign,
-  isDeterminedByOptions,
-  Optimizer,
-  type Update,
-  zerosFor,
-} from "../optimizer/optimizer.ts";
-import {
-  completed,
-  type GroupOptions,
-  type OptimizerOptions,
-  type ParameterGroup,
+import { averaged, decayed } from "./moments.ts";
+import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
+import { declareOptions } from "../optimizer/declared_options.ts";
+import type {
+  OptimizerOptions,
+  OptimizerParameters,
+  ParameterGroup,
 } from "../optimizer/parameter_group.ts";
 
 /** Options of {@linkcode RMSProp}. */
@@ -30,22 +25,20 @@ export interface RMSPropOptions extends OptimizerOptions {
   centered?: boolean;
 }
 
-const defaults: Required<RMSPropOptions> = {
-  lr: 1e-2,
-  alpha: 0.99,
-  eps: 1e-8,
-  weightDecay: 0,
-  momentum: 0,
-  centered: false,
-};
-
 /**
  * Steps by the gradient, divided by the root of its mean square (T. Tieleman, G. Hinton, Lecture 6.5,
  * 2012).
  */
 export class RMSProp extends Optimizer<RMSPropOptions> {
   static {
-    isDeterminedByOptions(this);
+    declareOptions<RMSPropOptions>(this, {
+      lr: [1e-2, takes.nonNegative],
+      alpha: [0.99, takes.nonNegative],
+      eps: [1e-8, takes.nonNegative],
+      weightDecay: [0, takes.nonNegative],
+      momentum: [0, takes.nonNegative],
+      centered: [false, takes.bool],
+    });
   }
 
   /**
@@ -56,11 +49,8 @@ export class RMSProp extends Optimizer<RMSPropOptions> {
    * @throws {TypeError} When an option is not known.
    * @throws {RangeError} When a number is negative.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<RMSPropOptions>[],
-    options: RMSPropOptions = {},
-  ) {
-    super(parameters, completed(new.target.name, defaults, options));
+  constructor(parameters: OptimizerParameters<RMSPropOptions>, options: RMSPropOptions = {}) {
+    super(parameters, options);
   }
 
   /** The mean square, and what momentum and centering need. */
@@ -79,7 +69,7 @@ export class RMSProp extends Optimizer<RMSPropOptions> {
     const { state, group: { options } } = u;
     const { gradient, parameter } = decayed(u, false);
     const kept = (name: string, value: Tensor): Tensor => {
-      const next = state[name]!.mul(options.alpha).add(value.mul(1 - options.alpha));
+      const next = averaged(state[name]!, value, options.alpha);
       assign(state[name]!, next);
       return next;
     };

@@ -2,20 +2,15 @@
  * Stochastic gradient descent. This folder (`algorithms/`) has the formula of each optimizer; it
  * imports `optimizer/`, `ops/`, `execution/` and `core/`.
  */
+import { takes } from "../../core/options.ts";
 import type { Tensor } from "../../tensor.ts";
 import { decayed } from "./moments.ts";
-import {
-  type Assign,
-  isDeterminedByOptions,
-  Optimizer,
-  type Update,
-  zerosFor,
-} from "../optimizer/optimizer.ts";
-import {
-  completed,
-  type GroupOptions,
-  type OptimizerOptions,
-  type ParameterGroup,
+import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
+import { declareOptions } from "../optimizer/declared_options.ts";
+import type {
+  OptimizerOptions,
+  OptimizerParameters,
+  ParameterGroup,
 } from "../optimizer/parameter_group.ts";
 
 /** Options of {@linkcode SGD}. */
@@ -31,14 +26,6 @@ export interface SGDOptions extends OptimizerOptions {
   /** Looks ahead along the momentum (Y. Nesterov, 1983); default false. */
   nesterov?: boolean;
 }
-
-const defaults: Required<SGDOptions> = {
-  lr: 1e-3,
-  momentum: 0,
-  dampening: 0,
-  weightDecay: 0,
-  nesterov: false,
-};
 
 /**
  * Stochastic gradient descent, with momentum where wanted: `v = momentum * v + g`, `p = p - lr * v`.
@@ -57,7 +44,13 @@ const defaults: Required<SGDOptions> = {
  */
 export class SGD extends Optimizer<SGDOptions> {
   static {
-    isDeterminedByOptions(this);
+    declareOptions<SGDOptions>(this, {
+      lr: [1e-3, takes.nonNegative],
+      momentum: [0, takes.nonNegative],
+      dampening: [0, takes.nonNegative],
+      weightDecay: [0, takes.nonNegative],
+      nesterov: [false, takes.bool],
+    });
   }
 
   /**
@@ -69,11 +62,8 @@ export class SGD extends Optimizer<SGDOptions> {
    * @throws {RangeError} When nesterov is asked for without momentum, or with dampening, or a number is
    * negative.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<SGDOptions>[],
-    options: SGDOptions = {},
-  ) {
-    super(parameters, completed(new.target.name, defaults, options));
+  constructor(parameters: OptimizerParameters<SGDOptions>, options: SGDOptions = {}) {
+    super(parameters, options);
   }
 
   /** Nesterov's momentum is one. */

@@ -15,10 +15,11 @@ import { withoutGrad } from "../../core/grad_mode.ts";
 import { internally } from "../../core/temporaries.ts";
 import { fromHost } from "../../ops/functional.ts";
 import type { Tensor } from "../../tensor.ts";
+import { completed, isDeterminedByOptions } from "./declared_options.ts";
 import {
-  completed,
   type GroupOptions,
   type OptimizerOptions,
+  type OptimizerParameters,
   ParameterGroup,
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
@@ -30,14 +31,6 @@ import { isTensor, stateOf } from "../../core/tensor_state.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
-
-/** Optimizers whose updates depend on their options, their state, parameters and gradients alone. */
-const determined = new WeakSet<object>();
-
-/** Says that of a class; not of those that extend it. */
-export function isDeterminedByOptions(optimizer: object): void {
-  determined.add(optimizer);
-}
 
 /** What an update works with. */
 export interface Update<Options extends OptimizerOptions> {
@@ -87,16 +80,15 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
    * Makes the optimizer.
    *
    * @param parameters What is learned, or groups of it with options of their own.
-   * @param options Every option, for the groups that do not say otherwise.
+   * @param options For the groups that do not say otherwise. A class of your own passes every option;
+   * those of this module have defaults.
    * @throws {TypeError} When there is nothing to learn, or a parameter is no leaf that requires a
-   * gradient, or is there twice.
+   * gradient, or is there twice, or an option is not known.
+   * @throws {RangeError} When an option is out of range.
    */
-  constructor(
-    parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
-    options: Required<Options>,
-  ) {
-    this.#defaults = options;
-    this.#add(groupsOf(new.target.name, parameters, options));
+  constructor(parameters: OptimizerParameters<Options>, options: Options) {
+    this.#defaults = completed(new.target, options);
+    this.#add(this.#groupsOf(parameters));
   }
 
   /** Parameters with their options. */
@@ -127,8 +119,23 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     const action = `add a group to ${this.constructor.name}`;
     requireValue(action, "group", group, takes.object("an object { parameters, ...options }"));
     giveUpReplay("it adds parameters to an optimizer");
-    this.#add(groupsOf(this.constructor.name, [group], this.#defaults));
+    this.#add(this.#groupsOf([group]));
     this.#version++;
+  }
+
+  #groupsOf(parameters: OptimizerParameters<Options>): ParameterGroup<Options>[] {
+    const { name } = this.constructor;
+    const isGrouped = Array.isArray(parameters) &&
+      parameters.every((group) => group?.parameters !== undefined);
+    if (!isGrouped) requireParameters(`make ${name}`, parameters);
+    if (isTensor(parameters[0])) {
+      return [new ParameterGroup<Options>(parameters as readonly Tensor[], this.#defaults)];
+    }
+    return (parameters as readonly GroupOptions<Options>[]).map(({ parameters, ...options }) => {
+      requireParameters(`make ${name}`, parameters);
+      const all = completed(this.constructor, options as unknown as Options, this.#defaults);
+      return new ParameterGroup<Options>(parameters, all);
+    });
   }
 
   #add(groups: readonly ParameterGroup<Options>[]): void {
@@ -152,10 +159,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   }
 
   /** Throws where the options of a group do not go together; it knows nothing of the optimizer yet. */
-  protected checkGroup(options: Required<Omit<Options, "lr">>): void {
-    const { beta1 = 0, beta2 = 0 } = options as { beta1?: number; beta2?: number };
-    checkBetas(beta1, beta2);
-  }
+  protected checkGroup(_options: Required<Omit<Options, "lr">>): void {}
 
   /** What to remember of a parameter, before the first step, under PyTorch's names. */
   protected abstract initialState(
@@ -202,7 +206,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   step(options: StepOptions = {}): void {
     checkOptions("step", options, { skip: takes.callback });
     // One call for `compile`, where it depends on nothing but what is told here.
-    if (options.skip || !determined.has(this.constructor)) return this.#step(options);
+    if (options.skip || !isDeterminedByOptions(this.constructor)) return this.#step(options);
     const told = this.groups.map((group) => ({ ...group.options }));
     observedCall("step", this.#stepAsTold, this, [this.#version, told]);
   }
@@ -245,7 +249,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
 
   /** What parameters and state will be, by their tensors. */
   #nextValues(active: readonly Entry<Options>[]): Map<Tensor, Tensor> {
-    if (!determined.has(this.constructor)) return this.#updates(active);
+    if (!isDeterminedByOptions(this.constructor)) return this.#updates(active);
     const key = {
       parameters: active.map(({ parameter }) => parameter),
       options: this.groups.map(({ options }) => options),
@@ -357,13 +361,6 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   }
 }
 
-/** @throws {RangeError} When one of the shares that are kept from step to step is not in [0, 1). */
-function checkBetas(...betas: number[]): void {
-  const wrong = betas.find((beta) => !(beta >= 0 && beta < 1));
-  if (wrong === undefined) return;
-  throw new RangeError(`Cannot use a beta of ${wrong}: pass a number in [0, 1)`);
-}
-
 /** Zeros to remember a moment of a parameter in; half precision would be too coarse. */
 export function zerosFor(parameter: Tensor): Tensor {
   return atLeastSingle(parameter.zerosLike());
@@ -381,24 +378,6 @@ function countOn(
     assign(counter.count, next);
   }
   return steps;
-}
-
-function groupsOf<Options extends OptimizerOptions>(
-  optimizer: string,
-  parameters: readonly Tensor[] | readonly GroupOptions<Options>[],
-  options: Required<Options>,
-): ParameterGroup<Options>[] {
-  const isGrouped = Array.isArray(parameters) &&
-    parameters.every((group) => group?.parameters !== undefined);
-  if (!isGrouped) requireParameters(`make ${optimizer}`, parameters);
-  if (isTensor(parameters[0])) {
-    return [new ParameterGroup<Options>(parameters as readonly Tensor[], options)];
-  }
-  return (parameters as readonly GroupOptions<Options>[]).map(({ parameters: own, ...others }) => {
-    requireParameters(`make ${optimizer}`, own);
-    const all = completed<Options>(optimizer, options, others as unknown as Partial<Options>);
-    return new ParameterGroup<Options>(own, all);
-  });
 }
 
 function checkParameters(parameters: readonly Tensor[]): void {

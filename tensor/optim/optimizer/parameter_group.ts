@@ -1,8 +1,7 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
 import type { Tensor } from "../../tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
-import { type Rules, shown, takes, withDefaults } from "../../core/options.ts";
-import type { Rule } from "../../../ffi/host/option_rules.ts";
+import { shown } from "../../core/options.ts";
 
 /** What every optimizer can be told. */
 export interface OptimizerOptions {
@@ -15,6 +14,9 @@ export type GroupOptions<Options> = Options & {
   /** What is learned. */
   parameters: readonly Tensor[];
 };
+
+/** What an optimizer learns: parameters, or groups of them with options of their own. */
+export type OptimizerParameters<Options> = readonly Tensor[] | readonly GroupOptions<Options>[];
 
 /** Parameters that are updated with the same options. */
 export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions> {
@@ -55,29 +57,6 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
   dispose(): void {
     this.#lr.dispose();
   }
-}
-
-/**
- * Options with defaults for those that are left out.
- *
- * @throws {TypeError} When an option is not known.
- * @throws {RangeError} When a number is negative or NaN.
- */
-export function completed<Options extends OptimizerOptions>(
-  optimizer: string,
-  defaults: Required<Options>,
-  options: Partial<Options>,
-): Required<Options> {
-  const rules = Object.fromEntries(
-    Object.entries(defaults).map(([name, value]) => [name, ruleLike(value)]),
-  ) as unknown as Rules<Options>;
-  return withDefaults(`make ${optimizer}`, options as Options, rules, defaults);
-}
-
-/** What may stand for a default. */
-function ruleLike(value: unknown): Rule {
-  if (typeof value === "number") return takes.nonNegative;
-  return typeof value === "boolean" ? takes.bool : takes.anything;
 }
 
 /** @throws {RangeError} When it is no learning rate. */

@@ -172,7 +172,11 @@ testOnBackends("optimizers refuse what they cannot use", (backend) => {
     refused(() => new optim.SGD([w, w]), "twice");
     refused(() => new optim.SGD([w], { lr: -1 }), "with lr -1", RangeError);
     refused(() => new optim.SGD([w], { nesterov: true }), "nesterov", RangeError);
-    refused(() => new optim.Adam([w], { beta2: 1 }), "beta of 1", RangeError);
+    refused(
+      () => new optim.Adam([w], { beta2: 1 }),
+      "beta2 1: pass a number of at least 0 and below 1",
+      RangeError,
+    );
     refused(() => new optim.Adam([w]).lr = NaN, "rate of NaN", RangeError);
     refused(() => optim.clipGradNorm([w], 1), "call backward() first", Error);
     const optimizer = new optim.Adam([w]), state = optimizer.stateDict();

@@ -51,6 +51,71 @@ testOnBackends("a group that cannot be added changes nothing", (backend) => {
     assertThrows(() => sgd.addParamGroup({ parameters: [b], rate: 1 } as never), TypeError, "rate");
     assertThrows(() => sgd.addParamGroup([b] as never), TypeError);
     assertEquals(sgd.groups.length, 1);
-    assertThrows(() => new optim.Lion([a], { beta2: 1 }), RangeError, "beta of 1");
+    assertThrows(
+      () => new optim.Lion([a], { beta2: 1 }),
+      RangeError,
+      "beta2 1: pass a number of at least 0 and below 1",
+    );
+  });
+});
+
+const algorithms = [
+  "SGD",
+  "Adam",
+  "AdamW",
+  "NAdam",
+  "RAdam",
+  "Adagrad",
+  "RMSProp",
+  "Lion",
+] as const;
+
+/** The default of every option, and a value that it refuses. */
+function* optionsOf(type: typeof algorithms[number]): Generator<[string, unknown]> {
+  const x = Tensor.ones([2], { requiresGrad: true });
+  const { lr, options } = new optim[type]([x]).groups[0]!;
+  for (const [name, value] of Object.entries({ lr, ...options })) {
+    yield [name, typeof value === "boolean" ? 1 : name.startsWith("beta") ? 1 : -1];
+  }
+}
+
+Deno.test("every option of every optimizer is checked, for the optimizer and for a group", () => {
+  withDevice("cpu", () => {
+    for (const type of algorithms) {
+      const x = Tensor.ones([2], { requiresGrad: true });
+      for (const [name, wrong] of optionsOf(type)) {
+        const said = `Cannot make ${type} with ${name} ${wrong}: pass `, own = { [name]: wrong };
+        assertThrows(() => new optim[type]([x], own as never), Error, said);
+        assertThrows(() => new optim[type]([{ parameters: [x], ...own }] as never), Error, said);
+      }
+      assertThrows(() => new optim[type]([x], { rate: 1 } as never), TypeError, "the options are");
+      assertThrows(() => new optim[type]([x], null as never), TypeError, `Cannot make ${type}`);
+    }
+  });
+});
+
+Deno.test("a class has its own defaults, a class that extends it the same", () => {
+  withDevice("cpu", () => {
+    const x = () => Tensor.ones([2], { requiresGrad: true });
+    const decayOf = (optimizer: optim.Optimizer<optim.AdamOptions>) =>
+      optimizer.groups[0]!.options.weightDecay;
+    class Own extends optim.AdamW {}
+    class All extends optim.Optimizer<{ lr?: number; depth?: number }> {
+      protected override initialState(): Record<string, Tensor> {
+        return {};
+      }
+      protected override update(): void {}
+    }
+    assertEquals(decayOf(new optim.Adam([x()])), 0);
+    assertEquals(decayOf(new optim.AdamW([x()])), 0.01);
+    assertEquals(decayOf(new optim.AdamW([x()], { weightDecay: undefined } as never)), 0.01);
+    assertEquals(decayOf(new Own([x()])), 0.01);
+    assertThrows(() => new Own([x()], { eps: -1 }), RangeError, "Cannot make Own with eps -1");
+    const all = new All([{ parameters: [x()] }, { parameters: [x()], depth: 4 }], {
+      lr: 1,
+      depth: -3,
+    });
+    assertEquals(all.groups.map(({ options }) => options.depth), [-3, 4]);
+    assertThrows(() => all.addParamGroup({ parameters: [x()], depth: -1 }), RangeError, "depth -1");
   });
 });
