@@ -1,13 +1,19 @@
 /**
- * The backend of each device, made on first use. It stands above both backends: what computes
+ * The backend of each device, made on first use. It stands above all backends: what computes
  * is given one and imports the interface only.
  */
 import { setActiveDevice, setDeviceOpener, unregisterDeviceMemory } from "../memory/mod.ts";
 import type { Backend } from "./execution/backend.ts";
 import { CPUBackend } from "./cpu/cpu_backend.ts";
-import { DeviceHandle } from "./devices/device_handle.ts";
+import { type BackendName, DeviceHandle } from "./devices/device_handle.ts";
 import { manager } from "./devices/devices.ts";
 import { OpenCLBackend } from "./opencl/runtime/opencl_backend.ts";
+
+/** How each backend is made for a device. */
+const constructors: Readonly<Record<BackendName, (device: DeviceHandle) => Backend>> = {
+  cl: (device) => new OpenCLBackend(device),
+  cpu: (device) => new CPUBackend(device),
+};
 
 const backends = new Map<DeviceHandle, Backend>();
 
@@ -20,7 +26,7 @@ const backends = new Map<DeviceHandle, Backend>();
 export function backendOf(handle: DeviceHandle = manager.active): Backend {
   let backend = backends.get(handle);
   if (backend === undefined) {
-    backend = handle.backend === "cl" ? new OpenCLBackend(handle) : new CPUBackend(handle);
+    backend = constructors[handle.backend](handle);
     backends.set(handle, backend);
   }
   return backend;

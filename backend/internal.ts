@@ -14,6 +14,7 @@ export type {
   Launch,
 } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";
+export { backendNames } from "./devices/device_handle.ts";
 export {
   type DTypeInfo,
   type DTypeKind,

@@ -4,7 +4,7 @@
  * `autograd/`. The file is long because the documentation of all methods is one page. No other module imports it but as a type: see
  * `core/tensor_state.ts`.
  */
-import type { DeviceHandle, DType, Shape, TypedArray } from "../backend/internal.ts";
+import type { BackendName, DeviceHandle, DType, Shape, TypedArray } from "../backend/internal.ts";
 import type { Buffer, CommandQueue, Context } from "../ffi/mod.ts";
 import type { BufferHandle } from "../memory/mod.ts";
 import { backward, type BackwardOptions } from "./autograd/autograd.ts";
@@ -539,7 +539,7 @@ export class Tensor implements Disposable {
   }
 
   /** "cl" or "cpu": which backend computes it. */
-  get backend(): "cl" | "cpu" {
+  get backend(): BackendName {
     return this.device.backend;
   }
 

@@ -2,6 +2,7 @@
  * For tests that need an OpenCL device: where there is none they are left out, counted, and said to
  * be left out by `deno task test`. With CI=true a machine without OpenCL fails there.
  */
+import type { BackendName } from "../mod.ts";
 import { backendOf, manager } from "../backend/internal.ts";
 import { isOpenCLAvailable } from "../ffi/mod.ts";
 
@@ -13,11 +14,11 @@ export const hasOpenCL: boolean = isOpenCLAvailable();
 if (hasOpenCL) void manager.default("cl").queue;
 backendOf(manager.default("cpu"));
 
-/** The two backends, for tests that hold on both: give each one's test `ignoreOn(backend)`. */
-export const backends = ["cpu", "cl"] as const;
+/** The backends, for tests that hold on all: give each one's test `ignoreOn(backend)`. */
+export const backends: readonly BackendName[] = ["cpu", "cl"];
 
 /** True for a backend that this machine does not have. */
-export function ignoreOn(backend: "cpu" | "cl"): boolean {
+export function ignoreOn(backend: BackendName): boolean {
   return backend === "cl" && !hasOpenCL;
 }
 
@@ -33,7 +34,7 @@ export function testOpenCL(name: string, fn: (t: Deno.TestContext) => void | Pro
  */
 export function testOnBackends(
   name: string,
-  fn: (backend: "cpu" | "cl", t: Deno.TestContext) => void | Promise<void>,
+  fn: (backend: BackendName, t: Deno.TestContext) => void | Promise<void>,
 ): void {
   for (const backend of backends) {
     Deno.test({

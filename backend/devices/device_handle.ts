@@ -13,8 +13,29 @@ import { strategyName } from "../cpu/strategy/strategy.ts";
 import { installExitHooks } from "../lifecycle/exit_hooks.ts";
 import { revokeAll } from "../sharing/shared_handles.ts";
 
-/** The two backends: OpenCL, and the built-in one that needs no driver. */
+/** The backends: OpenCL, and the built-in one that needs no driver. */
 export type BackendName = "cl" | "cpu";
+
+/** A backend that computes on the host: it needs no driver and has one device. */
+type HostBackendName = Exclude<BackendName, "cl">;
+
+/** What people are told of the device of each; a function, since a BLAS is searched for only when asked. */
+const hostDevices: Readonly<Record<HostBackendName, () => string>> = {
+  cpu: () => `built-in CPU backend (${cores()}, ${strategyName()})`,
+};
+
+/** The names of the backends that compute on the host. */
+export const hostBackends: readonly HostBackendName[] = Object.keys(
+  hostDevices,
+) as HostBackendName[];
+
+/** The names of all backends. */
+export const backendNames: readonly BackendName[] = ["cl", ...hostBackends];
+
+function cores(): string {
+  const count = navigator.hardwareConcurrency;
+  return `${count} core${count === 1 ? "" : "s"}`;
+}
 
 /** What kind of processor a device is. */
 export type DeviceType = "gpu" | "cpu" | "accel" | "other";
@@ -84,21 +105,18 @@ export class DeviceHandle implements DeviceDescription {
     );
   }
 
-  /** The handle of the built-in backend. */
-  static forCPU(): DeviceHandle {
-    const cores = navigator.hardwareConcurrency;
+  /** The handle of a backend that computes on the host. */
+  static forHost(backend: Exclude<BackendName, "cl">): DeviceHandle {
     return new DeviceHandle(
       {
         platformName: "netcl",
-        // A getter, because the name says which BLAS is used, and that is searched for only when
-        // asked.
         get deviceName(): string {
-          return `built-in CPU backend (${cores} core${cores === 1 ? "" : "s"}, ${strategyName()})`;
+          return hostDevices[backend]();
         },
-        backend: "cpu",
+        backend,
         deviceType: "cpu",
       },
-      "cpu",
+      backend,
       null,
     );
   }

@@ -6,7 +6,7 @@ import { OpenCLError, OpenCLUnavailableError, type Platform, platforms } from ".
 import { readEnvironment } from "../../ffi/host/environment.ts";
 import { activeDevice } from "./active_devices.ts";
 import { localRank } from "../../ffi/host/local_ranks.ts";
-import { DeviceHandle } from "./device_handle.ts";
+import { DeviceHandle, hostBackends } from "./device_handle.ts";
 
 export {
   type BackendName,
@@ -39,7 +39,9 @@ interface Choice {
  * Knows every device of this machine. Use the one instance, {@linkcode manager}.
  */
 export class DeviceManager {
-  #cpu: DeviceHandle | null = null;
+  readonly #host = new Map<string, DeviceHandle>(
+    hostBackends.map((name) => [name, DeviceHandle.forHost(name)]),
+  );
   #openCL: readonly DeviceHandle[] | null = null;
   readonly #choices = new Map<string, Choice>();
   readonly #reasons = new WeakMap<DeviceHandle, string>();
@@ -98,11 +100,11 @@ export class DeviceManager {
   }
 
   /**
-   * Every device: those of OpenCL by platform and position, then the built-in backend. Never
-   * throws; without OpenCL the built-in one is alone.
+   * Every device: those of OpenCL by platform and position, then the host's, which needs no driver.
+   * Never throws; without OpenCL the host's is alone.
    */
   list(): DeviceHandle[] {
-    return [...this.#search().handles, this.#builtIn()];
+    return [...this.#search().handles, ...this.#host.values()];
   }
 
   /** The devices on which a context or a queue is open. */
@@ -137,7 +139,7 @@ export class DeviceManager {
   }
 
   #builtIn(): DeviceHandle {
-    return this.#cpu ??= DeviceHandle.forCPU();
+    return this.#host.get("cpu")!;
   }
 
   #auto(): Choice {
@@ -168,7 +170,8 @@ export class DeviceManager {
 
   #select(selector: string): Choice {
     const reason = `asked for as "${selector}"`;
-    if (selector === "cpu") return { handle: this.#builtIn(), reason };
+    const host = this.#host.get(selector);
+    if (host !== undefined) return { handle: host, reason };
     if (selector === "cl") return { handle: this.#best(selector), reason };
     if (selector === "gpu") {
       return { handle: this.#best(selector, (handle) => handle.deviceType === "gpu"), reason };

@@ -1,6 +1,6 @@
 /**
  * What a backend must do. It is small on purpose: everything above it (graph, scheduler, tensors,
- * autograd) is written once and runs on either. Both backends pass one conformance suite.
+ * autograd) is written once and runs on any. All backends pass one conformance suite.
  *
  * This folder (`execution/`) has the interface and all that runs schedules on it: buffers,
  * recordings, values saved for backward or moved to the host. It imports `schedule/`, `kernel/`,
@@ -8,7 +8,7 @@
  * layer; launches go to a backend, stored values into the nodes.
  */
 import type { BufferHandle, DeviceMemory } from "../../memory/mod.ts";
-import type { DeviceHandle } from "../devices/device_handle.ts";
+import type { BackendName, DeviceHandle } from "../devices/device_handle.ts";
 import type { DType } from "../graph/dtype.ts";
 import type { PlanningDevice } from "../kernel/template.ts";
 import type { Launchable } from "../kernel/kernel.ts";
@@ -79,7 +79,7 @@ export interface BesideCopy extends Disposable {
 /** A place where kernels run. What they are planned by is data about the device. */
 export interface Backend extends PlanningDevice {
   /** "cl" for OpenCL, "cpu" for the built-in one. */
-  readonly name: "cl" | "cpu";
+  readonly name: BackendName;
   /** The device it runs on. */
   readonly device: DeviceHandle;
   /** What the device can do. */

@@ -1,14 +1,12 @@
 /** Every gradient against PyTorch, against finite differences, and differentiated once more. */
 import "../guarded.ts";
 import { assert } from "@std/assert";
-import { grad, realizeAll, Tensor } from "../../mod.ts";
+import { type BackendName, grad, realizeAll, Tensor } from "../../mod.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 import { differenceOf } from "./comparison.ts";
 import { type Case, cotangent, decode, families, readCases, titleOf } from "./fixture.ts";
 import { type Laid, lay, type Layout, layouts } from "./layouts.ts";
 import { apart, operations, sampleFor } from "./operations.ts";
-
-type Backend = "cpu" | "cl";
 
 const cases = families.flatMap((family) => readCases(family))
   .filter((c) => c.grads && !apart.has(titleOf(c)));
@@ -22,14 +20,14 @@ function resultsOf(c: Case, inputs: readonly Tensor[]): Tensor[] {
 }
 
 /** The number that is differentiated: the results weighted by the cotangent. */
-function weighted(results: readonly Tensor[], backend: Backend): Tensor {
+function weighted(results: readonly Tensor[], backend: BackendName): Tensor {
   return results.map((t) => {
     const weights = Tensor.fromHost(cotangent(t.size), { shape: t.shape, dtype: t.dtype, backend });
     return t.mul(weights).sum();
   }).reduce((a, b) => a.add(b));
 }
 
-function inputsOf(c: Case, layout: Layout, backend: Backend): Laid[] {
+function inputsOf(c: Case, layout: Layout, backend: BackendName): Laid[] {
   return c.inputs.map((v, k) => lay(v, layout, { backend, requiresGrad: c.grads![k] !== null }));
 }
 
@@ -59,7 +57,7 @@ function checkAll(
   report(problems, of.length);
 }
 
-function gradientsOf(c: Case, layout: Layout, backend: Backend) {
+function gradientsOf(c: Case, layout: Layout, backend: BackendName) {
   const laid = inputsOf(c, layout, backend);
   const loss = weighted(resultsOf(c, laid.map((l) => l.tensor)), backend);
   loss.backward();
@@ -85,7 +83,7 @@ function gradientsOf(c: Case, layout: Layout, backend: Backend) {
 
 for (const layout of layouts) {
   const test = layout === "plain" ? testOnBackends : testOnCPU;
-  test(`the gradients are PyTorch's, ${layout} inputs`, (backend: "cpu" | "cl") => {
+  test(`the gradients are PyTorch's, ${layout} inputs`, (backend: BackendName) => {
     checkAll(sampleFor(backend, cases), (c) => gradientsOf(c, layout, backend));
   });
 }
@@ -98,7 +96,7 @@ function direction(n: number, seed: number): number[] {
 const STEP = 1e-5;
 
 /** The case's inputs moved along a direction by so many steps. */
-function moved(c: Case, steps: number, backend: Backend): Tensor[] {
+function moved(c: Case, steps: number, backend: BackendName): Tensor[] {
   return c.inputs.map((v, k) => {
     const along = direction(v.data.length, k);
     const data = c.grads![k] === null
@@ -114,7 +112,7 @@ function moved(c: Case, steps: number, backend: Backend): Tensor[] {
 }
 
 /** `sum(gradients * direction)`: what the difference quotient should be. */
-function along(c: Case, gradients: readonly Tensor[], backend: Backend): Tensor {
+function along(c: Case, gradients: readonly Tensor[], backend: BackendName): Tensor {
   const wanted = c.inputs.map((_, k) => k).filter((k) => c.grads![k] !== null);
   return gradients.map((g, i) => {
     const d = Tensor.fromHost(direction(g.size, wanted[i]!), {
@@ -129,7 +127,7 @@ function along(c: Case, gradients: readonly Tensor[], backend: Backend): Tensor 
 /** Compares the derivative of a function of the case's inputs with a difference quotient. */
 function checkDerivative(
   c: Case,
-  backend: Backend,
+  backend: BackendName,
   value: (inputs: readonly Tensor[]) => Tensor,
   derivative: (inputs: readonly Tensor[]) => Tensor,
 ) {
@@ -150,7 +148,7 @@ function leavesOf(c: Case, inputs: readonly Tensor[]): Tensor[] {
   return inputs.filter((_, k) => c.grads![k] !== null);
 }
 
-testOnCPU("the gradients are those of finite differences", (backend: "cpu" | "cl") => {
+testOnCPU("the gradients are those of finite differences", (backend: BackendName) => {
   checkAll(smooth, (c) => {
     const value = (inputs: readonly Tensor[]): Tensor => weighted(resultsOf(c, inputs), backend);
     return checkDerivative(
@@ -162,7 +160,7 @@ testOnCPU("the gradients are those of finite differences", (backend: "cpu" | "cl
   });
 });
 
-testOnCPU("the second derivatives are those of finite differences", (backend: "cpu" | "cl") => {
+testOnCPU("the second derivatives are those of finite differences", (backend: BackendName) => {
   checkAll(smooth, (c) => {
     const value = (inputs: readonly Tensor[]): Tensor => {
       const first = weighted(resultsOf(c, inputs), backend);

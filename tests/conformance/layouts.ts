@@ -1,5 +1,5 @@
 /** Ways in which the same logical tensor may lie in memory, or not lie there at all. */
-import { type DType, Tensor, type TypedArray } from "../../mod.ts";
+import { type BackendName, type DType, Tensor, type TypedArray } from "../../mod.ts";
 import { decode, type Value } from "./fixture.ts";
 
 /** A tensor with the values of `value`, and the leaf in memory that it is a view of. */
@@ -90,7 +90,7 @@ function arrayOf(dtype: DType, size: number): TypedArray | number[] {
 export function lay(
   value: Value,
   layout: Layout,
-  options: { backend: "cpu" | "cl"; dtype?: DType; requiresGrad?: boolean },
+  options: { backend: BackendName; dtype?: DType; requiresGrad?: boolean },
 ): Laid {
   const dtype = options.dtype ?? value.dtype;
   const plan = (planners[layout] as Planner)(value.shape);

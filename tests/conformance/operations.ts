@@ -2,7 +2,7 @@
  * The operations under test: one row each, how it is called with the tensors and the further
  * arguments of a case, and what is particular about it.
  */
-import { type DType, einsum, Tensor } from "../../mod.ts";
+import { type BackendName, type DType, einsum, Tensor } from "../../mod.ts";
 import { decode } from "./fixture.ts";
 
 /** How an operation is called, and what is particular about it. */
@@ -165,7 +165,7 @@ const all = Deno.env.get("NETCL_CONFORMANCE") === "all";
  * the first of every operation; with NETCL_CONFORMANCE=all every one there too.
  */
 export function sampleFor<C extends { readonly op: string }>(
-  backend: "cpu" | "cl",
+  backend: BackendName,
   cases: readonly C[],
 ): readonly C[] {
   if (backend === "cpu" || all) return cases;

@@ -2,11 +2,16 @@
 import "../guarded.ts";
 import { assertEquals } from "@std/assert";
 import { backendOf } from "../../backend/internal.ts";
-import { type DType, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";
+import {
+  type BackendName,
+  type DType,
+  manager,
+  realizeAll,
+  Tensor,
+  withDevice,
+} from "../../mod.ts";
 import { ignoreOn, testOnBackends } from "../opencl.ts";
 import { readLines } from "./fixture.ts";
-
-type Backend = "cpu" | "cl";
 
 /** An operand of the table: a tensor with an axis, one without, or a number. */
 interface Operand {
@@ -22,7 +27,7 @@ function operandOf(text: string): Operand {
   return { text, dtype, make: () => Tensor.ones(second === "scalar" ? [] : [2], { dtype }) };
 }
 
-function tableFor(backend: Backend): { a: Operand; b: Operand; expected: DType }[] {
+function tableFor(backend: BackendName): { a: Operand; b: Operand; expected: DType }[] {
   if (ignoreOn(backend)) return [];
   const { dtypes } = backendOf(manager.default(backend)).capabilities;
   return readLines<[pair: string, dtype: DType]>("promotion").map(([pair, expected]) => {
@@ -39,7 +44,7 @@ function sumOf(b: Operand, dtype: DType): number {
 }
 
 function check(
-  backend: Backend,
+  backend: BackendName,
   of: (a: Tensor, b: Tensor | number) => Tensor,
   value: (b: Operand, dtype: DType) => number,
   applies: (a: Operand, b: Operand) => boolean = () => true,

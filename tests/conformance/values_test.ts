@@ -1,7 +1,14 @@
 /** Every operation against PyTorch: each type that it takes, views, empty tensors, scalars. */
 import "../guarded.ts";
 import { assert } from "@std/assert";
-import { type DType, manager, realizeAll, Tensor, withDevice } from "../../mod.ts";
+import {
+  type BackendName,
+  type DType,
+  manager,
+  realizeAll,
+  Tensor,
+  withDevice,
+} from "../../mod.ts";
 import { backendOf } from "../../backend/internal.ts";
 import { testOnBackends, testOnCPU } from "../opencl.ts";
 import { difference } from "./comparison.ts";
@@ -49,7 +56,7 @@ function typesOf(c: Case & { family: string }): readonly (DType | null)[] {
   );
 }
 
-function tryOut(c: Case, dtype: DType | null, layout: Layout, backend: "cpu" | "cl"): Trial {
+function tryOut(c: Case, dtype: DType | null, layout: Layout, backend: BackendName): Trial {
   const title = `${titleOf(c)} ${dtype ?? c.inputs[0]?.dtype ?? ""} ${layout}`;
   const operation = operations[c.op];
   const typeOf = (v: Value): DType => v.dtype === "float64" && dtype ? dtype : v.dtype;
@@ -82,7 +89,7 @@ function problemsOf(trials: readonly Trial[]): string[] {
   });
 }
 
-function supports(backend: "cpu" | "cl", dtype: DType): boolean {
+function supports(backend: BackendName, dtype: DType): boolean {
   return backendOf(manager.default(backend)).capabilities.dtypes.has(dtype);
 }
 
@@ -90,7 +97,7 @@ for (const family of families) {
   for (const layout of layouts) {
     // Views are rewritten before a backend sees them: one backend may answer for all of them.
     const test = layout === "plain" ? testOnBackends : testOnCPU;
-    test(`${family}: the values are PyTorch's, ${layout} inputs`, (backend: "cpu" | "cl") => {
+    test(`${family}: the values are PyTorch's, ${layout} inputs`, (backend: BackendName) => {
       const trials = sampleFor(backend, cases).filter((c) => c.family === family).flatMap((c) =>
         typesOf(c)
           .filter((dtype) =>

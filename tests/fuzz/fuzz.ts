@@ -7,7 +7,14 @@
 import fc from "fast-check";
 import type { Backend } from "../../backend/execution/backend.ts";
 import { backendOf } from "../../backend/internal.ts";
-import { compile, manager, manualSeed, type Tensor, withDevice } from "../../mod.ts";
+import {
+  type BackendName,
+  compile,
+  manager,
+  manualSeed,
+  type Tensor,
+  withDevice,
+} from "../../mod.ts";
 import { reference } from "../backend/cpu/strategies.ts";
 import { hasOpenCL } from "../opencl.ts";
 import {
@@ -42,7 +49,7 @@ const ways: Readonly<Record<string, Way>> = {
 };
 
 /** Where and how a graph is computed. */
-export type Place = readonly [backend: "cpu" | "cl", way: string];
+export type Place = readonly [backend: BackendName, way: string];
 
 /** Every way on the built-in backend; on OpenCL, where a kernel takes long to build, the usual one. */
 export const places: readonly Place[] = [

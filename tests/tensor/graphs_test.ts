@@ -7,7 +7,14 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { backendOf } from "../../backend/internal.ts";
-import { compile, manager, manualSeed, type Tensor, withDevice } from "../../mod.ts";
+import {
+  type BackendName,
+  compile,
+  manager,
+  manualSeed,
+  type Tensor,
+  withDevice,
+} from "../../mod.ts";
 import { reference } from "../backend/cpu/strategies.ts";
 import { ignoreOn, testOnBackends } from "../opencl.ts";
 import {
@@ -119,7 +126,7 @@ function numbersOf(t: Tensor): Numbers {
   return [...t.toHostSync() as Iterable<number | bigint>].map(Number);
 }
 
-async function eagerly(backend: "cpu" | "cl", seed: number, numRuns: number): Promise<Numbers[][]> {
+async function eagerly(backend: BackendName, seed: number, numRuns: number): Promise<Numbers[][]> {
   const script = new URL("graphs/eager.ts", import.meta.url).href;
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", script, backend, `${seed}`, `${numRuns}`],

@@ -1,6 +1,15 @@
 /** The same step from the same state gives the same bits: the first time, later, compiled. */
 import { assertEquals } from "@std/assert";
-import { amp, compile, manualSeed, nn, optim, Tensor, withDevice } from "../../mod.ts";
+import {
+  amp,
+  type BackendName,
+  compile,
+  manualSeed,
+  nn,
+  optim,
+  Tensor,
+  withDevice,
+} from "../../mod.ts";
 import { testOnBackends } from "../opencl.ts";
 
 type State = Record<string, Tensor>;
@@ -89,7 +98,7 @@ function bitsOf(
 }
 
 /** What a step has beside the model; every kernel takes a while to build on OpenCL: there it has all. */
-function waysOn(backend: "cpu" | "cl"): { clips: boolean; scales: boolean }[] {
+function waysOn(backend: BackendName): { clips: boolean; scales: boolean }[] {
   const all = { clips: true, scales: true };
   if (backend === "cl") return [all];
   return [{ clips: false, scales: false }, { clips: true, scales: false }, all];

@@ -7,9 +7,6 @@ import {
 } from "../../graph/dtype.ts";
 import type { Value } from "./reference_primitives.ts";
 
-/** Gives an index back, or notes that it is out of range and gives 0. */
-export type CheckIndex = (value: number, size: number, opName: string) => number;
-
 /** An element in its compute type. */
 export function readElement(buffer: TypedArray, dtype: DType, index: number): Value {
   const value = buffer[index]!;

@@ -19,10 +19,10 @@ import {
   rounded,
   type Value,
 } from "./reference_primitives.ts";
-import { type CheckIndex, readElement, writeElement } from "./elements.ts";
+import { readElement, writeElement } from "./elements.ts";
 import { runAttention } from "./reference_attention.ts";
 import { runSpecial } from "./reference_special.ts";
-import { arraysOf, outputTypes, type Runner } from "../script/runner.ts";
+import { arraysOf, type CheckIndex, outputTypes, type Runner } from "../script/runner.ts";
 import { philox } from "../script/scalar.ts";
 
 /** A runner that interprets the kernel. */

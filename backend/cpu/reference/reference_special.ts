@@ -3,7 +3,8 @@ import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
 import type { SpecialKernel } from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { combinerOf } from "../../graph/reductions.ts";
-import { type CheckIndex, readElement, writeElement } from "./elements.ts";
+import { readElement, writeElement } from "./elements.ts";
+import type { CheckIndex } from "../script/runner.ts";
 import { applyPrimitive, constantValue, type Value } from "./reference_primitives.ts";
 
 /** Computes the output from the inputs. */

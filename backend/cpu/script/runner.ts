@@ -5,6 +5,9 @@ import { type DType, dtypes, type TypedArray } from "../../graph/dtype.ts";
 /** A block of the host's memory, or a part of one. */
 export type HostBlock = Pick<BufferHandle<HostBuffer>, "base" | "offset" | "nbytes">;
 
+/** Gives an index back, or notes that it is out of range and gives 0. */
+export type CheckIndex = (value: number, size: number, opName: string) => number;
+
 /** A kernel that can run: only its buffers are missing. */
 export interface Runner {
   /** What runs, for people to read. */

@@ -5,6 +5,8 @@
  * `elementwise/`, `shaping/`, `indexing/` and `core/`.
  */
 import {
+  type BackendName,
+  backendNames,
   backendOf,
   type DeviceHandle,
   type DType,
@@ -29,7 +31,7 @@ export interface TensorOptions {
   /** A selection string or handle; default: the active device. */
   device?: string | DeviceHandle;
   /** The same, by backend alone. */
-  backend?: "cl" | "cpu";
+  backend?: BackendName;
   /** Whether `backward` computes its gradient. */
   requiresGrad?: boolean;
   /**
@@ -49,7 +51,7 @@ export const tensorRules: Rules<TensorOptions> = {
   shape: takes.anything,
   dtype: takes.text,
   device: deviceChoice,
-  backend: takes.oneOf("cl", "cpu"),
+  backend: takes.oneOf(...backendNames),
   requiresGrad: takes.bool,
   pinMemory: takes.bool,
   persistent: takes.bool,

@@ -60,15 +60,16 @@ export function checkArguments(
 }
 
 function requireCode({ name, declaration, cpu }: CustomKernel, device: DeviceHandle): void {
-  if (device.backend === "cpu" && cpu === null) {
+  if (device.backend === "cl") {
+    if (declaration !== null) return;
+    throw new TypeError(
+      `Cannot call the kernel ${name} on ${device}: its source is empty; pass OpenCL C`,
+    );
+  }
+  if (cpu === null) {
     throw new TypeError(
       `Cannot call the kernel ${name} on the built-in backend: it has no function for it; pass ` +
         `cpu: (inputs, outputs, numbers) => { ... } to rawKernel("${name}", ...)`,
-    );
-  }
-  if (device.backend === "cl" && declaration === null) {
-    throw new TypeError(
-      `Cannot call the kernel ${name} on ${device}: its source is empty; pass OpenCL C`,
     );
   }
 }

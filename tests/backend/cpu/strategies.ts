@@ -18,7 +18,7 @@ import { nodeOf } from "../../../tensor/core/tensor_state.ts";
 
 /** A backend that computes in one way, whatever the system has. */
 export function backendWith(strategy: Strategy): CPUBackend {
-  return new CPUBackend(DeviceHandle.forCPU(), strategy);
+  return new CPUBackend(DeviceHandle.forHost("cpu"), strategy);
 }
 
 /** The plain evaluator. */

@@ -5,7 +5,7 @@ import type { KernelGraph, Step } from "../../../backend/schedule/passes/kernel_
 import { Node } from "../../../backend/graph/node.ts";
 import type { PrimitiveName } from "../../../backend/graph/primitives.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
-import { manualSeed, profiler, Tensor, withDevice } from "../../../mod.ts";
+import { type BackendName, manualSeed, profiler, Tensor, withDevice } from "../../../mod.ts";
 import { realizeAll } from "../../../tensor/execution/realization.ts";
 import { testOpenCL } from "../../opencl.ts";
 
@@ -98,7 +98,7 @@ Deno.test("batches keep every dependency and every kernel", () => {
 
 /** Runs `fn` on both backends; the values must agree, and OpenCL must launch `kernels`. */
 function assertBatched(kernels: number, fn: () => Tensor[]): void {
-  const run = (backend: "cl" | "cpu"): unknown[] =>
+  const run = (backend: BackendName): unknown[] =>
     withDevice(backend, () => {
       manualSeed(3);
       const tensors = fn();

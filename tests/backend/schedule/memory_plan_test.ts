@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { manager, noGrad, rawKernel, Tensor, withDevice } from "../../../mod.ts";
+import { type BackendName, manager, noGrad, rawKernel, Tensor, withDevice } from "../../../mod.ts";
 import { backendOf } from "../../../backend/internal.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
 import { nodeOf } from "../../../tensor/core/tensor_state.ts";
@@ -38,7 +38,7 @@ Deno.test("the plan's peak is what its blocks add up to, temporaries of split su
 });
 
 /** Runs what is pending, and holds what it held against the plan. */
-function assertExact(name: "cpu" | "cl", make: () => Tensor): Schedule {
+function assertExact(name: BackendName, make: () => Tensor): Schedule {
   const backend = backendOf(manager.default(name)), { memory } = backend;
   make().realize().dispose();
   const pending = make();

@@ -3,6 +3,7 @@ import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/ass
 import {
   amp,
   AnomalyError,
+  type BackendName,
   checkpoint,
   compile,
   detectAnomaly,
@@ -20,15 +21,13 @@ import { isEager } from "../../../backend/internal.ts";
 import { testOnBackends } from "../../opencl.ts";
 import { stateOf } from "../../../tensor/core/tensor_state.ts";
 
-type Backend = "cpu" | "cl";
-
 /** How a block is run: checkpointed, or as it is. */
 type Run = <R>(fn: (x: Tensor) => R, x: Tensor) => R;
 
 const plainly: Run = (fn, x) => fn(x);
 
 /** `fn` on a backend, with the same random numbers each time. */
-function seeded<T>(backend: Backend, fn: () => T): T {
+function seeded<T>(backend: BackendName, fn: () => T): T {
   return withDevice(backend, () => {
     manualSeed(7);
     return fn();
@@ -68,7 +67,7 @@ function makeBlocks(): nn.Sequential[] {
     ));
 }
 
-function runBlocks(backend: Backend, run: Run): Promise<number[]> {
+function runBlocks(backend: BackendName, run: Run): Promise<number[]> {
   return seeded(backend, () => {
     const model = new nn.Sequential(...makeBlocks());
     const blocks = model.children().map(([, block]) => block as nn.Module);
@@ -163,7 +162,7 @@ testOnBackends("a kept graph is gone through again", async (backend) => {
 });
 
 /** The most memory that a step of a deep model holds, in activations. */
-function peakOf(backend: Backend, run: Run): number {
+function peakOf(backend: BackendName, run: Run): number {
   return seeded(backend, () => {
     const [rows, width] = [512, 64];
     const weights = Array.from({ length: 32 }, () => {

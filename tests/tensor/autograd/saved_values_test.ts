@@ -1,6 +1,7 @@
 /** What is read before `backward` is not computed again by it. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
+  type BackendName,
   checkpoint,
   grad,
   manager,
@@ -18,8 +19,6 @@ import {
 import { testOnBackends } from "../../opencl.ts";
 
 const ROWS = 256, WIDTH = 48, LAYERS = 4;
-
-type Backend = "cl" | "cpu";
 
 class Network {
   readonly layers = Array.from({ length: LAYERS }, () => new nn.Linear(WIDTH, WIDTH));
@@ -69,7 +68,7 @@ const activations = {
 
 function onNetwork(
   title: string,
-  fn: (network: Network, backend: Backend) => void,
+  fn: (network: Network, backend: BackendName) => void,
   names = Object.keys(activations) as (keyof typeof activations)[],
 ): void {
   for (const name of names) {
@@ -82,7 +81,7 @@ function onNetwork(
   }
 }
 
-function held(backend: Backend): number {
+function held(backend: BackendName): number {
   return memory.stats(manager.default(backend)).requestedBytes;
 }
 

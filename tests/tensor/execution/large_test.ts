@@ -4,7 +4,7 @@
  */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { backendOf } from "../../../backend/internal.ts";
-import { device, manager, Tensor, withDevice } from "../../../mod.ts";
+import { type BackendName, device, manager, Tensor, withDevice } from "../../../mod.ts";
 import { ignoreOn, testOnBackends, testOnCPU } from "../../opencl.ts";
 
 const GiB = 2 ** 30;
@@ -12,7 +12,7 @@ const N = 2 ** 31 + 16;
 const everything = Deno.env.get("NETCL_LARGE") === "all";
 
 /** Bytes of the largest memory object that the device makes and the limit allows. */
-function largestBuffer(backend: "cpu" | "cl"): number {
+function largestBuffer(backend: BackendName): number {
   if (ignoreOn(backend)) return 0;
   const handle = manager.default(backend);
   const largest = handle.clDevice?.query("MAX_MEM_ALLOC_SIZE") ?? Infinity;
@@ -21,7 +21,7 @@ function largestBuffer(backend: "cpu" | "cl"): number {
 
 function testLarge(
   name: string,
-  backend: "cpu" | "cl",
+  backend: BackendName,
   largestBytes: number,
   neededBytes: number,
   fn: () => Promise<void>,

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import {
+  type BackendName,
   loadSafetensors,
   manager,
   manualSeed,
@@ -167,7 +168,7 @@ testOnBackends("dispose gives all memory of parameters, gradients and buffers ba
 
 testOpenCL("a model moves to another device, and computes the same there", async () => {
   const x = Float32Array.of(1, 2, 3);
-  const run = (device: "cpu" | "cl", model: nn.Module) =>
+  const run = (device: BackendName, model: nn.Module) =>
     model.forward(Tensor.fromHost(x, { shape: [1, 3], device })).toHost();
   manualSeed(3);
   const model = withDevice("cpu", () => new nn.Linear(3, 2));
@@ -183,7 +184,7 @@ Deno.test(
   "the same seed gives the same weights on both backends",
   { ignore: !hasOpenCL },
   async () => {
-    const weights = async (device: "cpu" | "cl") => {
+    const weights = async (device: BackendName) => {
       manualSeed(11);
       return [...await withDevice(device, () => new nn.Linear(40, 30).weight).toHost()].map(Number);
     };

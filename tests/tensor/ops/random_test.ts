@@ -1,6 +1,7 @@
 /** Random tensors: the distributions, the seed, the same bits everywhere. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
+  type BackendName,
   compile,
   type DType,
   manualSeed,
@@ -11,10 +12,8 @@ import {
 } from "../../../mod.ts";
 import { hasOpenCL, testOnBackends } from "../../opencl.ts";
 
-type Backend = "cpu" | "cl";
-
 /** Some of everything that is drawn, from one seed. */
-function draws(backend: Backend): Tensor[] {
+function draws(backend: BackendName): Tensor[] {
   return withDevice(backend, () => {
     manualSeed(2024);
     const x = Tensor.zeros([3, 5]);

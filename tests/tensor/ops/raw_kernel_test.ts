@@ -1,6 +1,7 @@
 /** Kernels of a user's own: as lazy, as recorded and as checked as the operations that we have. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
+  type BackendName,
   checkpoint,
   compile,
   DTypeError,
@@ -281,7 +282,7 @@ Deno.test(
   "a layer with a rawKernel is the same on both backends",
   { ignore: !hasOpenCL },
   async () => {
-    const run = (backend: "cl" | "cpu") =>
+    const run = (backend: BackendName) =>
       withDevice(backend, async () => {
         const layer = new nn.Linear(3, 2);
         for (const p of layer.parameters()) p.assign(p.fullLike(0.25));

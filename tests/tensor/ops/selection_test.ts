@@ -1,6 +1,7 @@
 /** Selections, counts and draws beyond the conformance table: large sizes, errors, compile, gradients. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
+  type BackendName,
   compile,
   DTypeError,
   grad,
@@ -110,7 +111,7 @@ testOnBackends("indices out of range, and of wrong types and shapes, are named",
 });
 
 /** Draws of one seed. */
-function draws(backend: "cpu" | "cl"): Tensor[] {
+function draws(backend: BackendName): Tensor[] {
   return withDevice(backend, () => {
     manualSeed(77);
     const weights = Tensor.fromHost([[1, 2, 3, 4], [0, 5, 0, 1]]);

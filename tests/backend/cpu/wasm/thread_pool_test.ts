@@ -15,7 +15,7 @@ import { compute, wasmBackend } from "../strategies.ts";
 function backendWith(threads: number): CPUBackend {
   const wasm = new WasmRuntime(makeWasmMemory()!, threads);
   const strategy: Strategy = { name: "threads", isReference: false, gemm: null, wasm };
-  return new CPUBackend(DeviceHandle.forCPU(), strategy);
+  return new CPUBackend(DeviceHandle.forHost("cpu"), strategy);
 }
 
 async function until(condition: () => boolean): Promise<void> {
@@ -103,7 +103,7 @@ Deno.test("kernels on blocks outside the memory run in JavaScript", () => {
       gemm: null,
       wasm: new WasmRuntime(memory, 1),
     };
-    const backend = new CPUBackend(DeviceHandle.forCPU(), strategy);
+    const backend = new CPUBackend(DeviceHandle.forHost("cpu"), strategy);
     withDevice("cpu", () => {
       using t = product(), same = product();
       assertEquals(compute(backend, t), compute(wasmBackend, same));

@@ -1,7 +1,7 @@
 /** Vector kernels against the plain evaluator: every length, offset, step and element type. */
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { device, type DType, noGrad, Tensor } from "../../../../mod.ts";
+import { type BackendName, device, type DType, noGrad, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 
 /** Lengths about those at which loops end, and any. */
@@ -27,7 +27,7 @@ interface Made {
 
 /** What a function of tensors gives on a device. */
 function on(
-  where: "cpu" | "cl",
+  where: BackendName,
   inputs: readonly Made[],
   fn: (...tensors: Tensor[]) => Tensor,
 ): number[] {
