@@ -31,7 +31,8 @@ export {
 export type { AttentionCall, AttentionDropout, AttentionMask } from "./graph/attention.ts";
 export type { CustomCall, CustomKernel } from "./graph/custom.ts";
 export type { DType, TypedArray } from "./graph/dtype.ts";
-export type { PrimitiveName } from "./graph/primitives.ts";
+// The table as a type: PrimitiveName is its keys.
+export type { PrimitiveName, primitiveTable } from "./graph/primitives.ts";
 export type { KernelDeclaration, KernelParameter, ScalarType } from "./graph/kernel_declaration.ts";
 export {
   NEED,

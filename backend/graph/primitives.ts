@@ -1,8 +1,8 @@
 /**
  * The scalar functions that elementwise nodes and kernels are made of: what each takes and costs. How a
  * target language writes them stands in that writer's own table, which has a row for every one of these
- * ({@linkcode PrimitiveForms}): a missing row is a type error. To add one: its name and its row here, then
- * a row where the compiler says that one is missing ("scalar" where vectors are not worth it).
+ * ({@linkcode PrimitiveForms}): a missing row is a type error. To add one: its row here, then a row where
+ * the compiler says that one is missing ("scalar" where vectors are not worth it).
  */
 import { type DType, dtypes } from "./dtype.ts";
 
@@ -20,72 +20,8 @@ export interface Primitive {
   readonly isExact?: true;
 }
 
-/** The name of a scalar function. */
-export type PrimitiveName =
-  | "neg"
-  | "abs"
-  | "sign"
-  | "exp"
-  | "exp2"
-  | "expm1"
-  | "log"
-  | "log2"
-  | "log10"
-  | "log1p"
-  | "sqrt"
-  | "rsqrt"
-  | "reciprocal"
-  | "sin"
-  | "cos"
-  | "tan"
-  | "asin"
-  | "acos"
-  | "atan"
-  | "sinh"
-  | "cosh"
-  | "tanh"
-  | "asinh"
-  | "acosh"
-  | "atanh"
-  | "erf"
-  | "erfc"
-  | "sigmoid"
-  | "floor"
-  | "ceil"
-  | "trunc"
-  | "round"
-  | "isnan"
-  | "isinf"
-  | "roundFloat16"
-  | "roundBfloat16"
-  | "not"
-  | "add"
-  | "sub"
-  | "mul"
-  | "div"
-  | "mod"
-  | "floordiv"
-  | "pow"
-  | "atan2"
-  | "maximum"
-  | "minimum"
-  | "eq"
-  | "ne"
-  | "lt"
-  | "le"
-  | "gt"
-  | "ge"
-  | "and"
-  | "or"
-  | "xor"
-  | "bitAnd"
-  | "bitOr"
-  | "bitXor"
-  | "shiftLeft"
-  | "shiftRight"
-  | "where";
-
-const table = {
+/** What is known of every scalar function, by its name: the only list of their names. */
+export const primitiveTable = {
   neg: { arity: 1, takes: "all", cost: 1, isExact: true },
   abs: { arity: 1, takes: "all", cost: 1, isExact: true },
   // 0 for NaN, as in PyTorch.
@@ -157,10 +93,13 @@ const table = {
   shiftRight: { arity: 2, takes: "integers", cost: 1 },
   // The first operand is a truth value, the others have the type of the result.
   where: { arity: 3, takes: "all", cost: 1, isExact: true },
-} as const satisfies Readonly<Record<PrimitiveName, Primitive>>;
+} as const satisfies Readonly<Record<string, Primitive>>;
 
-/** Every scalar function, by name. */
-export const primitives: Readonly<Record<PrimitiveName, Primitive>> = table;
+/** The name of a scalar function. */
+export type PrimitiveName = keyof typeof primitiveTable;
+
+/** The same table, for a name that is known at run time only. */
+export const primitives: Readonly<Record<PrimitiveName, Primitive>> = primitiveTable;
 
 /** True when the primitive takes operands of `dtype`. */
 export function accepts(name: PrimitiveName, dtype: DType): boolean {
@@ -169,10 +108,10 @@ export function accepts(name: PrimitiveName, dtype: DType): boolean {
 }
 
 /** The kinds of operands, among those that a writer tells apart, that a primitive takes. */
-type Taken<Name extends PrimitiveName, Kind extends string> = typeof table[Name]["takes"] extends
-  "floats" ? Extract<Kind, "float">
-  : typeof table[Name]["takes"] extends "integers" ? Exclude<Kind, "float">
-  : Kind;
+type Taken<Name extends PrimitiveName, Kind extends string> =
+  typeof primitiveTable[Name]["takes"] extends "floats" ? Extract<Kind, "float">
+    : typeof primitiveTable[Name]["takes"] extends "integers" ? Exclude<Kind, "float">
+    : Kind;
 
 /**
  * A writer's table: for each primitive one form, or one for each kind of operands that it takes. A
