@@ -77,6 +77,8 @@ export {
   type AttentionMask,
   type BackendName,
   type BufferSnapshot,
+  type BuildObserver,
+  type BuildProgress,
   configureSignals,
   type CustomCall,
   type CustomKernel,

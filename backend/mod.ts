@@ -55,6 +55,7 @@ export { InterruptedError, interruptible, interruptSignal } from "./lifecycle/in
 export type { SignalOptions } from "./lifecycle/options.ts";
 export { configureSignals, rearm } from "./lifecycle/signals.ts";
 export { startWatchdog } from "./lifecycle/watchdog.ts";
+export type { BuildObserver, BuildProgress } from "./profiling/builds.ts";
 export { profiler, type ProfilerCounters } from "./profiling/profiler.ts";
 export type { ProfilerRow } from "./profiling/table.ts";
 export {

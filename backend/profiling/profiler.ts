@@ -4,6 +4,7 @@
  * This folder (`profiling/`) imports `memory/` and `ffi/` only. The backends count and trace into it
  * while they launch; a user reads the counters or gets a file.
  */
+import { type BuildObserver, watchBuilds } from "./builds.ts";
 import { registeredMemories } from "../../memory/mod.ts";
 import { readCounts, resetCounts } from "./counters.ts";
 import { saveFileSync } from "../../ffi/host/atomic_file.ts";
@@ -89,6 +90,26 @@ export const profiler: {
   /** The same as numbers, in microseconds. */
   rows(): ProfilerRow[];
   /**
+   * Tells `observer` how far the driver is with compiling kernels, whenever kernels are to be compiled
+   * and when they are, until the result is disposed of. Kernels from the disk cache need no compiling,
+   * and those of the built-in backend take a millisecond: neither is told of. The thread may stand
+   * still while a driver compiles, so that a status line is best written in the call itself.
+   *
+   * @param observer Is called with the kernels that had to be compiled since now, and those of them
+   * that are.
+   *
+   * @example A line for people who wait
+   * ```ts
+   * import { profiler, Tensor } from "@netcl/netcl";
+   *
+   * using _builds = profiler.onBuild(({ wanted, built }) => {
+   *   console.error(`building kernels ${built}/${wanted}`);
+   * });
+   * await Tensor.rand([100]).exp().sum().item();
+   * ```
+   */
+  onBuild(observer: BuildObserver): Disposable;
+  /**
    * Writes the last trace as one HTML page that needs nothing else: a timeline and the table.
    *
    * @param path Where.
@@ -111,6 +132,10 @@ export const profiler: {
     return profilerTable(options.limit ?? 30);
   },
   rows: profilerRows,
+  onBuild: (observer) => {
+    requireValue("watch builds", "observer", observer, takes.callback);
+    return watchBuilds(observer);
+  },
   report: (path) => {
     requireValue("write a report", "path", path, takes.text);
     saveFileSync(path, profilerPage());

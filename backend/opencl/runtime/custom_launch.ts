@@ -72,6 +72,7 @@ export class CustomLaunch implements Launch {
     } finally {
       for (const block of scratch) block.release();
     }
+    this.#arguments.launched(this.#context.queue);
     countLaunch(this.bytes);
     this.#context.afterLaunch(false);
   }

@@ -1,5 +1,5 @@
 /** The arguments of a compiled kernel, which outlive its launches: only what changes is set again. */
-import type { Buffer, Kernel } from "../../../ffi/mod.ts";
+import type { Buffer, CommandQueue, Kernel } from "../../../ffi/mod.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { Parameter } from "../../codegen/emit.ts";
 
@@ -37,10 +37,19 @@ export class KernelArguments {
   readonly kernel: Kernel;
   /** The last to set all scalar parameters: for it those that never change are set. */
   owner: object | null = null;
+  /** Called once, after the first launch; set where the driver compiles for that. */
+  onFirstLaunch: ((queue: CommandQueue) => void) | null = null;
   readonly #present: (Buffer | number | undefined)[] = [];
 
   constructor(kernel: Kernel) {
     this.kernel = kernel;
+  }
+
+  /** Says that the kernel was launched. */
+  launched(queue: CommandQueue): void {
+    const first = this.onFirstLaunch;
+    this.onFirstLaunch = null;
+    first?.(queue);
   }
 
   /** Sets an argument to a buffer, unless it is that already. */

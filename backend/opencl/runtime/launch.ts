@@ -71,6 +71,7 @@ export class KernelLaunch implements Launch {
         this,
       );
     } else this.#enqueue();
+    this.#arguments.launched(this.#context.queue);
     countLaunch(this.bytes);
     this.#context.afterLaunch(this.#isTiny);
   }

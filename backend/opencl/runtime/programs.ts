@@ -1,7 +1,14 @@
 /** Compiled kernels of one device, by their text; what is missing is built in one program. */
-import { type Context, type Device, OpenCLError, Program } from "../../../ffi/mod.ts";
+import {
+  type CommandQueue,
+  type Context,
+  type Device,
+  OpenCLError,
+  Program,
+} from "../../../ffi/mod.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import { activeTrace } from "../../profiling/trace.ts";
+import { beginBuild, endBuild, isWatchingBuilds } from "../../profiling/builds.ts";
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import { hashText } from "../../graph/hash.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
@@ -39,6 +46,8 @@ export class Programs {
     { text: string; options: string; program: Program; kernels: number }
   >();
   readonly #kernels = new Map<string, KernelArguments>();
+  /** Programs that were parsed only: the driver compiles each kernel for its first launch. */
+  readonly #compiledByLaunch = new WeakSet<Program>();
 
   constructor(
     context: Context,
@@ -70,7 +79,7 @@ export class Programs {
     if (missing.size === 0) return;
     const program = this.#compile(programText(missing), missing.size, this.#options);
     for (const [source, name] of missing) {
-      this.#kernels.set(source, new KernelArguments(program.kernel(name)));
+      this.#kernels.set(source, this.#arguments(program, name));
     }
   }
 
@@ -85,8 +94,15 @@ export class Programs {
     if (kernel) return kernel;
     const standard = buildOptions.includes("-cl-std") ? "" : STANDARD;
     const options = `${standard} ${buildOptions}`.trim();
-    const compiled = named(name, () => this.#compile(source, 1, options).kernel(name));
-    this.#kernels.set(key, kernel = new KernelArguments(compiled));
+    kernel = named(name, () => this.#arguments(this.#compile(source, 1, options), name));
+    this.#kernels.set(key, kernel);
+    return kernel;
+  }
+
+  /** A kernel of a program; who watches builds is told when the driver is done with it. */
+  #arguments(program: Program, name: string): KernelArguments {
+    const kernel = new KernelArguments(program.kernel(name));
+    if (this.#compiledByLaunch.has(program)) kernel.onFirstLaunch = endBuildAfter;
     return kernel;
   }
 
@@ -108,12 +124,17 @@ export class Programs {
 
   #built(text: string, kernels: number, options: string): Program {
     const program = new Program(this.#context, text), start = performance.now();
+    const byLaunch = this.#keepBinaries === "at the end" && isWatchingBuilds();
+    beginBuild(kernels);
     try {
       withoutDeadline(() => program.build(options));
     } catch (error) {
       program.release();
+      endBuild(kernels);
       throw error;
     }
+    if (byLaunch) this.#compiledByLaunch.add(program);
+    else endBuild(kernels);
     countBuild();
     activeTrace()?.host("build a program", start, { kernels });
     if (this.#cache === null) return program;
@@ -171,9 +192,22 @@ export class Programs {
       ...[...this.#kernels.values()].map(({ kernel }) => () => kernel.release()),
       ...this.#programs.map((program) => () => program.release()),
     ]);
+    const neverLaunched = [...this.#kernels.values()].filter((each) => each.onFirstLaunch !== null);
+    if (neverLaunched.length > 0) endBuild(neverLaunched.length); // nobody waits for these any more
     this.#kernels.clear();
     this.#programs.length = 0;
   }
+}
+
+/** Says that a kernel is compiled when its first launch, which was just enqueued, is done. */
+function endBuildAfter(queue: CommandQueue): void {
+  const marker = queue.marker();
+  const end = (): void => {
+    marker.release();
+    endBuild(1);
+  };
+  // Whoever reads what the kernel computes gets its error.
+  marker.wait().then(end, end);
 }
 
 /** Has the error of a build say which of the user's kernels it is. */
