@@ -62,6 +62,7 @@ export class ScalarRow implements RowWriter {
     this.#mapping.walk(sums, () => {
       this.#emitter.declare(step.exprs);
       sums.accumulate();
+      this.#store(step.outputs);
     });
     sums.finish((r) => this.#mapping.join?.(r));
   }

@@ -13,7 +13,10 @@ export interface ComputeStep {
   readonly exprs: readonly number[];
 }
 
-/** Walks the elements of the row, and joins values of each into the results of reductions. */
+/**
+ * Walks the elements of the row, joins values of each into the results of reductions, and stores those
+ * that are outputs.
+ */
 export interface ReduceStep {
   readonly kind: "reduce";
   /** What is computed of each element. */
@@ -26,6 +29,8 @@ export interface ReduceStep {
   readonly copies: number;
   /** A value that is stored on the way, for the step that stores elements. */
   readonly keeps: KeptValue | null;
+  /** Outputs with an element for each of the row's, stored on the way: the step computes their values. */
+  readonly outputs: readonly number[];
 }
 
 /** Stores outputs that have one element in a row. */
@@ -77,18 +82,31 @@ export function rowProgram(kernel: LoopKernel, keeps: KeptValue | null = null): 
     if (exprs.length > 0) steps.push({ kind: "compute", exprs });
     return needed.filter((id) => varies[id]);
   };
+  const all = kernel.outputs.map((_, o) => o), stored = new Set<number>();
+  const each = all.filter((o) => varies[kernel.outputs[o]!.expr] || usesInner(kernel, o));
   const stages = reductionStages(kernel);
   stages.forEach((reductions, k) => {
     const exprs = compute(neededBy(kernel, reductions.map((r) => kernel.reductions[r]!.expr)));
-    const kept = k === stages.length - 1 ? keeps : null;
-    steps.push({ kind: "reduce", exprs, reductions, blocked: null, copies: 1, keeps: kept });
+    const isLast = k === stages.length - 1;
+    // All of them or none: what another walk reads may lie where an output is stored.
+    const isComputed = each.every((o) => exprs.includes(kernel.outputs[o]!.expr));
+    const outputs = isLast && keeps === null && isComputed ? each : [];
+    for (const o of outputs) stored.add(o);
+    const kept = isLast ? keeps : null;
+    steps.push({
+      kind: "reduce",
+      exprs,
+      reductions,
+      blocked: null,
+      copies: 1,
+      keeps: kept,
+      outputs,
+    });
   });
-  const all = kernel.outputs.map((_, o) => o);
-  const each = all.filter((o) => varies[kernel.outputs[o]!.expr] || usesInner(kernel, o));
   const once = all.filter((o) => !each.includes(o));
   compute(neededBy(kernel, exprsOf(once)));
   if (once.length > 0) steps.push({ kind: "store", outputs: once });
-  if (each.length > 0) {
+  if (stored.size < each.length) {
     const known = new Set(keeps ? [keeps.expr] : []);
     const exprs = compute(neededBy(kernel, exprsOf(each), known)).filter((id) => !known.has(id));
     steps.push({ kind: "storeEach", exprs, outputs: each, keeps });

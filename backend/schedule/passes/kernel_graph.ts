@@ -55,9 +55,11 @@ export function bytesOf({ dtype, size }: Pick<ValueBuffer, "dtype" | "size">): n
 
 /** A kernel as two, and what lies between them. */
 export interface KernelPair {
-  /** Its outputs are the temporaries. */
+  /** Its outputs are the temporaries, then some of the original ones. */
   readonly partial: LoopKernel;
-  /** Its inputs are the original ones, then the temporaries. */
+  /** Which of the original outputs those are. */
+  readonly stored: readonly number[];
+  /** Its inputs are the original ones, then the temporaries; its outputs are the other original ones. */
   readonly final: LoopKernel;
 }
 
@@ -73,12 +75,19 @@ export function splitKernels(
     const outputs = step.outputs.map((at) => graph.buffers[at]!);
     const made = Math.max(...outputs.map((output) => output.made));
     const isPresent = outputs.every((output) => output.isPresent);
-    const between = pair.partial.outputs.map(({ dtype, size }) =>
+    const { partial, stored, final } = pair;
+    const temporaries = partial.outputs.slice(0, partial.outputs.length - stored.length);
+    const between = temporaries.map(({ dtype, size }) =>
       buffers.push({ dtype, size, made, isStored: false, isPresent }) - 1
     );
+    const early = stored.map((o) => step.outputs[o]!);
     return [
-      withUsedInputs(pair.partial, step.inputs, between),
-      withUsedInputs(pair.final, [...step.inputs, ...between], step.outputs),
+      withUsedInputs(partial, step.inputs, [...between, ...early]),
+      withUsedInputs(
+        final,
+        [...step.inputs, ...between],
+        step.outputs.filter((_, o) => !stored.includes(o)),
+      ),
     ];
   });
   return { ...graph, buffers, steps };

@@ -66,7 +66,7 @@ export function splitK(kernel: LoopKernel, parts: number): KernelPair | null {
     outputs: [{ expr: 0, dtype, form: place, size: sizeOf(shape) }],
     label: `${kernel.label}_part`,
   };
-  return { partial, final: finalOf(kernel, { part, sizes, place, dtype }) };
+  return { partial, stored: [], final: finalOf(kernel, { part, sizes, place, dtype }) };
 }
 
 interface PartialSums {

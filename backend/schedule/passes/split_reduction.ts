@@ -1,6 +1,7 @@
 /**
  * Splits a reduction with few rows in two kernels: the first reduces parts of each row, so that the
- * whole device has work, the second joins the parts and does what followed the reduction.
+ * whole device has work, and stores outputs of elements; the second joins the parts and does what
+ * followed the reduction.
  */
 import { type AffineExpr, linearize, symbol, zero } from "../../kernel/affine.ts";
 import type { DType } from "../../graph/dtype.ts";
@@ -43,7 +44,8 @@ export function canSplit(kernel: LoopKernel): boolean {
   const follows = followsReduction(kernel);
   if (reductions.some((r) => follows[r.expr])) return false;
   const varies = variesWith(kernel, inner);
-  return outputs.every(({ expr }, o) => !varies[expr] && !usesInner(kernel, o));
+  return outputs.some((_, o) => !usesInner(kernel, o)) &&
+    outputs.every(({ expr }, o) => usesInner(kernel, o) ? !follows[expr] : !varies[expr]);
 }
 
 /** How a kernel's rows are cut in parts. */
@@ -65,7 +67,13 @@ interface RowParts {
 function inParts(kernel: LoopKernel, parts: number, isSideBySide: boolean): KernelPair {
   const cut = rowParts(kernel, parts, isSideBySide);
   const types = kernel.reductions.map(({ dtype }) => storedType(dtype));
-  return { partial: partialOf(kernel, cut, types), final: finalOf(kernel, cut, types) };
+  const all = kernel.outputs.map((_, o) => o), each = all.filter((o) => usesInner(kernel, o));
+  const joined = all.filter((o) => !each.includes(o));
+  return {
+    partial: partialOf(kernel, cut, types, each),
+    stored: each,
+    final: finalOf(kernel, cut, types, joined),
+  };
 }
 
 function rowParts({ sizes, outer, inner }: LoopKernel, parts: number, isSideBySide: boolean) {
@@ -92,6 +100,7 @@ function partialOf(
   kernel: LoopKernel,
   { symbol, length, part, sizes, place, count, outer }: RowParts,
   types: readonly DType[],
+  stored: readonly number[],
 ): LoopKernel {
   const reduced = kernel.reductions.map((r, reduction): Expr => ({
     op: "reduced",
@@ -104,7 +113,10 @@ function partialOf(
     sizes,
     outer,
     exprs: [...kernel.exprs, ...reduced],
-    outputs: types.map((dtype, k) => ({ expr: first + k, dtype, form: place, size: count })),
+    outputs: [
+      ...types.map((dtype, k) => ({ expr: first + k, dtype, form: place, size: count })),
+      ...stored.map((o) => kernel.outputs[o]!),
+    ],
     chunk: { symbol, part, length },
     label: `${kernel.label}_part`,
   };
@@ -114,6 +126,7 @@ function finalOf(
   kernel: LoopKernel,
   { part, sizes, place }: RowParts,
   types: readonly DType[],
+  joined: readonly number[],
 ): LoopKernel {
   const input = kernel.inputs.length, load = kernel.loads.length, shift = types.length;
   const loads = types.map((dtype, k) => ({ input: input + k, dtype, form: place, bounds: [] }));
@@ -131,7 +144,7 @@ function finalOf(
     ],
     indirect: kernel.indirect.map((d) => ({ ...d, expr: d.expr + shift })),
     reductions: kernel.reductions.map((r, k) => ({ ...r, expr: k, index: zero })),
-    outputs: kernel.outputs.map((o) => ({ ...o, expr: o.expr + shift })),
+    outputs: joined.map((o) => kernel.outputs[o]!).map((o) => ({ ...o, expr: o.expr + shift })),
     label: `${kernel.label}_join`,
   };
 }

@@ -70,6 +70,11 @@ function check(kernel: LoopKernel, program: RowProgram): void {
           assert(element.has(expr) || known.has(expr), "what is reduced is computed");
         }
         step.reductions.forEach((r) => reduced.add(r));
+        assert(
+          step.outputs.every((o) => element.has(outputs[o]!.expr)),
+          "what is stored is computed",
+        );
+        stored.push(...step.outputs);
         break;
       }
       case "store":
@@ -105,6 +110,16 @@ Deno.test("what is the same for a whole row is computed outside of its walks", (
   });
   assertEquals(rowProgram(kernel).map((step) => step.kind), ["reduce", "compute", "storeEach"]);
   check(kernel, rowProgram(kernel));
+});
+
+Deno.test("a value that is reduced and asked for is stored in the walk that reduces it", () => {
+  const [kernel, ...others] = loopKernels(() => {
+    const x = rows().mul(2).exp();
+    return [x, x.sum([1])];
+  });
+  assertEquals(others, []);
+  assertEquals(rowProgram(kernel!).map((step) => step.kind), ["compute", "reduce", "compute", "store"]);
+  check(kernel!, rowProgram(kernel!));
 });
 
 Deno.test("a kept value is read back: what it is made of is not computed again", () => {

@@ -79,3 +79,13 @@ Deno.test("splitK takes parts that divide the sum, and none where the sum is pri
   assertEquals(splitK(kernel(65_537), 7), null);
   assertEquals(splitK(kernelOf(map("neg", constant(1, [4]))), 2), null);
 });
+
+Deno.test("a value that is stored and summed is read once: its parts store it", () => {
+  const value = map("mul", leaf([1 << 14, 512]), leaf([1 << 14, 512]));
+  const plan = schedule([value, sum(value, 0)], { device: gpu });
+  assertEquals(labels(plan), ["mul_sum_part", "mul_sum_join"]);
+  const [part, join] = plan.kernels;
+  const temporary = plan.order.length, [stored, joined] = plan.results;
+  assertEquals(part!.outputs, [temporary, stored!.at]);
+  assertEquals([join!.inputs, join!.outputs], [[temporary], [joined!.at]]);
+});

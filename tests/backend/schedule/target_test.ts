@@ -25,6 +25,17 @@ const programs: Readonly<Record<string, (wave: (...shape: number[]) => Tensor) =
   "a product with a long sum": (wave) => wave(8, 4096).matmul(wave(4096, 8)).add(wave(8)).relu(),
   "a product of half types with a long sum": (wave) =>
     wave(8, 4096).cast("float16").matmul(wave(4096, 8).cast("float16")).cast("float32"),
+  "a sum down columns of a value that is kept": (wave) => {
+    const x = wave(20_000, 7).mul(2).tanh();
+    return x.sum(0).expand([20_000, 7]).add(x);
+  },
+  "sums over channels of a value that is kept": (wave) => {
+    const x = wave(6, 3, 50, 50).mul(2).relu();
+    const mean = x.sum([0, 2, 3], { keepDims: true }).add(
+      x.mul(x).sum([0, 2, 3], { keepDims: true }),
+    );
+    return x.sub(mean);
+  },
   "the mean of logarithms": (wave) => wave(70_000).abs().add(1).log().mean(),
 };
 

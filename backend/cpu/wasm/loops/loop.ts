@@ -246,7 +246,8 @@ class LoopWriter {
     });
   }
 
-  #reduce(scope: Scope, { exprs, reductions: stage, copies, keeps }: ReduceStep): void {
+  #reduce(scope: Scope, step: ReduceStep): void {
+    const { exprs, reductions: stage, copies, keeps, outputs } = step;
     const { reductions } = this.#kernel;
     const count = this.#lanesAreInner ? copies : scope.strip.vectors;
     const plain = stage.flatMap((r) => {
@@ -258,8 +259,9 @@ class LoopWriter {
       const { fn } = reductions[r]!;
       return isArgReduction(fn) ? [[r, this.#argAccumulator(r, fn, count)] as const] : [];
     }));
-    this.#inner(scope, exprs, keeps ? [keeps.output] : [], (inside) => {
+    this.#inner(scope, exprs, keeps ? [keeps.output] : outputs, (inside) => {
       if (keeps) this.#values.store(keeps.output, keeps.expr, inside);
+      for (const o of outputs) this.#values.store(o, this.#kernel.outputs[o]!.expr, inside);
       const { lanes } = inside.strip;
       const vectors = Array.from({ length: inside.strip.vectors }, (_, vector) => vector);
       const valuesOf = (r: number): Local[] =>

@@ -118,7 +118,7 @@ export class VectorBody {
   }
 
   /** Stores an output's lanes. */
-  store(output: number, tag = "", shift = 0, left = ""): void {
+  store(output: number, { tag = "", shift = 0, left = "" }: Lanes = {}): void {
     const o = this.#emitter.kernel.outputs[output]!;
     const pointer = this.#pointer(`o${output}`, o.form, shift);
     this.#emitter.line(storeLanes(o.dtype, pointer, this.name(o.expr, tag), left));

@@ -85,13 +85,14 @@ class VectorColumns implements RowWriter {
           sums.accumulate(r, c, body.name(kernel.reductions[r]!.expr, tag))
         )
       );
+      this.store(step.outputs);
     });
     sums.finish();
   }
 
   store(outputs: readonly number[]): void {
-    for (const { tag, shift, left } of this.#lanes) {
-      for (const o of outputs) this.#body.store(o, tag, shift, left);
+    for (const lanes of this.#lanes) {
+      for (const o of outputs) this.#body.store(o, lanes);
     }
   }
 

@@ -45,7 +45,7 @@ function emitMapLoop(emitter: Emitter, symbol: number, start: string, end: strin
   emitter.close();
   emitRest(emitter, i, end, (left) => {
     body.declareVectors(exprs, { left });
-    for (const o of outputs) body.store(o, "", 0, left);
+    for (const o of outputs) body.store(o, { left });
   });
   if (streamed) emitter.line("mem_fence(CLK_GLOBAL_MEM_FENCE);");
 }

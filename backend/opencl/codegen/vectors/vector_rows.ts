@@ -90,13 +90,15 @@ class VectorRows implements RowWriter {
   }
 
   /** Adds the elements of a line to `copies` accumulators a reduction. */
-  #accumulate(sums: LaneSums, { exprs, reductions: stage, copies, keeps }: ReduceStep): void {
+  #accumulate(sums: LaneSums, step: ReduceStep): void {
+    const { exprs, reductions: stage, copies, keeps, outputs } = step;
     const emitter = this.#emitter, body = this.#body;
     const { reductions } = emitter.kernel;
     const i = `i${this.#symbol}`;
     const compute = (lanes: Lanes): void => {
       body.declareVectors(exprs, lanes);
       if (keeps) body.keep(keeps.expr, keeps.output, lanes);
+      for (const o of outputs) body.store(o, lanes);
     };
     for (const count of copies > 1 ? [copies, 1] : [1]) {
       const width = LANES * count;
@@ -127,7 +129,7 @@ class VectorRows implements RowWriter {
     const compute = (left: string): void => {
       if (keeps) body.reload(keeps.expr, keeps.output, left);
       body.declareVectors(exprs, { left });
-      for (const o of outputs) body.store(o, "", 0, left);
+      for (const o of outputs) body.store(o, { left });
     };
     this.#loops(exprs, null, () => {
       emitter.open(`for (; ${i} + ${LANES} <= end; ${i} += ${LANES}) {`);

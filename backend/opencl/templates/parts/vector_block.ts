@@ -114,7 +114,7 @@ function storeVectors(
       body.declareVectors(ids, { tag: `_${v}`, shift, left, contracted: `c${r}_${v}` })
     );
     starts.forEach((shift, v) => {
-      kernel.outputs.forEach((_, o) => body.store(o, `_${v}`, shift, left));
+      kernel.outputs.forEach((_, o) => body.store(o, { tag: `_${v}`, shift, left }));
     });
     emitter.close();
   }
