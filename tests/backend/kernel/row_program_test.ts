@@ -118,7 +118,12 @@ Deno.test("a value that is reduced and asked for is stored in the walk that redu
     return [x, x.sum([1])];
   });
   assertEquals(others, []);
-  assertEquals(rowProgram(kernel!).map((step) => step.kind), ["compute", "reduce", "compute", "store"]);
+  assertEquals(rowProgram(kernel!).map((step) => step.kind), [
+    "compute",
+    "reduce",
+    "compute",
+    "store",
+  ]);
   check(kernel!, rowProgram(kernel!));
 });
 
