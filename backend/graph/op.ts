@@ -36,8 +36,23 @@ export type ViewOp =
     readonly dilation: readonly number[];
   };
 
+/** Operations along the last axis whose loop carries a state from one element to the next. */
+export type RowOp =
+  /** What has been joined so far: running sums, products, extremes. */
+  | { readonly kind: "scan"; readonly fn: ScanFn }
+  /** Indices that sort the axis, stable. */
+  | { readonly kind: "argsort"; readonly descending: boolean };
+
+const rowKinds: Readonly<Record<RowOp["kind"], true>> = { scan: true, argsort: true };
+
+/** Whether an operation walks the last axis with a state. */
+export function isRowOp(op: Op): op is RowOp {
+  return op.kind in rowKinds;
+}
+
 /** What a node does with its inputs. */
 export type Op =
+  | RowOp
   | { readonly kind: "buffer" }
   /** A few bytes that are on the host: they travel with the kernels that read them. */
   | { readonly kind: "data"; readonly bytes: Uint8Array<ArrayBuffer> }
@@ -68,10 +83,6 @@ export type Op =
     readonly mode: "add" | "set";
     readonly opName: string;
   }
-  /** What has been joined so far along the last axis: running sums, products, extremes. */
-  | { readonly kind: "scan"; readonly fn: ScanFn }
-  /** Indices that sort the last axis, stable. */
-  | { readonly kind: "argsort"; readonly descending: boolean }
   /** The same value, in memory: readers load it instead of computing it again. */
   | { readonly kind: "copy" }
   /** The adjoint of `window`: sums what every window took from an element. */

@@ -3,7 +3,7 @@ import type { AttentionCall } from "./attention.ts";
 import type { CustomCall } from "./custom.ts";
 import { type DType, dtypes } from "./dtype.ts";
 import type { Node } from "./node.ts";
-import type { Op } from "./op.ts";
+import { isRowOp, type Op, type RowOp } from "./op.ts";
 
 const dtypeIds = new Map(Object.keys(dtypes).map((name, id) => [name as DType, id]));
 const textIds = new Map<string, number>();
@@ -17,32 +17,12 @@ function idOf(text: string): number {
 const scratch = new Float64Array(1);
 const halves = new Int32Array(scratch.buffer);
 
-/** A kind of operation as a number; elementwise functions come behind all of them. */
-const kinds: Readonly<Record<Op["kind"], number>> = {
-  buffer: 0,
-  data: 1,
-  constant: 2,
-  iota: 3,
-  random: 4,
-  cast: 5,
-  reshape: 6,
-  permute: 7,
-  expand: 8,
-  slice: 9,
-  pad: 10,
-  im2col: 11,
-  reduce: 12,
-  contract: 13,
-  gather: 14,
-  scatter: 15,
-  scan: 16,
-  argsort: 17,
-  copy: 18,
-  col2im: 19,
-  custom: 20,
-  attention: 21,
-  elementwise: 22,
-};
+/** An operation as a number: odd for elementwise functions, whose names may be those of others. */
+function opId(op: Op): number {
+  return op.kind === "elementwise" ? 2 * idOf(op.fn) + 1 : 2 * idOf(op.kind);
+}
+
+const BUFFER = opId({ kind: "buffer" });
 
 /**
  * Describes graphs one at a time. Every list is preceded by its length, so different graphs never
@@ -147,13 +127,22 @@ export class Signature {
   #node(node: Node): void {
     const { op, shape } = node;
     const isStored = node.storage !== null;
-    const kind = op.kind === "elementwise" ? kinds.elementwise + idOf(op.fn) : kinds[op.kind];
-    this.#push((isStored ? kinds.buffer : kind) * 16 + dtypeIds.get(node.dtype)!);
+    this.#push((isStored ? BUFFER : opId(op)) * 16 + dtypeIds.get(node.dtype)!);
     this.#list(shape);
     if (isStored) return;
     this.#push(node.inputs.length);
     for (const input of node.inputs) this.#push(input.position);
     this.#attributes(op);
+  }
+
+  /** The attributes of an operation along rows, whatever they are. */
+  #rowAttributes(op: RowOp): void {
+    const attributes: Readonly<Record<string, string | number | boolean>> = op;
+    for (const name in attributes) {
+      const value = attributes[name]!;
+      if (typeof value === "string") this.#push(idOf(value));
+      else this.#number(Number(value));
+    }
   }
 
   #attributes(op: Op): void {
@@ -189,8 +178,6 @@ export class Signature {
         this.#push(op.axis);
         this.#push(idOf(op.mode));
         return this.#push(idOf(op.opName));
-      case "argsort":
-        return this.#push(op.descending ? 1 : 0);
       case "col2im":
         this.#list(op.stride);
         return this.#list(op.dilation);
@@ -202,8 +189,6 @@ export class Signature {
         this.#push(op.output);
         this.#call(op.call);
         return this.#attentionCall(op.call);
-      case "scan":
-        return this.#push(idOf(op.fn));
       case "buffer":
       case "data":
       case "iota":
@@ -214,7 +199,7 @@ export class Signature {
       case "copy":
         return;
       default:
-        return op satisfies never;
+        return isRowOp(op) ? this.#rowAttributes(op) : op satisfies never;
     }
   }
 }

@@ -63,11 +63,9 @@ function formsOf(kernel: LoopKernel): AffineExpr[] {
 }
 
 function specialReach(kernel: SpecialKernel): number {
+  if ("rows" in kernel) return kernel.rows * kernel.length;
   const { size } = kernel.output;
   switch (kernel.op) {
-    case "scan":
-    case "argsort":
-      return kernel.rows * kernel.length;
     case "col2im":
       return largest([
         size,

@@ -10,7 +10,7 @@ import { type AffineExpr, affineKey } from "./affine.ts";
 import type { CustomCall } from "../graph/custom.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
 import { isArgReduction } from "../graph/reductions.ts";
-import type { Float32Precision, RandomStream, ReduceFn, ScanFn } from "../graph/op.ts";
+import type { Float32Precision, RandomStream, ReduceFn, RowOp } from "../graph/op.ts";
 
 /** One condition of a bounds mask; a padded element exists where all hold: `0 <= form < size`. */
 export interface Bound {
@@ -130,6 +130,11 @@ export type SpecialKernel = {
   readonly label: string;
 } & SpecialOp;
 
+/** An operation along the last axis: on `rows` rows of `length` elements, with what its node says. */
+export type RowKernelOp<O extends RowOp = RowOp> = O extends RowOp
+  ? Omit<O, "kind"> & { readonly op: O["kind"]; readonly rows: number; readonly length: number }
+  : never;
+
 /** What a special kernel does; shapes are those of the nodes. */
 export type SpecialOp =
   | {
@@ -142,14 +147,7 @@ export type SpecialOp =
     readonly axis: number;
     readonly opName: string;
   }
-  /** `rows` running sums (products, ...) of `length` elements. */
-  | { readonly op: "scan"; readonly fn: ScanFn; readonly rows: number; readonly length: number }
-  | {
-    readonly op: "argsort";
-    readonly rows: number;
-    readonly length: number;
-    readonly descending: boolean;
-  }
+  | RowKernelOp
   | {
     readonly op: "col2im";
     /** Leading elements that are independent of each other. */

@@ -2,14 +2,20 @@
 import type { CustomCall } from "../../graph/custom.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
-import type { Op } from "../../graph/op.ts";
+import { isRowOp, type Op, type RowOp } from "../../graph/op.ts";
 import { type Shape, sizeOf, stridesOf } from "../../graph/shape.ts";
-import type { CustomKernelCall, SpecialKernel, SpecialOp } from "../../kernel/kernel.ts";
+import type {
+  CustomKernelCall,
+  RowKernelOp,
+  SpecialKernel,
+  SpecialOp,
+} from "../../kernel/kernel.ts";
 
 /** True for operations whose loops carry state or scatter, and for those of a user: nothing fuses with them. */
-export function isSpecial({ kind }: Op): boolean {
-  return kind === "scatter" || kind === "scan" || kind === "argsort" || kind === "col2im" ||
-    kind === "custom" || kind === "attention";
+export function isSpecial(op: Op): boolean {
+  const { kind } = op;
+  return isRowOp(op) || kind === "scatter" || kind === "col2im" || kind === "custom" ||
+    kind === "attention";
 }
 
 /** The kernel of a node that does not fuse. */
@@ -44,8 +50,15 @@ function broadcastStrides(shape: Shape): number[] {
   return stridesOf(shape).map((stride, axis) => shape[axis] === 1 ? 0 : stride);
 }
 
+function rowOp<O extends RowOp>({ kind, ...attributes }: O, { shape, size }: Node): RowKernelOp {
+  const length = shape[shape.length - 1]!;
+  // TypeScript does not see that kind and attributes of a union still belong together.
+  return { op: kind, ...attributes, rows: size / length, length } as unknown as RowKernelOp;
+}
+
 function specialOp(node: Node): SpecialOp {
   const { op, shape } = node;
+  if (isRowOp(op)) return rowOp(op, node);
   switch (op.kind) {
     case "scatter":
       return {
@@ -57,14 +70,6 @@ function specialOp(node: Node): SpecialOp {
         axis: op.axis,
         opName: op.opName,
       };
-    case "scan":
-    case "argsort": {
-      const length = shape[shape.length - 1]!;
-      const rows = node.size / length;
-      return op.kind === "scan"
-        ? { op: "scan", fn: op.fn, rows, length }
-        : { op: "argsort", rows, length, descending: op.descending };
-    }
     case "col2im": {
       const spatial = op.stride.length;
       const source = node.inputs[0]!.shape;
