@@ -2,15 +2,15 @@
 import { blocksOf } from "../../../kernel/accumulation.ts";
 import { isFloat } from "../../../graph/dtype.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { extent, type Load } from "../../../kernel/kernel.ts";
+import { extent } from "../../../kernel/kernel.ts";
 import { walk } from "../../../codegen/loops.ts";
-import { computeType, loadText } from "../../codegen/types.ts";
+import { computeType } from "../../codegen/types.ts";
 import { generatedLoop } from "../../codegen/generated.ts";
 import { mapOuterLoops } from "../../codegen/indices.ts";
 import { TileSums } from "../../codegen/tile_sums.ts";
 import type { ContractionTemplate } from "../parts/contraction_shape.ts";
 import { single } from "../parts/template.ts";
-import { emitEpilogue } from "../parts/tile_text.ts";
+import { emitEpilogue, operandText } from "../parts/tile_text.ts";
 
 /** Work-items of a group on GPUs, and on CPU devices. */
 const GPU_GROUP = 256, CPU_GROUP = 64;
@@ -42,12 +42,8 @@ function writeElement(emitter: Emitter, dialect: Dialect): void {
     isFloat(c.dtype) ? blocksOf(emitter.kernel) : null,
   );
   sums.declare();
-  const operand = ({ input, dtype, form, bounds }: Load): string => {
-    const text = `(${T})${loadText(`a${input}`, dtype, emitter.form(form))}`;
-    return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : (${T})0)`;
-  };
   walk(emitter, dialect, c.k, sums, () => {
-    emitter.line(`acc += ${operand(c.a)} * ${operand(c.b)};`);
+    emitter.line(`acc += ${operandText(emitter, c.a, T)} * ${operandText(emitter, c.b, T)};`);
   });
   sums.finish();
   emitEpilogue(emitter);

@@ -2,6 +2,8 @@
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
+import type { Load } from "../../../kernel/kernel.ts";
+import { loadText } from "../../codegen/types.ts";
 
 /** A form with some symbols left out, as text. */
 export function without(emitter: Emitter, form: AffineExpr, symbols: readonly number[]): string {
@@ -55,6 +57,14 @@ export function storeTile(
   emitter.close();
 }
 
+/** An element of an operand in the type that products are computed in; 0 where it is padding. */
+export function operandText(emitter: Emitter, load: Load, type: string): string {
+  const { input, dtype, form, bounds } = load;
+  const text = `(${type})${loadText(`a${input}`, dtype, emitter.form(form))}`;
+  return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : (${type})0)`;
+}
+
+/** Computes what follows the sum, which is `acc`, and stores the results. */
 export function emitEpilogue(emitter: Emitter): void {
   const { outputs } = emitter.kernel;
   emitter.declare(neededBy(emitter.kernel, outputs.map((o) => o.expr)));
