@@ -106,6 +106,7 @@ export {
   rearm,
   type ReduceFn,
   revokeHandles,
+  type RowOp,
   saveFile,
   saveFileSync,
   type SaveOptions,

@@ -47,6 +47,7 @@ export {
   type Op,
   type RandomStream,
   type ReduceFn,
+  type RowOp,
   type ScanFn,
   type ViewOp,
 } from "./graph/op.ts";
