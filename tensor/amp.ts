@@ -4,7 +4,7 @@
  *
  * @module
  */
-// It knows the class Tensor as a type: this brings the class.
-import "./tensor.ts";
+// Provides what the methods of tensors do.
+import "./methods.ts";
 
 export * from "./amp/mod.ts";

@@ -4,8 +4,8 @@
  *
  * @module
  */
-// Layers know the class Tensor as a type: this brings the class.
-import "./tensor.ts";
+// Provides what the methods of tensors do.
+import "./methods.ts";
 
 export * from "./nn/mod.ts";
 /** Initial values of weights. */

@@ -5,7 +5,7 @@
  *
  * @module
  */
-// Optimizers know the class Tensor as a type: this brings the class.
-import "./tensor.ts";
+// Provides what the methods of tensors do.
+import "./methods.ts";
 
 export * from "./optim/mod.ts";

@@ -2,13 +2,19 @@
 import type { DeviceHandle } from "../../backend/internal.ts";
 import { computeWithNext } from "../core/pending_work.ts";
 import { realizeAll } from "../execution/realization.ts";
-import { DTypeError } from "../core/errors.ts";
-import { internally } from "../core/temporaries.ts";
+import { DTypeError } from "../core/rules/errors.ts";
+import { internally } from "../core/modes/temporaries.ts";
 import type { Optimizer } from "../optim/optimizer/optimizer.ts";
 import { fromHost } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { atLeastSingle } from "../core/autocast.ts";
-import { checkOptions, deviceChoice, type Rules, takes, withDefaults } from "../core/options.ts";
+import {
+  checkOptions,
+  deviceChoice,
+  type Rules,
+  takes,
+  withDefaults,
+} from "../core/rules/options.ts";
 import { requireTensor } from "../core/apply.ts";
 import { requireOptimizer } from "../optim/optimizer/requirements.ts";
 import { exposed, stateOf } from "../core/tensor_state.ts";

@@ -1,5 +1,5 @@
 /** Who is told when `backward` has added gradients to leaves, such as what reduces them over ranks. */
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** Gets leaves of one `backward`, in the order in which it finished their gradients. */
 export type AccumulationHook = (leaves: readonly Tensor[]) => void;

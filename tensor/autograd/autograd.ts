@@ -11,23 +11,21 @@ import { requireTensor } from "../core/apply.ts";
 import { AnomalyWatch } from "./anomaly.ts";
 import { exposed, guardValues, holdsNode, nodeOf, stateOf } from "../core/tensor_state.ts";
 import { observedCall } from "../core/operations.ts";
-import { ShapeError } from "../core/errors.ts";
+import { ShapeError } from "../core/rules/errors.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
 import { hookedGradient } from "./gradient_hooks.ts";
 import { type Walk, walkBackward } from "./reverse_walk.ts";
-import { isAnomalyEnabled, isGradEnabled, recording, withoutGrad } from "../core/grad_mode.ts";
-import type { Tensor } from "../tensor.ts";
-import { checkOptions, type Rules, takes } from "../core/options.ts";
+import {
+  isAnomalyEnabled,
+  isGradEnabled,
+  recording,
+  withoutGrad,
+} from "../core/modes/grad_mode.ts";
+import type { Tensor } from "../core/tensor.ts";
+import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { computeWithNext, dependsOnVariable, pendingOn } from "../core/pending_work.ts";
 import { changedInputs, type GradFn, releaseGradFn } from "../core/grad_fn.ts";
-
-/** Options of `backward` and {@linkcode grad}. */
-export interface BackwardOptions {
-  /** Keep what is needed to call `backward` again. */
-  retainGraph?: boolean;
-  /** Record the gradients themselves, for second derivatives. */
-  createGraph?: boolean;
-}
+import type { BackwardOptions } from "../core/arguments.ts";
 
 const backwardRules: Rules<BackwardOptions> = {
   retainGraph: takes.bool,

@@ -5,11 +5,11 @@ import { newGradFn } from "../core/apply.ts";
 import { settled } from "../core/calls.ts";
 import { gradientsBelow } from "./autograd.ts";
 import { nextOrder, stateOf } from "../core/tensor_state.ts";
-import { enableGrad, isGradEnabled } from "../core/grad_mode.ts";
+import { enableGrad, isGradEnabled } from "../core/modes/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { noteRandomKeys, type RandomKey, repeatRandomKeys } from "../core/random_state.ts";
-import type { Tensor } from "../tensor.ts";
-import { requireValue, takes } from "../core/options.ts";
+import type { Tensor } from "../core/tensor.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { type GradientFn, neededInputs, releaseGradFn } from "../core/grad_fn.ts";
 
 let recomputing = false;

@@ -1,12 +1,10 @@
 /** What users have done to gradients on their way: see `Tensor.registerHook`. */
 import { formatShape, sameShape } from "../../backend/internal.ts";
-import { ShapeError } from "../core/errors.ts";
-import type { Tensor } from "../tensor.ts";
-import { requireValue, takes } from "../core/options.ts";
+import { ShapeError } from "../core/rules/errors.ts";
+import type { Tensor } from "../core/tensor.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { exposed } from "../core/tensor_state.ts";
-
-/** Looks at the gradient of a tensor, or gives another one for it. */
-export type GradientHook = (gradient: Tensor) => Tensor | void;
+import type { GradientHook } from "../core/arguments.ts";
 
 const hooks = new WeakMap<object, Set<{ readonly run: GradientHook }>>();
 

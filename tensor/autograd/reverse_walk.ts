@@ -5,9 +5,9 @@
 import { withoutAutocast } from "../core/autocast.ts";
 import { type GradFn, neededInputs } from "../core/grad_fn.ts";
 import { goingBackward, stateOf } from "../core/tensor_state.ts";
-import { withTemporaries } from "../core/temporaries.ts";
+import { withTemporaries } from "../core/modes/temporaries.ts";
 import type { Need } from "../../backend/internal.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** What is done on the way. */
 export interface Walk {

@@ -3,11 +3,11 @@
  * read first saves what backward needs, and no more.
  */
 import { isEager, NEED, type Node } from "../../backend/internal.ts";
-import { isAnomalyEnabled, withoutGrad } from "../core/grad_mode.ts";
+import { isAnomalyEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { changedInputs, type GradFn } from "../core/grad_fn.ts";
 import { nodeOf, stateOf } from "../core/tensor_state.ts";
-import { withTemporaries } from "../core/temporaries.ts";
-import type { Tensor } from "../tensor.ts";
+import { withTemporaries } from "../core/modes/temporaries.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { walkBackward } from "./reverse_walk.ts";
 
 /** The nodes of the gradients that going backward from a tensor would give, none where it cannot. */

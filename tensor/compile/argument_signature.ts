@@ -1,7 +1,7 @@
 /** What the tensors among the arguments of a compiled function are: calls are told apart by it. */
 import { type DeviceHandle, type DType, sameShape, type Shape } from "../../backend/internal.ts";
 import { nodeOf, stateOf } from "../core/tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** What is known of a tensor without its value. */
 interface Likeness {

@@ -13,10 +13,10 @@ import { isReplayable, replay } from "./replay.ts";
 import { isComputed } from "./roles.ts";
 import type { Root, Step } from "./steps.ts";
 import { Trace } from "./trace.ts";
-import { isAnomalyEnabled, isGradEnabled } from "../core/grad_mode.ts";
+import { isAnomalyEnabled, isGradEnabled } from "../core/modes/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
 import { realizeAll, realizePending } from "../execution/realization.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** The most recorded calls that a compiled function keeps. */
 const MAX_PROGRAMS = 64;

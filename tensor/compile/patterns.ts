@@ -2,7 +2,7 @@
 import { type DeviceHandle, Node, sameShape } from "../../backend/internal.ts";
 import { isPlain } from "../core/nested.ts";
 import { isTensor, stateOf } from "../core/tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** What a tensor is to a call. */
 interface Role {

@@ -10,7 +10,7 @@ import {
 } from "../../backend/internal.ts";
 import type { Storage } from "../../memory/mod.ts";
 import { presentSeed } from "../core/random_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import type { Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
 import type { Step } from "./steps.ts";

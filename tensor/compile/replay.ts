@@ -11,7 +11,7 @@ import { Storage } from "../../memory/mod.ts";
 import type { GradFn } from "../core/grad_fn.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { presentSeed, takeOffset } from "../core/random_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import type { BlockSlot, RecordedProgram, ReplayLaunch, Target } from "./program.ts";
 import { openResult } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";

@@ -1,9 +1,9 @@
 import { type Block, type DeviceHandle, unrecorded } from "../../backend/internal.ts";
 import { nextOrder, nodeOf, stateOf } from "../core/tensor_state.ts";
 import { observeCalls } from "../core/calls.ts";
-import { isGradEnabled } from "../core/grad_mode.ts";
+import { isGradEnabled } from "../core/modes/grad_mode.ts";
 import { realizeAll } from "../execution/realization.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import {
   type Argument,
   type Captured,

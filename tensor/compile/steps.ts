@@ -2,9 +2,9 @@
 import { type DeviceHandle, manager } from "../../backend/internal.ts";
 import { autocast, type HalfType, presentHalfType } from "../core/autocast.ts";
 import type { Operation, OperationKind } from "../core/calls.ts";
-import { enableGrad, isGradEnabled, noGrad } from "../core/grad_mode.ts";
+import { enableGrad, isGradEnabled, noGrad } from "../core/modes/grad_mode.ts";
 import { tensorsIn } from "../core/nested.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { type Argument, type Output, type Pattern, type Ref, refsIn } from "./patterns.ts";
 import type { RecordedProgram } from "./program.ts";
 

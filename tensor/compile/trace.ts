@@ -20,7 +20,7 @@ import { callOperation } from "../core/operations.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { observeOffsets } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { GradientWatch } from "./gradient_watch.ts";
 import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
 import type { RecordedProgram } from "./program.ts";

@@ -1,11 +1,17 @@
 /** Makes the result of an operation: a lazy tensor, recorded for `backward` where that is wanted. */
-import { formatShape, isEager, Node, type Op, type Shape } from "../../backend/internal.ts";
-import type { DType } from "../../backend/internal.ts";
+import {
+  type DType,
+  formatShape,
+  isEager,
+  Node,
+  type Op,
+  type Shape,
+} from "../../backend/internal.ts";
 import type { GradFn, GradientFn } from "./grad_fn.ts";
-import { callerStack, isAnomalyEnabled, isGradEnabled } from "./grad_mode.ts";
-import { requireType } from "./supported_types.ts";
+import { callerStack, isAnomalyEnabled, isGradEnabled } from "./modes/grad_mode.ts";
+import { requireType } from "./rules/supported_types.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "./tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "./tensor.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 
 /** The rule of options that are tensors. */

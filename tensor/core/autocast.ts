@@ -4,8 +4,8 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type DType, dtypes } from "../../backend/internal.ts";
-import type { Tensor } from "../tensor.ts";
-import { requireValue, takes } from "./options.ts";
+import type { Tensor } from "./tensor.ts";
+import { requireValue, takes } from "./rules/options.ts";
 
 /** The types of half precision. */
 export type HalfType = "float16" | "bfloat16";

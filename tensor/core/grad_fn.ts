@@ -1,6 +1,6 @@
 /** How a tensor was computed, as `backward` needs to know it. */
 import type { Node } from "../../backend/internal.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "./tensor.ts";
 import { holdsNode, stateOf } from "./tensor_state.ts";
 
 /**

@@ -1,5 +1,5 @@
 /** Tensors within what functions take and return: by themselves, in arrays, in plain objects. */
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "./tensor.ts";
 import { isTensor } from "./tensor_state.ts";
 
 /** The tensors in a value: itself, or within arrays and plain objects. */

@@ -4,11 +4,11 @@
  * call two comparisons.
  */
 import { NEED } from "../../backend/internal.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "./tensor.ts";
 import { observer, type Operation, type OperationKind } from "./calls.ts";
 import { distinct } from "./apply.ts";
 import { isTensor, stateOf } from "./tensor_state.ts";
-import { need, setNeed } from "./temporaries.ts";
+import { need, setNeed } from "./modes/temporaries.ts";
 
 /**
  * Calls an operation that gives tensors and has no other effect.

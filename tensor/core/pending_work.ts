@@ -3,7 +3,7 @@
  * schedule takes it from here.
  */
 import type { Companion, DeviceHandle, Node } from "../../backend/internal.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "./tensor.ts";
 import { isFollowing, settled } from "./calls.ts";
 import type { TensorState } from "./tensor_state.ts";
 

@@ -2,7 +2,7 @@
 import type { RandomStream } from "../../backend/internal.ts";
 
 import { giveUpReplay } from "./calls.ts";
-import { checkOptions, requireValue, type Rules, takes } from "./options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "./rules/options.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 
 /** The key of one random tensor. */

@@ -1,12 +1,12 @@
 /**
- * What netcl keeps for a tensor. A `Tensor` is a handle with one private field, its state; the modules
- * below `tensor.ts` know the class as a type only, reach the state by {@linkcode stateOf} and make
+ * What netcl keeps for a tensor. A `Tensor` is a handle with one private field, its state; other
+ * modules know the class as a type only, reach the state by {@linkcode stateOf} and make
  * tensors by {@linkcode makeTensor}. `tensor.ts` provides both when it is evaluated, which importing
  * `tensor/mod.ts` does first.
  *
- * This folder (`core/`) is what all of `tensor/` shares: the state of tensors, results of
- * operations, types, modes, options, random numbers. It imports `backend/` and the rules of options
- * of `ffi/host/`, and nothing else of `tensor/` but the type `Tensor`.
+ * This folder (`core/`) is what all of `tensor/` shares: the class and the state of tensors, results
+ * of operations, random numbers; in `rules/` options, element types, errors, in `modes/` what is
+ * recorded. It imports `backend/`, types of `memory/` and `ffi/`, and nothing else of `tensor/`.
  */
 import {
   type DeviceHandle,
@@ -18,11 +18,11 @@ import {
   type Saved,
   type Token,
 } from "../../backend/internal.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "./tensor.ts";
 import { look } from "./calls.ts";
-import { DisposedError } from "./errors.ts";
+import { DisposedError } from "./rules/errors.ts";
 import type { GradFn } from "./grad_fn.ts";
-import { need } from "./temporaries.ts";
+import { need } from "./modes/temporaries.ts";
 import { pendingOn } from "./pending_work.ts";
 
 /** What belongs to a tensor and does not refer to it: nodes refer to it, and keep no tensor alive. */
@@ -232,7 +232,7 @@ export class TensorState {
 // ---- the class, which `tensor.ts` provides
 
 function unprovided(): never {
-  throw new Error("Cannot make a tensor yet: import tensor/tensor.ts, or tensor/mod.ts, first");
+  throw new Error("Cannot make a tensor yet: import tensor/mod.ts first");
 }
 
 /** The state of a tensor. As cheap as a field. */

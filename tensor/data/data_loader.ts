@@ -5,12 +5,12 @@ import {
   manager,
 } from "../../backend/internal.ts";
 import { fromHost } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { stackSamples } from "./collate.ts";
 import { type Dataset, type Field, requireDataset } from "./dataset.ts";
 import { drawKey, permutation, weightedOrder } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 
 /**
  * Threads that read samples. What a dataset throws there becomes the cause of an error that names the

@@ -4,10 +4,10 @@
  */
 import { dtypes, formatShape } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { arange, concat, rand, randint, sub, where } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** Options of {@linkcode mixup} and {@linkcode cutmix}. */
 export interface MixOptions {

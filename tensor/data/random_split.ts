@@ -1,6 +1,6 @@
 import { checkIndex, type Dataset, type Field, requireDataset } from "./dataset.ts";
 import { shuffled } from "./shuffle.ts";
-import { checkOptions, requireValue, takes } from "../core/options.ts";
+import { checkOptions, requireValue, takes } from "../core/rules/options.ts";
 
 /** Some samples of another dataset, in an order of their own. */
 export class Subset implements Dataset {

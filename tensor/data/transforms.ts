@@ -6,10 +6,10 @@
  */
 import { dtypes, formatShape } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
-import { checkOptions, pairFrom, requireValue, takes } from "../core/options.ts";
+import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { checkOptions, pairFrom, requireValue, takes } from "../core/rules/options.ts";
 import { arange, fromHost, rand, randint, sub, where } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 function requireImages(action: string, x: unknown): asserts x is Tensor {
   requireTensor(action, x);

@@ -16,7 +16,7 @@ import {
 } from "../../backend/internal.ts";
 import { Storage } from "../../memory/mod.ts";
 import { makeTensor, nodeOf } from "../core/tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */
 export const BUCKET_BYTES = 25 * 2 ** 20;

@@ -8,9 +8,9 @@ import {
 } from "../../backend/internal.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import { giveUpReplay } from "../core/calls.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { Module } from "../nn/module/module.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { BUCKET_BYTES, DEVICE_BUCKET_BYTES } from "./bucket.ts";
 import { DeviceParallel } from "./device_parallel.ts";
 import { GradientReducer } from "./gradient_reducer.ts";

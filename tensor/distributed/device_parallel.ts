@@ -1,7 +1,7 @@
 /** One module on several devices of this process: parts of a batch, or a batch for each. */
 import { backendOf, type DeviceHandle, formatShape, withDevice } from "../../backend/internal.ts";
 import { isTensor } from "../core/tensor_state.ts";
-import { ShapeError } from "../core/errors.ts";
+import { ShapeError } from "../core/rules/errors.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import type { Module } from "../nn/module/module.ts";
 import { concat } from "../ops/functional.ts";

@@ -4,9 +4,9 @@
  */
 import { backendOf, completedSync, Node, unrecorded } from "../../backend/internal.ts";
 import { exposed, makeTensor } from "../core/tensor_state.ts";
-import { internally } from "../core/temporaries.ts";
+import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { Bucket, bytesOf, groupBySize } from "./bucket.ts";
 import { done, Pipeline } from "./pipeline.ts";
 import type { Replica } from "./replicas.ts";

@@ -11,9 +11,9 @@ import {
   type WireType,
 } from "../../backend/internal.ts";
 import { realizeInOrder } from "../execution/realization.ts";
-import { internally } from "../core/temporaries.ts";
+import { internally } from "../core/modes/temporaries.ts";
 import { exposed } from "../core/tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { Bucket, groupBySize, storedTensor } from "./bucket.ts";
 import { Pipeline } from "./pipeline.ts";
 import type { StateBroadcast } from "./state_broadcast.ts";

@@ -18,14 +18,14 @@ import {
 import { Storage } from "../../memory/mod.ts";
 import { requireTensor } from "../core/apply.ts";
 import { giveUpReplay } from "../core/calls.ts";
-import { ShapeError } from "../core/errors.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { ShapeError } from "../core/rules/errors.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { manualSeed } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
-import { internally } from "../core/temporaries.ts";
+import { internally } from "../core/modes/temporaries.ts";
 import { exposed, nodeOf, stateOf } from "../core/tensor_state.ts";
 import { concat } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor, tensorOf } from "./bucket.ts";
 import { type Passage, Pipeline } from "./pipeline.ts";
 import { type ReduceOp, reduceOp, wireOps, wireTypeOf } from "./wire.ts";

@@ -4,11 +4,11 @@
  */
 import { backendOf, completedSync, type DeviceHandle, type Node } from "../../backend/internal.ts";
 import { realizeAll } from "../execution/realization.ts";
-import { noGrad } from "../core/grad_mode.ts";
+import { noGrad } from "../core/modes/grad_mode.ts";
 import { nodeOf } from "../core/tensor_state.ts";
 import { type AnyModule, tensorSlots } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { Bucket, bytesOf, DEVICE_BUCKET_BYTES, groupBySize, storedTensor } from "./bucket.ts";
 import { done, Pipeline } from "./pipeline.ts";
 import { giveValues } from "./state_broadcast.ts";

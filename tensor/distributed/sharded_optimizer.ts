@@ -1,11 +1,11 @@
 /** Optimizer state in shards (S. Rajbhandari et al., ZeRO, 2020: stage 1). */
 import { type Communicator, completedSync, type DType } from "../../backend/internal.ts";
 import { giveUpReplay } from "../core/calls.ts";
-import { noGrad } from "../core/grad_mode.ts";
-import { requireValue, takes } from "../core/options.ts";
+import { noGrad } from "../core/modes/grad_mode.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { requireState } from "../core/apply.ts";
 import type { Optimizer, StepOptions } from "../optim/optimizer/optimizer.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { zeros } from "../ops/functional.ts";
 import { bytesOf } from "./bucket.ts";
 import { Group } from "./group.ts";

@@ -2,15 +2,15 @@
 import { type Communicator, completedSync } from "../../backend/internal.ts";
 import { customGradient } from "../ops/custom/custom_gradient.ts";
 import { giveUpReplay } from "../core/calls.ts";
-import { noGrad } from "../core/grad_mode.ts";
-import { requireValue } from "../core/options.ts";
+import { noGrad } from "../core/modes/grad_mode.ts";
+import { requireValue } from "../core/rules/options.ts";
 import {
   BatchNorm,
   type BatchNormOptions,
   type Moments,
   type NormalizedBatch,
 } from "../nn/layers/normalization.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { fromHost } from "../ops/functional.ts";
 import { Group } from "./group.ts";
 

@@ -1,10 +1,10 @@
 /** Assignment: a tensor gets another value, which is computed with what is computed next. */
 import { dtypes, formatShape, Node, sameShape } from "../../backend/internal.ts";
 import { tellAssigned } from "../core/calls.ts";
-import { ShapeError } from "../core/errors.ts";
-import { requireValue, takes } from "../core/options.ts";
+import { ShapeError } from "../core/rules/errors.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { isTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { computeWithNext, pendingOn } from "../core/pending_work.ts";
 import { realizeAll } from "./realization.ts";
 

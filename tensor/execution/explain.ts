@@ -1,6 +1,6 @@
 /** What a tensor would take to compute, in words. */
 import { backendOf, dtypes, formatShape, schedule } from "../../backend/internal.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { nodeOf } from "../core/tensor_state.ts";
 
 /** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */

@@ -1,18 +1,13 @@
 /** Tensors as text: for a console, for `print`. */
 import { backendOf, formatShape, peekNode } from "../../backend/internal.ts";
-import { withoutGrad } from "../core/grad_mode.ts";
-import { checkOptions, type Rules, takes } from "../core/options.ts";
+import { withoutGrad } from "../core/modes/grad_mode.ts";
+import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { nodeOf } from "../core/tensor_state.ts";
 import { fromHost } from "../ops/creation/host_data.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { formatTensor, MOST_PRINTED, printedPositions, shortened } from "./formatting.ts";
 import { hostView, toHost } from "./reading.ts";
-
-/** What `print` may be told. */
-export interface PrintOptions {
-  /** What gets the text; `console.log` by default. */
-  log?: (text: string) => void;
-}
+import type { PrintOptions } from "../core/arguments.ts";
 
 const printRules: Rules<PrintOptions> = { log: takes.callback };
 

@@ -15,12 +15,11 @@ import {
   type TypedArray,
 } from "../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
-import { ShapeError } from "../core/errors.ts";
-import { withoutGrad } from "../core/grad_mode.ts";
+import { ShapeError } from "../core/rules/errors.ts";
+import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { nodeOf, stateOf } from "../core/tensor_state.ts";
-import type { NestedArray } from "../ops/creation/host_data.ts";
-import type { CloseOptions } from "../ops/elementwise/comparisons.ts";
-import type { Tensor } from "../tensor.ts";
+import type { CloseOptions, NestedArray } from "../core/arguments.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { realizeForRead } from "./realization.ts";
 
 /** Memory of the host for a tensor that is read. */

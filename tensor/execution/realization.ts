@@ -17,10 +17,10 @@ import {
   type Saved,
 } from "../../backend/internal.ts";
 import { isFollowing, settled } from "../core/calls.ts";
-import { DisposedError } from "../core/errors.ts";
+import { DisposedError } from "../core/rules/errors.ts";
 import { gradientNodes } from "../autograd/saved_for_backward.ts";
-import type { Tensor } from "../tensor.ts";
-import { requireValue, takes } from "../core/options.ts";
+import type { Tensor } from "../core/tensor.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { devicesWithAssignments, pendingOn } from "../core/pending_work.ts";
 import { nodeOf, stateOf } from "../core/tensor_state.ts";
 

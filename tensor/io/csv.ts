@@ -2,7 +2,7 @@ import type { DType, TypedArray } from "../../backend/internal.ts";
 import { FileFormatError, readingFile, shown } from "./file_format_error.ts";
 import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
 import type { HostArray } from "./host_array.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 
 /** What to take from a table of comma-separated values. */
 export interface CsvOptions {

@@ -1,5 +1,5 @@
 import { FileFormatError } from "./file_format_error.ts";
-import { type Rules, takes } from "../core/options.ts";
+import { type Rules, takes } from "../core/rules/options.ts";
 
 // A gzip stream of a megabyte can expand to one gigabyte: a bound keeps a hostile file from taking
 // all memory. The largest of the usual data sets (MNIST and its kin) take 47 MB.

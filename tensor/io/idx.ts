@@ -2,7 +2,7 @@ import { decodeElements, elementBytes, type ElementType } from "./elements.ts";
 import { FileFormatError, readingFile } from "./file_format_error.ts";
 import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
 import { checkedSize, type HostArray } from "./host_array.ts";
-import { checkOptions } from "../core/options.ts";
+import { checkOptions } from "../core/rules/options.ts";
 
 // The third byte of the magic number (http://yann.lecun.com/exdb/mnist, "the IDX file format").
 const types: Partial<Record<number, ElementType>> = {

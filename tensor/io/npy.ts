@@ -1,10 +1,10 @@
 import { saveFile } from "../../backend/internal.ts";
 import { fromHost } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { readingFile } from "./file_format_error.ts";
 import { decodeNpy, encodeNpy } from "./npy_format.ts";
 import { type LoadOptions, loadRules } from "./safetensors.ts";
-import { checkOptions } from "../core/options.ts";
+import { checkOptions } from "../core/rules/options.ts";
 
 /**
  * Writes one tensor as NumPy's `numpy.save` does. A view is written as the values that it shows.

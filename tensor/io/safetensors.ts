@@ -1,6 +1,6 @@
 import { type DeviceHandle, saveFile } from "../../backend/internal.ts";
 import { fromHost } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { encodeElements } from "./elements.ts";
 import { readingFile } from "./file_format_error.ts";
 import { readFully } from "./file.ts";
@@ -12,7 +12,7 @@ import {
   PREFIX_BYTES,
   type SafetensorsEntry,
 } from "./safetensors_format.ts";
-import { checkOptions, deviceChoice, type Rules, takes } from "../core/options.ts";
+import { checkOptions, deviceChoice, type Rules, takes } from "../core/rules/options.ts";
 
 /** Where the tensors of a file are put. */
 export interface LoadOptions {

@@ -1,5 +1,5 @@
 /** All that a training run is made of in one file, so that it goes on as if it had not stopped. */
-import { checkOptions, requireValue, shown, takes } from "../core/options.ts";
+import { checkOptions, requireValue, shown, takes } from "../core/rules/options.ts";
 import {
   type LoadOptions,
   loadRules,
@@ -11,7 +11,7 @@ import { FileFormatError } from "./file_format_error.ts";
 import { Optimizer } from "../optim/optimizer/optimizer.ts";
 import { type RandomState, randomState, setRandomState } from "../core/random_state.ts";
 import { isTensor } from "../core/tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** What can be saved and put back: a module, an optimizer, a schedule, a scaler, a loader. */
 export interface Stateful {

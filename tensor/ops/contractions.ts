@@ -8,10 +8,10 @@ import {
 } from "../../backend/internal.ts";
 import { narrowed } from "../core/autocast.ts";
 import { result, sameDevice } from "../core/apply.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
+import { DTypeError, ShapeError } from "../core/rules/errors.ts";
 import { getFloat32Precision } from "./float32_precision.ts";
-import { promote } from "../core/promotion.ts";
-import type { Tensor } from "../tensor.ts";
+import { promote } from "../core/rules/promotion.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { expand } from "./shaping/views.ts";
 import { nodeOf } from "../core/tensor_state.ts";
 

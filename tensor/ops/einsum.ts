@@ -7,10 +7,10 @@ import { broadcastShapes, type DType, dtypes, formatShape } from "../../backend/
 import { narrowed } from "../core/autocast.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { observed } from "../core/operations.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
-import { shown } from "../core/options.ts";
-import { promote } from "../core/promotion.ts";
-import type { Tensor } from "../tensor.ts";
+import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { shown } from "../core/rules/options.ts";
+import { promote } from "../core/rules/promotion.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { contract } from "./contractions.ts";
 import { diagonalView } from "./shaping/triangles.ts";
 

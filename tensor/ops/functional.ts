@@ -3,21 +3,19 @@
  * `nn`, `optim`, `data` and `io` call them here: they know the class `Tensor` as a type only.
  *
  * This folder (`ops/`) has what tensors can be asked to compute, each operation with its gradient;
- * folders below are kinds of operations. It imports `core/` and nodes of `backend/`. The methods of
- * `tensor.ts` call it; lazy tensors go out.
+ * folders below are kinds of operations. It imports `core/` and nodes of `backend/`.
+ * `tensor/methods.ts` gives its functions to the methods of `Tensor`; lazy tensors go out.
  */
 import type { DeviceHandle, DType, Shape } from "../../backend/internal.ts";
 import type { Buffer } from "../../ffi/mod.ts";
 import { compute, observedCall } from "../core/operations.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import * as hostData from "./creation/host_data.ts";
-import type { HostData } from "./creation/host_data.ts";
+import type { HostData, MeshOptions, TensorLike, TensorOptions } from "../core/arguments.ts";
 import * as random from "./creation/random.ts";
 import * as sequences from "./creation/sequences.ts";
-import type { TensorOptions } from "./creation/tensor_options.ts";
-import { binary, select, type TensorLike } from "./elementwise/elementwise.ts";
+import { binary, select } from "./elementwise/elementwise.ts";
 import * as joining from "./shaping/joining.ts";
-import type { MeshOptions } from "./shaping/joining.ts";
 
 /** See `Tensor.fromHost`. */
 export function fromHost(data: HostData, options?: TensorOptions): Tensor {

@@ -3,28 +3,14 @@ import { dtypes, formatShape, sameShape, sizeOf } from "../../backend/internal.t
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../core/apply.ts";
 import { holds } from "./elementwise/elements.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
-import { isGradEnabled, withoutGrad } from "../core/grad_mode.ts";
-import { requireInteger } from "../core/promotion.ts";
-import type { Tensor } from "../tensor.ts";
+import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
+import { requireInteger } from "../core/rules/promotion.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { gather, indexSelect } from "./indexing/indexing.ts";
 import { permute, reshape } from "./shaping/views.ts";
-import { checkOptions, type Rules, takes } from "../core/options.ts";
-
-/** Options of the cross-entropy. */
-export interface CrossEntropyOptions {
-  /** How much each class counts, (C); the mean of labels is weighted by them. It does not learn. */
-  weight?: Tensor;
-  /** How much of the target is spread evenly over all classes, 0 to 1. */
-  labelSmoothing?: number;
-  /**
-   * Samples with this label count for nothing, whatever their logits are. Without it each label must
-   * be a class: PyTorch's default, -100, would cost every step a kernel that counts the samples.
-   */
-  ignoreIndex?: number;
-  /** Mean over samples (default), their sum, or one loss per sample. */
-  reduction?: "mean" | "sum" | "none";
-}
+import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
+import type { CrossEntropyOptions } from "../core/arguments.ts";
 
 /** What {@linkcode CrossEntropyOptions} may hold. */
 export const crossEntropyRules: Rules<CrossEntropyOptions> = {

@@ -7,25 +7,14 @@
 import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/internal.ts";
 import { result } from "../core/apply.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
-import { DTypeError, ShapeError } from "../core/errors.ts";
-import { isGradEnabled, withoutGrad } from "../core/grad_mode.ts";
-import { checkOptions, type Rules, takes } from "../core/options.ts";
-import { positionType } from "../core/promotion.ts";
+import { DTypeError, ShapeError } from "../core/rules/errors.ts";
+import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
+import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
+import { positionType } from "../core/rules/promotion.ts";
 import { nodeOf } from "../core/tensor_state.ts";
-import { type Axes, keptShape, normalizeAxes, normalizeAxis } from "./shaping/axes.ts";
-import type { Tensor } from "../tensor.ts";
-
-/** Options of reductions. */
-export interface ReduceOptions {
-  /** The reduced axes stay, with size 1. */
-  keepDims?: boolean;
-}
-
-/** Options of the variance and the standard deviation. */
-export interface VarianceOptions extends ReduceOptions {
-  /** What is taken off the count: 1 by default, Bessel's. */
-  correction?: number;
-}
+import type { Axes, ReduceOptions, VarianceOptions } from "../core/arguments.ts";
+import { keptShape, normalizeAxes, normalizeAxis } from "./shaping/axes.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 const rules: Rules<ReduceOptions> = { keepDims: takes.bool };
 const varianceRules: Rules<VarianceOptions> = { ...rules, correction: takes.finite };

@@ -2,9 +2,9 @@
 import type { ScanFn } from "../../backend/internal.ts";
 import { derived, result } from "../core/apply.ts";
 import type { GradientFn } from "../core/grad_fn.ts";
-import { withoutGrad } from "../core/grad_mode.ts";
-import { positionType } from "../core/promotion.ts";
-import type { Tensor } from "../tensor.ts";
+import { withoutGrad } from "../core/modes/grad_mode.ts";
+import { positionType } from "../core/rules/promotion.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { normalizeAxis } from "./shaping/axes.ts";
 import { scatterNode } from "./indexing/indexing.ts";
 import { summable } from "./reductions.ts";

@@ -7,10 +7,10 @@ import {
   type NodeStorage,
 } from "../../backend/internal.ts";
 import { newGradFn } from "../core/apply.ts";
-import { isGradEnabled } from "../core/grad_mode.ts";
-import { requireType } from "../core/supported_types.ts";
+import { isGradEnabled } from "../core/modes/grad_mode.ts";
+import { requireType } from "../core/rules/supported_types.ts";
 import { makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 
 /** The tensor on `device`: the same object where it is there, else a copy, made once per content. */
 export function copyTo(tensor: Tensor, target: string | DeviceHandle): Tensor {

@@ -2,14 +2,14 @@
 import { NEED } from "../../backend/internal.ts";
 import { requireState } from "../core/apply.ts";
 import { atLeastSingle } from "../core/autocast.ts";
-import { ShapeError } from "../core/errors.ts";
-import { noGrad } from "../core/grad_mode.ts";
+import { ShapeError } from "../core/rules/errors.ts";
+import { noGrad } from "../core/modes/grad_mode.ts";
 import type { AnyModule } from "../nn/module/module.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { realizeAll } from "../execution/realization.ts";
-import { internally } from "../core/temporaries.ts";
+import { internally } from "../core/modes/temporaries.ts";
 import { full } from "../ops/functional.ts";
-import type { Tensor } from "../tensor.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { isTensor, stateOf } from "../core/tensor_state.ts";
 
 /** Options of {@linkcode AveragedModel}. */

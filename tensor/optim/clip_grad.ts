@@ -2,10 +2,10 @@
 import type { DeviceHandle } from "../../backend/internal.ts";
 import { observedCall } from "../core/operations.ts";
 import { computeWithNext } from "../core/pending_work.ts";
-import { withoutGrad } from "../core/grad_mode.ts";
-import type { Tensor } from "../tensor.ts";
+import { withoutGrad } from "../core/modes/grad_mode.ts";
+import type { Tensor } from "../core/tensor.ts";
 import { requireParameters } from "./optimizer/requirements.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../core/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { exposed } from "../core/tensor_state.ts";
 
 /** Added to the norm before it divides, as in PyTorch. */

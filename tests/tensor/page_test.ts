@@ -33,7 +33,7 @@ async function documentOf(path: string, name: string): Promise<ClassDocument> {
   return symbols.find((symbol) => symbol.name === name)!.declarations[0]!;
 }
 
-const page = await documentOf("tensor/tensor.ts", "Tensor");
+const page = await documentOf("tensor/core/tensor.ts", "Tensor");
 const members = [...page.def.methods, ...page.def.properties ?? []];
 
 function keyOf({ name, isStatic }: Documented): string {

@@ -9,12 +9,12 @@ import {
 import { gradientsBelow } from "../../autograd/autograd.ts";
 import { presentHalfType } from "../../core/autocast.ts";
 import { result } from "../../core/apply.ts";
-import { isGradEnabled, withoutGrad } from "../../core/grad_mode.ts";
+import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
 import { nodeOf } from "../../core/tensor_state.ts";
-import { promote } from "../../core/promotion.ts";
+import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
 import { expand } from "../../ops/shaping/views.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** Queries, keys and values. */
 export interface AttentionParts {

@@ -1,11 +1,16 @@
-import { type DType, formatShape } from "../../../backend/internal.ts";
+import { type DeviceHandle, type DType, formatShape } from "../../../backend/internal.ts";
 import { sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { checkOptions, deviceChoice, elementType, type Rules, takes } from "../../core/options.ts";
-import { internally } from "../../core/temporaries.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import {
+  checkOptions,
+  deviceChoice,
+  elementType,
+  type Rules,
+  takes,
+} from "../../core/rules/options.ts";
+import { internally } from "../../core/modes/temporaries.ts";
 import { zeros } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
-import type { DeviceHandle } from "../../../backend/internal.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { exposed } from "../../core/tensor_state.ts";
 
 /** How {@linkcode KeyValueCache} is made. */

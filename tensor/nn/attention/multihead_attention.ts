@@ -3,9 +3,9 @@
  * transformers; it imports `layers/`, `module/`, `ops/`, `autograd/` and `core/`.
  */
 import { formatShape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/errors.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
 import { zeros } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 import { xavierUniform } from "../module/init.ts";
 import { Linear } from "../layers/linear.ts";
@@ -13,7 +13,7 @@ import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { attentionWeights, scaledDotProductAttention } from "./scaled_dot_product_attention.ts";
 import { requireSizes } from "../module/sizes.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
 
 /** How {@linkcode MultiheadAttention} is made. */

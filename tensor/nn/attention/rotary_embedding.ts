@@ -1,10 +1,10 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { checkOptions, checkValue, type Rules, takes } from "../../core/options.ts";
-import { requireInteger } from "../../core/promotion.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { checkOptions, checkValue, type Rules, takes } from "../../core/rules/options.ts";
+import { requireInteger } from "../../core/rules/promotion.ts";
 import { concat, stack } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
 import { requireSizes } from "../module/sizes.ts";
 

@@ -3,11 +3,11 @@ import { compute } from "../../core/operations.ts";
 import { broadcastShapes, dtypes, formatShape } from "../../../backend/internal.ts";
 import { aTensor, sameDevice } from "../../core/apply.ts";
 import { checkpoint } from "../../autograd/checkpoint.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
-import type { SliceRange } from "../../ops/shaping/slices.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
+import type { SliceRange } from "../../core/arguments.ts";
 import { concat } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 import { fusedAttention } from "./fused_attention.ts";
 

@@ -1,9 +1,9 @@
 /** Activations as modules, for use in `Sequential`. */
 import { full } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
-import { requireValue, takes } from "../../core/options.ts";
+import { requireValue, takes } from "../../core/rules/options.ts";
 
 /** `max(x, 0)`. */
 export class ReLU extends Module {

@@ -1,13 +1,20 @@
 /** Convolutions as modules, along one, two or three axes. */
 import { requireTensor } from "../../core/apply.ts";
-import { type Axes, tuple } from "../../ops/shaping/axes.ts";
-import type { ConvTransposeOptions } from "../../ops/images/convolution.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Axes } from "../../core/arguments.ts";
+import { tuple } from "../../ops/shaping/axes.ts";
+import type { ConvTransposeOptions } from "../../core/image_options.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { kaimingUniform, uniform } from "../module/init.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
-import { checkOptions, requireValue, type Rules, takes, tupleFrom } from "../../core/options.ts";
+import {
+  checkOptions,
+  requireValue,
+  type Rules,
+  takes,
+  tupleFrom,
+} from "../../core/rules/options.ts";
 
 /** Options of the convolutions: one number, or one for each axis. */
 export interface ConvLayerOptions {

@@ -1,10 +1,10 @@
 import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
 import { rand } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
-import { checkValue, takes } from "../../core/options.ts";
+import { checkValue, takes } from "../../core/rules/options.ts";
 
 /**
  * While training, elements are 0 with probability `p`, and the others divided by `1 - p`, so that the

@@ -1,11 +1,11 @@
 import { observedCall } from "../../core/operations.ts";
 import { indexSelect } from "../../ops/indexing/indexing.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { normal } from "../module/init.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 
 const rules: Rules<{ paddingIndex?: number }> = { paddingIndex: takes.whole };
 

@@ -1,15 +1,15 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { observedCall } from "../../core/operations.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import { indexSelect, scatterAdd } from "../../ops/indexing/indexing.ts";
-import { requireInteger } from "../../core/promotion.ts";
-import type { Tensor } from "../../tensor.ts";
+import { requireInteger } from "../../core/rules/promotion.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { normal } from "../module/init.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 
 /** Options of {@linkcode EmbeddingBag}. */
 export interface EmbeddingBagOptions {

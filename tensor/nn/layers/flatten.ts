@@ -1,6 +1,6 @@
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
-import { requireValue, takes } from "../../core/options.ts";
+import { requireValue, takes } from "../../core/rules/options.ts";
 
 /** Joins axes to one; by default all but the first, the batch. */
 export class Flatten extends Module {

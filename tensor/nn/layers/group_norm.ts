@@ -2,14 +2,14 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
 import { ones, zeros } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
 import { standardize } from "./normalization.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 
 /** Options of {@linkcode GroupNorm} and {@linkcode InstanceNorm2d}. */
 export interface GroupNormOptions {

@@ -5,13 +5,13 @@
  */
 import { formatShape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import type { Tensor } from "../../tensor.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { kaimingUniform, uniform } from "../module/init.ts";
 import { Module } from "../module/module.ts";
 import { parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 
 const rules: Rules<{ bias?: boolean }> = { bias: takes.bool };
 

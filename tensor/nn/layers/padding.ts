@@ -1,11 +1,11 @@
 /** Padding of images (N, C, H, W), and of sequences and volumes, as modules. */
 import { formatShape } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import type { Axes } from "../../ops/shaping/axes.ts";
-import type { Tensor } from "../../tensor.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import type { Axes } from "../../core/arguments.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
-import { requireValue, takes, tupleFrom } from "../../core/options.ts";
+import { requireValue, takes, tupleFrom } from "../../core/rules/options.ts";
 
 /** Elements before and behind each axis, the first axis first. */
 export type Widths = [before: number, behind: number][];

@@ -1,9 +1,11 @@
 /** Pooling as modules, on images (N, C, H, W). */
-import { type Axes, pair } from "../../ops/shaping/axes.ts";
-import { type PoolOptions, poolRules } from "../../ops/images/pooling.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Axes } from "../../core/arguments.ts";
+import { pair } from "../../ops/shaping/axes.ts";
+import type { PoolOptions } from "../../core/image_options.ts";
+import { poolRules } from "../../ops/images/pooling.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
-import { checkOptions } from "../../core/options.ts";
+import { checkOptions } from "../../core/rules/options.ts";
 
 /** The largest element of each window. */
 export class MaxPool2d extends Module {

@@ -1,9 +1,10 @@
 /** Images in another size, as modules. */
 import { requireTensor } from "../../core/apply.ts";
-import { checkInterpolation, type InterpolateOptions } from "../../ops/images/resampling.ts";
-import type { Tensor } from "../../tensor.ts";
+import { checkInterpolation } from "../../ops/images/resampling.ts";
+import type { InterpolateOptions } from "../../core/image_options.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
-import { requireValue, takes } from "../../core/options.ts";
+import { requireValue, takes } from "../../core/rules/options.ts";
 
 /**
  * Images (N, C, H, W) in another size; "nearest" also takes sequences and volumes.

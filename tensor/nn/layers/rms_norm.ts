@@ -2,11 +2,11 @@ import { dtypes, formatShape, sameShape, type Shape } from "../../../backend/int
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { isGradEnabled, withoutGrad } from "../../core/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { ones } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
 import { layerShape } from "./normalization.ts";
 import { parameter } from "../module/parameter.ts";

@@ -1,5 +1,5 @@
-import type { Tensor } from "../../tensor.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { Linear } from "./linear.ts";
 import { Module } from "../module/module.ts";
 import { requireSizes } from "../module/sizes.ts";

@@ -3,14 +3,14 @@ import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, sameDevice } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
-import { ShapeError } from "../../core/errors.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
 import { gather } from "../../ops/indexing/indexing.ts";
-import { requireInteger } from "../../core/promotion.ts";
+import { requireInteger } from "../../core/rules/promotion.ts";
 import { fromHost, stack } from "../../ops/functional.ts";
 import { isTensor } from "../../core/tensor_state.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { type LossOptions, lossRules } from "./losses.ts";
-import { checkOptions, type Rules, shown, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";
 
 /** Options of {@linkcode ctc}. */
 export interface CTCOptions extends LossOptions {

@@ -6,16 +6,17 @@
  */
 import { type DType, dtypes, formatShape, sameShape } from "../../../backend/internal.ts";
 import { widened } from "../../core/autocast.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { type CrossEntropyOptions, crossEntropyRules } from "../../ops/losses.ts";
-import type { Tensor } from "../../tensor.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import type { CrossEntropyOptions } from "../../core/arguments.ts";
+import { crossEntropyRules } from "../../ops/losses.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
 import { buffer } from "../module/parameter.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { aTensor, requireTensor, result } from "../../core/apply.ts";
-import { withoutGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { unbroadcast } from "../../ops/elementwise/elementwise.ts";
-import { promote } from "../../core/promotion.ts";
+import { promote } from "../../core/rules/promotion.ts";
 
 /** How the losses of elements become one number. */
 export interface LossOptions {

@@ -2,12 +2,12 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { aTensor, requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
 import { concat } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { type LossOptions, lossRules, reduced } from "./losses.ts";
 import { requireVectors } from "./probability_losses.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 
 /** Options of {@linkcode cosineSimilarity}. */
 export interface CosineSimilarityOptions {

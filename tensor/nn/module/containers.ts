@@ -1,6 +1,6 @@
 /** Modules in lists and under names, for models that say themselves how they are run. */
 import { type AnyModule, Module } from "./module.ts";
-import { shown } from "../../core/options.ts";
+import { shown } from "../../core/rules/options.ts";
 
 function requireModule(what: string, value: unknown): void {
   if (value instanceof Module) return;

@@ -1,14 +1,11 @@
 /** Initial values of weights. Drawn from the seeded generator: the same bits on every device. */
 import { formatShape, type Shape } from "../../../backend/internal.ts";
-import {
-  checkedShape,
-  type TensorOptions,
-  tensorRules,
-} from "../../ops/creation/tensor_options.ts";
-import { ShapeError } from "../../core/errors.ts";
+import { checkedShape, tensorRules } from "../../ops/creation/tensor_options.ts";
+import type { TensorOptions } from "../../core/arguments.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
 import { rand, randn } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 
 /** What is computed from the spread of a layer's inputs or outputs. */
 export interface KaimingOptions extends TensorOptions {

@@ -1,5 +1,5 @@
 /** What modules hold: their properties, and the arrays, Maps and plain objects in them. */
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** Where a module holds a tensor or another module: its name in `stateDict`, and how to replace it. */
 export interface NamedMember<T> {

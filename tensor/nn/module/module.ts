@@ -6,9 +6,9 @@
  */
 import { type DeviceHandle, type DType, dtypes, formatShape } from "../../../backend/internal.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { noGrad } from "../../core/grad_mode.ts";
-import type { Tensor } from "../../tensor.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { noGrad } from "../../core/modes/grad_mode.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import {
   forgetConstruction,
   madeBy,
@@ -19,7 +19,7 @@ import {
 import { type NamedMember, slotsOf } from "./members.ts";
 import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { requireState } from "../../core/apply.ts";
 import { disposeForGood, isTensor, stateOf } from "../../core/tensor_state.ts";
 

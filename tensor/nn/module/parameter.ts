@@ -1,6 +1,6 @@
 /** What a tensor is to the module that holds it. */
-import type { Tensor } from "../../tensor.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { requireTensor } from "../../core/apply.ts";
 import { stateOf } from "../../core/tensor_state.ts";
 

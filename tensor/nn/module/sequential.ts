@@ -1,5 +1,5 @@
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import type { Tensor } from "../../tensor.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "./module.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { shown, takes } from "../../core/options.ts";
+import { shown, takes } from "../../core/rules/options.ts";
 
 /** Sizes of layers, as callers without types may pass them. */
 

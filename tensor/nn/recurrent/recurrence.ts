@@ -5,9 +5,9 @@
  */
 import { result } from "../../core/apply.ts";
 import { observedCall } from "../../core/operations.ts";
-import { withoutGrad } from "../../core/grad_mode.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { concat, stack } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { blocks, type GateKind, gatesOf, type StateOf } from "./gates.ts";
 
 /** What a recurrence is computed from; G is how many gates its kind has. */

@@ -7,12 +7,12 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { enableGrad, isGradEnabled, withoutGrad } from "../../core/grad_mode.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
-import { promote } from "../../core/promotion.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { enableGrad, isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
+import { promote } from "../../core/rules/promotion.ts";
 import { concat, stack } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
 import { type GateKind, gatesOf } from "./gates.ts";
 import { uniform } from "../module/init.ts";

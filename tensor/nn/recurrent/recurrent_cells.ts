@@ -2,10 +2,10 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
-import { promote } from "../../core/promotion.ts";
-import type { Tensor } from "../../tensor.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
+import { promote } from "../../core/rules/promotion.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { type GateKind, gatesOf } from "./gates.ts";
 import { uniform } from "../module/init.ts";
 import { Module } from "../module/module.ts";

@@ -15,18 +15,13 @@ import {
 } from "../../../backend/internal.ts";
 import type { Buffer } from "../../../ffi/mod.ts";
 import { Storage } from "../../../memory/mod.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { checkOptions, deviceChoice, type Rules, takes } from "../../core/options.ts";
-import { requireType } from "../../core/supported_types.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { checkOptions, deviceChoice, type Rules, takes } from "../../core/rules/options.ts";
+import { requireType } from "../../core/rules/supported_types.ts";
 import { elementOf } from "../elementwise/elements.ts";
-import { checkedShape, deviceOf, made, type TensorOptions, tensorRules } from "./tensor_options.ts";
-import type { Tensor } from "../../tensor.ts";
-
-/** Numbers and truth values as nested arrays, one level per axis. */
-export type NestedArray = number | boolean | NestedArray[];
-
-/** Data on the host: a typed array, a number, or nested arrays of numbers. */
-export type HostData = TypedArray | NestedArray;
+import { checkedShape, deviceOf, made, tensorRules } from "./tensor_options.ts";
+import type { HostData, NestedArray, TensorOptions } from "../../core/arguments.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** What `Tensor.fromBuffer` may be told. */
 const wrapRules: Rules<{ shape: Shape; dtype?: DType; device?: string | DeviceHandle }> = {

@@ -9,16 +9,17 @@ import {
   type Shape,
 } from "../../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../../core/apply.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { withoutGrad } from "../../core/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
-import { promote } from "../../core/promotion.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
+import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom } from "../../core/random_state.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
-import { checkedShape, made, required, type TensorOptions, tensorRules } from "./tensor_options.ts";
+import { checkedShape, made, required, tensorRules } from "./tensor_options.ts";
+import type { MultinomialOptions, TensorOptions } from "../../core/arguments.ts";
 import { indexSelect } from "../indexing/indexing.ts";
 import { commonShape, searchsorted } from "../indexing/searching.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** Uniform in [0, 1), 24 bits. */
 export function uniform(shape: Shape, options: TensorOptions = {}): Tensor {
@@ -97,12 +98,6 @@ export function randperm(n: number, options?: TensorOptions): Tensor {
   checkOptions("randperm", options, tensorRules);
   const shape = checkedShape("randperm", [n]);
   return uniform(shape, { ...options, dtype: "float32" }).argsort();
-}
-
-/** Options of `multinomial`. */
-export interface MultinomialOptions {
-  /** A class may be drawn more than once. */
-  replacement?: boolean;
 }
 
 const drawRules: Rules<MultinomialOptions> = { replacement: takes.bool };

@@ -1,19 +1,13 @@
 /** Tensors that are computed from numbers alone: full of one, counting, at equal distances. */
 import { type DType, Node, type Shape, sizeOf } from "../../../backend/internal.ts";
-import { checkOptions, checkValue, requireValue, shown, takes } from "../../core/options.ts";
-import { positionType } from "../../core/promotion.ts";
-import { supportsType } from "../../core/supported_types.ts";
+import { checkOptions, checkValue, requireValue, shown, takes } from "../../core/rules/options.ts";
+import { positionType } from "../../core/rules/promotion.ts";
+import { supportsType } from "../../core/rules/supported_types.ts";
 import { elementOf } from "../elementwise/elements.ts";
 import { fromHost } from "./host_data.ts";
-import {
-  checkedShape,
-  deviceOf,
-  made,
-  required,
-  type TensorOptions,
-  tensorRules,
-} from "./tensor_options.ts";
-import type { Tensor } from "../../tensor.ts";
+import { checkedShape, deviceOf, made, required, tensorRules } from "./tensor_options.ts";
+import type { TensorOptions } from "../../core/arguments.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** A tensor full of one number. */
 export function full(op: string, shape: Shape, value: number, options?: TensorOptions): Tensor {

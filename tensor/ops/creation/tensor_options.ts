@@ -5,46 +5,21 @@
  * `elementwise/`, `shaping/`, `indexing/` and `core/`.
  */
 import {
-  type BackendName,
   backendNames,
   backendOf,
   type DeviceHandle,
-  type DType,
   dtypes,
   manager,
   Node,
   type Shape,
 } from "../../../backend/internal.ts";
 import { Storage } from "../../../memory/mod.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { deviceChoice, type Rules, shown, takes } from "../../core/options.ts";
-import { requireType } from "../../core/supported_types.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { deviceChoice, type Rules, shown, takes } from "../../core/rules/options.ts";
+import { requireType } from "../../core/rules/supported_types.ts";
 import { makeTensor, nodeOf } from "../../core/tensor_state.ts";
-import type { Tensor } from "../../tensor.ts";
-
-/** What may be said about a new tensor. */
-export interface TensorOptions {
-  /** Its shape; default: that of nested arrays, or one axis. */
-  shape?: Shape;
-  /** Its element type; default: that of the typed array, bool for booleans, else float32. */
-  dtype?: DType;
-  /** A selection string or handle; default: the active device. */
-  device?: string | DeviceHandle;
-  /** The same, by backend alone. */
-  backend?: BackendName;
-  /** Whether `backward` computes its gradient. */
-  requiresGrad?: boolean;
-  /**
-   * Makes the content in page-locked host memory first, which a device copies from by itself while
-   * it computes. For data from the host; `memory.stats().pinned` counts it.
-   */
-  pinMemory?: boolean;
-  /**
-   * Keeps the value in the device's persistent pool, apart from what comes and goes with each step:
-   * for weights. `memory.stats().persistent` counts it.
-   */
-  persistent?: boolean;
-}
+import type { Tensor } from "../../core/tensor.ts";
+import type { TensorOptions } from "../../core/arguments.ts";
 
 /** What {@linkcode TensorOptions} may hold; types and shapes are checked where they are used. */
 export const tensorRules: Rules<TensorOptions> = {

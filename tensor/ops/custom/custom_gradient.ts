@@ -2,11 +2,11 @@
 import { formatShape, isEager, isFloat, Node, sameShape } from "../../../backend/internal.ts";
 import { newGradFn, requireTensor } from "../../core/apply.ts";
 import { observed } from "../../core/operations.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { isGradEnabled } from "../../core/grad_mode.ts";
-import { requireValue, shown, takes } from "../../core/options.ts";
-import { internally } from "../../core/temporaries.ts";
-import type { Tensor } from "../../tensor.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { isGradEnabled } from "../../core/modes/grad_mode.ts";
+import { requireValue, shown, takes } from "../../core/rules/options.ts";
+import { internally } from "../../core/modes/temporaries.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/tensor_state.ts";
 
 /** The gradients of a function's inputs, null where there is none. */

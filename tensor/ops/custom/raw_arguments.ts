@@ -8,8 +8,8 @@ import {
   type Shape,
   sizeOf,
 } from "../../../backend/internal.ts";
-import { DTypeError } from "../../core/errors.ts";
-import { shown } from "../../core/options.ts";
+import { DTypeError } from "../../core/rules/errors.ts";
+import { shown } from "../../core/rules/options.ts";
 
 interface Typed {
   readonly shape: Shape;

@@ -23,12 +23,12 @@ import type { Operation } from "../../core/calls.ts";
 import { observedCall } from "../../core/operations.ts";
 import { checkedShape } from "../creation/tensor_options.ts";
 import { checkedGradients } from "./custom_gradient.ts";
-import { isGradEnabled } from "../../core/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
+import { isGradEnabled } from "../../core/modes/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { checkArguments, checkRange } from "./raw_arguments.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import type { Tensor } from "../../tensor.ts";
-import { requireType } from "../../core/supported_types.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { requireType } from "../../core/rules/supported_types.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/tensor_state.ts";
 
 /** A result of a kernel, before there is one. */

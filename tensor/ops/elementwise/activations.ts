@@ -1,20 +1,20 @@
 /** Activations: what networks put between their layers. */
 import { dtypes, formatShape } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { withoutGrad } from "../../core/grad_mode.ts";
-import type { Tensor } from "../../tensor.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 const SQRT_HALF = Math.SQRT1_2;
 const SQRT_TWO_OVER_PI = Math.sqrt(2 / Math.PI);
 
 /** `x` where positive, else `slope * x`. */
-export function leakyRelu(x: Tensor, slope: number): Tensor {
+export function leakyRelu(x: Tensor, slope = 0.01): Tensor {
   return x.gt(0).where(x, x.mul(slope));
 }
 
 /** `x * P(X <= x)`, by the error function or by the usual approximation. */
-export function gelu(x: Tensor, approximate: "none" | "tanh"): Tensor {
+export function gelu(x: Tensor, approximate: "none" | "tanh" = "none"): Tensor {
   if (approximate === "none") return x.mul(0.5).mul(x.mul(SQRT_HALF).erf().add(1));
   if (approximate !== "tanh") {
     throw new TypeError(`Cannot gelu by "${approximate}": write "none" or "tanh"`);
@@ -90,7 +90,7 @@ export function softplus(x: Tensor): Tensor {
 }
 
 /** `x` where positive, else `alpha * (exp(x) - 1)`; its gradient does not vanish before `exp(x)` does. */
-export function elu(x: Tensor, alpha: number): Tensor {
+export function elu(x: Tensor, alpha = 1): Tensor {
   const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
   const value = withoutGrad(() => {
     const detached = input.detach();

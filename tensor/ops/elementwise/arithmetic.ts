@@ -1,7 +1,8 @@
 /** Elementwise operations that are made of those in `elementwise.ts`, which gives them their gradients. */
 import { widened } from "../../core/autocast.ts";
-import type { Tensor } from "../../tensor.ts";
-import { binary, type TensorLike } from "./elementwise.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { binary } from "./elementwise.ts";
+import type { TensorLike } from "../../core/arguments.ts";
 
 /** `a ** b`: roots by the functions for them. */
 export function pow(a: Tensor, b: TensorLike): Tensor {

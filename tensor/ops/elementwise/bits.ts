@@ -1,8 +1,9 @@
 /** The bits of integers, two's complement, and of truth values. */
 import { dtypes } from "../../../backend/internal.ts";
-import { DTypeError } from "../../core/errors.ts";
-import type { Tensor } from "../../tensor.ts";
-import { binary, logicalNot, select, type TensorLike } from "./elementwise.ts";
+import { DTypeError } from "../../core/rules/errors.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { binary, logicalNot, select } from "./elementwise.ts";
+import type { TensorLike } from "../../core/arguments.ts";
 
 /** By how many places the elements of a type can be shifted; bytes are shifted as whole numbers. */
 const mostPlaces = { int32: 31, int64: 63, uint8: 8 } as const;
@@ -24,7 +25,12 @@ export function bitwiseRightShift(x: Tensor, b: TensorLike): Tensor {
 }
 
 /** Shifts by as many places as there are; `beyond` is the result of others, null for the sign. */
-function shifted(name: string, a: Tensor, b: TensorLike, beyond: number | null): Tensor {
+function shifted(
+  name: "shiftLeft" | "shiftRight",
+  a: Tensor,
+  b: TensorLike,
+  beyond: number | null,
+): Tensor {
   const isNumber = typeof b === "number";
   const meant = isNumber ? a.dtype : binary("bitwiseOr", a, b).dtype;
   if (dtypes[meant].kind !== "int" || isNumber && !Number.isInteger(b)) {

@@ -1,19 +1,10 @@
 /** Which elements of two tensors are as good as equal. */
 import { dtypes } from "../../../backend/internal.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
-import { promote } from "../../core/promotion.ts";
-import type { Tensor } from "../../tensor.ts";
-
-/** How far apart elements may be that count as equal: `|a - b| <= atol + rtol * |b|`. */
-export interface CloseOptions {
-  /** The share of `|b|`; 1e-5 by default. */
-  rtol?: number;
-  /** The absolute part; 1e-8 by default. */
-  atol?: number;
-  /** NaN counts as equal to NaN; not by default. */
-  equalNan?: boolean;
-}
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
+import { promote } from "../../core/rules/promotion.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import type { CloseOptions } from "../../core/arguments.ts";
 
 const closeRules: Rules<CloseOptions> = {
   rtol: takes.nonNegative,

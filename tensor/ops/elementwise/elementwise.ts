@@ -1,6 +1,6 @@
 /**
  * Elementwise operations, each with its gradient beside it. To add one: an entry in `unaries` (or
- * `binaries`), a method in `tensor/tensor.ts`, a row in the tests.
+ * `binaries`), a method in `tensor/core/tensor.ts`, a row in the tests.
  *
  * This folder (`elementwise/`) imports, of `tensor/`, `core/` alone. The file is long because it is two tables, a
  * row an operation with its gradient, and what applies them.
@@ -16,14 +16,12 @@ import {
 } from "../../../backend/internal.ts";
 import { derived, requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { widened, widenedType } from "../../core/autocast.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { numberOperand, type Operand, promoteOperands } from "../../core/promotion.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { numberOperand, type Operand, promoteOperands } from "../../core/rules/promotion.ts";
 import { nodeOf } from "../../core/tensor_state.ts";
 import { elementOf, holds, nearestIn } from "./elements.ts";
-import type { Tensor } from "../../tensor.ts";
-
-/** A tensor, or a number that stands for a tensor full of it. */
-export type TensorLike = Tensor | number;
+import type { Tensor } from "../../core/tensor.ts";
+import type { TensorLike } from "../../core/arguments.ts";
 
 /** A function of one element. */
 interface Unary {
@@ -46,7 +44,7 @@ function named<Row extends { readonly primitive?: PrimitiveName }>() {
       readonly [N in Name]: N extends PrimitiveName ? Row
         : Row & { readonly primitive: PrimitiveName };
     },
-  ): Readonly<Record<string, Row>> => rows;
+  ): Readonly<Record<Name, Row>> => rows;
 }
 
 /** The scalar function of an entry of {@linkcode unaries} or {@linkcode binaries}. */
@@ -56,8 +54,7 @@ function primitiveOf(name: string, { primitive }: Unary | Binary): PrimitiveName
 
 const TWO_OVER_SQRT_PI = 2 / Math.sqrt(Math.PI);
 
-/** Functions of one element, by name. */
-export const unaries: Readonly<Record<string, Unary>> = named<Unary>()({
+const unaryRows = named<Unary>()({
   neg: { integers: true, gradient: (g) => g.neg() },
   abs: { integers: true, gradient: (g, x) => g.mul(x.sign()) },
   sign: { integers: true, gradient: (g) => g.zerosLike() },
@@ -94,9 +91,15 @@ export const unaries: Readonly<Record<string, Unary>> = named<Unary>()({
   isInf: { primitive: "isinf", integers: true, bool: true },
 });
 
+/** The name of a function of one element. */
+export type UnaryName = keyof typeof unaryRows;
+
+/** Functions of one element, by name. */
+export const unaries: Readonly<Record<UnaryName, Unary>> = unaryRows;
+
 /** Applies a function of the table. */
-export function unary(name: string, x: Tensor): Tensor {
-  const entry = unaries[name]!;
+export function unary(name: UnaryName, x: Tensor): Tensor {
+  const entry = unaries[name];
   if (x.dtype === "bool" && entry.integers && !entry.bool) {
     throw new DTypeError(
       `Cannot take ${name} of bool: cast it with .cast("int32"), or use logicalNot`,
@@ -148,8 +151,7 @@ function shareOf(
   return select(loses(x, b), 0, select(x.eq(b), g.mul(0.5), g));
 }
 
-/** Functions of two elements, by name. */
-export const binaries: Readonly<Record<string, Binary>> = named<Binary>()({
+const binaryRows = named<Binary>()({
   add: { bools: true, gradient: (g) => [() => g, () => g] },
   sub: { gradient: (g) => [() => g, () => g.neg()] },
   mul: { bools: true, gradient: (g, a, b) => [() => g.mul(b), () => g.mul(a)] },
@@ -206,7 +208,7 @@ export const binaries: Readonly<Record<string, Binary>> = named<Binary>()({
     primitive: "mod",
     gradient: (g, a, b) => [
       () => g,
-      () => g.mul(binary("floorDivide", isTensor(a) ? a : g.fullLike(a), b)).neg(),
+      () => g.mul((isTensor(a) ? a : g.fullLike(a)).floorDivide(b)).neg(),
     ],
   },
   floorDivide: { primitive: "floordiv" },
@@ -234,6 +236,12 @@ export const binaries: Readonly<Record<string, Binary>> = named<Binary>()({
   shiftLeft: { bits: true },
   shiftRight: { bits: true },
 });
+
+/** The name of a function of two elements. */
+export type BinaryName = keyof typeof binaryRows;
+
+/** Functions of two elements, by name. */
+export const binaries: Readonly<Record<BinaryName, Binary>> = binaryRows;
 
 function power(a: TensorLike, b: TensorLike, like: Tensor): Tensor {
   return (isTensor(a) ? a : like.fullLike(a)).pow(b);
@@ -299,8 +307,8 @@ function broadcast(name: string, a: TensorLike, b: TensorLike): number[] {
 }
 
 /** Applies a function of the table; one of the operands, at least, is a tensor. */
-export function binary(name: string, a: TensorLike, b: TensorLike): Tensor {
-  const entry = binaries[name]!;
+export function binary(name: BinaryName, a: TensorLike, b: TensorLike): Tensor {
+  const entry = binaries[name];
   let common = promoteOperands(operandOf(name, a), operandOf(name, b));
   const given = operandsOf(a, b);
   if (given.length === 0) requireTensor(name, a);

@@ -7,40 +7,15 @@
 import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { narrowed } from "../../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { promote } from "../../core/promotion.ts";
-import type { Tensor } from "../../tensor.ts";
-import { type Axes, tuple } from "../shaping/axes.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { promote } from "../../core/rules/promotion.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { tuple } from "../shaping/axes.ts";
 import { contract } from "../contractions.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { adjointProduct } from "./adjoint.ts";
 import { axesFrom, type Geometry, productOfWindows, windows } from "./geometry.ts";
-
-/** Options of `conv1d`, `conv2d` and `conv3d`: one number, or one for each axis. */
-export interface ConvOptions {
-  /** One number per output channel. */
-  bias?: Tensor;
-  /** Steps between positions. */
-  stride?: Axes;
-  /** Zeros around the image. */
-  padding?: Axes;
-  /** Steps between the taps of the kernel. */
-  dilation?: Axes;
-  /** Groups of channels that do not see each other. */
-  groups?: number;
-}
-
-/** Options of `conv2d`; one number, or height and width. */
-export type Conv2dOptions = ConvOptions;
-
-/** Options of `convTranspose1d`, `convTranspose2d` and `convTranspose3d`. */
-export interface ConvTransposeOptions extends ConvOptions {
-  /**
-   * How much longer the output is at its end. Several lengths of an image give one of a strided
-   * convolution: this says which of them is meant. Less than the stride or the dilation.
-   */
-  outputPadding?: Axes;
-}
+import type { ConvOptions, ConvTransposeOptions } from "../../core/image_options.ts";
 
 /** Steps and widths are checked with the shapes. */
 const convolutionRules: Rules<ConvOptions> = {

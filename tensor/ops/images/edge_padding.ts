@@ -1,9 +1,9 @@
 /** Padding by what stands at the edges: made of views, so that its gradient is a sum of views. */
 import { formatShape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/errors.ts";
-import type { Tensor } from "../../tensor.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { concat } from "../shaping/joining.ts";
-import type { SliceRange } from "../shaping/slices.ts";
+import type { SliceRange } from "../../core/arguments.ts";
 
 type Widths = readonly (readonly [number, number])[];
 

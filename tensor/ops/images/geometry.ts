@@ -1,6 +1,6 @@
 /** How the kernel of a convolution goes over an image, and the product of its windows. */
 import type { Shape } from "../../../backend/internal.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { contract } from "../contractions.ts";
 import { pad } from "../shaping/slices.ts";
 import { im2col } from "../shaping/im2col.ts";

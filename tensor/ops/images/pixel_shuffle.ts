@@ -1,8 +1,8 @@
 /** Channels that become pixels, and back: views, which cost nothing. */
 import { formatShape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/errors.ts";
-import type { Tensor } from "../../tensor.ts";
-import { requireValue, takes } from "../../core/options.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { requireValue, takes } from "../../core/rules/options.ts";
 
 function misfit(op: string, x: Tensor, factor: number, why: string): ShapeError {
   return new ShapeError(

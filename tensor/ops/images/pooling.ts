@@ -2,24 +2,14 @@
 import { formatShape } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { nearestIn } from "../elementwise/elements.ts";
-import { ShapeError } from "../../core/errors.ts";
-import type { Tensor } from "../../tensor.ts";
-import { type Axes, pair } from "../shaping/axes.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import type { Axes } from "../../core/arguments.ts";
+import { pair } from "../shaping/axes.ts";
 import { pad } from "../shaping/slices.ts";
 import { im2col } from "../shaping/im2col.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
-
-/** Options of pooling. */
-export interface PoolOptions {
-  /** Steps between windows; default: the kernel's size. */
-  stride?: Axes;
-  /** Padding around the image. */
-  padding?: Axes;
-  /** Steps between the elements of a window. */
-  dilation?: Axes;
-  /** Whether padding counts as zeros in a mean (default), or not at all. */
-  countIncludePad?: boolean;
-}
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
+import type { PoolOptions } from "../../core/image_options.ts";
 
 /** What {@linkcode PoolOptions} may hold; steps and widths are checked with the shapes. */
 export const poolRules: Rules<PoolOptions> = {

@@ -1,26 +1,11 @@
 /** Images in another size. An output is a weighted sum of few inputs, and so is each gradient. */
 import { dtypes, formatShape } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import type { Tensor } from "../../tensor.ts";
-import type { Axes } from "../shaping/axes.ts";
-import { checkOptions, type Rules, shown, takes } from "../../core/options.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
-
-/** Options of `interpolate`. */
-export interface InterpolateOptions {
-  /** The output's size: one number, or one for each axis behind the channels. */
-  size?: Axes;
-  /** By what each axis grows; lengths are rounded down. */
-  scaleFactor?: Axes;
-  /** The nearest pixel (default), or the mean of four, weighted by distance. */
-  mode?: "nearest" | "bilinear";
-  /**
-   * With "bilinear", whether the centers of the corner pixels lie upon each other, or (default) the
-   * corners of the images.
-   */
-  alignCorners?: boolean;
-}
+import type { InterpolateOptions } from "../../core/image_options.ts";
 
 const scales: Rule = {
   takes: "a positive number, or one for each axis",

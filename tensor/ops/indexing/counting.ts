@@ -1,25 +1,16 @@
 /** Distinct values, and how often values occur. */
 import { dtypes, formatShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { withoutGrad } from "../../core/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
-import { requireInteger } from "../../core/promotion.ts";
-import type { Tensor } from "../../tensor.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
+import { requireInteger } from "../../core/rules/promotion.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
 import { readSize, searchsorted } from "./searching.ts";
 import { hitsOf } from "./selection.ts";
 import { concat } from "../shaping/joining.ts";
-
-/** The distinct values of a tensor. */
-export interface Unique {
-  /** Ascending. */
-  values: Tensor;
-  /** For each element of the tensor the place of its value, int32. */
-  inverse: Tensor;
-  /** How often each value occurs, int32. */
-  counts: Tensor;
-}
+import type { BincountOptions, HistogramOptions, Unique } from "../../core/arguments.ts";
 
 /** The distinct values in ascending order. */
 export function unique(x: Tensor): Unique {
@@ -53,14 +44,6 @@ export function unique(x: Tensor): Unique {
   const values = indexSelect(flat, 0, withoutGrad(() => indexSelect(order, 0, firsts)));
   for (const computed of [order, firsts]) computed.dispose();
   return { values, inverse, counts };
-}
-
-/** Options of `bincount`. */
-export interface BincountOptions {
-  /** What each element counts for, instead of 1. */
-  weights?: Tensor;
-  /** The result has this many elements at least. */
-  minLength?: number;
 }
 
 const binRules: Rules<BincountOptions> = { weights: aTensor(), minLength: takes.whole };
@@ -103,16 +86,6 @@ function added(op: string, length: number, places: Tensor, weights: Tensor): Ten
   const base = weights.zerosLike([length, 1]), n = places.size;
   const column = weights.reshape([n, 1]);
   return scatterNode(op, "add", base, 0, places.detach().reshape([n, 1]), column).reshape([length]);
-}
-
-/** Options of `histogram`. */
-export interface HistogramOptions {
-  /** The outer edges; those of the elements by default. What lies outside counts for nothing. */
-  range?: readonly [low: number, high: number];
-  /** What each element counts for, instead of 1. */
-  weights?: Tensor;
-  /** The counts are divided by their sum and by the widths: their integral is 1. */
-  density?: boolean;
 }
 
 const histogramRules: Rules<HistogramOptions> = {

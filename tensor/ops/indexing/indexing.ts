@@ -5,11 +5,11 @@
  */
 import { type DType, formatShape, Node, type Op, type Shape } from "../../../backend/internal.ts";
 import { derived, result, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { positionType, promote, requireInteger } from "../../core/promotion.ts";
-import type { Tensor } from "../../tensor.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { positionType, promote, requireInteger } from "../../core/rules/promotion.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
-import { requireValue, shown, takes } from "../../core/options.ts";
+import { requireValue, shown, takes } from "../../core/rules/options.ts";
 import { nodeOf } from "../../core/tensor_state.ts";
 
 /** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */

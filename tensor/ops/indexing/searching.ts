@@ -1,17 +1,12 @@
 /** Places in sorted sequences, counts of what comes before: what selections and histograms are made of. */
 import { broadcastShapes, dtypes, formatShape, isRecording } from "../../../backend/internal.ts";
 import { derived, requireTensor, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { withoutGrad } from "../../core/grad_mode.ts";
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
-import { positionType, promote } from "../../core/promotion.ts";
-import type { Tensor } from "../../tensor.ts";
-
-/** Options of `searchsorted`. */
-export interface SearchOptions {
-  /** Behind equal elements instead of in front of them. */
-  right?: boolean;
-}
+import { ShapeError } from "../../core/rules/errors.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
+import { positionType, promote } from "../../core/rules/promotion.ts";
+import type { Tensor } from "../../core/tensor.ts";
+import type { SearchOptions } from "../../core/arguments.ts";
 
 const searchRules: Rules<SearchOptions> = { right: takes.bool };
 

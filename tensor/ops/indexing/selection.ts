@@ -1,16 +1,16 @@
 /** Elements picked by truth values and by index tensors on several axes, and put back there. */
 import { formatShape, sizeOf } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
-import { DTypeError, ShapeError } from "../../core/errors.ts";
-import { withoutGrad } from "../../core/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
-import { positionType, requireInteger } from "../../core/promotion.ts";
-import type { Tensor } from "../../tensor.ts";
+import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
+import { positionType, requireInteger } from "../../core/rules/promotion.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
 import { indexSelect, scatterNode } from "./indexing.ts";
-import { repeatEach } from "../shaping/joining.ts";
+import { repeatEach, stack } from "../shaping/joining.ts";
 import { commonShape, lastOf, readSize, runningCount, searchsorted } from "./searching.ts";
-import { stack } from "../shaping/joining.ts";
+import type { Index, IndexPutOptions, RepeatOptions } from "../../core/arguments.ts";
 
 /** The true elements of a vector: where they are, and how many there are up to each element. */
 export interface Hits {
@@ -75,9 +75,6 @@ export function maskedSelect(x: Tensor, mask: Tensor): Tensor {
     return [spread, null, null];
   });
 }
-
-/** What `index` takes for an axis: whole numbers, truth values over one axis or more, or all of it. */
-export type Index = Tensor | null;
 
 /** An index on several axes, as one on the rows of a matrix. */
 interface Located {
@@ -172,12 +169,6 @@ export function index(x: Tensor, indices: readonly Index[]): Tensor {
   return indexSelect(matrix, 0, rows, "index").reshape(shape).permute(order);
 }
 
-/** Options of `indexPut`. */
-export interface IndexPutOptions {
-  /** Values are added to what is there, and equal indices add up; otherwise the last one stays. */
-  accumulate?: boolean;
-}
-
 const putRules: Rules<IndexPutOptions> = { accumulate: takes.bool };
 
 /** A copy of `x` with values where `index` would read. */
@@ -205,12 +196,6 @@ export function indexPut(
     placed.reshape([rows.size, columns]),
   );
   return out.reshape(front.map((axis) => x.shape[axis]!)).permute(inverse(front));
-}
-
-/** Options of `repeatInterleave`. */
-export interface RepeatOptions {
-  /** How many elements there will be along the axis, where `repeats` is a tensor: saves reading it. */
-  outputSize?: number;
 }
 
 const repeatRules: Rules<RepeatOptions> = { outputSize: takes.whole };

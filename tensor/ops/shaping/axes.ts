@@ -1,10 +1,8 @@
 /** Axes as users write them: from the front or, negative, from the back. */
 import { formatShape, type Shape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { shown } from "../../core/options.ts";
-
-/** One axis or several; negative ones count from the last. */
-export type Axes = number | readonly number[];
+import { ShapeError } from "../../core/rules/errors.ts";
+import { shown } from "../../core/rules/options.ts";
+import type { Axes } from "../../core/arguments.ts";
 
 /** The axis counted from the front. @throws {ShapeError} When there is no such axis. */
 export function normalizeAxis(op: string, axis: number, shape: Shape, rank = shape.length): number {

@@ -1,13 +1,14 @@
 /** Tensors joined along an axis, taken apart, repeated, or spread over a grid. */
 import { type DType, dtypes, formatShape } from "../../../backend/internal.ts";
 import { distinct, sameDevice } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/options.ts";
-import { promote } from "../../core/promotion.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
+import { promote } from "../../core/rules/promotion.ts";
 import { normalizeAxis } from "./axes.ts";
-import { slice, type SliceRange } from "./slices.ts";
+import { slice } from "./slices.ts";
+import type { MeshOptions, SliceRange } from "../../core/arguments.ts";
 import { expand, listOf, reshape } from "./views.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** Throws where a caller without types passes no array. */
 export function requireTensors(op: string, tensors: readonly Tensor[]): void {
@@ -72,7 +73,7 @@ export function stack(tensors: readonly Tensor[], axis = 0): Tensor {
 }
 
 /** The elements along an axis moved by `shift`; what leaves at the end comes back at the front. */
-export function roll(x: Tensor, shift: number, axis: number): Tensor {
+export function roll(x: Tensor, shift: number, axis = 0): Tensor {
   const at = normalizeAxis("roll", axis, x.shape);
   const n = x.shape[at]!;
   if (!Number.isInteger(shift)) {
@@ -85,7 +86,7 @@ export function roll(x: Tensor, shift: number, axis: number): Tensor {
 }
 
 /** Parts of `size` along an axis (the last may be shorter), or of the given sizes. */
-export function split(x: Tensor, size: number | readonly number[], axis: number): Tensor[] {
+export function split(x: Tensor, size: number | readonly number[], axis = 0): Tensor[] {
   const at = normalizeAxis("split", axis, x.shape);
   const n = x.shape[at]!;
   const fail = (): ShapeError =>
@@ -154,12 +155,6 @@ export function repeatEach(x: Tensor, times: number, axis?: number): Tensor {
   const at = normalizeAxis("repeatInterleave", axis, x.shape);
   const shape = x.shape.toSpliced(at + 1, 0, 1), wide = shape.with(at + 1, times);
   return reshape(expand(reshape(x, shape), wide), x.shape.with(at, x.shape[at]! * times));
-}
-
-/** How coordinates are ordered: the first one along rows ("ij"), or along columns ("xy"). */
-export interface MeshOptions {
-  /** "ij" (matrices, the default) or "xy" (plots: the first two axes are exchanged). */
-  indexing?: "ij" | "xy";
 }
 
 const meshRules: Rules<MeshOptions> = { indexing: takes.oneOf("ij", "xy") };

@@ -1,15 +1,13 @@
 /** Parts of tensors, and what is put around them: slices, padding, their gradients. */
 import { formatShape, type Shape } from "../../../backend/internal.ts";
 import { derived, requireTensor } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { requireValue, shown, takes } from "../../core/options.ts";
-import { type Axes, normalizeAxes } from "./axes.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { requireValue, shown, takes } from "../../core/rules/options.ts";
+import type { Axes, SliceRange } from "../../core/arguments.ts";
+import { normalizeAxes } from "./axes.ts";
 import { elementOf } from "../elementwise/elements.ts";
 import { reshape } from "./views.ts";
-import type { Tensor } from "../../tensor.ts";
-
-/** What `slice` takes for one axis: an index, a range [start, stop, step], or all of it. */
-export type SliceRange = number | readonly [number | null, (number | null)?, number?] | null;
+import type { Tensor } from "../../core/tensor.ts";
 
 /** Picks and slices, NumPy's basic indexing. */
 export function slice(x: Tensor, ranges: readonly SliceRange[]): Tensor {

@@ -1,9 +1,10 @@
 /** Diagonals and triangles of matrices. */
 import { formatShape } from "../../../backend/internal.ts";
-import { ShapeError } from "../../core/errors.ts";
-import { pad, slice, type SliceRange } from "./slices.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
+import { pad, slice } from "./slices.ts";
+import type { SliceRange } from "../../core/arguments.ts";
 import { reshape, unsqueeze } from "./views.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** The diagonal of the last two axes, of any sizes, as a view: every element `n + 1` of the square. */
 export function diagonalView(x: Tensor): Tensor {
@@ -32,12 +33,12 @@ function eyeLike(x: Tensor, n: number): Tensor {
 }
 
 /** The lower triangle of the last two axes, zeros above a diagonal. */
-export function tril(x: Tensor, diagonal: number): Tensor {
+export function tril(x: Tensor, diagonal = 0): Tensor {
   return triangle("tril", x, diagonal, 0).where(x, x.zerosLike());
 }
 
 /** The upper triangle of the last two axes, zeros below a diagonal. */
-export function triu(x: Tensor, diagonal: number): Tensor {
+export function triu(x: Tensor, diagonal = 0): Tensor {
   return triangle("triu", x, diagonal, -1).where(x.zerosLike(), x);
 }
 

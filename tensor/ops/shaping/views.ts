@@ -5,10 +5,10 @@
  */
 import { formatShape, type Shape, sizeOf } from "../../../backend/internal.ts";
 import { derived } from "../../core/apply.ts";
-import { ShapeError } from "../../core/errors.ts";
+import { ShapeError } from "../../core/rules/errors.ts";
 import { normalizeAxis } from "./axes.ts";
 import { unbroadcast } from "../elementwise/elementwise.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** The same elements in another shape; one axis may be -1 and is computed. */
 export function reshape(x: Tensor, shape: Shape): Tensor {
@@ -83,7 +83,7 @@ export function expand(x: Tensor, shape: Shape): Tensor {
 }
 
 /** The axes from `start` to `end`, both included, joined to one; a scalar becomes [1]. */
-export function flatten(x: Tensor, start: number, end: number): Tensor {
+export function flatten(x: Tensor, start = 0, end = -1): Tensor {
   const { shape, ndim } = x;
   if (ndim === 0) return reshape(x, [1]);
   const [a, b] = [normalizeAxis("flatten", start, shape), normalizeAxis("flatten", end, shape)];
@@ -95,7 +95,7 @@ export function flatten(x: Tensor, start: number, end: number): Tensor {
 }
 
 /** Two axes exchanged; by default the last two. */
-export function transpose(x: Tensor, a: number, b: number): Tensor {
+export function transpose(x: Tensor, a = -2, b = -1): Tensor {
   if (x.ndim < 2 && a === -2 && b === -1) return x;
   const order = x.shape.map((_, axis) => axis);
   const p = normalizeAxis("transpose", a, x.shape), q = normalizeAxis("transpose", b, x.shape);

@@ -1,10 +1,10 @@
 /** L-BFGS: steps by an estimate of the second derivatives, from the last gradients. */
 import { giveUpReplay } from "../../core/calls.ts";
-import { enableGrad, noGrad } from "../../core/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
+import { enableGrad, noGrad } from "../../core/modes/grad_mode.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { concat, fromHost } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { type Point, strongWolfe } from "./line_search.ts";
 import { type OptimizerOptions, ParameterGroup } from "../optimizer/parameter_group.ts";
 import { requireParameters } from "../optimizer/requirements.ts";

@@ -1,5 +1,5 @@
 /** What optimizers that average gradients have in common. */
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import type { Update } from "../optimizer/optimizer.ts";
 import type { OptimizerOptions } from "../optimizer/parameter_group.ts";
 

@@ -2,8 +2,8 @@
  * Stochastic gradient descent. This folder (`algorithms/`) has the formula of each optimizer; it
  * imports `optimizer/`, `ops/`, `execution/` and `core/`.
  */
-import { takes } from "../../core/options.ts";
-import type { Tensor } from "../../tensor.ts";
+import { takes } from "../../core/rules/options.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { decayed } from "./moments.ts";
 import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
 import { declareOptions } from "../optimizer/declared_options.ts";

@@ -2,7 +2,7 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
 import { unobserved, writeAside } from "../../core/calls.ts";
 import { fromHost } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { stateOf } from "../../core/tensor_state.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */

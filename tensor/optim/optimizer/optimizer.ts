@@ -10,11 +10,11 @@ import { atLeastSingle } from "../../core/autocast.ts";
 import { giveUpReplay } from "../../core/calls.ts";
 import { observedCall } from "../../core/operations.ts";
 import { realizeAll } from "../../execution/realization.ts";
-import { DisposedError, ShapeError } from "../../core/errors.ts";
-import { withoutGrad } from "../../core/grad_mode.ts";
-import { internally } from "../../core/temporaries.ts";
+import { DisposedError, ShapeError } from "../../core/rules/errors.ts";
+import { withoutGrad } from "../../core/modes/grad_mode.ts";
+import { internally } from "../../core/modes/temporaries.ts";
 import { fromHost } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { completed, isDeterminedByOptions } from "./declared_options.ts";
 import {
   type GroupOptions,
@@ -24,7 +24,7 @@ import {
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
 import { UpdateTemplates } from "./update_template.ts";
-import { checkOptions, requireValue, takes } from "../../core/options.ts";
+import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
 import { requireParameters } from "./requirements.ts";
 import { requireState } from "../../core/apply.ts";
 import { isTensor, stateOf } from "../../core/tensor_state.ts";

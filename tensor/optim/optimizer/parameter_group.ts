@@ -1,7 +1,7 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
-import { shown } from "../../core/options.ts";
+import { shown } from "../../core/rules/options.ts";
 
 /** What every optimizer can be told. */
 export interface OptimizerOptions {

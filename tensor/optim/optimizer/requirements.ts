@@ -1,7 +1,7 @@
 /** What callers without types may pass instead of an optimizer or its parameters. */
-import { shown } from "../../core/options.ts";
+import { shown } from "../../core/rules/options.ts";
 import { isTensor } from "../../core/tensor_state.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import type { Optimizer } from "./optimizer.ts";
 
 /** @throws {TypeError} Unless it has groups whose rates can be set. */

@@ -1,6 +1,6 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
 import { full } from "../../ops/functional.ts";
-import type { Tensor } from "../../tensor.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /**
  * How many updates some parameters have had, counted on the device: a recorded step counts on when it

@@ -1,5 +1,5 @@
 /** Schedules that come back: one cycle up and down, or a cosine that starts again. */
-import { checkOptions, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { Optimizer } from "../optimizer/optimizer.ts";
 import { Scheduler } from "./scheduler.ts";
 

@@ -1,5 +1,5 @@
 import type { Optimizer } from "../optimizer/optimizer.ts";
-import { requireValue, type Rules, takes, withDefaults } from "../../core/options.ts";
+import { requireValue, type Rules, takes, withDefaults } from "../../core/rules/options.ts";
 import { requireOptimizer } from "../optimizer/requirements.ts";
 
 /** Options of {@linkcode ReduceLROnPlateau}; names and defaults are PyTorch's. */

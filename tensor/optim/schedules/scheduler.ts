@@ -7,7 +7,7 @@
  */
 import type { Optimizer } from "../optimizer/optimizer.ts";
 import type { ParameterGroup } from "../optimizer/parameter_group.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/options.ts";
+import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { requireOptimizer } from "../optimizer/requirements.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
 

@@ -1,7 +1,7 @@
 /** Whether operations are recorded: of the running task, and of what runs now. */
 import { assertEquals } from "@std/assert";
 import { enableGrad, isGradEnabled, noGrad } from "../../../mod.ts";
-import { recording, withoutGrad } from "../../../tensor/core/grad_mode.ts";
+import { recording, withoutGrad } from "../../../tensor/core/modes/grad_mode.ts";
 
 Deno.test("noGrad and enableGrad hold behind an await, and nowhere else", async () => {
   const seen: [string, boolean][] = [];

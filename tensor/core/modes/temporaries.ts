@@ -2,7 +2,7 @@
  * Temporaries: tensors that an operation, `backward` or an optimizer makes on its way and that nobody
  * else has. They need not be computed again once they have been.
  */
-import { NEED, type Need } from "../../backend/internal.ts";
+import { NEED, type Need } from "../../../backend/internal.ts";
 import { withoutGrad } from "./grad_mode.ts";
 
 /** How strongly a tensor that is made now needs its value after it was computed on the way. */

@@ -1,5 +1,5 @@
 /** Which element type two operands meet in: PyTorch's rules. */
-import { type DType, dtypes } from "../../backend/internal.ts";
+import { type DType, dtypes } from "../../../backend/internal.ts";
 import { DTypeError } from "./errors.ts";
 
 const categories = { bool: 0, int: 1, float: 2 } as const;

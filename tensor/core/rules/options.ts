@@ -1,6 +1,11 @@
-/** How the options of this layer are checked, and what its own values must be. */
-import { DeviceHandle, dtypes } from "../../backend/internal.ts";
-import type { Rule } from "../../ffi/host/option_rules.ts";
+/**
+ * How the options of this layer are checked, and what its own values must be.
+ *
+ * This folder (`rules/`) is what arguments are held against: options, element types, and the errors
+ * for those that do not fit. It imports `backend/` and the rules of options of `ffi/host/`.
+ */
+import { DeviceHandle, dtypes } from "../../../backend/internal.ts";
+import type { Rule } from "../../../ffi/host/option_rules.ts";
 
 export {
   checkOptions,
@@ -9,8 +14,8 @@ export {
   type Rules,
   shown,
   withDefaults,
-} from "../../ffi/host/options.ts";
-export * as takes from "../../ffi/host/option_rules.ts";
+} from "../../../ffi/host/options.ts";
+export * as takes from "../../../ffi/host/option_rules.ts";
 
 /** An element type. */
 export const elementType: Rule = {

@@ -1,4 +1,4 @@
-export { DisposedError } from "../../ffi/mod.ts";
+export { DisposedError } from "../../../ffi/mod.ts";
 
 /** Shapes that do not fit: names the operation and both shapes. */
 export class ShapeError extends RangeError {

@@ -1,72 +1,53 @@
 /**
  * The page that users read: every method of tensors with its documentation, by category, and no logic.
- * Each delegates in one line to a plain function that takes the tensor, in `ops/`, `execution/` and
- * `autograd/`. The file is long because the documentation of all methods is one page. No other module imports it but as a type: see
- * `core/tensor_state.ts`.
+ * Each calls a function of the table of methods (`tensor/methods.ts`), which stands above the folders
+ * that have these functions: so they may import the class. The file is long because the documentation
+ * of all methods is one page.
  */
-import type { BackendName, DeviceHandle, DType, Shape, TypedArray } from "../backend/internal.ts";
-import type { Buffer, CommandQueue, Context } from "../ffi/mod.ts";
-import type { BufferHandle } from "../memory/mod.ts";
-import { backward, type BackwardOptions } from "./autograd/autograd.ts";
-import { addGradientHook, type GradientHook } from "./autograd/gradient_hooks.ts";
-import { tellGradient } from "./core/calls.ts";
-import { act, compute, computeDistinct } from "./core/operations.ts";
-import { shown } from "./core/options.ts";
-import { provideTensor, TensorState } from "./core/tensor_state.ts";
-import * as assignment from "./execution/assignment.ts";
-import { explain } from "./execution/explain.ts";
-import { lendBlock } from "./execution/native_access.ts";
-import { describe, inspect, print, type PrintOptions, toPrimitive } from "./execution/printing.ts";
-import * as reading from "./execution/reading.ts";
-import * as activations from "./ops/elementwise/activations.ts";
-import * as arithmetic from "./ops/elementwise/arithmetic.ts";
-import type { Axes } from "./ops/shaping/axes.ts";
-import * as bits from "./ops/elementwise/bits.ts";
-import { type CloseOptions, isClose } from "./ops/elementwise/comparisons.ts";
-import * as contractions from "./ops/contractions.ts";
-import type { HostData, NestedArray } from "./ops/creation/host_data.ts";
-import * as random from "./ops/creation/random.ts";
-import type { MultinomialOptions } from "./ops/creation/random.ts";
-import * as sequences from "./ops/creation/sequences.ts";
-import type { TensorOptions } from "./ops/creation/tensor_options.ts";
-import {
-  binary,
-  cast,
-  logicalNot,
-  select,
-  type TensorLike,
-  unary,
-} from "./ops/elementwise/elementwise.ts";
-import * as functional from "./ops/functional.ts";
-import {
-  conv,
-  type Conv2dOptions,
-  type ConvOptions,
-  convTranspose,
-  type ConvTransposeOptions,
-} from "./ops/images/convolution.ts";
-import { padReflect, padReplicate } from "./ops/images/edge_padding.ts";
-import { pixelShuffle, pixelUnshuffle } from "./ops/images/pixel_shuffle.ts";
-import * as pooling from "./ops/images/pooling.ts";
-import type { PoolOptions } from "./ops/images/pooling.ts";
-import { interpolate, type InterpolateOptions } from "./ops/images/resampling.ts";
-import * as counting from "./ops/indexing/counting.ts";
-import type { BincountOptions, HistogramOptions, Unique } from "./ops/indexing/counting.ts";
-import * as indexing from "./ops/indexing/indexing.ts";
-import { type SearchOptions, searchsorted } from "./ops/indexing/searching.ts";
-import * as selection from "./ops/indexing/selection.ts";
-import type { Index, IndexPutOptions, RepeatOptions } from "./ops/indexing/selection.ts";
-import { crossEntropy, type CrossEntropyOptions } from "./ops/losses.ts";
-import * as reductions from "./ops/reductions.ts";
-import type { ReduceOptions, VarianceOptions } from "./ops/reductions.ts";
-import * as scans from "./ops/scans.ts";
-import * as joining from "./ops/shaping/joining.ts";
-import type { MeshOptions } from "./ops/shaping/joining.ts";
-import * as slices from "./ops/shaping/slices.ts";
-import type { SliceRange } from "./ops/shaping/slices.ts";
-import * as triangles from "./ops/shaping/triangles.ts";
-import * as views from "./ops/shaping/views.ts";
-import { copyTo } from "./ops/transfer.ts";
+import type {
+  BackendName,
+  DeviceHandle,
+  DType,
+  Shape,
+  TypedArray,
+} from "../../backend/internal.ts";
+import type { Buffer, CommandQueue, Context } from "../../ffi/mod.ts";
+import type { BufferHandle } from "../../memory/mod.ts";
+import type {
+  Axes,
+  BackwardOptions,
+  BincountOptions,
+  CloseOptions,
+  CrossEntropyOptions,
+  GradientHook,
+  HistogramOptions,
+  HostData,
+  Index,
+  IndexPutOptions,
+  MeshOptions,
+  MultinomialOptions,
+  NestedArray,
+  PrintOptions,
+  ReduceOptions,
+  RepeatOptions,
+  SearchOptions,
+  SliceRange,
+  TensorLike,
+  TensorOptions,
+  Unique,
+  VarianceOptions,
+} from "./arguments.ts";
+import { tellGradient } from "./calls.ts";
+import type {
+  Conv2dOptions,
+  ConvOptions,
+  ConvTransposeOptions,
+  InterpolateOptions,
+  PoolOptions,
+} from "./image_options.ts";
+import { methods, statics } from "./method_table.ts";
+import { shown } from "./rules/options.ts";
+import { provideTensor, TensorState } from "./tensor_state.ts";
 
 /**
  * An n-dimensional array of numbers on a device. Tensors are lazy: an operation says what to compute,
@@ -198,7 +179,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static fromHost(data: HostData, options?: TensorOptions): Tensor {
-    return functional.fromHost(data, options);
+    return statics.fromHost(data, options);
   }
 
   /**
@@ -212,7 +193,7 @@ export class Tensor implements Disposable {
     buffer: Buffer,
     options: { shape: Shape; dtype?: DType; device?: string | DeviceHandle },
   ): Tensor {
-    return functional.fromBuffer(buffer, options);
+    return statics.fromBuffer(buffer, options);
   }
 
   /**
@@ -227,7 +208,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static zeros(shape: Shape, options?: TensorOptions): Tensor {
-    return functional.zeros(shape, options);
+    return statics.zeros(shape, options);
   }
 
   /**
@@ -242,7 +223,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static ones(shape: Shape, options?: TensorOptions): Tensor {
-    return functional.ones(shape, options);
+    return statics.ones(shape, options);
   }
 
   /**
@@ -259,12 +240,12 @@ export class Tensor implements Disposable {
    * ```
    */
   static full(shape: Shape, value: number, options?: TensorOptions): Tensor {
-    return functional.full(shape, value, options);
+    return statics.full(shape, value, options);
   }
 
   /**
    * `start, start + step, ...` before `stop`; with one number, 0 to before it. float32 unless the
-   * options say otherwise. The step may be negative or a fraction.
+   * options say otherwise. The step, 1 by default, may be negative or a fraction.
    *
    * @throws {RangeError} When a bound is not finite, or the step is 0.
    *
@@ -277,8 +258,8 @@ export class Tensor implements Disposable {
    * assertEquals(await Tensor.arange(5, 0, -2).toArray(), [5, 3, 1]);
    * ```
    */
-  static arange(start: number, stop?: number, step = 1, options?: TensorOptions): Tensor {
-    return functional.arange(start, stop, step, options);
+  static arange(start: number, stop?: number, step?: number, options?: TensorOptions): Tensor {
+    return statics.arange(start, stop, step, options);
   }
 
   /**
@@ -293,7 +274,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static linspace(start: number, stop: number, count: number, options?: TensorOptions): Tensor {
-    return functional.linspace(start, stop, count, options);
+    return statics.linspace(start, stop, count, options);
   }
 
   /**
@@ -308,7 +289,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static eye(n: number, options?: TensorOptions): Tensor {
-    return functional.eye(n, options);
+    return statics.eye(n, options);
   }
 
   /**
@@ -329,27 +310,27 @@ export class Tensor implements Disposable {
    * ```
    */
   static meshgrid(tensors: Tensor[], options?: MeshOptions): Tensor[] {
-    return functional.meshgrid(tensors, options);
+    return statics.meshgrid(tensors, options);
   }
 
   /** A tensor of the same device and type full of `value`; of the same shape unless one is given. */
   fullLike(value: number, shape?: Shape): Tensor {
-    return compute(sequences.fullLike, this, value, shape);
+    return methods.fullLike(this, value, shape);
   }
 
   /** Zeros of the same shape, device and type. */
   zerosLike(shape?: Shape): Tensor {
-    return compute(sequences.fullLike, this, 0, shape);
+    return methods.zerosLike(this, shape);
   }
 
   /** Ones of the same shape, device and type. */
   onesLike(shape?: Shape): Tensor {
-    return compute(sequences.fullLike, this, 1, shape);
+    return methods.onesLike(this, shape);
   }
 
   /** 0, 1, 2, ... in row-major order on the same device, as int32; int64 where that is too small. */
   indexLike(shape: Shape): Tensor {
-    return compute(sequences.indexLike, this, shape);
+    return methods.indexLike(this, shape);
   }
 
   // ---- random numbers
@@ -372,7 +353,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static rand(shape: Shape, options?: TensorOptions): Tensor {
-    return functional.rand(shape, options);
+    return statics.rand(shape, options);
   }
 
   /**
@@ -389,7 +370,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static randn(shape: Shape, options?: TensorOptions): Tensor {
-    return functional.randn(shape, options);
+    return statics.randn(shape, options);
   }
 
   /**
@@ -407,12 +388,12 @@ export class Tensor implements Disposable {
    * ```
    */
   static randint(low: number, high: number, shape: Shape, options?: TensorOptions): Tensor {
-    return functional.randint(low, high, shape, options);
+    return statics.randint(low, high, shape, options);
   }
 
   /** A random order of 0 to `n - 1`, as int32. */
   static randperm(n: number, options?: TensorOptions): Tensor {
-    return functional.randperm(n, options);
+    return statics.randperm(n, options);
   }
 
   /**
@@ -440,7 +421,7 @@ export class Tensor implements Disposable {
     shape?: Shape,
     options?: TensorOptions,
   ): Tensor {
-    return functional.normal(mean, std, shape, options);
+    return statics.normal(mean, std, shape, options);
   }
 
   /**
@@ -457,18 +438,18 @@ export class Tensor implements Disposable {
    * assertEquals(await Tensor.permutation(4).sum().item(), 6);
    * ```
    */
-  static permutation(x: TensorLike, axis = 0): Tensor {
-    return functional.permutation(x, axis);
+  static permutation(x: TensorLike, axis?: number): Tensor {
+    return statics.permutation(x, axis);
   }
 
   /** Uniform random numbers in [0, 1) of the same shape, device and type. */
   randLike(): Tensor {
-    return compute(random.randLike, this);
+    return methods.randLike(this);
   }
 
   /** Normal random numbers of the same shape, device and type. */
   randnLike(): Tensor {
-    return compute(random.randnLike, this);
+    return methods.randnLike(this);
   }
 
   /**
@@ -485,7 +466,7 @@ export class Tensor implements Disposable {
    * ```
    */
   bernoulli(): Tensor {
-    return compute(random.bernoulli, this);
+    return methods.bernoulli(this);
   }
 
   /**
@@ -508,7 +489,7 @@ export class Tensor implements Disposable {
    * ```
    */
   multinomial(count: number, options?: MultinomialOptions): Tensor {
-    return compute(random.multinomial, this, count, options);
+    return methods.multinomial(this, count, options);
   }
 
   // ---- properties
@@ -577,12 +558,12 @@ export class Tensor implements Disposable {
    * ```
    */
   toHost(into?: TypedArray): Promise<TypedArray> {
-    return act("read", reading.toHost, this, into);
+    return methods.toHost(this, into);
   }
 
   /** The same, blocking the event loop. */
   toHostSync(into?: TypedArray): TypedArray {
-    return act("read", reading.toHostSync, this, into);
+    return methods.toHostSync(this, into);
   }
 
   /**
@@ -602,12 +583,12 @@ export class Tensor implements Disposable {
    * ```
    */
   item(): Promise<number> {
-    return act("read", reading.item, this);
+    return methods.item(this);
   }
 
   /** The same, blocking the event loop. */
   itemSync(): number {
-    return act("read", reading.itemSync, this);
+    return methods.itemSync(this);
   }
 
   /**
@@ -623,7 +604,7 @@ export class Tensor implements Disposable {
    * ```
    */
   toArray(): Promise<NestedArray> {
-    return act("read", reading.toArray, this);
+    return methods.toArray(this);
   }
 
   /**
@@ -639,15 +620,15 @@ export class Tensor implements Disposable {
    * ```
    */
   toNumbers(): Promise<number[]> {
-    return act("read", reading.toNumbers, this);
+    return methods.toNumbers(this);
   }
 
   /**
    * True for each element that is as near to that of `b` as the options say; infinite ones are where
    * they are equal. Shapes broadcast, types meet.
    */
-  isClose(b: Tensor, options: CloseOptions = {}): Tensor {
-    return compute(isClose, this, b, options);
+  isClose(b: Tensor, options?: CloseOptions): Tensor {
+    return methods.isClose(this, b, options);
   }
 
   /**
@@ -668,7 +649,7 @@ export class Tensor implements Disposable {
    * ```
    */
   allClose(b: Tensor, options?: CloseOptions): Promise<boolean> {
-    return act("read", reading.allClose, this, b, options);
+    return methods.allClose(this, b, options);
   }
 
   /**
@@ -677,7 +658,7 @@ export class Tensor implements Disposable {
    * @throws {TypeError} When `b` is on another device.
    */
   equal(b: Tensor): Promise<boolean> {
-    return act("read", reading.equal, this, b);
+    return methods.equal(this, b);
   }
 
   /**
@@ -697,8 +678,8 @@ export class Tensor implements Disposable {
    * assertEquals(text, "Tensor([[ 1.0,  2.5],\n        [-3.0,  4.0]], shape [2, 2], float32, cpu)");
    * ```
    */
-  print(options: PrintOptions = {}): Promise<string> {
-    return act("read", print, this, options);
+  print(options?: PrintOptions): Promise<string> {
+    return methods.print(this, options);
   }
 
   /**
@@ -712,17 +693,17 @@ export class Tensor implements Disposable {
    * ```
    */
   explain(): string {
-    return explain(this);
+    return methods.explain(this);
   }
 
   /** `Tensor([2, 3], float32, cl)`. */
   toString(): string {
-    return describe(this);
+    return methods.toString(this);
   }
 
   /** What `JSON.stringify` writes, without the elements: those are in `await tensor.toArray()`. */
   toJSON(): string {
-    return describe(this);
+    return methods.toJSON(this);
   }
 
   /**
@@ -731,12 +712,12 @@ export class Tensor implements Disposable {
    * @throws {TypeError} In arithmetic and comparisons.
    */
   [Symbol.toPrimitive](hint: string): string {
-    return toPrimitive(this, hint);
+    return methods.toPrimitive(this, hint);
   }
 
   /** What `console.log` prints: values where the host has them; it computes and waits for nothing. */
   [Symbol.for("Deno.customInspect")](): string {
-    return inspect(this);
+    return methods.inspect(this);
   }
 
   // ---- lifetime
@@ -759,7 +740,7 @@ export class Tensor implements Disposable {
    * ```
    */
   realize(): this {
-    return act("realize", assignment.realize, this) as this;
+    return methods.realize(this) as this;
   }
 
   /**
@@ -787,7 +768,7 @@ export class Tensor implements Disposable {
    * ```
    */
   assign(value: Tensor): this {
-    return act("assign", assignment.assign, this, value) as this;
+    return methods.assign(this, value) as this;
   }
 
   /**
@@ -807,7 +788,7 @@ export class Tensor implements Disposable {
    * ```
    */
   dispose(): void {
-    act("dispose", assignment.dispose, this);
+    methods.dispose(this);
   }
 
   /** {@linkcode Tensor.dispose}, for `using`. */
@@ -825,7 +806,7 @@ export class Tensor implements Disposable {
    * @returns This tensor itself where it is there already.
    */
   to(target: string | DeviceHandle): Tensor {
-    return compute(copyTo, this, target);
+    return methods.to(this, target);
   }
 
   /**
@@ -851,7 +832,7 @@ export class Tensor implements Disposable {
    * ```
    */
   get buffer(): Buffer {
-    return lendBlock("buffer", this).buffer;
+    return methods.lendBlock("buffer", this).buffer;
   }
 
   /**
@@ -861,7 +842,7 @@ export class Tensor implements Disposable {
    * @throws {TypeError} On the built-in backend.
    */
   get poolHandle(): BufferHandle {
-    return lendBlock("pool's handle", this);
+    return methods.lendBlock("pool's handle", this);
   }
 
   /**
@@ -869,7 +850,7 @@ export class Tensor implements Disposable {
    * computed by: what is enqueued there next comes after it.
    */
   get queue(): CommandQueue | null {
-    if (this.backend === "cl") lendBlock("queue", this);
+    if (this.backend === "cl") methods.lendBlock("queue", this);
     return this.device.queue;
   }
 
@@ -892,7 +873,7 @@ export class Tensor implements Disposable {
    * does not hold floating point numbers.
    */
   set requiresGrad(value: boolean) {
-    act("set", assignment.setRequiresGrad, this, value);
+    methods.setRequiresGrad(this, value);
   }
 
   /** The gradient that `backward` has added up, null before. */
@@ -926,7 +907,7 @@ export class Tensor implements Disposable {
    * ```
    */
   backward(gradient?: Tensor, options?: BackwardOptions): void {
-    compute(backward, this, gradient, options);
+    methods.backward(this, gradient, options);
   }
 
   /**
@@ -950,7 +931,7 @@ export class Tensor implements Disposable {
    * ```
    */
   registerHook(hook: GradientHook): Disposable {
-    return addGradientHook(this, hook);
+    return methods.registerHook(this, hook);
   }
 
   /**
@@ -968,7 +949,7 @@ export class Tensor implements Disposable {
    * ```
    */
   detach(): Tensor {
-    return compute(views.detach, this);
+    return methods.detach(this);
   }
 
   // ---- arithmetic
@@ -986,7 +967,7 @@ export class Tensor implements Disposable {
    * ```
    */
   add(b: TensorLike): Tensor {
-    return compute(binary, "add", this, b);
+    return methods.add(this, b);
   }
 
   /**
@@ -1001,7 +982,7 @@ export class Tensor implements Disposable {
    * ```
    */
   sub(b: TensorLike): Tensor {
-    return compute(binary, "sub", this, b);
+    return methods.sub(this, b);
   }
 
   /**
@@ -1016,7 +997,7 @@ export class Tensor implements Disposable {
    * ```
    */
   mul(b: TensorLike): Tensor {
-    return compute(binary, "mul", this, b);
+    return methods.mul(this, b);
   }
 
   /**
@@ -1032,7 +1013,7 @@ export class Tensor implements Disposable {
    * ```
    */
   div(b: TensorLike): Tensor {
-    return compute(binary, "div", this, b);
+    return methods.div(this, b);
   }
 
   /**
@@ -1047,17 +1028,17 @@ export class Tensor implements Disposable {
    * ```
    */
   pow(b: TensorLike): Tensor {
-    return compute(arithmetic.pow, this, b);
+    return methods.pow(this, b);
   }
 
   /** The remainder with the sign of `b`, as Python's `%`; 0 for integers divided by 0. */
   remainder(b: TensorLike): Tensor {
-    return compute(binary, "remainder", this, b);
+    return methods.remainder(this, b);
   }
 
   /** The quotient rounded down; 0 for integers divided by 0. */
   floorDivide(b: TensorLike): Tensor {
-    return compute(binary, "floorDivide", this, b);
+    return methods.floorDivide(this, b);
   }
 
   /**
@@ -1072,12 +1053,12 @@ export class Tensor implements Disposable {
    * ```
    */
   maximum(b: TensorLike): Tensor {
-    return compute(binary, "maximum", this, b);
+    return methods.maximum(this, b);
   }
 
   /** The smaller of both; NaN wins. */
   minimum(b: TensorLike): Tensor {
-    return compute(binary, "minimum", this, b);
+    return methods.minimum(this, b);
   }
 
   /**
@@ -1092,17 +1073,17 @@ export class Tensor implements Disposable {
    * ```
    */
   clamp(min?: number, max?: number): Tensor {
-    return computeDistinct(arithmetic.clamp, this, min, max);
+    return methods.clamp(this, min, max);
   }
 
   /** `this + weight * (end - this)`: this at weight 0, `end` at 1, from whichever is nearer. */
   lerp(end: Tensor, weight: TensorLike): Tensor {
-    return compute(arithmetic.lerp, this, end, weight);
+    return methods.lerp(this, end, weight);
   }
 
   /** The negative. */
   neg(): Tensor {
-    return compute(unary, "neg", this);
+    return methods.neg(this);
   }
 
   /**
@@ -1117,52 +1098,52 @@ export class Tensor implements Disposable {
    * ```
    */
   abs(): Tensor {
-    return compute(unary, "abs", this);
+    return methods.abs(this);
   }
 
   /** -1, 0 or 1; NaN for NaN. */
   sign(): Tensor {
-    return compute(unary, "sign", this);
+    return methods.sign(this);
   }
 
   /** `x * x`. */
   square(): Tensor {
-    return compute(arithmetic.square, this);
+    return methods.square(this);
   }
 
   /** `1 / x`. */
   reciprocal(): Tensor {
-    return compute(unary, "reciprocal", this);
+    return methods.reciprocal(this);
   }
 
   /** The part behind the point, with the sign of `x`. */
   frac(): Tensor {
-    return compute(arithmetic.frac, this);
+    return methods.frac(this);
   }
 
   /** `a - b`. */
   static sub(a: TensorLike, b: TensorLike): Tensor {
-    return functional.sub(a, b);
+    return statics.sub(a, b);
   }
 
   /** `a / b`; of integers in float32. */
   static div(a: TensorLike, b: TensorLike): Tensor {
-    return functional.div(a, b);
+    return statics.div(a, b);
   }
 
   /** `a` to the power of `b`. */
   static pow(a: TensorLike, b: TensorLike): Tensor {
-    return functional.pow(a, b);
+    return statics.pow(a, b);
   }
 
   /** What is left of `a` when it is divided by `b`, with the sign of `b`. */
   static remainder(a: TensorLike, b: TensorLike): Tensor {
-    return functional.remainder(a, b);
+    return statics.remainder(a, b);
   }
 
   /** `a / b`, rounded down. */
   static floorDivide(a: TensorLike, b: TensorLike): Tensor {
-    return functional.floorDivide(a, b);
+    return statics.floorDivide(a, b);
   }
 
   // ---- functions
@@ -1179,17 +1160,17 @@ export class Tensor implements Disposable {
    * ```
    */
   exp(): Tensor {
-    return compute(unary, "exp", this);
+    return methods.exp(this);
   }
 
   /** `2 ** x`. */
   exp2(): Tensor {
-    return compute(unary, "exp2", this);
+    return methods.exp2(this);
   }
 
   /** `e ** x - 1`, exact for small `x`. */
   expm1(): Tensor {
-    return compute(unary, "expm1", this);
+    return methods.expm1(this);
   }
 
   /**
@@ -1204,22 +1185,22 @@ export class Tensor implements Disposable {
    * ```
    */
   log(): Tensor {
-    return compute(unary, "log", this);
+    return methods.log(this);
   }
 
   /** The logarithm to base 2. */
   log2(): Tensor {
-    return compute(unary, "log2", this);
+    return methods.log2(this);
   }
 
   /** The logarithm to base 10. */
   log10(): Tensor {
-    return compute(unary, "log10", this);
+    return methods.log10(this);
   }
 
   /** `log(1 + x)`, exact for small `x`. */
   log1p(): Tensor {
-    return compute(unary, "log1p", this);
+    return methods.log1p(this);
   }
 
   /**
@@ -1234,62 +1215,62 @@ export class Tensor implements Disposable {
    * ```
    */
   sqrt(): Tensor {
-    return compute(unary, "sqrt", this);
+    return methods.sqrt(this);
   }
 
   /** `1 / sqrt(x)`. */
   rsqrt(): Tensor {
-    return compute(unary, "rsqrt", this);
+    return methods.rsqrt(this);
   }
 
   /** The sine; `x` in radians. */
   sin(): Tensor {
-    return compute(unary, "sin", this);
+    return methods.sin(this);
   }
 
   /** The cosine; `x` in radians. */
   cos(): Tensor {
-    return compute(unary, "cos", this);
+    return methods.cos(this);
   }
 
   /** The tangent; `x` in radians. */
   tan(): Tensor {
-    return compute(unary, "tan", this);
+    return methods.tan(this);
   }
 
   /** The inverse sine, in radians. */
   asin(): Tensor {
-    return compute(unary, "asin", this);
+    return methods.asin(this);
   }
 
   /** The inverse cosine, in radians. */
   acos(): Tensor {
-    return compute(unary, "acos", this);
+    return methods.acos(this);
   }
 
   /** The inverse tangent, in radians. */
   atan(): Tensor {
-    return compute(unary, "atan", this);
+    return methods.atan(this);
   }
 
   /** The angle of the point (b, a), in radians. */
   atan2(b: TensorLike): Tensor {
-    return compute(binary, "atan2", this, b);
+    return methods.atan2(this, b);
   }
 
   /** The angle of the point (`b`, `a`), in radians from -pi to pi. */
   static atan2(a: TensorLike, b: TensorLike): Tensor {
-    return functional.atan2(a, b);
+    return statics.atan2(a, b);
   }
 
   /** The hyperbolic sine. */
   sinh(): Tensor {
-    return compute(unary, "sinh", this);
+    return methods.sinh(this);
   }
 
   /** The hyperbolic cosine. */
   cosh(): Tensor {
-    return compute(unary, "cosh", this);
+    return methods.cosh(this);
   }
 
   /**
@@ -1304,52 +1285,52 @@ export class Tensor implements Disposable {
    * ```
    */
   tanh(): Tensor {
-    return compute(unary, "tanh", this);
+    return methods.tanh(this);
   }
 
   /** The inverse hyperbolic sine. */
   asinh(): Tensor {
-    return compute(unary, "asinh", this);
+    return methods.asinh(this);
   }
 
   /** The inverse hyperbolic cosine. */
   acosh(): Tensor {
-    return compute(unary, "acosh", this);
+    return methods.acosh(this);
   }
 
   /** The inverse hyperbolic tangent. */
   atanh(): Tensor {
-    return compute(unary, "atanh", this);
+    return methods.atanh(this);
   }
 
   /** The error function. */
   erf(): Tensor {
-    return compute(unary, "erf", this);
+    return methods.erf(this);
   }
 
   /** `1 - erf(x)`, exact also where it is small. */
   erfc(): Tensor {
-    return compute(unary, "erfc", this);
+    return methods.erfc(this);
   }
 
   /** The next whole number below; no gradient. */
   floor(): Tensor {
-    return compute(unary, "floor", this);
+    return methods.floor(this);
   }
 
   /** The next whole number above; no gradient. */
   ceil(): Tensor {
-    return compute(unary, "ceil", this);
+    return methods.ceil(this);
   }
 
   /** The nearest whole number, halves to even; no gradient. */
   round(): Tensor {
-    return compute(unary, "round", this);
+    return methods.round(this);
   }
 
   /** The whole part; no gradient. */
   trunc(): Tensor {
-    return compute(unary, "trunc", this);
+    return methods.trunc(this);
   }
 
   /**
@@ -1371,7 +1352,7 @@ export class Tensor implements Disposable {
    * ```
    */
   cast(dtype: DType): Tensor {
-    return compute(cast, this, dtype);
+    return methods.cast(this, dtype);
   }
 
   // ---- tests and choices
@@ -1388,22 +1369,22 @@ export class Tensor implements Disposable {
    * ```
    */
   eq(b: TensorLike): Tensor {
-    return compute(binary, "eq", this, b);
+    return methods.eq(this, b);
   }
 
   /** True where different. */
   ne(b: TensorLike): Tensor {
-    return compute(binary, "ne", this, b);
+    return methods.ne(this, b);
   }
 
   /** True where `a < b`. */
   lt(b: TensorLike): Tensor {
-    return compute(binary, "lt", this, b);
+    return methods.lt(this, b);
   }
 
   /** True where `a <= b`. */
   le(b: TensorLike): Tensor {
-    return compute(binary, "le", this, b);
+    return methods.le(this, b);
   }
 
   /**
@@ -1418,47 +1399,47 @@ export class Tensor implements Disposable {
    * ```
    */
   gt(b: TensorLike): Tensor {
-    return compute(binary, "gt", this, b);
+    return methods.gt(this, b);
   }
 
   /** True where `a >= b`. */
   ge(b: TensorLike): Tensor {
-    return compute(binary, "ge", this, b);
+    return methods.ge(this, b);
   }
 
   /** True where the element is NaN. */
   isNaN(): Tensor {
-    return compute(unary, "isNaN", this);
+    return methods.isNaN(this);
   }
 
   /** True where the element is infinite. */
   isInf(): Tensor {
-    return compute(unary, "isInf", this);
+    return methods.isInf(this);
   }
 
   /** True where the element is neither infinite nor NaN. */
   isFinite(): Tensor {
-    return compute(arithmetic.isFinite, this);
+    return methods.isFinite(this);
   }
 
   /** True where the element is zero. */
   logicalNot(): Tensor {
-    return compute(logicalNot, this);
+    return methods.logicalNot(this);
   }
 
   /** True where both are not zero. */
   logicalAnd(b: TensorLike): Tensor {
-    return compute(binary, "logicalAnd", this, b);
+    return methods.logicalAnd(this, b);
   }
 
   /** True where one is not zero. */
   logicalOr(b: TensorLike): Tensor {
-    return compute(binary, "logicalOr", this, b);
+    return methods.logicalOr(this, b);
   }
 
   /** True where exactly one is not zero. */
   logicalXor(b: TensorLike): Tensor {
-    return compute(binary, "logicalXor", this, b);
+    return methods.logicalXor(this, b);
   }
 
   /**
@@ -1476,7 +1457,7 @@ export class Tensor implements Disposable {
    * ```
    */
   where(a: TensorLike, b: TensorLike): Tensor {
-    return compute(select, this, a, b);
+    return methods.where(this, a, b);
   }
 
   /**
@@ -1497,7 +1478,7 @@ export class Tensor implements Disposable {
    * ```
    */
   maskedFill(mask: Tensor, value: TensorLike): Tensor {
-    return compute(select, mask, value, this);
+    return methods.maskedFill(this, mask, value);
   }
 
   /**
@@ -1515,29 +1496,29 @@ export class Tensor implements Disposable {
    * ```
    */
   static where(condition: Tensor, a: TensorLike, b: TensorLike): Tensor {
-    return functional.where(condition, a, b);
+    return statics.where(condition, a, b);
   }
 
   // ---- bits
 
   /** The bits that both have. @throws {DTypeError} Of floats. */
   bitwiseAnd(b: TensorLike): Tensor {
-    return compute(binary, "bitwiseAnd", this, b);
+    return methods.bitwiseAnd(this, b);
   }
 
   /** The bits that one has, at least. @throws {DTypeError} Of floats. */
   bitwiseOr(b: TensorLike): Tensor {
-    return compute(binary, "bitwiseOr", this, b);
+    return methods.bitwiseOr(this, b);
   }
 
   /** The bits that one has alone. @throws {DTypeError} Of floats. */
   bitwiseXor(b: TensorLike): Tensor {
-    return compute(binary, "bitwiseXor", this, b);
+    return methods.bitwiseXor(this, b);
   }
 
   /** The bits that it has not; of truth values `logicalNot`. @throws {DTypeError} Of floats. */
   bitwiseNot(): Tensor {
-    return compute(bits.bitwiseNot, this);
+    return methods.bitwiseNot(this);
   }
 
   /**
@@ -1547,7 +1528,7 @@ export class Tensor implements Disposable {
    * @throws {DTypeError} Of floats and truth values.
    */
   bitwiseLeftShift(b: TensorLike): Tensor {
-    return compute(bits.bitwiseLeftShift, this, b);
+    return methods.bitwiseLeftShift(this, b);
   }
 
   /**
@@ -1557,7 +1538,7 @@ export class Tensor implements Disposable {
    * @throws {DTypeError} Of floats and truth values.
    */
   bitwiseRightShift(b: TensorLike): Tensor {
-    return compute(bits.bitwiseRightShift, this, b);
+    return methods.bitwiseRightShift(this, b);
   }
 
   // ---- activations
@@ -1574,12 +1555,12 @@ export class Tensor implements Disposable {
    * ```
    */
   relu(): Tensor {
-    return compute(binary, "relu", this, 0);
+    return methods.relu(this);
   }
 
-  /** `x` where positive, else `slope * x`. */
-  leakyRelu(slope = 0.01): Tensor {
-    return compute(activations.leakyRelu, this, slope);
+  /** `x` where positive, else `slope * x`; the slope is 0.01 by default. */
+  leakyRelu(slope?: number): Tensor {
+    return methods.leakyRelu(this, slope);
   }
 
   /**
@@ -1589,18 +1570,18 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When the weight has neither one element nor one for each channel.
    */
   prelu(weight: Tensor): Tensor {
-    return compute(activations.prelu, this, weight);
+    return methods.prelu(this, weight);
   }
 
-  /** `x` where positive, else `alpha * (exp(x) - 1)`. */
-  elu(alpha = 1): Tensor {
-    return compute(activations.elu, this, alpha);
+  /** `x` where positive, else `alpha * (exp(x) - 1)`; alpha is 1 by default. */
+  elu(alpha?: number): Tensor {
+    return methods.elu(this, alpha);
   }
 
   /**
    * The Gaussian error linear unit, `x * P(X <= x)`.
    *
-   * @param approximate "none" by the error function, "tanh" by the usual approximation (D. Hendrycks,
+   * @param approximate "none" (default) by the error function, "tanh" by the usual approximation (D. Hendrycks,
    * K. Gimpel, Gaussian Error Linear Units, 2016).
    *
    * @example
@@ -1611,13 +1592,13 @@ export class Tensor implements Disposable {
    * assertEquals(await Tensor.zeros([1]).gelu().toArray(), [0]);
    * ```
    */
-  gelu(approximate: "none" | "tanh" = "none"): Tensor {
-    return compute(activations.gelu, this, approximate);
+  gelu(approximate?: "none" | "tanh"): Tensor {
+    return methods.gelu(this, approximate);
   }
 
   /** `x * sigmoid(x)`. */
   silu(): Tensor {
-    return compute(activations.silu, this);
+    return methods.silu(this);
   }
 
   /**
@@ -1632,32 +1613,32 @@ export class Tensor implements Disposable {
    * ```
    */
   sigmoid(): Tensor {
-    return compute(unary, "sigmoid", this);
+    return methods.sigmoid(this);
   }
 
   /** `log(sigmoid(x))`, without overflow. */
   logSigmoid(): Tensor {
-    return compute(activations.logSigmoid, this);
+    return methods.logSigmoid(this);
   }
 
   /** `clamp(x + 3, 0, 6) / 6`. */
   hardsigmoid(): Tensor {
-    return compute(activations.hardsigmoid, this);
+    return methods.hardsigmoid(this);
   }
 
   /** `x * clamp(x + 3, 0, 6) / 6` (A. Howard et al., Searching for MobileNetV3, 2019). */
   hardswish(): Tensor {
-    return compute(activations.hardswish, this);
+    return methods.hardswish(this);
   }
 
   /** `x * tanh(log(1 + exp(x)))` (D. Misra, Mish, 2019). */
   mish(): Tensor {
-    return compute(activations.mish, this);
+    return methods.mish(this);
   }
 
   /** `log(1 + exp(x))`, without overflow. */
   softplus(): Tensor {
-    return compute(activations.softplus, this);
+    return methods.softplus(this);
   }
 
   // ---- reductions
@@ -1677,7 +1658,7 @@ export class Tensor implements Disposable {
    * ```
    */
   sum(axes?: Axes, options?: ReduceOptions): Tensor {
-    return computeDistinct(reductions.sum, this, axes, options);
+    return methods.sum(this, axes, options);
   }
 
   /**
@@ -1695,12 +1676,12 @@ export class Tensor implements Disposable {
    * ```
    */
   mean(axes?: Axes, options?: ReduceOptions): Tensor {
-    return compute(reductions.mean, this, axes, options);
+    return methods.mean(this, axes, options);
   }
 
   /** The product; of integers and truth values in int64. */
   prod(axes?: Axes, options?: ReduceOptions): Tensor {
-    return computeDistinct(reductions.prod, this, axes, options);
+    return methods.prod(this, axes, options);
   }
 
   /**
@@ -1718,7 +1699,7 @@ export class Tensor implements Disposable {
    * ```
    */
   max(axes?: Axes, options?: ReduceOptions): Tensor {
-    return computeDistinct(reductions.max, this, axes, options);
+    return methods.max(this, axes, options);
   }
 
   /**
@@ -1736,7 +1717,7 @@ export class Tensor implements Disposable {
    * ```
    */
   min(axes?: Axes, options?: ReduceOptions): Tensor {
-    return computeDistinct(reductions.min, this, axes, options);
+    return methods.min(this, axes, options);
   }
 
   /**
@@ -1753,7 +1734,7 @@ export class Tensor implements Disposable {
    * ```
    */
   argmax(axis?: number, options?: ReduceOptions): Tensor {
-    return compute(reductions.argmax, this, axis, options);
+    return methods.argmax(this, axis, options);
   }
 
   /**
@@ -1761,7 +1742,7 @@ export class Tensor implements Disposable {
    * where that is too small.
    */
   argmin(axis?: number, options?: ReduceOptions): Tensor {
-    return compute(reductions.argmin, this, axis, options);
+    return methods.argmin(this, axis, options);
   }
 
   /**
@@ -1781,22 +1762,22 @@ export class Tensor implements Disposable {
    * ```
    */
   maxWithIndices(axis?: number, options?: ReduceOptions): { values: Tensor; indices: Tensor } {
-    return compute(reductions.maxWithIndices, this, axis, options);
+    return methods.maxWithIndices(this, axis, options);
   }
 
   /** The smallest element and its position, as {@linkcode Tensor.maxWithIndices}. */
   minWithIndices(axis?: number, options?: ReduceOptions): { values: Tensor; indices: Tensor } {
-    return compute(reductions.minWithIndices, this, axis, options);
+    return methods.minWithIndices(this, axis, options);
   }
 
   /** True where any element is not zero. */
   any(axes?: Axes, options?: ReduceOptions): Tensor {
-    return computeDistinct(reductions.any, this, axes, options);
+    return methods.any(this, axes, options);
   }
 
   /** True where no element is zero. */
   all(axes?: Axes, options?: ReduceOptions): Tensor {
-    return computeDistinct(reductions.all, this, axes, options);
+    return methods.all(this, axes, options);
   }
 
   /**
@@ -1814,7 +1795,7 @@ export class Tensor implements Disposable {
    * ```
    */
   variance(axes?: Axes, options?: VarianceOptions): Tensor {
-    return compute(reductions.variance, this, axes, options);
+    return methods.variance(this, axes, options);
   }
 
   /**
@@ -1829,17 +1810,17 @@ export class Tensor implements Disposable {
    * ```
    */
   std(axes?: Axes, options?: VarianceOptions): Tensor {
-    return compute(reductions.std, this, axes, options);
+    return methods.std(this, axes, options);
   }
 
   /** The Euclidean norm, `sqrt(sum(x * x))`. */
   norm(axes?: Axes, options?: ReduceOptions): Tensor {
-    return compute(reductions.norm, this, axes, options);
+    return methods.norm(this, axes, options);
   }
 
   /** `log(sum(exp(x)))`, without overflow; -Infinity of nothing. */
   logSumExp(axes?: Axes, options?: ReduceOptions): Tensor {
-    return compute(reductions.logSumExp, this, axes, options);
+    return methods.logSumExp(this, axes, options);
   }
 
   /**
@@ -1856,12 +1837,12 @@ export class Tensor implements Disposable {
    * ```
    */
   softmax(axis?: number): Tensor {
-    return computeDistinct(reductions.softmax, this, axis);
+    return methods.softmax(this, axis);
   }
 
   /** `log(softmax(x))` along an axis (default the last), without overflow. */
   logSoftmax(axis?: number): Tensor {
-    return computeDistinct(reductions.logSoftmax, this, axis);
+    return methods.logSoftmax(this, axis);
   }
 
   // ---- scans
@@ -1878,7 +1859,7 @@ export class Tensor implements Disposable {
    * ```
    */
   cumsum(axis: number): Tensor {
-    return compute(scans.cumsum, this, axis);
+    return methods.cumsum(this, axis);
   }
 
   /**
@@ -1893,7 +1874,7 @@ export class Tensor implements Disposable {
    * ```
    */
   cumprod(axis: number): Tensor {
-    return compute(scans.cumprod, this, axis);
+    return methods.cumprod(this, axis);
   }
 
   /**
@@ -1911,12 +1892,12 @@ export class Tensor implements Disposable {
    * ```
    */
   cummax(axis: number): { values: Tensor; indices: Tensor } {
-    return compute(scans.cumulativeExtreme, "max", this, axis);
+    return methods.cummax(this, axis);
   }
 
   /** The smallest element up to each one, and where it is, as {@linkcode Tensor.cummax}. */
   cummin(axis: number): { values: Tensor; indices: Tensor } {
-    return compute(scans.cumulativeExtreme, "min", this, axis);
+    return methods.cummin(this, axis);
   }
 
   // ---- shape
@@ -1936,11 +1917,11 @@ export class Tensor implements Disposable {
    * ```
    */
   reshape(shape: Shape): Tensor {
-    return computeDistinct(views.reshape, this, shape);
+    return methods.reshape(this, shape);
   }
 
   /**
-   * The axes from `start` to `end`, both included, joined to one; a scalar becomes [1].
+   * The axes from `start` to `end` (by default all), both included, joined to one; a scalar becomes [1].
    *
    * @example
    * ```ts
@@ -1950,8 +1931,8 @@ export class Tensor implements Disposable {
    * assertEquals(Tensor.zeros([8, 3, 4]).flatten(1).shape, [8, 12]);
    * ```
    */
-  flatten(start = 0, end = -1): Tensor {
-    return computeDistinct(views.flatten, this, start, end);
+  flatten(start?: number, end?: number): Tensor {
+    return methods.flatten(this, start, end);
   }
 
   /**
@@ -1968,7 +1949,7 @@ export class Tensor implements Disposable {
    * ```
    */
   permute(axes: readonly number[]): Tensor {
-    return computeDistinct(views.permute, this, axes);
+    return methods.permute(this, axes);
   }
 
   /**
@@ -1983,8 +1964,8 @@ export class Tensor implements Disposable {
    * assertEquals(await x.transpose().toArray(), [[1, 3], [2, 4]]);
    * ```
    */
-  transpose(a = -2, b = -1): Tensor {
-    return computeDistinct(views.transpose, this, a, b);
+  transpose(a?: number, b?: number): Tensor {
+    return methods.transpose(this, a, b);
   }
 
   /**
@@ -2002,7 +1983,7 @@ export class Tensor implements Disposable {
    * ```
    */
   expand(shape: Shape): Tensor {
-    return computeDistinct(views.expand, this, shape);
+    return methods.expand(this, shape);
   }
 
   /**
@@ -2017,7 +1998,7 @@ export class Tensor implements Disposable {
    * ```
    */
   squeeze(axis?: number): Tensor {
-    return computeDistinct(views.squeeze, this, axis);
+    return methods.squeeze(this, axis);
   }
 
   /**
@@ -2032,18 +2013,18 @@ export class Tensor implements Disposable {
    * ```
    */
   unsqueeze(axis: number): Tensor {
-    return computeDistinct(views.unsqueeze, this, axis);
+    return methods.unsqueeze(this, axis);
   }
 
   /** The elements along axes in reverse order. */
   flip(axes: Axes): Tensor {
     if (arguments.length > 1) refuseAxes("flip", [...arguments]);
-    return computeDistinct(slices.flip, this, axes);
+    return methods.flip(this, axes);
   }
 
   /** The same value in a tensor of its own, in memory of its own; differentiable. */
   clone(): Tensor {
-    return compute(views.clone, this);
+    return methods.clone(this);
   }
 
   /**
@@ -2051,7 +2032,7 @@ export class Tensor implements Disposable {
    * it again.
    */
   contiguous(): Tensor {
-    return compute(views.contiguous, this);
+    return methods.contiguous(this);
   }
 
   // ---- parts
@@ -2074,7 +2055,7 @@ export class Tensor implements Disposable {
    * ```
    */
   slice(...ranges: SliceRange[]): Tensor {
-    return computeDistinct(slices.slice, this, ranges);
+    return methods.slice(this, ...ranges);
   }
 
   /**
@@ -2084,11 +2065,12 @@ export class Tensor implements Disposable {
    * @param value What to put there.
    */
   sliceAssign(ranges: readonly SliceRange[], value: Tensor | number): Tensor {
-    return computeDistinct(slices.sliceAssign, this, ranges, value);
+    return methods.sliceAssign(this, ranges, value);
   }
 
   /**
-   * Parts of `size` along an axis (the last may be shorter), or of the given sizes.
+   * Parts of `size` along an axis (default the first), or of the given sizes; the last part of `size` may
+   * be shorter.
    *
    * @throws {ShapeError} When the sizes do not add up to the axis.
    *
@@ -2101,8 +2083,8 @@ export class Tensor implements Disposable {
    * assertEquals([await a!.toArray(), await b!.toArray()], [[0, 1], [2, 3]]);
    * ```
    */
-  split(size: number | readonly number[], axis = 0): Tensor[] {
-    return compute(joining.split, this, size, axis);
+  split(size: number | readonly number[], axis?: number): Tensor[] {
+    return methods.split(this, size, axis);
   }
 
   /**
@@ -2122,7 +2104,7 @@ export class Tensor implements Disposable {
    * ```
    */
   chunk(count: number, axis?: number): Tensor[] {
-    return compute(joining.chunk, this, count, axis);
+    return methods.chunk(this, count, axis);
   }
 
   /**
@@ -2138,7 +2120,7 @@ export class Tensor implements Disposable {
    * ```
    */
   unbind(axis?: number): Tensor[] {
-    return compute(joining.unbind, this, axis);
+    return methods.unbind(this, axis);
   }
 
   /**
@@ -2156,7 +2138,7 @@ export class Tensor implements Disposable {
    * ```
    */
   pad(widths: readonly (readonly [number, number])[], value?: number): Tensor {
-    return computeDistinct(slices.pad, this, widths, value);
+    return methods.pad(this, widths, value);
   }
 
   /**
@@ -2166,7 +2148,7 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When a width reaches the length of its axis.
    */
   padReflect(widths: readonly (readonly [number, number])[]): Tensor {
-    return computeDistinct(padReflect, this, widths);
+    return methods.padReflect(this, widths);
   }
 
   /**
@@ -2176,12 +2158,15 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When an axis to be padded is empty.
    */
   padReplicate(widths: readonly (readonly [number, number])[]): Tensor {
-    return computeDistinct(padReplicate, this, widths);
+    return methods.padReplicate(this, widths);
   }
 
-  /** The elements along an axis moved by `shift`; what leaves at the end comes back at the front. */
-  roll(shift: number, axis = 0): Tensor {
-    return computeDistinct(joining.roll, this, shift, axis);
+  /**
+   * The elements along an axis (default the first) moved by `shift`; what leaves at the end comes back at
+   * the front.
+   */
+  roll(shift: number, axis?: number): Tensor {
+    return methods.roll(this, shift, axis);
   }
 
   /**
@@ -2189,16 +2174,16 @@ export class Tensor implements Disposable {
    * axes in front.
    */
   repeat(times: readonly number[]): Tensor {
-    return computeDistinct(joining.repeat, this, times);
+    return methods.repeat(this, times);
   }
 
   /** The diagonal of the last two axes, or of a vector the matrix that has it. */
   diagonal(): Tensor {
-    return compute(triangles.diagonal, this);
+    return methods.diagonal(this);
   }
 
   /**
-   * The lower triangle of the last two axes, zeros above the given diagonal.
+   * The lower triangle of the last two axes, zeros above the given diagonal (default 0, the main one).
    *
    * @example A causal mask
    * ```ts
@@ -2209,13 +2194,13 @@ export class Tensor implements Disposable {
    * assertEquals(await mask.toArray(), [[true, false], [true, true]]);
    * ```
    */
-  tril(diagonal = 0): Tensor {
-    return compute(triangles.tril, this, diagonal);
+  tril(diagonal?: number): Tensor {
+    return methods.tril(this, diagonal);
   }
 
-  /** The upper triangle of the last two axes, zeros below the given diagonal. */
-  triu(diagonal = 0): Tensor {
-    return compute(triangles.triu, this, diagonal);
+  /** The upper triangle of the last two axes, zeros below the given diagonal (default 0, the main one). */
+  triu(diagonal?: number): Tensor {
+    return methods.triu(this, diagonal);
   }
 
   /**
@@ -2235,7 +2220,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static concat(tensors: Tensor[], axis?: number): Tensor {
-    return functional.concat(tensors, axis);
+    return statics.concat(tensors, axis);
   }
 
   /**
@@ -2253,7 +2238,7 @@ export class Tensor implements Disposable {
    * ```
    */
   static stack(tensors: Tensor[], axis?: number): Tensor {
-    return functional.stack(tensors, axis);
+    return statics.stack(tensors, axis);
   }
 
   // ---- indexing
@@ -2274,7 +2259,7 @@ export class Tensor implements Disposable {
    * ```
    */
   indexSelect(axis: number, indices: Tensor): Tensor {
-    return compute(indexing.indexSelect, this, axis, indices);
+    return methods.indexSelect(this, axis, indices);
   }
 
   /**
@@ -2284,7 +2269,7 @@ export class Tensor implements Disposable {
    * @throws {RangeError} At the next read, when one is out of range.
    */
   embedding(indices: Tensor): Tensor {
-    return compute(indexing.indexSelect, this, 0, indices, "embedding");
+    return methods.embedding(this, indices);
   }
 
   /**
@@ -2304,12 +2289,12 @@ export class Tensor implements Disposable {
    * ```
    */
   gather(axis: number, indices: Tensor): Tensor {
-    return compute(indexing.gather, this, axis, indices);
+    return methods.gather(this, axis, indices);
   }
 
   /** A copy with `source` stored at `indices` along an axis; of equal indices the last wins. */
   scatter(axis: number, indices: Tensor, source: Tensor): Tensor {
-    return compute(indexing.scatterSet, this, axis, indices, source);
+    return methods.scatter(this, axis, indices, source);
   }
 
   /**
@@ -2329,7 +2314,7 @@ export class Tensor implements Disposable {
    * ```
    */
   scatterAdd(axis: number, indices: Tensor, source: Tensor): Tensor {
-    return compute(indexing.scatterAdd, this, axis, indices, source);
+    return methods.scatterAdd(this, axis, indices, source);
   }
 
   /**
@@ -2356,7 +2341,7 @@ export class Tensor implements Disposable {
    * ```
    */
   index(indices: readonly Index[]): Tensor {
-    return compute(selection.index, this, indices);
+    return methods.index(this, indices);
   }
 
   /**
@@ -2382,7 +2367,7 @@ export class Tensor implements Disposable {
     values: Tensor | number,
     options?: IndexPutOptions,
   ): Tensor {
-    return compute(selection.indexPut, this, indices, values, options);
+    return methods.indexPut(this, indices, values, options);
   }
 
   /**
@@ -2405,7 +2390,7 @@ export class Tensor implements Disposable {
    * ```
    */
   maskedSelect(mask: Tensor): Tensor {
-    return compute(selection.maskedSelect, this, mask);
+    return methods.maskedSelect(this, mask);
   }
 
   /**
@@ -2423,7 +2408,7 @@ export class Tensor implements Disposable {
    * ```
    */
   nonzero(): Tensor {
-    return compute(selection.nonzero, this);
+    return methods.nonzero(this);
   }
 
   /**
@@ -2441,7 +2426,7 @@ export class Tensor implements Disposable {
    * ```
    */
   oneHot(classes: number): Tensor {
-    return compute(indexing.oneHot, this, classes);
+    return methods.oneHot(this, classes);
   }
 
   /**
@@ -2464,7 +2449,7 @@ export class Tensor implements Disposable {
    * ```
    */
   repeatInterleave(repeats: Tensor | number, axis?: number, options?: RepeatOptions): Tensor {
-    return compute(selection.repeatInterleave, this, repeats, axis, options);
+    return methods.repeatInterleave(this, repeats, axis, options);
   }
 
   // ---- sorting and counting
@@ -2481,7 +2466,7 @@ export class Tensor implements Disposable {
    * ```
    */
   argsort(axis?: number, descending?: boolean): Tensor {
-    return compute(indexing.argsort, this, axis, descending);
+    return methods.argsort(this, axis, descending);
   }
 
   /**
@@ -2489,7 +2474,7 @@ export class Tensor implements Disposable {
    * last. Computes the order at once.
    */
   sort(axis?: number, descending?: boolean): { values: Tensor; indices: Tensor } {
-    return compute(indexing.sort, this, axis, descending);
+    return methods.sort(this, axis, descending);
   }
 
   /**
@@ -2509,7 +2494,7 @@ export class Tensor implements Disposable {
    * ```
    */
   topk(k: number, axis?: number, largest?: boolean): { values: Tensor; indices: Tensor } {
-    return compute(indexing.topk, this, k, axis, largest);
+    return methods.topk(this, k, axis, largest);
   }
 
   /**
@@ -2531,7 +2516,7 @@ export class Tensor implements Disposable {
    * ```
    */
   searchsorted(values: Tensor | number, options?: SearchOptions): Tensor {
-    return compute(searchsorted, this, values, options);
+    return methods.searchsorted(this, values, options);
   }
 
   /**
@@ -2553,7 +2538,7 @@ export class Tensor implements Disposable {
    * ```
    */
   unique(): Unique {
-    return compute(counting.unique, this);
+    return methods.unique(this);
   }
 
   /**
@@ -2574,7 +2559,7 @@ export class Tensor implements Disposable {
    * ```
    */
   bincount(options?: BincountOptions): Tensor {
-    return compute(counting.bincount, this, options);
+    return methods.bincount(this, options);
   }
 
   /**
@@ -2599,7 +2584,7 @@ export class Tensor implements Disposable {
     bins: number | Tensor,
     options?: HistogramOptions,
   ): { counts: Tensor; edges: Tensor } {
-    return compute(counting.histogram, this, bins, options);
+    return methods.histogram(this, bins, options);
   }
 
   // ---- products
@@ -2622,7 +2607,7 @@ export class Tensor implements Disposable {
    * ```
    */
   matmul(b: Tensor): Tensor {
-    return compute(contractions.matmul, this, b);
+    return methods.matmul(this, b);
   }
 
   /**
@@ -2642,7 +2627,7 @@ export class Tensor implements Disposable {
    * ```
    */
   bmm(b: Tensor): Tensor {
-    return compute(contractions.bmm, this, b);
+    return methods.bmm(this, b);
   }
 
   /**
@@ -2661,7 +2646,7 @@ export class Tensor implements Disposable {
    * ```
    */
   outer(b: Tensor): Tensor {
-    return compute(contractions.outer, this, b);
+    return methods.outer(this, b);
   }
 
   // ---- images
@@ -2672,7 +2657,7 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When channels or sizes do not fit.
    */
   conv1d(weight: Tensor, options?: ConvOptions): Tensor {
-    return compute(conv, 1, this, weight, options);
+    return methods.conv1d(this, weight, options);
   }
 
   /**
@@ -2692,7 +2677,7 @@ export class Tensor implements Disposable {
    * ```
    */
   conv2d(weight: Tensor, options?: Conv2dOptions): Tensor {
-    return compute(conv, 2, this, weight, options);
+    return methods.conv2d(this, weight, options);
   }
 
   /**
@@ -2702,7 +2687,7 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When channels or sizes do not fit.
    */
   conv3d(weight: Tensor, options?: ConvOptions): Tensor {
-    return compute(conv, 3, this, weight, options);
+    return methods.conv3d(this, weight, options);
   }
 
   /**
@@ -2711,7 +2696,7 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When channels or sizes do not fit, or the output padding reaches the stride.
    */
   convTranspose1d(weight: Tensor, options?: ConvTransposeOptions): Tensor {
-    return compute(convTranspose, 1, this, weight, options);
+    return methods.convTranspose1d(this, weight, options);
   }
 
   /**
@@ -2722,7 +2707,7 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When channels or sizes do not fit, or the output padding reaches the stride.
    */
   convTranspose2d(weight: Tensor, options?: ConvTransposeOptions): Tensor {
-    return compute(convTranspose, 2, this, weight, options);
+    return methods.convTranspose2d(this, weight, options);
   }
 
   /**
@@ -2732,7 +2717,7 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When channels or sizes do not fit, or the output padding reaches the stride.
    */
   convTranspose3d(weight: Tensor, options?: ConvTransposeOptions): Tensor {
-    return compute(convTranspose, 3, this, weight, options);
+    return methods.convTranspose3d(this, weight, options);
   }
 
   /**
@@ -2751,7 +2736,7 @@ export class Tensor implements Disposable {
    * ```
    */
   maxPool2d(kernel: Axes, options?: PoolOptions): Tensor {
-    return compute(pooling.maxPool2d, this, kernel, options);
+    return methods.maxPool2d(this, kernel, options);
   }
 
   /**
@@ -2759,17 +2744,17 @@ export class Tensor implements Disposable {
    * `countIncludePad` is false. Shapes as of {@linkcode Tensor.maxPool2d}.
    */
   avgPool2d(kernel: Axes, options?: PoolOptions): Tensor {
-    return compute(pooling.avgPool2d, this, kernel, options);
+    return methods.avgPool2d(this, kernel, options);
   }
 
   /** The largest element of regions that divide images (N, C, H, W) into the given parts. */
   adaptiveMaxPool2d(size: Axes): Tensor {
-    return compute(pooling.adaptiveMaxPool2d, this, size);
+    return methods.adaptiveMaxPool2d(this, size);
   }
 
   /** Images (N, C, H, W) averaged to the given size, (N, C, height, width). */
   adaptiveAvgPool2d(size: Axes): Tensor {
-    return compute(pooling.adaptiveAvgPool2d, this, size);
+    return methods.adaptiveAvgPool2d(this, size);
   }
 
   /**
@@ -2790,7 +2775,7 @@ export class Tensor implements Disposable {
    * ```
    */
   interpolate(options: InterpolateOptions): Tensor {
-    return computeDistinct(interpolate, this, options);
+    return methods.interpolate(this, options);
   }
 
   /**
@@ -2800,7 +2785,7 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When the channels do not divide by the square of the factor.
    */
   pixelShuffle(factor: number): Tensor {
-    return computeDistinct(pixelShuffle, this, factor);
+    return methods.pixelShuffle(this, factor);
   }
 
   /**
@@ -2810,7 +2795,7 @@ export class Tensor implements Disposable {
    * @throws {ShapeError} When height or width do not divide by the factor.
    */
   pixelUnshuffle(factor: number): Tensor {
-    return computeDistinct(pixelUnshuffle, this, factor);
+    return methods.pixelUnshuffle(this, factor);
   }
 
   // ---- losses
@@ -2840,7 +2825,7 @@ export class Tensor implements Disposable {
    * ```
    */
   crossEntropy(labels: Tensor, options?: CrossEntropyOptions): Tensor {
-    return compute(crossEntropy, this, labels, options);
+    return methods.crossEntropy(this, labels, options);
   }
 }
 

@@ -1,9 +1,12 @@
 /**
  * How operations are recorded for `backward`, properties of the running task and not of the program:
  * whether they are, and whether anomalies are looked for.
+ *
+ * This folder (`modes/`) is what the code around an operation says about it. It imports `rules/`, and
+ * one constant of `backend/`.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { requireValue, takes } from "./options.ts";
+import { requireValue, takes } from "../rules/options.ts";
 
 const mode = new AsyncLocalStorage<boolean>();
 /** Nobody pays for a look at the task's mode before the first use. */

@@ -1,5 +1,5 @@
 /** Which element types a device has, and the error for those that it has not. */
-import { backendOf, type DeviceHandle, type DType, dtypes } from "../../backend/internal.ts";
+import { backendOf, type DeviceHandle, type DType, dtypes } from "../../../backend/internal.ts";
 import { DTypeError } from "./errors.ts";
 
 /** Whether the device computes in and stores a type; only double precision is missing anywhere. */

@@ -1,0 +1,56 @@
+/** What operations on images and sequences take: convolutions, pooling, resampling. */
+import type { Axes } from "./arguments.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Options of `conv1d`, `conv2d` and `conv3d`: one number, or one for each axis. */
+export interface ConvOptions {
+  /** One number per output channel. */
+  bias?: Tensor;
+  /** Steps between positions. */
+  stride?: Axes;
+  /** Zeros around the image. */
+  padding?: Axes;
+  /** Steps between the taps of the kernel. */
+  dilation?: Axes;
+  /** Groups of channels that do not see each other. */
+  groups?: number;
+}
+
+/** Options of `conv2d`; one number, or height and width. */
+export type Conv2dOptions = ConvOptions;
+
+/** Options of `convTranspose1d`, `convTranspose2d` and `convTranspose3d`. */
+export interface ConvTransposeOptions extends ConvOptions {
+  /**
+   * How much longer the output is at its end. Several lengths of an image give one of a strided
+   * convolution: this says which of them is meant. Less than the stride or the dilation.
+   */
+  outputPadding?: Axes;
+}
+
+/** Options of pooling. */
+export interface PoolOptions {
+  /** Steps between windows; default: the kernel's size. */
+  stride?: Axes;
+  /** Padding around the image. */
+  padding?: Axes;
+  /** Steps between the elements of a window. */
+  dilation?: Axes;
+  /** Whether padding counts as zeros in a mean (default), or not at all. */
+  countIncludePad?: boolean;
+}
+
+/** Options of `interpolate`. */
+export interface InterpolateOptions {
+  /** The output's size: one number, or one for each axis behind the channels. */
+  size?: Axes;
+  /** By what each axis grows; lengths are rounded down. */
+  scaleFactor?: Axes;
+  /** The nearest pixel (default), or the mean of four, weighted by distance. */
+  mode?: "nearest" | "bilinear";
+  /**
+   * With "bilinear", whether the centers of the corner pixels lie upon each other, or (default) the
+   * corners of the images.
+   */
+  alignCorners?: boolean;
+}
