@@ -1,6 +1,6 @@
 /** The options that a class of optimizers declares: what each is by default, and what it may be. */
 import type { Rule } from "../../../ffi/host/option_rules.ts";
-import { type Rules, takes, withDefaults } from "../../core/options.ts";
+import { type Rules, takes, withDefaults } from "../../core/rules/options.ts";
 
 /** Every option by its name: its value where it is left out, and what may be passed. */
 export type OptionTable<Options> = {
