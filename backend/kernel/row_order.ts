@@ -1,5 +1,5 @@
 /** How the elements of a kernel's rows lie in memory. */
-import { extent, type LoopKernel } from "./kernel.ts";
+import { extent, type Load, type LoopKernel } from "./kernel.ts";
 
 /** A work-group is given rows of so many elements at least. */
 const MIN_GROUP_ROW = 64;
@@ -7,11 +7,20 @@ const MIN_GROUP_ROW = 64;
 /** True when neighbouring rows read neighbouring elements, so rows belong side by side. */
 export function walksColumns(kernel: LoopKernel, last: number): boolean {
   const innermost = kernel.inner[kernel.inner.length - 1]!;
-  // What is read once a row (a channel's mean) says nothing about how the elements lie.
-  const elements = kernel.loads.filter((l) => l.form.terms.some(([t]) => kernel.inner.includes(t)));
+  // What is read once a row, or once a column (a channel's mean), says nothing about how the elements lie.
+  const varying = kernel.loads.filter((l) => l.form.terms.some(([t]) => kernel.inner.includes(t)));
+  const most = Math.max(...varying.map((load) => elementsOf(kernel, load)));
+  const elements = varying.filter((load) => elementsOf(kernel, load) === most);
   const steps = (s: number): number =>
     elements.filter((l) => l.form.terms.some(([t, c]) => t === s && c === 1)).length;
   return steps(last) > steps(innermost);
+}
+
+/** How many elements a load reads; one whose index is read from memory may be another in each iteration. */
+function elementsOf(kernel: LoopKernel, { form }: Load): number {
+  const loops = [...kernel.outer, ...kernel.inner];
+  const symbols = form.terms.map(([s]) => s);
+  return extent(kernel, symbols.every((s) => loops.includes(s)) ? symbols : loops);
 }
 
 /** True when the rows of a kernel are long and contiguous: a GPU gives each a work-group. */

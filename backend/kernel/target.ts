@@ -37,6 +37,8 @@ export interface RowSplit {
 export interface RowSplits {
   /** Fewer elements are not worth a second launch. */
   readonly minElements: number;
+  /** Rows that can be cut in so many parts are: no kernel reduces them twice, or stores their elements. */
+  readonly minParts: number;
   /** Rows that a work-item reduces. */
   readonly byItem: RowSplit;
   /** Rows that a work-group reduces; null where there are none. */

@@ -2,6 +2,7 @@
 import {
   add,
   type AffineExpr,
+  affineKey,
   delinearize,
   linearize,
   scale,
@@ -16,6 +17,13 @@ import { type Shape, stridesOf } from "../graph/shape.ts";
 export interface Access {
   readonly coords: readonly AffineExpr[];
   readonly bounds: readonly Bound[];
+}
+
+/** A text that is equal for equal accesses. */
+export function accessKey({ coords, bounds }: Access): string {
+  let key = coords.map(affineKey).join();
+  for (const { form, size } of bounds) key += `|${affineKey(form)}<${size}`;
+  return key;
 }
 
 const viewKinds = new Set(["reshape", "permute", "expand", "slice", "pad", "im2col"]);

@@ -18,6 +18,8 @@ const GPU_CHEAP = 64;
 const GPU_EPILOGUE = 10;
 /** More kernels make the choice of arguments longer than the work. */
 const MAX_SHARED = 16;
+/** A GPU that is used to less than a quarter takes longer than a second launch, and reading values again. */
+const GPU_MIN_PARTS = 4;
 /** Fewer elements than this are reduced in one launch. */
 const MIN_SPLIT = 65536;
 
@@ -63,6 +65,7 @@ function gpuSplits(computeUnits: number): RowSplits {
   const items = computeUnits * 512, groups = computeUnits * 8;
   return {
     minElements: MIN_SPLIT,
+    minParts: GPU_MIN_PARTS,
     byItem: { enoughRows: items, parts: items, shortest: 32, isSideBySide: true },
     byGroup: { enoughRows: groups, parts: groups, shortest: 4096, isSideBySide: false },
   };
@@ -71,6 +74,7 @@ function gpuSplits(computeUnits: number): RowSplits {
 function cpuSplits(computeUnits: number): RowSplits {
   return {
     minElements: MIN_SPLIT,
+    minParts: Infinity,
     byItem: {
       enoughRows: computeUnits * 4,
       // A thread that wakes late finds work left where the parts are small (PoCL 3.1 deals out halves).

@@ -24,6 +24,7 @@ import { isLoopSplit } from "./loops.ts";
 import { lowerGroup } from "./lower_group.ts";
 import type { NodeInfo } from "./node_info.ts";
 import { isSpecial } from "./special.ts";
+import { leavesIdle } from "../passes/split_reduction.ts";
 
 /** Operations of so many instructions count in what follows a product. */
 const COSTLY = 8;
@@ -78,7 +79,7 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
 function groupOf(root: NodeInfo, device: PlanningDevice): Group {
   const splits = new Map<string, number>();
   const storesPadding = device.planKernel === null;
-  let limits: Limits = { splits, storesPadding, storesProducts: false };
+  let limits: Limits = { splits, storesPadding, storesProducts: false, cutsRows: false };
   for (;;) {
     const group = growGroup(root, limits, device.target.fusion);
     if (isLoopSplit(group)) {
@@ -93,8 +94,12 @@ function groupOf(root: NodeInfo, device: PlanningDevice): Group {
 
 /** What a group must not do that the device has no good kernel for; null where it has one. */
 function stricterLimits(group: Group, limits: Limits, device: PlanningDevice): Limits | null {
-  if (!group.members.some(({ role }) => role === "contract")) return null;
+  if (!group.members.some(({ role }) => role === "contract" || role === "reduce")) return null;
   const { kernel } = lowerGroup(group);
+  if (!kernel.contraction) {
+    const isIdle = !limits.cutsRows && leavesIdle(kernel, device.target);
+    return isIdle ? { ...limits, cutsRows: true } : null;
+  }
   if (!limits.storesPadding && isMasked(kernel) && !supportsImplicitPadding(kernel, device)) {
     return { ...limits, storesPadding: true };
   }

@@ -94,6 +94,8 @@ export interface Limits {
   readonly storesPadding: boolean;
   /** Products are stored where something else is asked for. */
   readonly storesProducts: boolean;
+  /** Rows are cut into parts: no kernel reduces them twice, or stores their elements. */
+  readonly cutsRows: boolean;
 }
 
 /** A group cannot be made unless one of its loops is two: the reason to try again. */

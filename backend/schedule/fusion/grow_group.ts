@@ -6,13 +6,8 @@
  * Nothing outside is changed: what the group decides about other nodes is part of the result, so that a
  * group which turns out to be unsuitable is simply dropped.
  */
-import {
-  type AffineExpr,
-  affineKey,
-  linearize,
-  symbol as symbolExpr,
-} from "../../kernel/affine.ts";
-import { type Access, broadcastAccess, isView, viewAccess } from "../../kernel/view.ts";
+import { type AffineExpr, linearize, symbol as symbolExpr } from "../../kernel/affine.ts";
+import { type Access, accessKey, broadcastAccess, isView, viewAccess } from "../../kernel/view.ts";
 import type { Bound } from "../../kernel/kernel.ts";
 import type { Node } from "../../graph/node.ts";
 import { stridesOf } from "../../graph/shape.ts";
@@ -65,6 +60,8 @@ class GroupBuilder {
   /** Expressions that come beside the values. */
   #helpers = 0;
   readonly #loads = new Set<string>();
+  /** Nodes that a reduction of the group is computed from. */
+  readonly #reduced = new Set<NodeInfo>();
   /** Nodes that the kernel reads from memory. */
   readonly #inputs = new Set<NodeInfo>();
   /** The loops that a contraction sums over, once there is one. */
@@ -76,7 +73,7 @@ class GroupBuilder {
     this.#root = root;
     this.#limits = limits;
     this.#rules = rules;
-    this.#loops = new Loops(limits.splits, rules.minRows);
+    this.#loops = new Loops(limits, rules.minRows);
     this.#effects = new GroupEffects(root);
   }
 
@@ -113,8 +110,11 @@ class GroupBuilder {
     this.#members.push({ ...found, info, reads, isOutput });
   }
 
-  /** Asks for a node's value at an access; gives its number. */
-  #ask(info: NodeInfo, access: Access): number {
+  /** Asks for a node's value at an access, for what is computed from it; gives its number. */
+  #ask(info: NodeInfo, access: Access, user?: NodeInfo): number {
+    if (user && (user.node.op.kind === "reduce" || this.#reduced.has(user))) {
+      this.#reduced.add(info);
+    }
     const key = info.consumers > 1 ? `${info.index}@${accessKey(access)}` : null;
     const known = key === null ? undefined : this.#shared.get(key);
     if (known !== undefined) return known;
@@ -258,6 +258,7 @@ class GroupBuilder {
         this.#ask(
           inputInfo(info, k),
           op.kind === "elementwise" ? broadcastAccess(access, input.shape) : access,
+          info,
         )
       )
     );
@@ -274,11 +275,11 @@ class GroupBuilder {
     this.#hasIndirect = true;
     const [source, indices] = [inputInfo(info, 0), inputInfo(info, 1)];
     const at = reads.map(({ access }) => {
-      const index = this.#ask(indices, access);
+      const index = this.#ask(indices, access, info);
       if (access.bounds.length > 0) this.#helpers += 3;
       const symbol = this.#loops.index(source.node.shape[axis]!);
       const coords = access.coords.map((c, k) => k === axis ? symbolExpr(symbol) : c);
-      return { symbol, index, source: this.#ask(source, { coords, bounds: access.bounds }) };
+      return { symbol, index, source: this.#ask(source, { coords, bounds: access.bounds }, info) };
     });
     return { role: "gather", at };
   }
@@ -306,7 +307,7 @@ class GroupBuilder {
       return { stored: input };
     }
     if ("factor" in mapped) return this.#loops.splitOf(mapped);
-    const value = this.#ask(input, mapped);
+    const value = this.#ask(input, mapped, info);
     const mask = mapped.bounds.slice(access.bounds.length);
     if (op.kind !== "pad" || mask.length === 0) return { input: value, mask: null };
     this.#helpers += 2;
@@ -317,7 +318,11 @@ class GroupBuilder {
     const { op } = info.node;
     if (op.kind !== "reduce") throw new Error(`Cannot fuse ${op.kind} as a reduction`);
     const access = this.#mayHold(info, reads)
-      ? this.#loops.reduceAccess(info.node, reads[0]!.access)
+      ? this.#loops.reduceAccess(
+        info.node,
+        reads[0]!.access,
+        this.#reduced.has(info),
+      )
       : null;
     if (isLoopSplit(access)) return access;
     if (access === null) return this.#load(info, reads);
@@ -325,7 +330,7 @@ class GroupBuilder {
     const source = inputInfo(info, 0);
     const reduced = op.axes.map((axis) => access.coords[axis]!);
     const index = linearize(reduced, stridesOf(op.axes.map((axis) => source.node.shape[axis]!)));
-    return { role: "reduce", input: this.#ask(source, access), index };
+    return { role: "reduce", input: this.#ask(source, access, info), index };
   }
 
   /** Reductions and contractions are computed once, where their users are. */
@@ -387,10 +392,4 @@ class GroupBuilder {
   #isReadThrough({ op }: Node): boolean {
     return op.kind !== "pad" || !this.#limits.storesPadding && op.value === 0;
   }
-}
-
-function accessKey({ coords, bounds }: Access): string {
-  let key = coords.map(affineKey).join();
-  for (const { form, size } of bounds) key += `|${affineKey(form)}<${size}`;
-  return key;
 }

@@ -7,7 +7,7 @@ import {
   type SymbolSplit,
   zero,
 } from "../../kernel/affine.ts";
-import type { LoopSplit } from "./group.ts";
+import type { Limits, LoopSplit } from "./group.ts";
 import type { Node } from "../../graph/node.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { type Access, viewAccess } from "../../kernel/view.ts";
@@ -36,13 +36,12 @@ export class Loops {
   readonly #names: string[] = [];
   #next = 0;
   readonly #minRows: number;
+  readonly #cutsRows: boolean;
 
-  /**
-   * @param splits Loops that are made of two symbols, with the size of the inner one.
-   * @param minRows Fewer long rows leave most of the device idle.
-   */
-  constructor(splits: ReadonlyMap<string, number>, minRows: number) {
+  /** @param minRows Fewer long rows leave most of the device idle. */
+  constructor({ splits, cutsRows }: Limits, minRows: number) {
     this.#splits = splits;
+    this.#cutsRows = cutsRows;
     this.#minRows = minRows;
   }
 
@@ -90,16 +89,19 @@ export class Loops {
 
   /** True when the loops, or the rows, visit each of `size` elements once by this index. */
   visitOnce(form: AffineExpr, size: number): boolean {
-    const full = [...this.outer, ...this.inner ?? []];
-    const row = this.inner !== null && isBijection(form, this.outer, this.sizes, size);
-    return row || isBijection(form, full, this.sizes, size);
+    if (this.inner === null) return isBijection(form, this.outer, this.sizes, size);
+    if (isBijection(form, this.outer, this.sizes, size)) return true;
+    // The parts of a row have no place for its elements.
+    return !this.#cutsRows && isBijection(form, [...this.outer, ...this.inner], this.sizes, size);
   }
 
   /**
    * Where a reduction reads its input, if its loops are (or can become) these loops; the split that is
    * due where they could if one of them were two.
+   *
+   * @param isNested Whether another reduction of these loops follows from it.
    */
-  reduceAccess(node: Node, access: Access): Access | LoopSplit | null {
+  reduceAccess(node: Node, access: Access, isNested: boolean): Access | LoopSplit | null {
     if (node.op.kind !== "reduce") return null;
     const shape = node.inputs[0]!.shape;
     const reducedSizes = node.op.axes.map((axis) => shape[axis]!);
@@ -107,12 +109,14 @@ export class Loops {
     const used = this.outer.filter((s) => form.terms.some(([t]) => t === s));
     if (!isBijection(form, used, this.sizes, node.size)) return null;
     const rest = this.outer.filter((s) => !used.includes(s) && this.sizes[s]! > 1);
-    if (this.inner === null) {
-      if (rest.length === 0) return this.#openInner(node, access, reducedSizes);
-      if (node.size < this.#minRows && this.#extent(rest) > LONG_ROW) return null;
-    } else if (rest.length > 0) return null;
-    // A row that is walked twice cannot be reduced in parts.
-    else if (node.size < this.#minRows && this.#extent(this.inner) > LONG_ROW) return null;
+    if (this.inner === null && rest.length === 0) {
+      return this.#openInner(node, access, reducedSizes);
+    }
+    if (this.inner !== null && rest.length > 0) return null;
+    // A row that is walked twice, or whose elements are stored, cannot be reduced in parts.
+    const isWalkedTwice = this.inner === null || isNested;
+    const isLong = node.size < this.#minRows && this.#extent(this.inner ?? rest) > LONG_ROW;
+    if (isWalkedTwice && (isLong || this.#cutsRows)) return null;
     const coords = this.#innerCoords(this.inner ?? rest, reducedSizes);
     if (isLoopSplit(coords)) return coords;
     if (!coords) return null;

@@ -9,7 +9,7 @@ import { followsReduction, usesInner, variesWith } from "../../kernel/analysis.t
 import { type Expr, extent, type LoopKernel } from "../../kernel/kernel.ts";
 import { isArgReduction } from "../../graph/reductions.ts";
 import { reducesInGroups } from "../../kernel/row_order.ts";
-import type { RowSplit, Target } from "../../kernel/target.ts";
+import type { RowSplit, RowSplits, Target } from "../../kernel/target.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { type KernelPair, type Pass, splitKernels } from "./kernel_graph.ts";
 
@@ -22,18 +22,26 @@ export const splitReductions: Pass = (graph, { target }) =>
 /** The two kernels of a reduction; null where its rows are enough, or cannot be reduced in parts. */
 export function splitReduction(kernel: LoopKernel, { rowSplits }: Target): KernelPair | null {
   if (rowSplits === null || kernel.inner.length === 0 || !canSplit(kernel)) return null;
-  const rule = rowSplits.byGroup !== null && reducesInGroups(kernel)
-    ? rowSplits.byGroup
-    : rowSplits.byItem;
-  const parts = partsOf(kernel, rule, rowSplits.minElements);
-  return parts > 1 ? inParts(kernel, parts, rule.isSideBySide) : null;
+  const parts = partsOf(kernel, rowSplits);
+  return parts > 1 ? inParts(kernel, parts, ruleOf(kernel, rowSplits).isSideBySide) : null;
+}
+
+/** True where rows leave so much of a device idle that what keeps them from being cut should be elsewhere. */
+export function leavesIdle(kernel: LoopKernel, { rowSplits }: Target): boolean {
+  if (rowSplits === null || kernel.reductions.length === 0 || canSplit(kernel)) return false;
+  return partsOf(kernel, rowSplits) >= rowSplits.minParts;
+}
+
+function ruleOf(kernel: LoopKernel, { byGroup, byItem }: RowSplits): RowSplit {
+  return byGroup !== null && reducesInGroups(kernel) ? byGroup : byItem;
 }
 
 /** In how many parts a row is reduced, so that the device has enough rows. */
-function partsOf(kernel: LoopKernel, rule: RowSplit, minElements: number): number {
+function partsOf(kernel: LoopKernel, rowSplits: RowSplits): number {
+  const { enoughRows, parts, shortest } = ruleOf(kernel, rowSplits);
   const rows = extent(kernel, kernel.outer), length = extent(kernel, kernel.inner);
-  if (rows >= rule.enoughRows || rows * length < minElements) return 1;
-  return Math.min(Math.ceil(rule.parts / rows), Math.floor(length / rule.shortest));
+  if (rows >= enoughRows || rows * length < rowSplits.minElements) return 1;
+  return Math.min(Math.ceil(parts / rows), Math.floor(length / shortest));
 }
 
 /** True when a kernel's rows can be reduced in parts. */

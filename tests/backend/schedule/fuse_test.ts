@@ -16,7 +16,12 @@ function infosOf(...wanted: Node[]): NodeInfo[] {
   return analyse(sorted.order, new Set(wanted));
 }
 
-const unlimited: Limits = { splits: new Map(), storesPadding: true, storesProducts: false };
+const unlimited: Limits = {
+  splits: new Map(),
+  storesPadding: true,
+  storesProducts: false,
+  cutsRows: false,
+};
 
 function unitsOf(...wanted: Node[]): Unit[] {
   return fuse(infosOf(...wanted), { target: hostTarget, planKernel: null });

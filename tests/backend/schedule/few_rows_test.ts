@@ -1,0 +1,65 @@
+/** Reductions of few long rows get all of the device, whatever else is asked of the same values. */
+import { assert, assertEquals } from "@std/assert";
+import type { Node } from "../../../backend/graph/node.ts";
+import { extent } from "../../../backend/kernel/kernel.ts";
+import { reducesInGroups } from "../../../backend/kernel/row_order.ts";
+import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
+import { apply, constant, gpu, leaf, map, sum } from "./nodes.ts";
+
+const planned = (...nodes: Node[]): Schedule => schedule(nodes, { device: gpu });
+
+/** How many elements a work-item walks at most, in any kernel of a plan. */
+function longestWalk({ kernels }: Schedule): number {
+  const walks = kernels.map(({ kernel }) => {
+    if (kernel.kind !== "loop" || kernel.inner.length === 0) return 1;
+    const length = extent(kernel, kernel.inner), { chunk } = kernel;
+    const share = chunk ? length / kernel.sizes[chunk.symbol]! * chunk.length : length;
+    return reducesInGroups(kernel) ? share / 256 : share;
+  });
+  return Math.max(...walks);
+}
+
+Deno.test("the sum of columns of a value that is stored as well is computed in parts", () => {
+  const value = map("exp", leaf([16384, 1536]));
+  const plan = planned(value, sum(value, 0));
+  assertEquals(plan.kernels.map(({ kernel }) => kernel.label), ["exp", "sum_part", "sum_join"]);
+  assert(longestWalk(plan) <= 512, `a work-item walks ${longestWalk(plan)} elements`);
+});
+
+Deno.test("channels whose values are summed and stored are computed in parts", () => {
+  const value = map("exp", leaf([128, 64, 32, 32]));
+  const plan = planned(value, sum(value, 0, 2, 3), sum(map("mul", value, value), 0, 2, 3));
+  assert(longestWalk(plan) <= 64, `a work-item walks ${longestWalk(plan)} elements`);
+});
+
+Deno.test("columns that are normalized are reduced in parts, not by a work-item each", () => {
+  const x = leaf([16384, 512]);
+  const total = apply({ kind: "reshape" }, sum(x, 0), [1, 512]);
+  const plan = planned(map("sub", x, apply({ kind: "expand" }, total, [16384, 512])));
+  assert(longestWalk(plan) <= 512, `a work-item walks ${longestWalk(plan)} elements`);
+});
+
+Deno.test("sums that do not follow from one another share a walk over few long rows", () => {
+  const x = leaf([4, 1 << 20]);
+  const both = map("div", sum(map("mul", x, x), 1), sum(x, 1));
+  assertEquals(planned(both).kernels.length, 2);
+});
+
+Deno.test("rows that are many, and values that are few, stay one kernel", () => {
+  const rows = map("exp", leaf([4096, 1024]));
+  assertEquals(planned(rows, sum(rows, 1)).kernels.length, 1);
+  const few = map("exp", leaf([64, 128]));
+  assertEquals(planned(few, sum(few, 0)).kernels.length, 1);
+  assertEquals(planned(map("add", sum(few, 0), constant(1, [128]))).kernels.length, 1);
+});
+
+Deno.test("what is read once a column does not make its elements neighbours", () => {
+  const weighed = (n: number): Node =>
+    apply({ kind: "expand" }, apply({ kind: "reshape" }, leaf([n]), [n, 1]), [n, 512]);
+  const x = leaf([16384, 512]);
+  const shifted = map("mul", map("sub", map("mul", x, weighed(16384)), weighed(16384)), x);
+  const plan = planned(sum(map("mul", shifted, weighed(16384)), 0));
+  const [first] = plan.kernels;
+  assert(first!.kernel.kind === "loop");
+  assert(!reducesInGroups(first!.kernel), "neighbouring work-items read neighbouring columns");
+});
