@@ -37,7 +37,7 @@ export interface RowSplit {
 export interface RowSplits {
   /** Fewer elements are not worth a second launch. */
   readonly minElements: number;
-  /** Rows that can be cut in so many parts are: no kernel reduces them twice, or stores their elements. */
+  /** Rows that can be cut in so many parts are: no kernel walks them again behind a reduction. */
   readonly minParts: number;
   /** Rows that a work-item reduces. */
   readonly byItem: RowSplit;

@@ -94,7 +94,7 @@ export interface Limits {
   readonly storesPadding: boolean;
   /** Products are stored where something else is asked for. */
   readonly storesProducts: boolean;
-  /** Rows are cut into parts: no kernel reduces them twice, or stores their elements. */
+  /** Rows are cut into parts: no kernel walks them again behind a reduction. */
   readonly cutsRows: boolean;
 }
 

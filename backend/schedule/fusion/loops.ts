@@ -89,10 +89,9 @@ export class Loops {
 
   /** True when the loops, or the rows, visit each of `size` elements once by this index. */
   visitOnce(form: AffineExpr, size: number): boolean {
-    if (this.inner === null) return isBijection(form, this.outer, this.sizes, size);
-    if (isBijection(form, this.outer, this.sizes, size)) return true;
-    // The parts of a row have no place for its elements.
-    return !this.#cutsRows && isBijection(form, [...this.outer, ...this.inner], this.sizes, size);
+    const full = [...this.outer, ...this.inner ?? []];
+    const row = this.inner !== null && isBijection(form, this.outer, this.sizes, size);
+    return row || isBijection(form, full, this.sizes, size);
   }
 
   /**
@@ -113,7 +112,7 @@ export class Loops {
       return this.#openInner(node, access, reducedSizes);
     }
     if (this.inner !== null && rest.length > 0) return null;
-    // A row that is walked twice, or whose elements are stored, cannot be reduced in parts.
+    // A row that is walked twice cannot be reduced in parts.
     const isWalkedTwice = this.inner === null || isNested;
     const isLong = node.size < this.#minRows && this.#extent(this.inner ?? rest) > LONG_ROW;
     if (isWalkedTwice && (isLong || this.#cutsRows)) return null;
