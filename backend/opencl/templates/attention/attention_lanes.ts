@@ -6,81 +6,93 @@
  * transposed. Gradients of keys and values are computed the same way with a key a lane.
  */
 import { type AttentionKernel, headsOf } from "../../../kernel/attention.ts";
+import type { Target } from "../../../kernel/target.ts";
 import type { Generated } from "../../codegen/generated.ts";
 import type { Planned, Template } from "../parts/template.ts";
-import { AttentionText } from "./attention_text.ts";
+import { attentionKernels, AttentionText } from "./attention_text.ts";
 import {
+  addProducts,
   BLOCK,
   blockRows,
-  type Broadcast,
   ceilTo,
   keptBlock,
   maskBlock,
   openBlocks,
   packLanes,
   placeItem,
-  product,
+  rowProducts,
   storeLanes,
+  type Tile,
   tileFor,
-  transposed,
 } from "./lanes_text.ts";
 
 /** A work-item takes the rows that vectors have lanes for: it fits every device. */
 export const lanesAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
   name: "lanes attention",
   matches: (kernel, target) => ({ kernel, target }),
-  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd) }),
+  emit: (plan) => attentionKernels(plan, { forward, queryGradient, keyGradient }),
   workItems: ({ kernel }) =>
     headsOf(kernel) * Math.ceil(kernel.queries / tileFor(kernel.queries).width),
 };
 
-function kernelsOf(kernel: AttentionKernel, narrowEnd: number): Generated[] {
-  if (!kernel.backward) return [forward(kernel, narrowEnd)];
-  const kernels: Generated[] = [];
-  if (kernel.stored.includes(0)) kernels.push(queryGradient(kernel, narrowEnd));
-  if (kernel.stored.some((output) => output > 0)) kernels.push(keyGradient(kernel, narrowEnd));
-  return kernels;
+/** A kernel with queries, or keys, on the lanes. */
+interface LaneKernel {
+  readonly text: AttentionText;
+  readonly tile: Tile;
+  /** The vectors of a tile, by number. */
+  readonly vectors: readonly number[];
+  /** Work-items, each a group of its own. */
+  readonly items: number;
+  /** How many queries a head has, and how many keys. */
+  readonly l: string;
+  readonly s: string;
 }
 
-function forward(kernel: AttentionKernel, narrowEnd: number): Generated {
-  const { queries, keys, features, valueFeatures, dropout, isCausal } = kernel;
-  const text = new AttentionText(kernel), tile = tileFor(queries);
-  const { vectors, rows, width } = tile;
-  const lanes = Array.from({ length: vectors }, (_, v) => v);
-  const blocks = Math.ceil(queries / width);
+function beginLanes(kernel: AttentionKernel, lanesAre: "queries" | "keys"): LaneKernel {
+  const text = new AttentionText(kernel), tile = tileFor(kernel[lanesAre]);
+  const blocks = Math.ceil(kernel[lanesAre] / tile.width);
   placeItem(text, blocks, tile);
-  const [l, s] = [text.index(queries), text.index(keys)];
-  text.placeMatrix("query", kernel.query);
-  text.placeMatrix("key", kernel.key);
-  text.placeMatrix("value", kernel.value);
-  if (kernel.mask) text.placeMatrix("mask", kernel.mask.at);
-  packLanes(
-    text,
-    "query",
-    kernel.query,
-    features,
-    tile,
-    "lane0",
-    l,
-    ` * ${text.float(kernel.scale)}`,
-  );
+  const [l, s] = [text.index(kernel.queries), text.index(kernel.keys)];
+  text.placeMatrices();
+  const vectors = Array.from({ length: tile.vectors }, (_, v) => v);
+  return { text, tile, vectors, items: headsOf(kernel) * blocks, l, s };
+}
+
+function forward(kernel: AttentionKernel, target: Target): Generated {
+  const { features, valueFeatures, dropout, isCausal, scale } = kernel;
+  const begun = beginLanes(kernel, "queries"), { text, tile, vectors, l, s } = begun;
+  const { width } = tile, padded = ceilTo(valueFeatures, tile.rows);
+  packLanes(text, "query", kernel.query, features, tile, "lane0", l, ` * ${text.float(scale)}`);
   text.add(
-    `local float sb[${BLOCK * width}], acc[${ceilTo(valueFeatures, rows) * width}];`,
+    `local float sb[${BLOCK * width}], acc[${padded * width}];`,
     ...(dropout ? [`local float kb[${BLOCK * width}];`] : []),
-    `for (int k = 0; k < ${ceilTo(valueFeatures, rows) * vectors}; ++k) vstore16(0.0f, k, acc);`,
-    ...lanes.map((v) => `float16 m${v} = -INFINITY, l${v} = 0.0f;`),
+    `for (int k = 0; k < ${padded * tile.vectors}; ++k) vstore16(0.0f, k, acc);`,
+    ...vectors.map((v) => `float16 m${v} = -INFINITY, l${v} = 0.0f;`),
   );
   const key = blockRows(text, "key", kernel.key, features);
   const value = blockRows(text, "value", kernel.value, valueFeatures);
-  const end = isCausal ? `min(${s}, lane0 + ${width})` : s;
-  openBlocks(text, "0", end);
+  openBlocks(text, "0", isCausal ? `min(${s}, lane0 + ${width})` : s);
   text.add(
     ...key.fill,
     ...value.fill,
-    ...product(tile, "sb", key.rows, "query", "count", "count - 1", `${features}`, "zero"),
+    ...rowProducts(tile, "sb", key.rows, "query", features),
     ...maskBlock(text, tile, false),
   );
-  for (const v of lanes) {
+  softmaxStep(begun);
+  text.add(...addProducts(tile, "acc", value.rows, "sb", valueFeatures, "scale"), "}");
+  divideSums(begun);
+  storeLanes(text, 0, "acc", valueFeatures, tile, l, " * inverse[lane]");
+  storeLogSums(begun);
+  return text.finish(begun.items, 1, target.narrowEnd);
+}
+
+/**
+ * Turns a block of scores into weights, against the largest score of a query so far; `scale0`, ... is what
+ * the sums so far are multiplied by where that has grown.
+ */
+function softmaxStep({ text, tile, vectors }: LaneKernel): void {
+  const { width } = tile, { dropout } = text.kernel;
+  for (const v of vectors) {
     text.add(
       `float16 top${v} = m${v};`,
       "for (int r = 0; r < count; ++r) {",
@@ -95,71 +107,53 @@ function forward(kernel: AttentionKernel, narrowEnd: number): Generated {
   }
   if (dropout) text.add(...keptBlock(text, tile, false));
   text.add("for (int r = 0; r < count; ++r) {");
-  for (const v of lanes) {
+  for (const v of vectors) {
     text.add(
       `  const float16 w${v} = exp_16(vload16(${v}, sb + r * ${width}) - low${v});`,
       `  l${v} += w${v};`,
-      `  vstore16(w${v}${
-        dropout ? ` * vload16(${v}, kb + r * ${width})` : ""
-      }, ${v}, sb + r * ${width});`,
+      `  vstore16(w${v}${keptAt(text, tile, v)}, ${v}, sb + r * ${width});`,
     );
   }
-  text.add(
-    "}",
-    ...product(
-      tile,
-      "acc",
-      transposed(value.rows),
-      "sb",
-      `${valueFeatures}`,
-      `${valueFeatures - 1}`,
-      "count",
-      "scale",
-    ),
-    "}",
-    `local float inverse[${width}], logs[${width}];`,
-  );
-  for (const v of lanes) {
+  text.add("}");
+}
+
+/** What a weight of row `r` is multiplied by, where weights are dropped. */
+function keptAt({ kernel }: AttentionText, { width }: Tile, v: number): string {
+  return kernel.dropout ? ` * vload16(${v}, kb + r * ${width})` : "";
+}
+
+/** Declares what the sums of a query are multiplied by, 0 where it may look at no key, and its `logs`. */
+function divideSums({ text, tile: { width }, vectors }: LaneKernel): void {
+  text.add(`local float inverse[${width}], logs[${width}];`);
+  for (const v of vectors) {
     text.add(
       `vstore16(select(1.0f / l${v}, (float16)0.0f, m${v} == -INFINITY), ${v}, inverse);`,
       `vstore16(select(m${v} + log_16(l${v}), (float16)INFINITY, m${v} == -INFINITY), ${v}, logs);`,
     );
   }
-  storeLanes(text, 0, "acc", valueFeatures, tile, l, " * inverse[lane]");
+}
+
+/** Stores the logarithms of the sums of exponentials, where they are read. */
+function storeLogSums({ text, tile: { width }, l }: LaneKernel): void {
   const logSums = text.output(1);
-  if (logSums) {
-    text.add(
-      `for (int lane = 0; lane < ${width} && lane0 + lane < ${l}; ++lane) ${logSums}[head * ${l} + lane0 + lane] = logs[lane];`,
-    );
-  }
-  return text.finish(headsOf(kernel) * blocks, 1, narrowEnd);
+  if (!logSums) return;
+  text.add(
+    `for (int lane = 0; lane < ${width} && lane0 + lane < ${l}; ++lane) ${logSums}[head * ${l} + lane0 + lane] = logs[lane];`,
+  );
 }
 
-/** Places everything that a backward pass reads. */
-function placeBackward(text: AttentionText): void {
-  const { query, key, value, mask, backward } = text.kernel;
-  const { gradient, logSums, products } = backward!;
-  const all = { query, key, value, gradient, logSums, products, ...(mask && { mask: mask.at }) };
-  for (const [name, at] of Object.entries(all)) text.placeMatrix(name, at);
-}
-
-function queryGradient(kernel: AttentionKernel, narrowEnd: number): Generated {
-  const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
+function queryGradient(kernel: AttentionKernel, target: Target): Generated {
+  const { features, valueFeatures, dropout, isCausal, scale } = kernel;
   const { gradient, logSums, products } = kernel.backward!;
-  const text = new AttentionText(kernel), tile = tileFor(queries);
-  const { vectors, rows, width } = tile;
-  const lanes = Array.from({ length: vectors }, (_, v) => v);
-  const blocks = Math.ceil(queries / width);
-  placeItem(text, blocks, tile);
-  const [l, s] = [text.index(queries), text.index(keys)];
-  placeBackward(text);
+  const { text, tile, vectors, items, l, s } = beginLanes(kernel, "queries");
+  const { width } = tile, padded = ceilTo(features, tile.rows);
   packLanes(text, "query", kernel.query, features, tile, "lane0", l, ` * ${text.float(scale)}`);
   packLanes(text, "gradient", gradient, valueFeatures, tile, "lane0", l, "");
   text.add(
     `local float sb[${BLOCK * width}], db[${BLOCK * width}];`,
-    `local float acc[${ceilTo(features, rows) * width}], sums[${width}], apart[${width}];`,
+    `local float acc[${padded * width}], sums[${width}], apart[${width}];`,
     ...(dropout ? [`local float kb[${BLOCK * width}];`] : []),
-    `for (int k = 0; k < ${ceilTo(features, rows) * vectors}; ++k) vstore16(0.0f, k, acc);`,
+    `for (int k = 0; k < ${padded * tile.vectors}; ++k) vstore16(0.0f, k, acc);`,
     `for (int lane = 0; lane < ${width}; ++lane) {`,
     `  const int has = lane0 + lane < ${l};`,
     `  sums[lane] = has ? ${text.load("logSums", logSums, "(lane0 + lane)", "0")} : INFINITY;`,
@@ -172,65 +166,40 @@ function queryGradient(kernel: AttentionKernel, narrowEnd: number): Generated {
   text.add(
     ...key.fill,
     ...value.fill,
-    ...product(tile, "sb", key.rows, "query", "count", "count - 1", `${features}`, "zero"),
+    ...rowProducts(tile, "sb", key.rows, "query", features),
     ...maskBlock(text, tile, false),
-    ...product(
-      tile,
-      "db",
-      value.rows,
-      "gradient",
-      "count",
-      "count - 1",
-      `${valueFeatures}`,
-      "zero",
-    ),
+    ...rowProducts(tile, "db", value.rows, "gradient", valueFeatures),
     ...(dropout ? keptBlock(text, tile, false) : []),
     "for (int r = 0; r < count; ++r) {",
   );
-  for (const v of lanes) {
-    const kept = dropout ? ` * vload16(${v}, kb + r * ${width})` : "";
+  for (const v of vectors) {
+    const kept = keptAt(text, tile, v);
     text.add(
       `  const float16 w${v} = exp_16(vload16(${v}, sb + r * ${width}) - vload16(${v}, sums));`,
       `  vstore16(w${v} * (vload16(${v}, db + r * ${width})${kept} - vload16(${v}, apart)), ${v}, sb + r * ${width});`,
     );
   }
-  text.add(
-    "}",
-    ...product(
-      tile,
-      "acc",
-      transposed(key.rows),
-      "sb",
-      `${features}`,
-      `${features - 1}`,
-      "count",
-      "add",
-    ),
-    "}",
-  );
+  text.add("}", ...addProducts(tile, "acc", key.rows, "sb", features, "add"), "}");
   storeLanes(text, 0, "acc", features, tile, l, ` * ${text.float(scale)}`);
-  return text.finish(headsOf(kernel) * blocks, 1, narrowEnd);
+  return text.finish(items, 1, target.narrowEnd);
 }
 
-function keyGradient(kernel: AttentionKernel, narrowEnd: number): Generated {
-  const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
+function keyGradient(kernel: AttentionKernel, target: Target): Generated {
+  const { features, valueFeatures, dropout, isCausal, scale } = kernel;
   const { gradient, logSums, products } = kernel.backward!;
-  const text = new AttentionText(kernel), tile = tileFor(keys);
-  const { vectors, rows, width } = tile;
-  const lanes = Array.from({ length: vectors }, (_, v) => v);
-  const blocks = Math.ceil(keys / width);
-  placeItem(text, blocks, tile);
-  const [l, s] = [text.index(queries), text.index(keys)];
-  placeBackward(text);
+  const { text, tile, vectors, items, l, s } = beginLanes(kernel, "keys");
+  const { width } = tile;
   packLanes(text, "key", kernel.key, features, tile, "lane0", s, ` * ${text.float(scale)}`);
   packLanes(text, "value", kernel.value, valueFeatures, tile, "lane0", s, "");
-  const sized = (columns: number): number => ceilTo(columns, rows);
+  const padded = (columns: number): number => ceilTo(columns, tile.rows);
   text.add(
     `local float sb[${BLOCK * width}], db[${BLOCK * width}];`,
-    `local float keySum[${sized(features) * width}], valueSum[${sized(valueFeatures) * width}];`,
+    `local float keySum[${padded(features) * width}], valueSum[${padded(valueFeatures) * width}];`,
     ...(dropout ? [`local float kb[${BLOCK * width}];`] : []),
-    `for (int k = 0; k < ${sized(features) * vectors}; ++k) vstore16(0.0f, k, keySum);`,
-    `for (int k = 0; k < ${sized(valueFeatures) * vectors}; ++k) vstore16(0.0f, k, valueSum);`,
+    `for (int k = 0; k < ${padded(features) * tile.vectors}; ++k) vstore16(0.0f, k, keySum);`,
+    `for (int k = 0; k < ${
+      padded(valueFeatures) * tile.vectors
+    }; ++k) vstore16(0.0f, k, valueSum);`,
   );
   const query = blockRows(text, "query", kernel.query, features);
   const g = blockRows(text, "gradient", gradient, valueFeatures);
@@ -239,16 +208,16 @@ function keyGradient(kernel: AttentionKernel, narrowEnd: number): Generated {
   text.add(
     ...query.fill,
     ...g.fill,
-    ...product(tile, "sb", query.rows, "key", "count", "count - 1", `${features}`, "zero"),
+    ...rowProducts(tile, "sb", query.rows, "key", features),
     ...maskBlock(text, tile, true),
-    ...product(tile, "db", g.rows, "value", "count", "count - 1", `${valueFeatures}`, "zero"),
+    ...rowProducts(tile, "db", g.rows, "value", valueFeatures),
     ...(dropout ? keptBlock(text, tile, true) : []),
     "for (int r = 0; r < count; ++r) {",
     `  const float sum = ${text.load("logSums", logSums, "(first + r)", "0")};`,
     `  const float apart = ${text.load("products", products, "(first + r)", "0")};`,
   );
-  for (const v of lanes) {
-    const kept = dropout ? ` * vload16(${v}, kb + r * ${width})` : "";
+  for (const v of vectors) {
+    const kept = keptAt(text, tile, v);
     text.add(
       `  const float16 w${v} = exp_16(vload16(${v}, sb + r * ${width}) - sum);`,
       `  vstore16(w${v}${kept}, ${v}, sb + r * ${width});`,
@@ -256,12 +225,12 @@ function keyGradient(kernel: AttentionKernel, narrowEnd: number): Generated {
     );
   }
   text.add("}");
-  const summed = (sum: string, a: Broadcast, b: string, columns: number): string[] =>
-    product(tile, sum, transposed(a), b, `${columns}`, `${columns - 1}`, "count", "add");
-  if (text.output(2)) text.add(...summed("valueSum", g.rows, "sb", valueFeatures));
-  if (text.output(1)) text.add(...summed("keySum", query.rows, "db", features));
+  if (text.output(2)) {
+    text.add(...addProducts(tile, "valueSum", g.rows, "sb", valueFeatures, "add"));
+  }
+  if (text.output(1)) text.add(...addProducts(tile, "keySum", query.rows, "db", features, "add"));
   text.add("}");
   storeLanes(text, 1, "keySum", features, tile, s, ` * ${text.float(scale)}`);
   storeLanes(text, 2, "valueSum", valueFeatures, tile, s, "");
-  return text.finish(headsOf(kernel) * blocks, 1, narrowEnd);
+  return text.finish(items, 1, target.narrowEnd);
 }

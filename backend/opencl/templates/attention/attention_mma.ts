@@ -14,7 +14,7 @@ import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/
 import type { Target } from "../../../kernel/target.ts";
 import type { Generated } from "../../codegen/generated.ts";
 import type { Planned, Template } from "../parts/template.ts";
-import { AttentionText } from "./attention_text.ts";
+import { attentionKernels, AttentionText } from "./attention_text.ts";
 import {
   addProducts,
   clearSums,
@@ -43,7 +43,7 @@ const MANY_QUERIES = 512;
 export const mmaAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
   name: "mma attention",
   matches: (kernel, target) => target.matrixUnits && fits(kernel) ? { kernel, target } : null,
-  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target) }),
+  emit: (plan) => attentionKernels(plan, { forward, queryGradient, keyGradient }),
   workItems: ({ kernel }) => headsOf(kernel) * Math.ceil(kernel.queries / ROWS) * 32,
 };
 
@@ -60,14 +60,6 @@ function fits(kernel: AttentionKernel): boolean {
 /** True where rows are contiguous and begin at multiples of 16 bytes. */
 function liesInPieces({ column, row, offset, lead }: HeadMatrix): boolean {
   return column === 1 && [row, offset, ...lead].every((step) => step % 8 === 0);
-}
-
-function kernelsOf(kernel: AttentionKernel, target: Target): Generated[] {
-  if (!kernel.backward) return [forward(kernel, target)];
-  const kernels: Generated[] = [];
-  if (kernel.stored.includes(0)) kernels.push(queryGradient(kernel, target));
-  if (kernel.stored.some((output) => output > 0)) kernels.push(keyGradient(kernel, target));
-  return kernels;
 }
 
 const barrier = "barrier(CLK_LOCAL_MEM_FENCE);";
@@ -117,13 +109,12 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
   const tiles = Math.max(features, valueFeatures) <= 64 && queries >= MANY_QUERIES && !isCausal
     ? 2
     : 1;
-  const rows = WARPS * tiles * ROWS, parts = COLUMNS / 8;
+  const rows = WARPS * tiles * ROWS;
   const query = tileOf("query", kernel.query, rows, features, queries, 0);
   const key = tileOf("key", kernel.key, COLUMNS, features, keys, query.bytes);
   const value = tileOf("value", kernel.value, COLUMNS, valueFeatures, keys, key.at + 2 * key.bytes);
   declareGroup(text, value.at + 2 * value.bytes, queries, rows, tiles, isCausal);
-  for (const { name, matrix } of [query, key, value]) text.placeMatrix(name, matrix);
-  if (kernel.mask) text.placeMatrix("mask", kernel.mask.at);
+  text.placeMatrices();
   const [l, s] = [text.index(queries), text.index(keys)];
   copyTile(text, query, "smem", "row0", THREADS);
   clearSums(text, "sum", tiles, valueFeatures);
@@ -138,18 +129,39 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
   clearSums(text, "scores", tiles, COLUMNS);
   rowProducts(text, "scores", "x", "key_tile", tiles, features, COLUMNS);
   text.add(...eachScore(tiles, COLUMNS, scoreText(text, text.float(scale * LOG2E))));
+  softmaxStep(text, tiles, valueFeatures);
+  if (dropout) {
+    text.add(
+      ...eachScore(tiles, COLUMNS, `scores[i][j][e] *= ${text.kept("head", "row", "column")};`),
+    );
+  }
+  addProducts(text, "sum", "scores", "value_tile", tiles, COLUMNS, valueFeatures);
+  text.add("}");
+  divideSums(text, tiles);
+  storeSums(text, 0, "sum", tiles, valueFeatures, l, " * inverse[i][e >> 1]");
+  storeLogSums(text, tiles, l);
+  return text.finish(headsOf(kernel) * Math.ceil(queries / rows), THREADS, target.narrowEnd);
+}
+
+/**
+ * Turns scores into weights, against the largest score of a row so far; `sum` and `total` are scaled down
+ * where that has grown.
+ */
+function softmaxStep(text: AttentionText, tiles: number, valueFeatures: number): void {
   text.add(...overTiles(
     tiles,
     `for (int h = 0; h < 2; ++h) {
     float most = top[i][h];
     #pragma unroll
-    for (int j = 0; j < ${parts}; ++j) most = fmax(most, fmax(scores[i][j][2 * h], scores[i][j][2 * h + 1]));
+    for (int j = 0; j < ${
+      COLUMNS / 8
+    }; ++j) most = fmax(most, fmax(scores[i][j][2 * h], scores[i][j][2 * h + 1]));
     most = fmax(most, MMA_SHUFFLE(most, 1));
     most = fmax(most, MMA_SHUFFLE(most, 2));
     const float low = most == -INFINITY ? 0.0f : most, factor = MMA_EXP2(top[i][h] - low);
     float added = 0;
     #pragma unroll
-    for (int j = 0; j < ${parts}; ++j) {
+    for (int j = 0; j < ${COLUMNS / 8}; ++j) {
       scores[i][j][2 * h] = MMA_EXP2(scores[i][j][2 * h] - low);
       scores[i][j][2 * h + 1] = MMA_EXP2(scores[i][j][2 * h + 1] - low);
       added += scores[i][j][2 * h] + scores[i][j][2 * h + 1];
@@ -161,13 +173,10 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
     }; ++j) { sum[i][j][2 * h] *= factor; sum[i][j][2 * h + 1] *= factor; }
   }`,
   ));
-  if (dropout) {
-    text.add(
-      ...eachScore(tiles, COLUMNS, `scores[i][j][e] *= ${text.kept("head", "row", "column")};`),
-    );
-  }
-  addProducts(text, "sum", "scores", "value_tile", tiles, COLUMNS, valueFeatures);
-  text.add("}");
+}
+
+/** Declares `inverse`, what a row's sum is multiplied by: 0 where a query may look at no key. */
+function divideSums(text: AttentionText, tiles: number): void {
   text.add(
     `float inverse[${tiles}][2];`,
     ...overTiles(
@@ -181,19 +190,20 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
   }`,
     ),
   );
-  storeSums(text, 0, "sum", tiles, valueFeatures, l, " * inverse[i][e >> 1]");
+}
+
+/** Stores the logarithms of the sums of exponentials, where they are read. */
+function storeLogSums(text: AttentionText, tiles: number, l: string): void {
   const logSums = text.output(1);
-  if (logSums) {
-    text.add(...overTiles(
-      tiles,
-      `for (int h = 0; h < 2; ++h) {
+  if (!logSums) return;
+  text.add(...overTiles(
+    tiles,
+    `for (int h = 0; h < 2; ++h) {
     const Index row = row0 + warp_row + i * 16 + (lane >> 2) + h * 8;
     if ((lane & 3) == 0 && row < ${l}) ${logSums}[head * ${l} + row] =
       top[i][h] == -INFINITY ? INFINITY : ${text.float(Math.LN2)} * (top[i][h] + log2(total[i][h]));
   }`,
-    ));
-  }
-  return text.finish(headsOf(kernel) * Math.ceil(queries / rows), THREADS, target.narrowEnd);
+  ));
 }
 
 /** A statement for each row of instructions of a warp. */
@@ -230,13 +240,6 @@ function scoreText(text: AttentionText, factor: string, rowsAreKeys = false): st
   return `scores[i][j][e] = ${isOpen} ? ${open} : -INFINITY;`;
 }
 
-function placeBackward(text: AttentionText): void {
-  const { query, key, value, mask, backward } = text.kernel;
-  const { gradient, logSums, products } = backward!;
-  const all = { query, key, value, gradient, logSums, products, ...(mask && { mask: mask.at }) };
-  for (const [name, at] of Object.entries(all)) text.placeMatrix(name, at);
-}
-
 function queryGradient(kernel: AttentionKernel, target: Target): Generated {
   const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
   const { gradient: g, logSums, products } = kernel.backward!;
@@ -246,7 +249,7 @@ function queryGradient(kernel: AttentionKernel, target: Target): Generated {
   const key = tileOf("key", kernel.key, COLUMNS, features, keys, gradient.at + gradient.bytes);
   const value = tileOf("value", kernel.value, COLUMNS, valueFeatures, keys, key.at + 2 * key.bytes);
   declareGroup(text, value.at + 2 * value.bytes, queries, rows, 1, isCausal);
-  placeBackward(text);
+  text.placeMatrices();
   const [l, s] = [text.index(queries), text.index(keys)];
   copyTile(text, query, "smem", "row0", THREADS);
   copyTile(text, gradient, `smem + ${gradient.at}u`, "row0", THREADS);
@@ -304,7 +307,7 @@ function keyGradient(kernel: AttentionKernel, target: Target): Generated {
   );
   const numbers = gradient.at + 2 * gradient.bytes;
   declareGroup(text, numbers + 8 * columns, keys, rows, 1, false);
-  placeBackward(text);
+  text.placeMatrices();
   const [l, s] = [text.index(queries), text.index(keys)];
   copyTile(text, key, "smem", "row0", THREADS);
   copyTile(text, value, `smem + ${value.at}u`, "row0", THREADS);

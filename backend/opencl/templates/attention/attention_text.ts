@@ -5,8 +5,10 @@ import {
   attentionReach,
   type HeadMatrix,
 } from "../../../kernel/attention.ts";
-import { loadText } from "../../codegen/types.ts";
+import { loadText, storeText } from "../../codegen/types.ts";
+import type { Target } from "../../../kernel/target.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";
+import { type KernelSequence, type Planned, single } from "../parts/template.ts";
 
 /** Collects the lines and the scalar parameters of a kernel. */
 export class AttentionText {
@@ -52,10 +54,21 @@ export class AttentionText {
     this.add("const Index h0 = rest;");
   }
 
-  /** Declares where a head's matrix begins. */
-  placeMatrix(name: string, at: HeadMatrix): void {
+  #placeMatrix(name: string, at: HeadMatrix): void {
     const steps = at.lead.flatMap((step, k) => step === 0 ? [] : [`h${k} * ${this.index(step)}`]);
     this.add(`const Index at_${name} = ${[this.index(at.offset), ...steps].join(" + ")};`);
+  }
+
+  /** Declares where every matrix that the kernel reads begins. */
+  placeMatrices(): void {
+    const { query, key, value, backward, mask } = this.kernel;
+    const gradients = backward && {
+      gradient: backward.gradient,
+      logSums: backward.logSums,
+      products: backward.products,
+    };
+    const all = { query, key, value, ...gradients, ...(mask && { mask: mask.at }) };
+    for (const [name, at] of Object.entries(all)) this.#placeMatrix(name, at);
   }
 
   /** The index of an element of a matrix that was placed. */
@@ -99,6 +112,23 @@ export class AttentionText {
     return at < 0 ? null : `o${at}`;
   }
 
+  /**
+   * A statement that stores element `e` of a row of a call's output; null where nobody reads it. A head has
+   * `length` rows.
+   */
+  store(
+    output: number,
+    length: string,
+    row: string,
+    columns: number,
+    value: string,
+  ): string | null {
+    const at = this.kernel.stored.indexOf(output);
+    if (at < 0) return null;
+    const place = `((Index)head * ${length} + ${row}) * ${columns} + e`;
+    return storeText(`o${at}`, this.kernel.outputs[at]!.dtype, place, value);
+  }
+
   /** The kernel, of so many groups of so many work-items. */
   finish(groups: number, local: number, narrowEnd: number): Generated {
     const { inputs, outputs } = this.kernel;
@@ -113,6 +143,28 @@ export class AttentionText {
       local: [local],
     });
   }
+}
+
+/** How one way to compute attention writes its kernels. */
+export type AttentionWriter = Readonly<
+  Record<
+    "forward" | "queryGradient" | "keyGradient",
+    (kernel: AttentionKernel, target: Target) => Generated
+  >
+>;
+
+/** The kernels of a pass: keys and values get their gradients in one kernel, queries in another. */
+export function attentionKernels(
+  { kernel, target }: Planned<AttentionKernel>,
+  writer: AttentionWriter,
+): KernelSequence {
+  if (!kernel.backward) return single(writer.forward(kernel, target));
+  const kernels: Generated[] = [];
+  if (kernel.stored.includes(0)) kernels.push(writer.queryGradient(kernel, target));
+  if (kernel.stored.some((output) => output > 0)) {
+    kernels.push(writer.keyGradient(kernel, target));
+  }
+  return { kernels };
 }
 
 /** True where a row lies as floats side by side. */

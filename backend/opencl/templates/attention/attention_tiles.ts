@@ -8,203 +8,46 @@
  * `opencl/codegen/`, `backend/codegen/` and `kernel/`. `lists.ts` asks it with attention kernels
  * and gets plans and OpenCL C.
  */
-import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
-import { storeText } from "../../codegen/types.ts";
+import { type AttentionKernel, headsOf } from "../../../kernel/attention.ts";
 import type { Generated } from "../../codegen/generated.ts";
 import type { Target } from "../../../kernel/target.ts";
 import type { Planned, Template } from "../parts/template.ts";
-import { AttentionText } from "./attention_text.ts";
-
-/** Items of a group along each side of a tile. */
-const SIDE = 16, GROUP = SIDE * SIDE;
-/** Rows and columns of a tile, the fastest first. */
-const TILES = [[64, 64], [64, 32], [32, 32], [32, 16], [16, 16]] as const;
-
-interface Tile {
-  readonly rows: number;
-  readonly columns: number;
-}
-
-/** The matrices of a pass: those whose rows a group keeps, and those that it walks. */
-interface TileSide {
-  readonly name: string;
-  readonly at: HeadMatrix;
-  readonly features: number;
-}
+import { attentionKernels, AttentionText } from "./attention_text.ts";
+import {
+  addProducts,
+  barrier,
+  begin,
+  declareSums,
+  fill,
+  GROUP,
+  rowProducts,
+  score,
+  SIDE,
+  sidesOf,
+  storeSums,
+  type Tile,
+  tileAt,
+  tileFor,
+  type TileSide,
+  unrolled,
+} from "./tiles_text.ts";
 
 /** A work-group takes a tile of rows. */
 export const tilesAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
   name: "tiled attention",
   matches: (kernel, target) => target.isGpu ? { kernel, target } : null,
-  emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target) }),
+  emit: (plan) => attentionKernels(plan, { forward, queryGradient, keyGradient }),
   workItems: ({ kernel }) => headsOf(kernel) * Math.ceil(kernel.queries / SIDE) * GROUP,
 };
 
-function kernelsOf(kernel: AttentionKernel, target: Target): Generated[] {
-  if (!kernel.backward) return [forward(kernel, target)];
-  const kernels: Generated[] = [];
-  if (kernel.stored.includes(0)) kernels.push(queryGradient(kernel, target));
-  if (kernel.stored.some((output) => output > 0)) kernels.push(keyGradient(kernel, target));
-  return kernels;
-}
-
-/** The largest tile whose local memory a group may have. */
-function tileFor(kernel: AttentionKernel, target: Target, kept: readonly number[]): Tile {
-  const longest = Math.max(kernel.features, kernel.valueFeatures);
-  const fits = ([rows, columns]: readonly [number, number]): boolean => {
-    const floats = kept.reduce((sum, n) => sum + rows * (n + 1), 0) + columns * (longest + 1) +
-      rows * (columns + 1) + rows * (SIDE + 1);
-    return 4 * floats <= target.localMemory;
-  };
-  const [rows, columns] = TILES.find(fits) ?? TILES.at(-1)!;
-  return { rows, columns };
-}
-
-/** Declares what every kernel has: where the group is, the head, the first row, local memory. */
-function begin(
-  text: AttentionText,
-  { rows, columns }: Tile,
-  length: number,
-  kept: readonly TileSide[],
-): void {
-  const { features, valueFeatures } = text.kernel;
-  const n = text.index(Math.ceil(length / rows));
-  text.add(
-    `const int lid = get_local_id(0), tx = lid % ${SIDE}, ty = lid / ${SIDE};`,
-    `const Index head = get_group_id(0) / ${n}, row0 = get_group_id(0) % ${n} * ${rows};`,
-    `local float walked[${columns * (Math.max(features, valueFeatures) + 1)}];`,
-    `local float tile[${rows * (columns + 1)}];`,
-    ...kept.map(({ name, features }) => `local float kept_${name}[${rows * (features + 1)}];`),
-  );
-  text.placeHead("head");
-}
-
-/** Copies rows of a matrix to local memory; rows behind the last are zeros. */
-function fill(
-  text: AttentionText,
-  into: string,
-  { name, at, features }: TileSide,
-  rows: number,
-  first: string,
-  length: string,
-): void {
-  text.add(
-    `for (int t = lid; t < ${rows * features}; t += ${GROUP}) {`,
-    `  const int r = t / ${features}, e = t % ${features};`,
-    `  ${into}[r * ${features + 1} + e] = ${first} + r < ${length} ? ${
-      text.load(name, at, `(${first} + r)`, "e")
-    } : 0.0f;`,
-    "}",
-  );
-}
-
-const barrier = "barrier(CLK_LOCAL_MEM_FENCE);";
-
-/** The tile of products of kept rows and walked rows, over their features: `result[i][j]`. */
-function rowProducts(
-  text: AttentionText,
-  { rows, columns }: Tile,
-  result: string,
-  kept: TileSide,
-): void {
-  const [tm, tn] = [rows / SIDE, columns / SIDE], pitch = kept.features + 1;
-  text.add(
-    `float ${result}[${tm}][${tn}];`,
-    ...unrolled(tm, tn, `${result}[i][j] = 0.0f;`),
-    `for (int e = 0; e < ${kept.features}; ++e) {`,
-    `  float x[${tm}], y[${tn}];`,
-    "  #pragma unroll",
-    `  for (int i = 0; i < ${tm}; ++i) x[i] = kept_${kept.name}[(ty + i * ${SIDE}) * ${pitch} + e];`,
-    "  #pragma unroll",
-    `  for (int j = 0; j < ${tn}; ++j) y[j] = walked[(tx + j * ${SIDE}) * ${pitch} + e];`,
-    ...unrolled(tm, tn, `${result}[i][j] = fma(x[i], y[j], ${result}[i][j]);`),
-    "}",
-  );
-}
-
-/** Adds the products of the tile in local memory and the walked rows to `sum[i][c]`. */
-function addProducts(
-  text: AttentionText,
-  { rows, columns }: Tile,
-  sum: string,
-  features: number,
-): void {
-  const tm = rows / SIDE, parts = Math.ceil(features / SIDE);
-  text.add(
-    `for (int j = 0; j < ${columns}; ++j) {`,
-    `  float x[${tm}];`,
-    "  #pragma unroll",
-    `  for (int i = 0; i < ${tm}; ++i) x[i] = tile[(ty + i * ${SIDE}) * ${columns + 1} + j];`,
-    "  #pragma unroll",
-    `  for (int c = 0; c < ${parts}; ++c) {`,
-    // Items behind the last feature repeat it: what they add is not stored.
-    `    const float y = walked[j * ${features + 1} + min(tx + c * ${SIDE}, ${features - 1})];`,
-    "    #pragma unroll",
-    `    for (int i = 0; i < ${tm}; ++i) ${sum}[i][c] = fma(x[i], y, ${sum}[i][c]);`,
-    "  }",
-    "}",
-  );
-}
-
-function unrolled(tm: number, tn: number, statement: string): string[] {
-  return [
-    "#pragma unroll",
-    `for (int i = 0; i < ${tm}; ++i) {`,
-    "  #pragma unroll",
-    `  for (int j = 0; j < ${tn}; ++j) { ${statement} }`,
-    "}",
-  ];
-}
-
-function declareSums(text: AttentionText, { rows }: Tile, sum: string, features: number): void {
-  const tm = rows / SIDE, parts = Math.ceil(features / SIDE);
-  text.add(`float ${sum}[${tm}][${parts}];`, ...unrolled(tm, parts, `${sum}[i][j] = 0.0f;`));
-}
-
-/** Stores the sums of a group's rows, each times `factor`, in which `i` is the row of the item. */
-function storeSums(
-  text: AttentionText,
-  { rows }: Tile,
-  output: number,
-  sum: string,
-  features: number,
-  length: string,
-  factor: string,
-): void {
-  const buffer = text.output(output);
-  if (!buffer) return;
-  const { dtype } = text.kernel.outputs[text.kernel.stored.indexOf(output)]!;
-  const place = `((Index)head * ${length} + row) * ${features} + e`;
-  text.add(
-    ...unrolled(
-      rows / SIDE,
-      Math.ceil(features / SIDE),
-      `const Index row = row0 + ty + i * ${SIDE}; const int e = tx + j * ${SIDE}; ` +
-        `if (row < ${length} && e < ${features}) { ${
-          storeText(buffer, dtype, place, `${sum}[i][j]${factor}`)
-        } }`,
-    ),
-  );
-}
-
-/** The score of an element of the tile: -INFINITY where the query may not look. */
-function score(text: AttentionText, value: string, i: string, j: string): string {
-  const { isCausal, queries, keys } = text.kernel;
-  const inside = `${i} < ${text.index(queries)} && ${j} < ${text.index(keys)}`;
-  return `${inside}${isCausal ? ` && ${j} <= ${i}` : ""} ? ${text.masked(value, i, j)} : -INFINITY`;
-}
-
 function forward(kernel: AttentionKernel, target: Target): Generated {
-  const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
+  const { queries, keys, features, valueFeatures, isCausal, scale } = kernel;
   const text = new AttentionText(kernel);
   const tile = tileFor(kernel, target, [features]);
   const { rows, columns } = tile, tm = rows / SIDE, tn = columns / SIDE;
-  const query = { name: "query", at: kernel.query, features };
-  const key = { name: "key", at: kernel.key, features };
-  const value = { name: "value", at: kernel.value, features: valueFeatures };
+  const { query, key, value } = sidesOf(kernel);
   begin(text, tile, queries, [query]);
-  for (const { name, at } of [query, key, value]) text.placeMatrix(name, at);
-  if (kernel.mask) text.placeMatrix("mask", kernel.mask.at);
+  text.placeMatrices();
   const [l, s] = [text.index(queries), text.index(keys)];
   fill(text, "kept_query", query, rows, "row0", l);
   text.add(
@@ -230,6 +73,39 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
         score(text, "v", i, j)
       };`,
     ),
+  );
+  softmaxStep(text, tile);
+  fill(text, "walked", value, columns, "first", s);
+  text.add(barrier);
+  addProducts(text, tile, "sum", valueFeatures);
+  text.add("}");
+  divideSums(text, tile);
+  storeSums(text, tile, 0, "sum", valueFeatures, l, " * inverse[i]");
+  storeLogSums(text, tile, l);
+  return text.finish(headsOf(kernel) * Math.ceil(queries / rows), GROUP, target.narrowEnd);
+}
+
+/** The weight and the gradient of the score of an element: `w`, `kept` and `d`. */
+function weigh(text: AttentionText, i: string, j: string): string {
+  const { backward, dropout, scale, queries } = text.kernel;
+  const { logSums, products } = backward!;
+  const row = `min(${i}, ${text.index(queries)} - 1)`;
+  return `const float v = scores[i][j] * ${text.float(scale)}; ` +
+    `const float w = exp((${score(text, "v", i, j)}) - ${
+      text.load("logSums", logSums, row, "0")
+    }); ` +
+    `const float kept = ${dropout ? text.kept("head", i, j) : "1.0f"}; ` +
+    `const float d = w * (ofWeights[i][j] * kept - ${text.load("products", products, row, "0")});`;
+}
+
+/**
+ * Turns scores into weights in local memory, against the largest score of a row so far; sums are scaled
+ * down where that has grown.
+ */
+function softmaxStep(text: AttentionText, { rows, columns }: Tile): void {
+  const { dropout, valueFeatures } = text.kernel, tm = rows / SIDE, tn = columns / SIDE;
+  const i = `(row0 + ty + i * ${SIDE})`;
+  text.add(
     // A NaN stays the largest.
     ...unrolled(
       tm,
@@ -253,11 +129,12 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
         }; }`,
     ),
   );
-  fill(text, "walked", value, columns, "first", s);
-  text.add(barrier);
-  addProducts(text, tile, "sum", valueFeatures);
+}
+
+/** Declares `inverse`, what a row's sum is multiplied by: 0 where a query may look at no key. */
+function divideSums(text: AttentionText, { rows }: Tile): void {
+  const tm = rows / SIDE;
   text.add(
-    "}",
     barrier,
     ...unrolled(tm, 1, `joined[(ty + i * ${SIDE}) * ${SIDE + 1} + tx] = total[i];`),
     barrier,
@@ -271,85 +148,86 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
         `inverse[i] = top[i] == -INFINITY ? 0.0f : 1.0f / all; total[i] = all;`,
     ),
   );
-  storeSums(text, tile, 0, "sum", valueFeatures, l, " * inverse[i]");
+}
+
+/** Stores the logarithms of the sums of exponentials, where they are read. */
+function storeLogSums(text: AttentionText, { rows }: Tile, l: string): void {
   const logSums = text.output(1);
-  if (logSums) {
-    text.add(
-      ...unrolled(
-        tm,
-        1,
-        `const Index row = row0 + ty + i * ${SIDE}; if (tx == 0 && row < ${l}) ` +
-          `${logSums}[(Index)head * ${l} + row] = top[i] == -INFINITY ? INFINITY : top[i] + log(total[i]);`,
-      ),
-    );
-  }
-  return text.finish(headsOf(kernel) * Math.ceil(queries / rows), GROUP, target.narrowEnd);
+  if (!logSums) return;
+  text.add(
+    ...unrolled(
+      rows / SIDE,
+      1,
+      `const Index row = row0 + ty + i * ${SIDE}; if (tx == 0 && row < ${l}) ` +
+        `${logSums}[(Index)head * ${l} + row] = top[i] == -INFINITY ? INFINITY : top[i] + log(total[i]);`,
+    ),
+  );
 }
 
-/** Places everything that a backward pass reads; gives its sides. */
-function backwardSides(
-  text: AttentionText,
-): Record<"query" | "key" | "value" | "gradient", TileSide> {
-  const { query, key, value, mask, backward, features, valueFeatures } = text.kernel;
-  const { gradient, logSums, products } = backward!;
-  const all = { query, key, value, gradient, logSums, products, ...(mask && { mask: mask.at }) };
-  for (const [name, at] of Object.entries(all)) text.placeMatrix(name, at);
-  return {
-    query: { name: "query", at: query, features },
-    key: { name: "key", at: key, features },
-    value: { name: "value", at: value, features: valueFeatures },
-    gradient: { name: "gradient", at: gradient, features: valueFeatures },
-  };
+type TilePair = readonly [kept: TileSide, walked: TileSide];
+
+/** A kernel of gradients: its rows, of two matrices, are kept, and those of the two others walked. */
+interface GradientKernel {
+  readonly text: AttentionText;
+  readonly tile: Tile;
+  /** What is kept and walked for the scores, and for the gradients of the weights. */
+  readonly pairs: readonly [TilePair, TilePair];
+  /** How many queries a head has, and how many keys. */
+  readonly l: string;
+  readonly s: string;
 }
 
-/** The weight and the gradient of the score of an element: `w`, `kept` and `d`. */
-function weigh(text: AttentionText, i: string, j: string): string {
-  const { backward, dropout, scale, queries } = text.kernel;
-  const { logSums, products } = backward!;
-  const row = `min(${i}, ${text.index(queries)} - 1)`;
-  return `const float v = scores[i][j] * ${text.float(scale)}; ` +
-    `const float w = exp((${score(text, "v", i, j)}) - ${
-      text.load("logSums", logSums, row, "0")
-    }); ` +
-    `const float kept = ${dropout ? text.kept("head", i, j) : "1.0f"}; ` +
-    `const float d = w * (ofWeights[i][j] * kept - ${text.load("products", products, row, "0")});`;
+/** Declares what a kernel of gradients keeps. */
+function beginGradient(
+  kernel: AttentionKernel,
+  target: Target,
+  rowsAre: "queries" | "keys",
+): GradientKernel {
+  const { features, valueFeatures } = kernel, text = new AttentionText(kernel);
+  const tile = tileFor(kernel, target, [features, valueFeatures]);
+  const { query, key, value, gradient } = sidesOf(kernel);
+  const pairs: GradientKernel["pairs"] = rowsAre === "queries"
+    ? [[query, key], [gradient, value]]
+    : [[key, query], [value, gradient]];
+  begin(text, tile, kernel[rowsAre], pairs.map(([kept]) => kept));
+  text.placeMatrices();
+  const [l, s] = [text.index(kernel.queries), text.index(kernel.keys)];
+  const length = rowsAre === "queries" ? l : s;
+  for (const [kept] of pairs) fill(text, `kept_${kept.name}`, kept, tile.rows, "row0", length);
+  return { text, tile, pairs, l, s };
+}
+
+/** The products of kept and of walked rows: `scores`, and `ofWeights`, the gradients of the weights. */
+function gradientProducts({ text, tile, pairs }: GradientKernel, length: string): void {
+  pairs.forEach(([kept, walked], k) => {
+    if (k > 0) text.add(barrier);
+    fill(text, "walked", walked, tile.columns, "first", length);
+    text.add(barrier);
+    rowProducts(text, tile, k === 0 ? "scores" : "ofWeights", kept);
+  });
 }
 
 function queryGradient(kernel: AttentionKernel, target: Target): Generated {
-  const { queries, keys, features, valueFeatures, isCausal, scale } = kernel;
-  const text = new AttentionText(kernel);
-  const tile = tileFor(kernel, target, [features, valueFeatures]);
-  const { rows, columns } = tile, tm = rows / SIDE, tn = columns / SIDE;
-  const query = { name: "query", at: kernel.query, features };
-  const gradient = { name: "gradient", at: kernel.backward!.gradient, features: valueFeatures };
-  begin(text, tile, queries, [query, gradient]);
-  const sides = backwardSides(text);
-  const [l, s] = [text.index(queries), text.index(keys)];
-  fill(text, "kept_query", query, rows, "row0", l);
-  fill(text, "kept_gradient", gradient, rows, "row0", l);
+  const { queries, features, isCausal, scale } = kernel;
+  const begun = beginGradient(kernel, target, "queries"), { text, tile, l, s } = begun;
+  const { rows, columns } = tile, [[, key]] = begun.pairs;
   declareSums(text, tile, "sum", features);
   text.add(
     `const Index end = ${isCausal ? `min(${s}, row0 + ${rows})` : s};`,
     `for (Index first = 0; first < end; first += ${columns}) {`,
     barrier,
   );
-  fill(text, "walked", sides.key, columns, "first", s);
-  text.add(barrier);
-  rowProducts(text, tile, "scores", query);
-  text.add(barrier);
-  fill(text, "walked", sides.value, columns, "first", s);
-  text.add(barrier);
-  rowProducts(text, tile, "ofWeights", gradient);
+  gradientProducts(begun, s);
   const [i, j] = [`(row0 + ty + i * ${SIDE})`, `(first + tx + j * ${SIDE})`];
   text.add(
     ...unrolled(
-      tm,
-      tn,
-      `${weigh(text, i, j)} tile[(ty + i * ${SIDE}) * ${columns + 1} + tx + j * ${SIDE}] = d;`,
+      rows / SIDE,
+      columns / SIDE,
+      `${weigh(text, i, j)} ${tileAt(columns)} = d;`,
     ),
     barrier,
   );
-  fill(text, "walked", sides.key, columns, "first", s);
+  fill(text, "walked", key, columns, "first", s);
   text.add(barrier);
   addProducts(text, tile, "sum", features);
   text.add("}");
@@ -358,39 +236,26 @@ function queryGradient(kernel: AttentionKernel, target: Target): Generated {
 }
 
 function keyGradient(kernel: AttentionKernel, target: Target): Generated {
-  const { queries, keys, features, valueFeatures, isCausal, scale } = kernel;
-  const text = new AttentionText(kernel);
-  const tile = tileFor(kernel, target, [features, valueFeatures]);
+  const { keys, features, valueFeatures, isCausal, scale } = kernel;
+  const begun = beginGradient(kernel, target, "keys"), { text, tile, l, s } = begun;
   const { rows, columns } = tile, tm = rows / SIDE, tn = columns / SIDE;
-  const key = { name: "key", at: kernel.key, features };
-  const value = { name: "value", at: kernel.value, features: valueFeatures };
-  begin(text, tile, keys, [key, value]);
-  const sides = backwardSides(text);
-  const [l, s] = [text.index(queries), text.index(keys)];
-  fill(text, "kept_key", key, rows, "row0", s);
-  fill(text, "kept_value", value, rows, "row0", s);
+  const [[, query]] = begun.pairs;
   declareSums(text, tile, "keySum", features);
   declareSums(text, tile, "valueSum", valueFeatures);
   // Queries before the first key of the group see none of its keys.
   const start = isCausal ? `row0 / ${columns} * ${columns}` : "0";
   text.add(`for (Index first = ${start}; first < ${l}; first += ${columns}) {`, barrier);
-  fill(text, "walked", sides.query, columns, "first", l);
-  text.add(barrier);
-  rowProducts(text, tile, "scores", key);
-  text.add(barrier);
-  fill(text, "walked", sides.gradient, columns, "first", l);
-  text.add(barrier);
-  rowProducts(text, tile, "ofWeights", value);
+  gradientProducts(begun, l);
   // Rows are keys here, and columns queries.
   const [i, j] = [`(first + tx + j * ${SIDE})`, `(row0 + ty + i * ${SIDE})`];
-  const place = `tile[(ty + i * ${SIDE}) * ${columns + 1} + tx + j * ${SIDE}]`;
+  const place = tileAt(columns);
   text.add(
     ...unrolled(tm, tn, `${weigh(text, i, j)} ${place} = w * kept; scores[i][j] = d;`),
     barrier,
   );
   addProducts(text, tile, "valueSum", valueFeatures);
   text.add(barrier, ...unrolled(tm, tn, `${place} = scores[i][j];`));
-  fill(text, "walked", sides.query, columns, "first", l);
+  fill(text, "walked", query, columns, "first", l);
   text.add(barrier);
   addProducts(text, tile, "keySum", features);
   text.add("}");

@@ -1,6 +1,5 @@
 /** Pieces of the kernels whose queries (or keys) are on vector lanes: products, blocks, masks, stores. */
 import type { HeadMatrix } from "../../../kernel/attention.ts";
-import { storeText } from "../../codegen/types.ts";
 import { type AttentionText, liesAsFloats } from "./attention_text.ts";
 
 /** Rows of a block: keys, or queries where keys are on the lanes. */
@@ -34,7 +33,7 @@ export function ceilTo(n: number, step: number): number {
 }
 
 /** The lines of `C[r][lanes] (+)= sum over k < count of A[r][k] * B[k][lanes]`, for r below `rows`. */
-export function product(
+function product(
   { vectors, rows: step, width }: Tile,
   c: string,
   a: Broadcast,
@@ -74,9 +73,31 @@ export function product(
   return [...lines, "}"];
 }
 
-/** The transposed matrix: rows swap with columns. */
-export function transposed(a: Broadcast): Broadcast {
-  return { ...a, row: a.column, column: a.row };
+/** The lines that compute a block: its rows times what is on the lanes, over their features. */
+export function rowProducts(
+  tile: Tile,
+  block: string,
+  rows: Broadcast,
+  lanes: string,
+  features: number,
+): string[] {
+  return product(tile, block, rows, lanes, "count", "count - 1", `${features}`, "zero");
+}
+
+/**
+ * The lines that add the products of a block and of its rows to a sum of so many columns; with "scale" the
+ * sum so far is multiplied by `scale0`, `scale1`, ...
+ */
+export function addProducts(
+  tile: Tile,
+  sum: string,
+  { row, column, ...rows }: Broadcast,
+  block: string,
+  columns: number,
+  start: "add" | "scale",
+): string[] {
+  const transposed = { ...rows, row: column, column: row };
+  return product(tile, sum, transposed, block, `${columns}`, `${columns - 1}`, "count", start);
 }
 
 /** A matrix with its rows on the lanes, in local memory. */
@@ -201,14 +222,16 @@ export function storeLanes(
   length: string,
   factor: string,
 ): void {
-  const buffer = text.output(output);
-  if (!buffer) return;
-  const { dtype } = text.kernel.outputs[text.kernel.stored.indexOf(output)]!;
-  const place = `((Index)head * ${length} + lane0 + lane) * ${columns} + e`;
+  const stored = text.store(
+    output,
+    length,
+    "lane0 + lane",
+    columns,
+    `${sum}[e * ${width} + lane]${factor}`,
+  );
+  if (stored === null) return;
   text.add(
     `for (int lane = 0; lane < ${width} && lane0 + lane < ${length}; ++lane)`,
-    `  for (int e = 0; e < ${columns}; ++e) { ${
-      storeText(buffer, dtype, place, `${sum}[e * ${width} + lane]${factor}`)
-    } }`,
+    `  for (int e = 0; e < ${columns}; ++e) { ${stored} }`,
   );
 }

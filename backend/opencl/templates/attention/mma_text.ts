@@ -136,6 +136,10 @@ function product(text: AttentionText): string {
   return text.kernel.query.dtype === "float16" ? "MMA_F16" : "MMA_BF16";
 }
 
+function packing(text: AttentionText): string {
+  return text.kernel.query.dtype === "float16" ? "MMA_PACK_F16" : "MMA_PACK_BF16";
+}
+
 /** Adds the products of the warp's rows of one tile and the rows of another, over their features. */
 export function tileProducts(
   text: AttentionText,
@@ -163,6 +167,17 @@ export function tileProducts(
   );
 }
 
+/** Adds the products of `a`, of each row of instructions, and two neighbouring operands `b`. */
+function pairOfProducts(text: AttentionText, into: string, a: string, tiles: number): string[] {
+  return [
+    "    #pragma unroll",
+    `    for (int i = 0; i < ${tiles}; ++i) {`,
+    `      ${product(text)}(${into}[i][j], ${a}, b[0]);`,
+    `      ${product(text)}(${into}[i][j + 1], ${a}, b[1]);`,
+    "    }",
+  ];
+}
+
 /** Adds the products of rows in registers and rows of a tile, over their features. */
 export function rowProducts(
   text: AttentionText,
@@ -181,11 +196,7 @@ export function rowProducts(
     "    const int r = j * 8 + (lane & 7) + (lane >> 4) * 8, ch = k * 2 + ((lane >> 3) & 1);",
     "    uint b[2][2];",
     `    MMA_LOAD4(b[0][0], b[0][1], b[1][0], b[1][1], ${pieceAt(tile, features, "r", "ch")});`,
-    "    #pragma unroll",
-    `    for (int i = 0; i < ${tiles}; ++i) {`,
-    `      ${product(text)}(${into}[i][j], ${rows}[i][k], b[0]);`,
-    `      ${product(text)}(${into}[i][j + 1], ${rows}[i][k], b[1]);`,
-    "    }",
+    ...pairOfProducts(text, into, `${rows}[i][k]`, tiles),
     "  }",
     "}",
   );
@@ -201,9 +212,8 @@ export function addProducts(
   columns: number,
   features: number,
 ): void {
-  const pack = text.kernel.query.dtype === "float16" ? "MMA_PACK_F16" : "MMA_PACK_BF16";
   const packed = (h: number, j: string, e: number): string =>
-    `${pack}(p[i][${h}], ${scores}[i][${j}][${e}], ${scores}[i][${j}][${e + 1}]);`;
+    `${packing(text)}(p[i][${h}], ${scores}[i][${j}][${e}], ${scores}[i][${j}][${e + 1}]);`;
   text.add(
     "#pragma unroll",
     `for (int k = 0; k < ${columns / 16}; ++k) {`,
@@ -218,11 +228,7 @@ export function addProducts(
     "    const int r = k * 16 + (lane & 7) + ((lane >> 3) & 1) * 8, ch = j + (lane >> 4);",
     "    uint b[2][2];",
     `    MMA_LOAD4T(b[0][0], b[0][1], b[1][0], b[1][1], ${pieceAt(tile, features, "r", "ch")});`,
-    "    #pragma unroll",
-    `    for (int i = 0; i < ${tiles}; ++i) {`,
-    `      ${product(text)}(${into}[i][j], p[i], b[0]);`,
-    `      ${product(text)}(${into}[i][j + 1], p[i], b[1]);`,
-    "    }",
+    ...pairOfProducts(text, into, "p[i]", tiles),
     "  }",
     "}",
   );
@@ -240,14 +246,13 @@ export function storeSums(
 ): void {
   const buffer = text.output(output);
   if (!buffer) return;
-  const pack = text.kernel.query.dtype === "float16" ? "MMA_PACK_F16" : "MMA_PACK_BF16";
   text.add(...nested(
     tiles,
     features / 8,
     `for (int e = 0; e < 4; e += 2) {
     const Index row = row0 + warp_row + i * 16 + (lane >> 2) + (e >> 1) * 8;
     uint both;
-    ${pack}(both, ${sum}[i][j][e]${factor}, ${sum}[i][j][e + 1]${factor});
+    ${packing(text)}(both, ${sum}[i][j][e]${factor}, ${sum}[i][j][e + 1]${factor});
     if (row < ${length}) ((global uint*)${buffer})[(((Index)head * ${length} + row) * ${features} + j * 8 + (lane & 3) * 2) / 2] = both;
     }`,
   ));
