@@ -5,7 +5,7 @@
  *     deno run -A examples/clusters.ts --help
  */
 import { compile, Tensor } from "@netcl/netcl";
-import { count } from "./flags.ts";
+import { optionsWith } from "./flags.ts";
 import { runExample } from "./run_example.ts";
 
 /** The nearest centre of each point: `|p - c|^2` without `|p|^2`, which is the same for all of them. */
@@ -34,12 +34,8 @@ function draw(points: number[][], groups: number[], width = 64, height = 24): st
 }
 
 const about = "Finds groups of points by k-means, as a program of tensors.";
-const flags = {
-  points: { ...count, default: "3000", help: "how many there are" },
-  groups: { ...count, default: "6", help: "how many groups they lie in" },
-  steps: { ...count, default: "20", help: "how often the centres move" },
-};
-await runExample({ about, file: "examples/clusters.ts", flags }, async (values) => {
+const flags = optionsWith({ points: "3000", groups: "6", steps: "20" });
+await runExample({ about, file: "examples/clusters.ts", flags }, async (values, print) => {
   const [size, groups, steps] = [values.points, values.groups, values.steps].map(Number);
   // Groups on a circle, and points around their middles.
   const angle = Tensor.arange(groups!).mul(2 * Math.PI / groups!);
@@ -58,7 +54,7 @@ await runExample({ about, file: "examples/clusters.ts", flags }, async (values) 
   for (let k = 0; k < steps!; k++) centres = step(centres);
 
   const found = nearest(points, centres);
-  console.log(draw(await points.toArray() as number[][], await found.toNumbers()));
+  print(draw(await points.toArray() as number[][], await found.toNumbers()));
   const spread = points.sub(centres.indexSelect(0, found)).square().sum(1).mean();
-  console.log(`mean squared distance from the centre: ${(await spread.item()).toFixed(4)}`);
+  print(`mean squared distance from the centre: ${(await spread.item()).toFixed(4)}`);
 });

@@ -1,6 +1,6 @@
 // Draws the Mandelbrot set with a kernel of one's own, then learns through a gradient of one's own.
 import { customGradient, optim, rawKernel, Tensor } from "@netcl/netcl";
-import { count } from "./flags.ts";
+import { optionsWith } from "./flags.ts";
 import { runExample } from "./run_example.ts";
 
 /** How often z = z * z + c stays within 2, for c = x + iy. */
@@ -35,14 +35,14 @@ const escapeTime = rawKernel("escapeTime", {
 const rounded = customGradient((x: Tensor) => x.round(), (g) => [g]);
 
 const about = "Draws the Mandelbrot set with an OpenCL kernel, and learns whole numbers.";
-const flags = { rows: { ...count, default: "21", help: "the height of the picture" } };
-await runExample({ about, file: "examples/custom_kernel.ts", flags }, async ({ rows }) => {
+const flags = optionsWith({ rows: "21" });
+await runExample({ about, file: "examples/custom_kernel.ts", flags }, async ({ rows }, print) => {
   const height = Number(rows), width = 3 * height;
   const x = Tensor.linspace(-2.2, 0.8, width).expand([height, width]);
   const y = Tensor.linspace(-1.2, 1.2, height).unsqueeze(1).expand([height, width]);
   const picture = await escapeTime(x, y, 60).toArray() as number[][];
   for (const row of picture) {
-    console.log(row.map((n) => " .:-=+*#%@"[Math.floor(n / 6.1)]).join(""));
+    print(row.map((n) => " .:-=+*#%@"[Math.floor(n / 6.1)]).join(""));
   }
 
   const weights = Tensor.fromHost([0.2, 0.4, -0.3], { requiresGrad: true });
@@ -51,5 +51,5 @@ await runExample({ about, file: "examples/custom_kernel.ts", flags }, async ({ r
     using loss = rounded(weights).sub(target).square().sum();
     optimizer.zeroGrad(), loss.backward(), optimizer.step();
   }
-  console.log(`learned ${await rounded(weights).toArray()}`);
+  print(`learned ${await rounded(weights).toArray()}`);
 });

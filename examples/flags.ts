@@ -26,21 +26,21 @@ export type Flags = Readonly<Record<string, Flag>>;
 type Kind = Pick<Flag, "value" | "takes" | "accepts">;
 
 /** One of a few words. */
-export const oneOf = (...names: string[]): Kind => ({
+const oneOf = (...names: string[]): Kind => ({
   value: names.join("|"),
   takes: names.join(" or "),
   accepts: (text) => names.includes(text),
 });
 
 /** A number that fits. */
-export const number = (value: string, takes: string, fits: (n: number) => boolean): Kind => ({
+const number = (value: string, takes: string, fits: (n: number) => boolean): Kind => ({
   value,
   takes,
   accepts: (text) => text.trim() !== "" && fits(Number(text)),
 });
 
 /** Any text that is not empty. */
-export const anything = (value: string, takes: string): Kind => ({
+const anything = (value: string, takes: string): Kind => ({
   value,
   takes,
   accepts: (text) => text !== "",
@@ -49,10 +49,10 @@ export const anything = (value: string, takes: string): Kind => ({
 const isWhole = Number.isSafeInteger;
 
 /** How many. */
-export const count: Kind = number("N", "a whole number above 0", (n) => isWhole(n) && n > 0);
+const count: Kind = number("N", "a whole number above 0", (n) => isWhole(n) && n > 0);
 
 /** Above 0, such as a learning rate. */
-export const positive: Kind = number("X", "a number above 0", (n) => n > 0 && n < Infinity);
+const positive: Kind = number("X", "a number above 0", (n) => n > 0 && n < Infinity);
 
 /** What is on or off. */
 export const onOff: Omit<Flag, "help"> = {
@@ -63,21 +63,60 @@ export const onOff: Omit<Flag, "help"> = {
   isSwitch: true,
 };
 
-/** Where to compute. */
-export const device: Flag = {
-  value: "DEVICE",
-  takes: "auto, gpu, cl, cpu or cl:PLATFORM:DEVICE",
-  accepts: (text) => /^(auto|gpu|cl|cpu|cl:\d+:\d+)$/.test(text),
-  default: "auto",
-  help: "auto, gpu, cl, cpu or cl:PLATFORM:DEVICE",
-};
+/** What an option is, but for its default, which each example has of its own. */
+type Option = Omit<Flag, "default">;
 
-/** What random numbers begin with. */
-export const seed: Flag = {
-  ...number("N", "a whole number from 0 on", (n) => isWhole(n) && n >= 0),
-  default: "0",
-  help: "the same seed gives the same run",
-};
+/** The options of all examples: one word means one thing. */
+const options = {
+  device: {
+    value: "DEVICE",
+    takes: "auto, gpu, cl, cpu or cl:PLATFORM:DEVICE",
+    accepts: (text: string) => /^(auto|gpu|cl|cpu|cl:\d+:\d+)$/.test(text),
+    help: "auto, gpu, cl, cpu or cl:PLATFORM:DEVICE",
+  },
+  seed: {
+    ...number("N", "a whole number from 0 on", (n) => isWhole(n) && n >= 0),
+    help: "the same seed gives the same run",
+  },
+  dataset: { ...oneOf("digits", "mnist", "fashion"), help: "what to learn" },
+  data: { ...anything("DIR", "a folder"), help: "where the IDX files of --dataset fashion are" },
+  model: { ...oneOf("mlp", "cnn"), help: "two linear layers, or convolutions" },
+  weights: {
+    ...anything("FILE", "a safetensors file"),
+    help: "a digit CNN that train.ts has saved; without one, one is trained now",
+  },
+  epochs: { ...count, help: "how often every sample is seen" },
+  steps: { ...count, help: "how often the model is corrected" },
+  "batch-size": { ...count, help: "samples a step" },
+  lr: { ...positive, help: "the learning rate to begin with" },
+  length: { ...count, help: "how many characters are written in the end" },
+  temperature: { ...positive, help: "how bold the writing is" },
+  points: { ...count, help: "how many there are" },
+  groups: { ...count, help: "how many groups they lie in" },
+  rows: { ...count, help: "the height of the picture" },
+  port: {
+    ...number("N", "a port from 0 to 65535", (n) => isWhole(n) && n >= 0 && n < 65536),
+    help: "where the page is; 0 takes any that is free",
+  },
+  out: { ...anything("DIR", "a folder"), help: "where the results are written" },
+} satisfies Record<string, Option>;
+
+/** Options by their names, each with what it is where the user does not say. */
+export function optionsWith<N extends keyof typeof options>(
+  defaults: Readonly<Record<N, string>>,
+): { readonly [name in N]: Flag } {
+  const chosen = Object.entries<string>(defaults).map(([name, text]) => [
+    name,
+    { ...options[name as N], default: text },
+  ]);
+  return Object.fromEntries(chosen);
+}
+
+/** What every example that computes takes. */
+export const common: { readonly device: Flag; readonly seed: Flag } = optionsWith({
+  device: "auto",
+  seed: "0",
+});
 
 /**
  * Reads the command line.
@@ -157,7 +196,7 @@ export function helpOf(about: string, file: string, flags: Flags): string {
 }
 
 function byDefault(flag: Flag): string {
-  return flag.isSwitch ? "" : ` (${flag.default})`;
+  return flag.isSwitch || flag.default === "" ? "" : ` (${flag.default})`;
 }
 
 /**

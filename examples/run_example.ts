@@ -1,11 +1,18 @@
 import {
   type DeviceHandle,
+  InterruptedError,
   manager,
   manualSeed,
   OpenCLUnavailableError,
   withDevice,
 } from "@netcl/netcl";
-import { device, type Flags, helpOf, parseFlags, reportUsage, seed, UsageError } from "./flags.ts";
+import { common, type Flags, helpOf, parseFlags, reportUsage, UsageError } from "./flags.ts";
+import { showBuilds } from "./terminal/builds.ts";
+import { screen } from "./terminal/live_screen.ts";
+import { askFor } from "./terminal/permissions.ts";
+
+/** What the flags of an example say: a text for each. */
+export type Values<F extends Flags> = { readonly [name in keyof F | "seed"]: string };
 
 /** What an example is, for its --help. */
 export interface Example<F extends Flags> {
@@ -15,29 +22,52 @@ export interface Example<F extends Flags> {
   readonly file: string;
   /** Its flags, beside --device, --seed and --help. */
   readonly flags: F;
+  /** What it reads and writes: asked for before the work begins. */
+  readonly needs?: (values: Values<F>) => Deno.PermissionDescriptor[];
 }
 
 /**
  * Runs an example on the device, and with the seed, of the command line. A mistake there is said, and
- * the program then ends with status 2.
+ * the program then ends with status 2; after Ctrl+C it ends with status 130.
  *
- * @param main Gets the text of each of the example's flags.
+ * @param main Gets the text of each of the example's flags, and what prints a line.
  */
 export async function runExample<F extends Flags>(
   example: Example<F>,
-  main: (values: { [name in keyof F | "seed"]: string }) => Promise<void>,
+  main: (values: Values<F>, print: (line: string) => void) => Promise<void>,
 ): Promise<void> {
-  const flags = { ...example.flags, device, seed };
+  const flags = { ...example.flags, ...common };
   await reportUsage(async () => {
     const values = parseFlags(Deno.args, flags);
     if (values === "help") return console.log(helpOf(example.about, example.file, flags));
+    if (example.needs) await askFor(...example.needs(values));
     const handle = pickDevice(values.device);
-    console.log(`device: ${manager.describeChoice(handle)}`);
+    screen.print(`device: ${manager.describeChoice(handle)}`);
+    using _builds = showBuilds();
     await withDevice(handle, () => {
       manualSeed(Number(values.seed));
-      return main(values);
+      return untilInterrupted(() => main(values, (line) => screen.print(line)));
     });
   });
+}
+
+/** Runs until the end or Ctrl+C, which is said; what has been shown stays. */
+async function untilInterrupted(main: () => Promise<void>): Promise<void> {
+  try {
+    await main();
+  } catch (error) {
+    if (!(error instanceof InterruptedError)) throw error;
+    sayInterrupted("");
+  } finally {
+    screen.keep();
+  }
+}
+
+/** Says that Ctrl+C has ended the work, and has the program end with status 130. */
+export function sayInterrupted(then: string): void {
+  screen.keep();
+  screen.print(`interrupted${then}`);
+  Deno.exitCode = 130;
 }
 
 /**

@@ -6,6 +6,7 @@
  */
 import {
   DataLoader,
+  type Dataset,
   interruptSignal,
   loadSafetensors,
   type nn,
@@ -14,32 +15,44 @@ import {
   Tensor,
   transforms,
 } from "@netcl/netcl";
-import { anything, count, number } from "./flags.ts";
+import { optionsWith } from "./flags.ts";
 import { runExample } from "./run_example.ts";
 import { digitModel } from "./serve/model.ts";
+import { Progress } from "./terminal/progress.ts";
 import { loadDataset } from "./train/datasets.ts";
 
 const SIZE = 8;
 
 /** Digits as people draw them on a screen: shifted a little, so that their place matters less. */
 async function train(model: nn.Module, epochs: number, seed: number): Promise<void> {
-  const { train } = await loadDataset({ dataset: "digits", data: "", seed });
+  const { train, test } = await loadDataset({ dataset: "digits", data: "", seed });
   const loader = new DataLoader(train, { batchSize: 32, shuffle: true, seed });
   const optimizer = new optim.AdamW(model.parameters(), { lr: 3e-3 });
-  const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: epochs * loader.length });
+  const steps = epochs * loader.length;
+  const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: steps });
+  const progress = new Progress({ steps, stepsPerRound: loader.length, unit: "digits" });
   for (let epoch = 1; epoch <= epochs; epoch++) {
-    let loss = Tensor.zeros([]);
     for await (const [images, labels] of loader) {
-      loss = model.forward(transforms.randomCrop(images!, SIZE, { padding: 1 })).crossEntropy(
-        labels!,
-      );
+      const shifted = transforms.randomCrop(images!, SIZE, { padding: 1 });
+      using loss = model.forward(shifted).crossEntropy(labels!);
       optimizer.zeroGrad();
       loss.backward();
       optimizer.step();
       schedule.step();
+      progress.step(await loss.item(), labels!.size);
     }
-    console.log(`epoch ${epoch}/${epochs}  loss ${(await loss.item()).toFixed(4)}`);
+    progress.endRound({ accuracy: await accuracy(model, test) });
   }
+  progress.end();
+}
+
+/** The share of digits that it reads right. */
+async function accuracy(model: nn.Module, digits: Dataset): Promise<number> {
+  let right = 0;
+  for await (const [images, labels] of new DataLoader(digits, { batchSize: 360 })) {
+    right += await noGrad(() => model.forward(images!).argmax(1).eq(labels!).sum()).item();
+  }
+  return right / digits.length;
 }
 
 /** 64 numbers from 0 to 1, or what is wrong with them. */
@@ -69,28 +82,16 @@ function answering(model: nn.Module): (request: Request) => Promise<Response> {
 }
 
 const about = "Serves a page on which to draw a digit, and reads it.";
-const flags = {
-  model: {
-    ...anything("FILE", "a safetensors file"),
-    default: "",
-    help: "a digit CNN that train.ts has saved; without one, one is trained now",
-  },
-  epochs: { ...count, default: "15", help: "how long that takes" },
-  port: {
-    ...number("N", "a port from 0 to 65535", (n) => Number.isInteger(n) && n >= 0 && n < 65536),
-    default: "8000",
-    help: "where the page is; 0 takes any that is free",
-  },
-};
-await runExample({ about, file: "examples/serve.ts", flags }, async (values) => {
+const flags = optionsWith({ weights: "", epochs: "15", port: "8000" });
+await runExample({ about, file: "examples/serve.ts", flags }, async (values, print) => {
   const model = digitModel(SIZE);
-  if (values.model === "") await train(model, Number(values.epochs), Number(values.seed));
-  else model.loadStateDict(await loadSafetensors(values.model));
+  if (values.weights === "") await train(model, Number(values.epochs), Number(values.seed));
+  else model.loadStateDict(await loadSafetensors(values.weights));
   model.eval();
   const server = Deno.serve({
     port: Number(values.port),
     signal: interruptSignal,
-    onListen: ({ port }) => console.log(`draw at http://localhost:${port} (Ctrl+C ends)`),
+    onListen: ({ port }) => print(`draw at http://localhost:${port} (Ctrl+C ends)`),
   }, answering(model));
   await server.finished;
 });

@@ -8,31 +8,37 @@ import {
   DataLoader,
   type Dataset,
   InterruptedError,
-  manager,
-  manualSeed,
   type nn,
   noGrad,
   optim,
   saveFileSync,
   saveSafetensors,
-  withDevice,
 } from "@netcl/netcl";
-import { reportUsage } from "./flags.ts";
-import { pickDevice } from "./run_example.ts";
+import { runExample, sayInterrupted } from "./run_example.ts";
+import { screen } from "./terminal/live_screen.ts";
+import { Progress } from "./terminal/progress.ts";
 import { drawConfusion } from "./train/confusion.ts";
 import { classNames, type Data, datasetPaths, loadDataset } from "./train/datasets.ts";
 import { drawLossCurve } from "./train/loss_curve.ts";
 import { makeModel } from "./train/model.ts";
-import { helpText, type Options, parseOptions } from "./train/options.ts";
-import { askFor } from "./train/permissions.ts";
-import { Progress } from "./train/progress.ts";
+import { about, flags, type Options, optionsOf } from "./train/options.ts";
 
 /** How training went. */
 interface History {
   /** The loss of every step that was made. */
   readonly losses: number[];
-  /** The share of unseen samples that were read right after each epoch. */
-  readonly accuracies: number[];
+  /** What the model did with unseen samples right after each epoch. */
+  readonly unseen: Evaluation[];
+}
+
+/** How a model does with samples that it does not learn from. */
+interface Evaluation {
+  /** How often each class (a row) is read as each class (a column). */
+  readonly counts: number[][];
+  /** The share that is read right. */
+  readonly accuracy: number;
+  /** The mean cross-entropy. */
+  readonly loss: number;
 }
 
 /** Trains until the end or Ctrl+C. */
@@ -40,13 +46,13 @@ async function train(model: nn.Module, data: Data, options: Options): Promise<Hi
   const { epochs, batchSize, lr, seed } = options;
   const optimizer = new optim.Adam(model.parameters(), { lr });
   const loader = new DataLoader(data.train, { batchSize, shuffle: true, seed });
+  const steps = epochs * loader.length;
   // Large steps first; the small last ones settle what those have found.
-  const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: epochs * loader.length });
-  const progress = new Progress(epochs, loader.length);
-  const losses: number[] = [], accuracies: number[] = [];
+  const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: steps });
+  const progress = new Progress({ steps, stepsPerRound: loader.length, unit: "samples" });
+  const losses: number[] = [], unseen: Evaluation[] = [];
   try {
     for (let epoch = 1; epoch <= epochs; epoch++) {
-      progress.begin(epoch);
       model.train();
       for await (const [images, labels] of loader) {
         using x = images!, y = labels!;
@@ -58,40 +64,38 @@ async function train(model: nn.Module, data: Data, options: Options): Promise<Hi
         losses.push(await loss.item());
         progress.step(losses.at(-1)!, y.size);
       }
-      accuracies.push(share(await confusion(model, data.test)));
-      progress.end(accuracies.at(-1)!);
+      unseen.push(await evaluate(model, data.test));
+      progress.endRound(unseen.at(-1));
     }
+    progress.end();
   } catch (error) {
     if (!(error instanceof InterruptedError)) throw error;
-    progress.interrupted();
-    Deno.exitCode = 130;
+    sayInterrupted(` in epoch ${progress.round}: saving`);
   }
-  return { losses, accuracies };
+  return { losses, unseen };
 }
 
-/** How often each class (a row) is read as each class (a column). */
-async function confusion(model: nn.Module, dataset: Dataset): Promise<number[][]> {
+async function evaluate(model: nn.Module, dataset: Dataset): Promise<Evaluation> {
   model.eval();
   const counts = Array.from({ length: 10 }, () => Array<number>(10).fill(0));
+  let loss = 0, right = 0;
   for await (const [images, labels] of new DataLoader(dataset, { batchSize: 1000 })) {
     using x = images!, y = labels!;
-    using read = noGrad(() => model.forward(x).argmax(1));
-    const [is, readAs] = [await y.toNumbers(), await read.toNumbers()];
-    is.forEach((label, k) => counts[label]![readAs[k]!]!++);
+    using logits = noGrad(() => model.forward(x));
+    const [is, readAs] = [await y.toNumbers(), await logits.argmax(1).toNumbers()];
+    loss += await logits.crossEntropy(y, { reduction: "sum" }).item();
+    is.forEach((label, k) => {
+      counts[label]![readAs[k]!]!++;
+      if (label === readAs[k]) right++;
+    });
   }
-  return counts;
-}
-
-/** The share of what is read right. */
-function share(counts: readonly (readonly number[])[]): number {
-  const right = counts.reduce((sum, row, k) => sum + row[k]!, 0);
-  return right / counts.flat().reduce((sum, count) => sum + count, 0);
+  return { counts, accuracy: right / dataset.length, loss: loss / dataset.length };
 }
 
 async function save(
   model: nn.Module,
-  { losses, accuracies }: History,
-  read: number[][],
+  { losses, unseen }: History,
+  read: Evaluation,
   data: Data,
   options: Options,
 ) {
@@ -102,42 +106,32 @@ async function save(
   });
   const stepsPerEpoch = Math.ceil(data.train.length / batchSize);
   const title = `${dataset}, ${kind}, seed ${seed}`;
-  const curve = drawLossCurve(losses, stepsPerEpoch, title, accuracies);
-  saveFileSync(`${out}/loss.svg`, curve);
+  saveFileSync(`${out}/loss.svg`, drawLossCurve(losses, stepsPerEpoch, title, unseen));
   saveFileSync(`${out}/loss.json`, JSON.stringify(losses));
   saveFileSync(
     `${out}/confusion.svg`,
-    drawConfusion(read, classNames(dataset), `Unseen: ${title}`),
+    drawConfusion(read.counts, classNames(dataset), `Unseen: ${title}`),
   );
-  console.log(`model:       ${out}/model.safetensors`);
-  console.log(`loss curve:  ${out}/loss.svg (its numbers: ${out}/loss.json)`);
-  console.log(`confusion:   ${out}/confusion.svg`);
+  screen.print(`model:      ${out}/model.safetensors`);
+  screen.print(`loss curve: ${out}/loss.svg (its numbers: ${out}/loss.json)`);
+  screen.print(`confusion:  ${out}/confusion.svg`);
 }
 
-async function main(options: Options): Promise<void> {
-  await askFor(
-    ...[...datasetPaths(options), options.out].map((path) => ({ name: "read", path } as const)),
-    { name: "write", path: options.out },
-  );
-  const handle = pickDevice(options.device);
-  console.log(`device:      ${manager.describeChoice(handle)}`);
-  const data = await loadDataset(options);
-  console.log(
-    `data:        ${options.dataset}, ${data.train.length} samples to train on, ` +
-      `${data.test.length} to test with`,
-  );
-  await withDevice(handle, async () => {
-    manualSeed(options.seed);
-    const model = makeModel(options.model, data.size);
-    const history = await train(model, data, options);
-    const read = await confusion(model, data.test);
-    await save(model, history, read, data, options);
-    console.log(`accuracy:    ${share(read).toFixed(4)} on unseen samples`);
-  });
-}
-
-await reportUsage(async () => {
-  const options = parseOptions(Deno.args);
-  if (options === "help") console.log(helpText());
-  else await main(options);
+const file = "examples/train.ts";
+const needs = (values: Parameters<typeof optionsOf>[0]): Deno.PermissionDescriptor[] => {
+  const paths = [...datasetPaths(optionsOf(values)), values.out];
+  return [...paths.map((path) => ({ name: "read", path } as const)), {
+    name: "write",
+    path: values.out,
+  }];
+};
+await runExample({ about, file, flags, needs }, async (values) => {
+  const options = optionsOf(values), data = await loadDataset(options);
+  const [seen, unseen] = [data.train.length, data.test.length].map((n) => n.toLocaleString("en"));
+  screen.print(`data:   ${options.dataset}, ${seen} samples to train on, ${unseen} to test with`);
+  const model = makeModel(options.model, data.size);
+  const history = await train(model, data, options);
+  const read = await evaluate(model, data.test);
+  await save(model, history, read, data, options);
+  screen.print(`accuracy:   ${read.accuracy.toFixed(4)} on unseen samples`);
 });

@@ -5,18 +5,24 @@
  *     deno run -A examples/transformer.ts --help
  */
 import { compile, InterruptedError, noGrad, optim, Tensor } from "@netcl/netcl";
-import { count, positive } from "./flags.ts";
-import { runExample } from "./run_example.ts";
+import { optionsWith } from "./flags.ts";
+import { runExample, sayInterrupted } from "./run_example.ts";
+import { screen } from "./terminal/live_screen.ts";
+import { Progress } from "./terminal/progress.ts";
 import { Transformer } from "./transformer/model.ts";
 import { Corpus } from "./transformer/corpus.ts";
 
-const flags = {
-  steps: { ...count, default: "1000", help: "how often the model is corrected" },
-  "batch-size": { ...count, default: "16", help: "passages a step" },
-  lr: { ...positive, default: "0.003", help: "the learning rate that AdamW comes down from" },
-  length: { ...count, default: "400", help: "how many characters are written in the end" },
-  temperature: { ...positive, default: "0.7", help: "how bold the writing is" },
-};
+const flags = optionsWith({
+  steps: "1000",
+  "batch-size": "16",
+  lr: "0.003",
+  length: "400",
+  temperature: "0.7",
+});
+/** After so many steps it is tried on what it does not learn from. */
+const ROUND = 50;
+/** Passages that it is tried with. */
+const TRIAL = 32;
 
 interface Schedule {
   readonly steps: number;
@@ -24,43 +30,56 @@ interface Schedule {
   readonly lr: number;
 }
 
-/** Teaches the model to say at every position what comes next. */
-async function train(model: Transformer, text: Corpus, { steps, batchSize, lr }: Schedule) {
+/** The mean loss of saying at every position of passages what comes next. */
+function lossOn(model: Transformer, passages: Tensor): Tensor {
   const { context, characters } = model.size;
+  const logits = model.forward(passages.slice(null, [0, context]));
+  const next = passages.slice(null, [1, context + 1]).flatten();
+  return logits.reshape([-1, characters]).crossEntropy(next);
+}
+
+/** Teaches the model, and says how it does with the part of the text that it does not see. */
+async function train(model: Transformer, text: Corpus, { steps, batchSize, lr }: Schedule) {
+  const { context } = model.size, [seen, unseen] = text.split(0.9);
   const optimizer = new optim.AdamW(model.parameters(), { lr, weightDecay: 0.1 });
   const schedule = new optim.CosineAnnealingLR(optimizer, { tMax: steps });
   // One graph for the whole step, passages drawn on the device: recorded once, then replayed.
   const correct = compile((): Tensor => {
-    const passages = text.draw(batchSize, context + 1);
-    const logits = model.forward(passages.slice(null, [0, context]));
-    const next = passages.slice(null, [1, context + 1]).flatten();
-    const loss = logits.reshape([-1, characters]).crossEntropy(next);
+    const loss = lossOn(model, seen.draw(batchSize, context + 1));
     optimizer.zeroGrad();
     loss.backward();
     optim.clipGradNorm(model.parameters(), 1);
     optimizer.step();
     return loss;
   });
-  let losses: number[] = [];
+  const trial = unseen.draw(TRIAL, context + 1).realize(); // the same passages each time
+  const progress = new Progress({
+    steps,
+    stepsPerRound: Math.min(ROUND, steps),
+    round: "round",
+    unit: "characters",
+    isLogarithmic: false,
+  });
   for (let step = 1; step <= steps; step++) {
     using loss = correct();
     schedule.step();
-    losses.push(await loss.item()); // this wait lets Ctrl+C in
-    if (step > 1 && step < steps && step % 50 !== 0) continue;
-    const mean = losses.reduce((sum, each) => sum + each) / losses.length;
-    console.log(`step ${step}/${steps}  loss ${mean.toFixed(4)}`);
-    losses = [];
+    progress.step(await loss.item(), batchSize * context); // this wait lets Ctrl+C in
+    if (step % ROUND !== 0 && step !== steps) continue;
+    model.eval();
+    progress.endRound({ loss: await noGrad(() => lossOn(model, trial)).item() });
+    model.train();
   }
+  progress.end();
 }
 
-/** Writes on from a beginning, character by character. */
-async function write(
+/** Writes on from a beginning, character by character, and gives each as soon as it is there. */
+async function* write(
   model: Transformer,
   text: Corpus,
   beginning: string,
   length: number,
   temperature: number,
-): Promise<string> {
+): AsyncGenerator<string> {
   model.eval();
   const { context } = model.size;
   // Adding Gumbel noise before argmax draws from the softmax of the logits.
@@ -77,13 +96,14 @@ async function write(
     using ids = Tensor.fromHost(window, { shape: [1, context] });
     using last = Tensor.fromHost(Int32Array.of(seen.length - 1));
     using id = noGrad(() => pick(ids, last));
-    written += text.characters[Number(await id.item())]!;
+    const character = text.characters[Number(await id.item())]!;
+    written += character;
+    yield character;
   }
-  return written;
 }
 
 const about = "Learns to write like Shakespeare, character by character, and then writes.";
-await runExample({ about, file: "examples/transformer.ts", flags }, async (values) => {
+await runExample({ about, file: "examples/transformer.ts", flags }, async (values, print) => {
   const source = new URL("data/sonnets.txt", import.meta.url);
   const text = new Corpus(await Deno.readTextFile(source));
   const model = new Transformer({
@@ -95,8 +115,8 @@ await runExample({ about, file: "examples/transformer.ts", flags }, async (value
     dropout: 0.1,
   });
   const weights = model.parameters().reduce((sum, { size }) => sum + size, 0);
-  console.log(`text:   ${text.length} characters, ${text.characters.length} different ones`);
-  console.log(`model:  ${weights} parameters`);
+  print(`text:   ${text.length} characters, ${text.characters.length} different ones`);
+  print(`model:  ${weights} parameters`);
   try {
     await train(model, text, {
       steps: Number(values.steps),
@@ -105,9 +125,12 @@ await runExample({ about, file: "examples/transformer.ts", flags }, async (value
     });
   } catch (error) {
     if (!(error instanceof InterruptedError)) throw error;
-    console.log("interrupted: it writes what it has learned");
-    Deno.exitCode = 130;
+    sayInterrupted(": it writes what it has learned");
   }
-  const { length, temperature } = values;
-  console.log(`\n${await write(model, text, "\n", Number(length), Number(temperature))}`);
+  const [length, temperature] = [Number(values.length), Number(values.temperature)];
+  screen.stream("\n");
+  for await (const character of write(model, text, "\n", length, temperature)) {
+    screen.stream(character);
+  }
+  screen.stream("\n");
 });

@@ -4,10 +4,20 @@
  *
  *     deno run -A examples/vae.ts --help
  */
-import { compile, DataLoader, nn, noGrad, optim, saveFileSync, Tensor } from "@netcl/netcl";
-import { anything, count } from "./flags.ts";
+import {
+  compile,
+  DataLoader,
+  type Dataset,
+  nn,
+  noGrad,
+  optim,
+  saveFileSync,
+  Tensor,
+} from "@netcl/netcl";
+import { optionsWith } from "./flags.ts";
 import { runExample } from "./run_example.ts";
 import { loadDataset } from "./train/datasets.ts";
+import { Progress } from "./terminal/progress.ts";
 import { drawImages } from "./vae/images.ts";
 
 const PIXELS = 64, LATENT = 8, BATCH = 32;
@@ -44,15 +54,18 @@ function lossOf(model: Autoencoder, x: Tensor): Tensor {
   return wrong.add(divergence).div(x.shape[0]!);
 }
 
-const about = "Learns to draw digits: a variational autoencoder.";
-const flags = {
-  epochs: { ...count, default: "40", help: "how often every digit is seen" },
-  rows: { ...count, default: "8", help: "rows of digits that are drawn" },
-  out: { ...anything("FILE", "a file"), default: "digits.svg", help: "where they are drawn" },
-};
-await runExample({ about, file: "examples/vae.ts", flags }, async ({ epochs, rows, out, seed }) => {
-  const { train } = await loadDataset({ dataset: "digits", data: "", seed: Number(seed) });
-  const model = new Autoencoder(), optimizer = new optim.Adam(model.parameters(), { lr: 2e-3 });
+/** The mean loss of images that it does not learn from. */
+async function lossOnUnseen(model: Autoencoder, unseen: Dataset): Promise<number> {
+  let sum = 0;
+  for await (const [images] of new DataLoader(unseen, { batchSize: 180 })) {
+    sum += await noGrad(() => lossOf(model, images!)).mul(images!.shape[0]!).item();
+  }
+  return sum / unseen.length;
+}
+
+async function train(model: Autoencoder, epochs: number, seed: number): Promise<void> {
+  const { train, test } = await loadDataset({ dataset: "digits", data: "", seed });
+  const optimizer = new optim.Adam(model.parameters(), { lr: 2e-3 });
   const correct = compile((x: Tensor): Tensor => {
     const loss = lossOf(model, x);
     optimizer.zeroGrad();
@@ -61,14 +74,26 @@ await runExample({ about, file: "examples/vae.ts", flags }, async ({ epochs, row
     return loss;
   });
   const loader = new DataLoader(train, { batchSize: BATCH, shuffle: true, dropLast: true });
-  for (let epoch = 1; epoch <= Number(epochs); epoch++) {
-    let sum = 0;
-    for await (const [images] of loader) sum += await correct(images!).item();
-    console.log(`epoch ${epoch}/${epochs}  loss ${(sum / loader.length).toFixed(2)}`);
+  const progress = new Progress({
+    steps: epochs * loader.length,
+    stepsPerRound: loader.length,
+    unit: "digits",
+  });
+  for (let epoch = 1; epoch <= epochs; epoch++) {
+    for await (const [images] of loader) progress.step(await correct(images!).item(), BATCH);
+    progress.endRound({ loss: await lossOnUnseen(model, test) });
   }
-  const columns = 12, drawn = Number(rows) * columns;
+  progress.end();
+}
+
+const about = "Learns to draw digits: a variational autoencoder.";
+const flags = optionsWith({ epochs: "40", rows: "8", out: "out" });
+await runExample({ about, file: "examples/vae.ts", flags }, async (values, print) => {
+  const model = new Autoencoder(), columns = 12, drawn = Number(values.rows) * columns;
+  await train(model, Number(values.epochs), Number(values.seed));
   const digits = noGrad(() => model.decoder.forward(Tensor.randn([drawn, LATENT])).sigmoid());
   const pixels = await digits.toHost() as Float32Array;
-  saveFileSync(out, drawImages(pixels, { size: 8, columns }));
-  console.log(`${drawn} digits: ${out}`);
+  await Deno.mkdir(values.out, { recursive: true });
+  saveFileSync(`${values.out}/digits.svg`, drawImages(pixels, { size: 8, columns }));
+  print(`${drawn} digits: ${values.out}/digits.svg`);
 });

@@ -10,33 +10,43 @@ text { font: 13px Helvetica, Arial, sans-serif; fill: #374151 }
 .page { fill: #ffffff } .title { font-size: 17px; fill: #111827 }
 polyline { fill: none; stroke-linejoin: round } .axis { stroke: #6b7280 } .grid { stroke: #e5e7eb }
 .step { stroke: #93c5fd } .mean { stroke: #1d4ed8; stroke-width: 2.5 }
-.unseen { stroke: #15803d; stroke-width: 2 } .right { text-anchor: end }
+.unseen { stroke: #c2410c; stroke-width: 2; stroke-dasharray: 6 3 }
+.accuracy { stroke: #15803d; stroke-width: 2 } .right { text-anchor: end }
 @media (prefers-color-scheme: dark) {
   text { fill: #d1d5db } .page { fill: #0d1117 } .title { fill: #f9fafb } .axis { stroke: #9ca3af }
-  .grid { stroke: #2d333b } .step { stroke: #1e40af } .mean { stroke: #60a5fa } .unseen { stroke: #4ade80 }
+  .grid { stroke: #2d333b } .step { stroke: #1e40af } .mean { stroke: #60a5fa }
+  .unseen { stroke: #fb923c } .accuracy { stroke: #4ade80 }
 }
 </style>`;
 
 type Point = readonly [x: number, y: number];
 
+/** What a model does with unseen samples after an epoch. */
+export interface Unseen {
+  readonly loss: number;
+  /** The share that it gets right. */
+  readonly accuracy: number;
+}
+
 /**
- * Draws the loss over the steps as an SVG: every step pale, their running mean dark, the loss on a
- * logarithmic scale, the epochs below.
+ * Draws the loss over the steps as an SVG: every step pale, their running mean dark, that of unseen
+ * samples dashed, on a logarithmic scale; how many of those are right on a scale of its own; the epochs
+ * below.
  *
  * @param losses The loss of every step.
  * @param stepsPerEpoch How many of them make an epoch.
  * @param title What was trained.
- * @param accuracies The share of unseen samples that were read right after each epoch, if known.
+ * @param unseen What the model did with unseen samples after each epoch, if known.
  */
 export function drawLossCurve(
   losses: number[],
   stepsPerEpoch: number,
   title: string,
-  accuracies: readonly number[] = [],
+  unseen: readonly Unseen[] = [],
 ): string {
-  const mean = runningMean(losses);
-  const low = roundDown(least(mean));
-  const high = roundUp(Math.max(-least(losses.map((loss) => -loss)), low));
+  const mean = runningMean(losses), unseenLosses = unseen.map(({ loss }) => loss);
+  const low = roundDown(least([...mean, ...unseenLosses]));
+  const high = roundUp(Math.max(-least([...losses, ...unseenLosses].map((loss) => -loss)), low));
   const steps = Math.max(losses.length, 2);
   const x = (step: number) => scale(step, 1, steps, PLOT.left, PLOT.right);
   const y = (loss: number) =>
@@ -47,8 +57,10 @@ export function drawLossCurve(
       PLOT.bottom,
       PLOT.top,
     );
-  const points = (values: number[]) =>
-    thinned(values.map((loss, i): Point => [x(i + 1), y(loss)]).filter(([, y]) => !isNaN(y)));
+  const points = (values: number[], apart = 1) =>
+    thinned(
+      values.map((loss, i): Point => [x((i + 1) * apart), y(loss)]).filter(([, y]) => !isNaN(y)),
+    );
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" ` +
     `height="${HEIGHT}">`,
@@ -69,15 +81,27 @@ export function drawLossCurve(
     "</g>",
     line(points(losses), "step"),
     line(points(mean), "mean"),
-    ...accuracyMarks(accuracies, (epoch) => x(epoch * stepsPerEpoch)),
+    line(points(unseenLosses, stepsPerEpoch), "unseen"),
+    ...accuracyMarks(unseen.map(({ accuracy }) => accuracy), (epoch) => x(epoch * stepsPerEpoch)),
     line([[PLOT.left, PLOT.bottom], [PLOT.right, PLOT.bottom]]),
-    line([[PLOT.right - 218, 27], [PLOT.right - 194, 27]], "step"),
-    text(PLOT.right - 188, 32, "each step"),
-    line([[PLOT.right - 116, 27], [PLOT.right - 92, 27]], "mean"),
-    text(PLOT.right - 86, 32, "running mean"),
+    ...legend(unseen.length > 0),
     "</svg>",
     "",
   ].join("\n");
+}
+
+/** What the lines are, from the right end of the picture's head. */
+function legend(hasUnseen: boolean): string[] {
+  const names: [kind: string, name: string, width: number][] = [
+    ["step", "each step", 100],
+    ["mean", "running mean", 120],
+    ...hasUnseen ? [["unseen", "unseen", 84] as [string, string, number]] : [],
+  ];
+  let right = PLOT.right;
+  return names.toReversed().flatMap(([kind, name, width]) => {
+    right -= width;
+    return [line([[right, 27], [right + 24, 27]], kind), text(right + 30, 32, name)];
+  });
 }
 
 /** The accuracies as a line with a scale of its own, whose ends are written beside it. */
@@ -88,11 +112,11 @@ function accuracyMarks(accuracies: readonly number[], x: (epoch: number) => numb
   const points = accuracies.map((share, k): Point => [x(k + 1), y(share)]);
   const [last] = points.slice(-1);
   return [
-    line(points, "unseen"),
+    line(points, "accuracy"),
     text(
       last![0],
       last![1] - 8,
-      `${(100 * accuracies.at(-1)!).toFixed(1)} % of unseen`,
+      `${(100 * accuracies.at(-1)!).toFixed(1)} % right`,
       'class="right"',
     ),
     text(points[0]![0] + 6, points[0]![1] + 16, `${(100 * accuracies[0]!).toFixed(1)} %`),
@@ -117,7 +141,7 @@ function scale(value: number, from: number, to: number, start: number, end: numb
 }
 
 /** The least finite number, or 1 where there is none. */
-function least(values: number[]): number {
+function least(values: readonly number[]): number {
   const found = values.filter(Number.isFinite).reduce((a, b) => Math.min(a, b), Infinity);
   return found === Infinity ? 1 : found;
 }

@@ -1,14 +1,4 @@
-import {
-  anything,
-  count,
-  device,
-  type Flags,
-  helpOf,
-  oneOf,
-  parseFlags,
-  positive,
-  seed,
-} from "../flags.ts";
+import { common, helpOf, optionsWith, parseFlags } from "../flags.ts";
 
 export { UsageError } from "../flags.ts";
 
@@ -25,21 +15,22 @@ export interface Options {
   out: string;
 }
 
-const flags = {
+const { device, seed } = common;
+
+/** What the programs that learn to classify take. */
+export const flags = {
   device,
-  dataset: { ...oneOf("digits", "mnist", "fashion"), default: "digits", help: "what to learn" },
-  data: {
-    ...anything("DIR", "a folder"),
-    default: "/usr/share/datasets/fashion-mnist",
-    help: "where the IDX files of --dataset fashion are",
-  },
-  model: { ...oneOf("mlp", "cnn"), default: "mlp", help: "two linear layers, or convolutions" },
-  epochs: { ...count, default: "20", help: "how often every sample is seen" },
-  "batch-size": { ...count, default: "32", help: "samples a step" },
-  lr: { ...positive, default: "0.02", help: "the learning rate that Adam begins with" },
+  ...optionsWith({
+    dataset: "digits",
+    data: "/usr/share/datasets/fashion-mnist",
+    model: "mlp",
+    epochs: "20",
+    "batch-size": "32",
+    lr: "0.02",
+  }),
   seed,
-  out: { ...anything("DIR", "a folder"), default: "out", help: "where the results are written" },
-} satisfies Flags;
+  ...optionsWith({ out: "out" }),
+};
 
 /**
  * Reads the command line.
@@ -49,7 +40,11 @@ const flags = {
  */
 export function parseOptions(args: string[]): Options | "help" {
   const values = parseFlags(args, flags);
-  if (values === "help") return "help";
+  return values === "help" ? "help" : optionsOf(values);
+}
+
+/** The options that the texts of the flags say. */
+export function optionsOf(values: { readonly [name in keyof typeof flags]: string }): Options {
   return {
     device: values.device,
     dataset: values.dataset as Options["dataset"],
@@ -63,10 +58,11 @@ export function parseOptions(args: string[]): Options | "help" {
   };
 }
 
+/** What the example does. */
+export const about =
+  "Trains an image classifier and says how well it reads images that it has not seen.";
+
 /** What --help prints. */
-export function helpText(
-  file = "examples/train.ts",
-  about = "Trains a digit classifier and says how well it reads digits that it has not seen.",
-): string {
-  return helpOf(about, file, flags);
+export function helpText(file = "examples/train.ts", what = about): string {
+  return helpOf(what, file, flags);
 }

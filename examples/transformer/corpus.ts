@@ -6,9 +6,12 @@ export class Corpus {
   readonly characters: readonly string[];
   /** (length): the text itself, int32. */
   readonly ids: Tensor;
+  readonly #text: string;
 
-  constructor(text: string) {
-    this.characters = [...new Set(text)].sort();
+  /** @param characters Those that the text may have. Default: those that it has. */
+  constructor(text: string, characters = [...new Set(text)].sort()) {
+    this.characters = characters;
+    this.#text = text;
     this.ids = Tensor.fromHost(this.encode(text)).realize();
   }
 
@@ -30,6 +33,13 @@ export class Corpus {
         `Cannot encode ${JSON.stringify(character)}: the text that was learned does not have it`,
       );
     });
+  }
+
+  /** The beginning, that share of the text, and the rest, with the same numbers for characters. */
+  split(share: number): [beginning: Corpus, rest: Corpus] {
+    const end = Math.round(share * this.#text.length);
+    const part = (text: string) => new Corpus(text, [...this.characters]);
+    return [part(this.#text.slice(0, end)), part(this.#text.slice(end))];
   }
 
   /** Passages from anywhere in the text, (count, length). */

@@ -1,5 +1,4 @@
 // Runs a program on a pseudo-terminal, as a user sees it; `script` (util-linux) provides that.
-import { plain } from "../plain.ts";
 
 /** An answer that is typed when a text appears. */
 export interface Reply {
@@ -30,17 +29,17 @@ export async function onTerminal(
   const child = new Deno.Command("script", {
     args: ["--quiet", "--return", "--flush", "--command", command, "/dev/null"],
     cwd,
-    env: { ...plain, TERM: "xterm" },
+    env: { NO_COLOR: "", FORCE_COLOR: "", TERM: "xterm" },
     stdin: "piped",
     stdout: "piped",
     stderr: "null",
   }).spawn();
   const keyboard = child.stdin.getWriter();
   const answered: string[] = [];
-  let screen = "";
-  let seen = 0;
+  let written = "", screen = "", seen = 0;
   for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-    screen += withoutColors(chunk);
+    written += chunk;
+    screen = withoutColors(written); // a sequence may come in two chunks
     for (const { when, type } of replies) {
       const at = screen.indexOf(when, seen);
       if (at < 0) continue;

@@ -54,7 +54,8 @@ Deno.test({
         assertEquals(run.code, 0, run.err);
         assert(accuracyIn(run) >= 0.96, run.out);
         assertStringIncludes(run.out, `asked for as "${device}"`);
-        assertEquals(run.out.match(/^epoch /gm)?.length, 20, "off a terminal one line an epoch");
+        const lines = run.out.match(/^epoch .* unseen 0\.\d+ {2}accuracy /gm);
+        assertEquals(lines?.length, 20, "off a terminal one line an epoch");
         assert(!run.out.includes("\r") && !run.out.includes("\x1b"));
         curves.push(await losses(`${folder}/${device}`));
       }
@@ -156,7 +157,8 @@ testOpenCL(
       assertEquals(code, 0, screen);
       assert(answered.length <= 4, `asked ${answered.length} times`);
       assertMatch(screen, /device: +OpenCL /);
-      assertMatch(screen, /\repoch 1\/1 +batch +45\/45 .* samples\/s +loss /);
+      assertMatch(screen, /\repoch 1\/1 +step +\d+\/45 +loss .* samples\/s +\d+ s left/);
+      assertMatch(screen, /━━ training +━━ unseen/);
       assertMatch(screen, /accuracy: +0\.\d+ on unseen samples/);
       assert((await Deno.stat(`${folder}/out/model.safetensors`)).isFile);
     }),

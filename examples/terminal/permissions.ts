@@ -1,4 +1,4 @@
-import { UsageError } from "./options.ts";
+import { UsageError } from "../flags.ts";
 
 /**
  * Asks for what will be read and written before the work begins, not after it is done. With flags

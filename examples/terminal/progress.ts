@@ -1,0 +1,154 @@
+import { beside, drawChart, type Line, type Point } from "./line_chart.ts";
+import { type LiveScreen, screen as programs } from "./live_screen.ts";
+
+/** What is trained, for how long. */
+export interface Plan {
+  /** All steps. */
+  readonly steps: number;
+  /** After so many of them the model is looked at: an epoch. */
+  readonly stepsPerRound: number;
+  /** What a round is called. Default: "epoch". */
+  readonly round?: string;
+  /** What is counted, such as "samples". */
+  readonly unit: string;
+  /** Whether equal ratios of losses are equally high. Default: true. */
+  readonly isLogarithmic?: boolean;
+}
+
+/** What the model does with data that it does not learn from. */
+export interface Unseen {
+  readonly loss?: number;
+  /** The share that it gets right. */
+  readonly accuracy?: number;
+}
+
+/** Milliseconds between two pictures: ten a second are as fast as anyone reads. */
+const FRAME_MS = 100;
+const BLUE = 34, YELLOW = 33, GREEN = 32;
+/** More than a chart has columns of dots; beyond, neighbours are drawn as one. */
+const MAX_POINTS = 4096;
+const CHART_ROWS = 7, CHART_COLUMNS = 38;
+
+/**
+ * Says how training goes: one line a round that stays, and on a terminal, below, a line with the rate
+ * and the time that is left and curves of what has happened so far.
+ */
+export class Progress {
+  readonly #plan: Plan;
+  readonly #screen: LiveScreen;
+  #losses: Point[] = [];
+  readonly #unseen: Point[] = [];
+  readonly #accuracies: Point[] = [];
+  #done = 0;
+  #roundLoss = 0;
+  #roundAmount = 0;
+  #roundStart = performance.now();
+  readonly #start = performance.now();
+  #shown = -Infinity;
+
+  constructor(plan: Plan, screen: LiveScreen = programs) {
+    this.#plan = plan;
+    this.#screen = screen;
+  }
+
+  /** The round that is going on, from 1. */
+  get round(): number {
+    return Math.floor(this.#done / this.#plan.stepsPerRound) + 1;
+  }
+
+  /**
+   * One more step is made.
+   *
+   * @param loss What the model has lost in it.
+   * @param amount How many samples, or whatever is counted, it was made with.
+   */
+  step(loss: number, amount: number): void {
+    this.#done++;
+    this.#roundLoss += loss * amount;
+    this.#roundAmount += amount;
+    this.#losses.push([this.#done, loss]);
+    if (this.#losses.length > MAX_POINTS) this.#losses = halved(this.#losses);
+    if (!this.#screen.isLive || performance.now() - this.#shown < FRAME_MS) return;
+    this.#shown = performance.now();
+    this.#screen.show([this.#liveLine(), "", ...this.#charts()]);
+  }
+
+  /** A round is over; says what the model does with what it has not seen. */
+  endRound(unseen: Unseen = {}): void {
+    const round = Math.ceil(this.#done / this.#plan.stepsPerRound);
+    if (unseen.loss !== undefined) this.#unseen.push([this.#done, unseen.loss]);
+    if (unseen.accuracy !== undefined) this.#accuracies.push([this.#done, unseen.accuracy]);
+    const parts = [
+      this.#name(round),
+      `loss ${this.#meanLoss()}`,
+      ...unseen.loss === undefined ? [] : [`unseen ${unseen.loss.toFixed(4)}`],
+      ...unseen.accuracy === undefined ? [] : [`accuracy ${unseen.accuracy.toFixed(4)}`],
+      this.#rate(),
+    ];
+    this.#screen.print(parts.join("  "));
+    this.#roundLoss = this.#roundAmount = 0;
+    this.#roundStart = performance.now();
+  }
+
+  /** Training is over, or was interrupted: the curves stay on the terminal. */
+  end(): void {
+    this.#screen.show(this.#losses.length > 1 ? ["", ...this.#charts(), ""] : []);
+    this.#screen.keep();
+  }
+
+  #name(round: number): string {
+    const { steps, stepsPerRound } = this.#plan, rounds = Math.ceil(steps / stepsPerRound);
+    return `${this.#plan.round ?? "epoch"} ${`${round}`.padStart(`${rounds}`.length)}/${rounds}`;
+  }
+
+  #liveLine(): string {
+    const { steps, stepsPerRound } = this.#plan;
+    const within = (this.#done - 1) % stepsPerRound + 1;
+    const most = Math.min(stepsPerRound, steps);
+    return [
+      this.#name(Math.ceil(this.#done / stepsPerRound)),
+      `step ${`${within}`.padStart(`${most}`.length)}/${most}`,
+      `loss ${this.#meanLoss()}`,
+      this.#rate(),
+      this.#timeLeft(),
+    ].join("  ");
+  }
+
+  #meanLoss(): string {
+    return (this.#roundLoss / Math.max(this.#roundAmount, 1)).toFixed(4);
+  }
+
+  #rate(): string {
+    const seconds = (performance.now() - this.#roundStart) / 1000;
+    return `${Math.round(this.#roundAmount / seconds).toLocaleString("en")} ${this.#plan.unit}/s`;
+  }
+
+  /** From the mean time of a step so far; the first steps build kernels. */
+  #timeLeft(): string {
+    const left = this.#plan.steps - this.#done;
+    const seconds = Math.round((performance.now() - this.#start) / 1000 * left / this.#done);
+    return seconds < 90 ? `${seconds} s left` : `${Math.round(seconds / 60)} min left`;
+  }
+
+  #charts(): string[] {
+    const { steps, isLogarithmic = true } = this.#plan;
+    const size = { from: 1, until: steps, width: CHART_COLUMNS, height: CHART_ROWS };
+    const lines: Line[] = [
+      { points: this.#losses, colour: BLUE, name: "training" },
+      { points: this.#unseen, colour: YELLOW, name: this.#unseen.length > 0 ? "unseen" : "" },
+    ];
+    const loss = drawChart({ ...size, title: "loss", lines, isLogarithmic });
+    if (this.#accuracies.length === 0) return loss;
+    const right = [{ points: this.#accuracies, colour: GREEN }];
+    const accuracy = drawChart({ ...size, title: "accuracy on unseen", lines: right });
+    return beside(loss, accuracy, CHART_COLUMNS);
+  }
+}
+
+/** Every two neighbours as their mean. */
+function halved(points: readonly Point[]): Point[] {
+  return Array.from({ length: points.length >> 1 }, (_, k) => {
+    const [[x0, y0], [x1, y1]] = [points[2 * k]!, points[2 * k + 1]!];
+    return [(x0 + x1) / 2, (y0 + y1) / 2];
+  });
+}
