@@ -1,9 +1,10 @@
 /** Kernels of matrix units hold against the built-in backend, on any device: their instructions are emulated. */
+import { numbers } from "./few_digits.ts";
 import { assert } from "@std/assert";
 import { backendOf } from "../../../../backend/internal.ts";
 import type { OpenCLBackend } from "../../../../backend/opencl/runtime/opencl_backend.ts";
 import type { MmaTile } from "../../../../backend/opencl/templates/mma/mma_tile.ts";
-import { DeviceHandle, type DType, manager, Tensor, withDevice } from "../../../../mod.ts";
+import { DeviceHandle, type DType, manager, type Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { withEmulatedMatrixUnits } from "./matrix_unit_emulation.ts";
 
@@ -46,18 +47,6 @@ async function withMatrixUnits(fn: (texts: string[]) => Promise<void>): Promise<
       }
     })
   );
-}
-
-let seed = 1;
-/** Numbers between -1 and 1 with few digits, the same for every device and type. */
-function numbers(dtype: DType, ...shape: number[]): Tensor {
-  const size = shape.reduce((a, b) => a * b, 1);
-  seed = 1;
-  const data = Float32Array.from({ length: size }, () => {
-    seed = seed * 16807 % 2147483647;
-    return (seed % 2001 - 1000) / 1000;
-  });
-  return Tensor.fromHost(data, { shape }).cast(dtype).realize();
 }
 
 type Make = (dtype: DType) => Tensor;

@@ -3,58 +3,13 @@
  * which kernels are chosen is checked everywhere.
  */
 import { assert, assertEquals } from "@std/assert";
-import type { Target } from "../../../../backend/kernel/target.ts";
-import { contractionMatch } from "../../../../backend/opencl/templates/generate.ts";
 import { hasMatrixUnits } from "../../../../backend/opencl/runtime/matrix_units.ts";
-import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
-import { hostTarget } from "../../../../backend/kernel/target.ts";
-import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
-import { schedule } from "../../../../backend/internal.ts";
-import {
-  type DType,
-  manager,
-  noGrad,
-  setFloat32Precision,
-  Tensor,
-  withDevice,
-} from "../../../../mod.ts";
+import { type DType, manager, setFloat32Precision, Tensor, withDevice } from "../../../../mod.ts";
+import { numbers } from "./few_digits.ts";
 import { hasOpenCL } from "../../../opencl.ts";
-import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
+import { gpuTarget, templateOf } from "./chosen_template.ts";
 
-const gpu: Target = {
-  isGpu: true,
-  matrixUnits: true,
-  narrowEnd: 2 ** 31,
-  localMemory: 49152,
-  computeUnits: 132,
-  vectorWidth: 1,
-  tuned: new Map(),
-  ...planningRules(true, 132, 4352),
-};
-
-function contractionOf(make: () => Tensor): LoopKernel {
-  return noGrad(() => {
-    const { kernels } = schedule([nodeOf(make())], {
-      device: {
-        target: { ...hostTarget, isGpu: true },
-        planKernel: () => ({
-          name: "any",
-          isSpecialized: true,
-          sumParts: 1,
-          variant: null,
-          scratch: [],
-        }),
-      },
-    });
-    return kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>
-      kernel.kind === "loop" && kernel.contraction !== null
-    )!;
-  });
-}
-
-function templateOf(make: () => Tensor, target: Target): string {
-  return withDevice("cpu", () => contractionMatch(contractionOf(make), target).template.name);
-}
+const gpu = gpuTarget;
 
 const of = (dtype: DType, ...shape: number[]) =>
   Tensor.full(shape, 1).realize().cast(dtype).realize();
@@ -86,18 +41,6 @@ Deno.test("Products of float32 go to matrix units from a size on, others to tile
 interface Case {
   readonly name: string;
   readonly make: (dtype: DType) => Tensor;
-}
-
-let seed = 1;
-/** Numbers between -1 and 1 with few digits, the same for every device and type. */
-function numbers(dtype: DType, ...shape: number[]): Tensor {
-  const size = shape.reduce((a, b) => a * b, 1);
-  seed = 1;
-  const data = Float32Array.from({ length: size }, () => {
-    seed = seed * 16807 % 2147483647;
-    return (seed % 2001 - 1000) / 1000;
-  });
-  return Tensor.fromHost(data, { shape }).cast(dtype).realize();
 }
 
 const matmuls: Case[] = [

@@ -1,0 +1,46 @@
+/** Which template takes a product, asked without a device. */
+import { schedule } from "../../../../backend/internal.ts";
+import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
+import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
+import { contractionMatch } from "../../../../backend/opencl/templates/generate.ts";
+import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
+import { noGrad, type Tensor, withDevice } from "../../../../mod.ts";
+import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
+
+/** A GPU with matrix units. */
+export const gpuTarget: Target = {
+  isGpu: true,
+  matrixUnits: true,
+  narrowEnd: 2 ** 31,
+  localMemory: 49152,
+  computeUnits: 132,
+  vectorWidth: 1,
+  tuned: new Map(),
+  ...planningRules(true, 132, 4352),
+};
+
+/** The contraction among the kernels of a tensor. */
+function contractionOf(make: () => Tensor): LoopKernel {
+  return noGrad(() => {
+    const { kernels } = schedule([nodeOf(make())], {
+      device: {
+        target: { ...hostTarget, isGpu: true },
+        planKernel: () => ({
+          name: "any",
+          isSpecialized: true,
+          sumParts: 1,
+          variant: null,
+          scratch: [],
+        }),
+      },
+    });
+    return kernels.map(({ kernel }) => kernel).find((kernel): kernel is LoopKernel =>
+      kernel.kind === "loop" && kernel.contraction !== null
+    )!;
+  });
+}
+
+/** The name of the template that takes it. */
+export function templateOf(make: () => Tensor, target: Target = gpuTarget): string {
+  return withDevice("cpu", () => contractionMatch(contractionOf(make), target).template.name);
+}
