@@ -73,11 +73,13 @@ async function follow(folder: URL, edits: readonly Edit[]): Promise<void> {
   }
 }
 
-/** Holds the new operation: by itself and inside a larger kernel, of vectors too, with its gradient. */
-const programOfCubeRoot = `
-import { assertAlmostEquals, assertEquals } from "@std/assert";
-import { Tensor, withDevice } from "./mod.ts";
-import { testOnBackends } from "./tests/opencl.ts";
+/** What the page's own tests leave open: the additions as a user meets them, together. */
+const programOfAdditions = `
+import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { bindExtension, OpenCLUnavailableError, suggestedLocalWorkSizeFunctions } from "./ffi/mod.ts";
+import { environmentVariables } from "./ffi/host/environment.ts";
+import { compile, manager, memory, nn, optim, Tensor, withDevice } from "./mod.ts";
+import { testOnBackends, testOpenCL } from "./tests/opencl.ts";
 
 testOnBackends("cbrt: values and gradients", (backend) => withDevice(backend, async () => {
   const roots = Array.from({ length: 40 }, (_, k) => k % 2 ? k / 4 : -k / 4 - 1);
@@ -92,30 +94,153 @@ testOnBackends("cbrt: values and gradients", (backend) => withDevice(backend, as
   });
   assertEquals((await Tensor.fromHost([8, 27]).cast("int32").cbrt().round().toNumbers()).join(), "2,3");
 }));
+
+testOnBackends("ema: values, gradients of two orders, and a compiled loop", (backend) => withDevice(backend, () => {
+  const x = Tensor.fromHost([[8, 4, 2], [0, 16, 8]], { requiresGrad: true });
+  const y = x.ema(0.5, 1);
+  assertEquals([...y.toHostSync()], [4, 4, 3, 0, 8, 8]);
+  y.mul(y).sum().backward();
+  // The derivative of the squares: averages from the end of twice the averages.
+  assertEquals([...x.grad!.toHostSync()], [6.75, 5.5, 3, 6, 12, 8]);
+  assertEquals([...x.detach().ema(0.5, 0).toHostSync()], [4, 2, 1, 2, 9, 4.5]);
+  assertEquals([...Tensor.fromHost([4, 8]).cast("int32").ema(0.25, 0).toHostSync()], [3, 6.75]);
+  assertThrows(() => x.ema(2, 0), RangeError, "decay");
+  for (const decay of [0.5, 0.75]) {
+    const step = compile((value: Tensor) => value.ema(decay, 0));
+    let state = Tensor.fromHost([1, 1]), expected = [1, 1];
+    for (let k = 0; k < 4; k++) {
+      state = step(state);
+      const [a, b] = expected as [number, number];
+      const first = (1 - decay) * a;
+      expected = [first, decay * first + (1 - decay) * b];
+      assertEquals([...state.toHostSync()], [...Float32Array.from(expected)]);
+    }
+  }
+}));
+
+testOpenCL("tensors of a training loop live in the new pool, whose statistics are right", () => {
+  const device = manager.default("cl");
+  withDevice(device, () => {
+    const layer = new nn.Linear(64, 32), x = Tensor.ones([16, 64]).realize();
+    const optimizer = new optim.SGD(layer.parameters(), { lr: 0.01 });
+    const step = (): number => {
+      optimizer.zeroGrad();
+      using loss = layer.forward(x).square().mean();
+      loss.backward();
+      optimizer.step();
+      return loss.itemSync();
+    };
+    const losses = [step(), step(), step()];
+    assertEquals(memory.snapshot(device).pool, "PagePool");
+    const before = memory.stats(device);
+    losses.push(step(), step());
+    const after = memory.stats(device);
+    assert(after.hits > before.hits, "blocks are lent again");
+    assertEquals([after.misses, after.nativeAllocs], [before.misses, before.nativeAllocs]);
+    assertEquals(after.allocated.current % 4096, 0);
+    assert(after.requested.current > 0 && after.requested.current <= after.allocated.current);
+    assertEquals(after.bytesAllocated + after.bytesCached, after.reservedBytes);
+    assert(losses.at(-1)! < losses[0]!, String(losses));
+  });
+});
+
+Deno.test("the guide's line of the new pool is that of the table of variables", async () => {
+  const page = await Deno.readTextFile("examples/guide/devices.md");
+  const row = page.split("\\n").find((line) => line.includes("NETCL_POOL"))!;
+  const { values, default: standard } = environmentVariables.NETCL_POOL;
+  assertEquals(row.split("|").slice(2, 4).map((cell) => cell.trim()), [values, standard]);
+});
+
+testOpenCL("a driver that claims the extension and lacks its function is named", () => {
+  const { name, platform } = manager.default("cl").clDevice!;
+  const claims = { name, platform, extensions: ["cl_khr_none"] };
+  const table = { clNoneKHR: suggestedLocalWorkSizeFunctions.clGetKernelSuggestedLocalWorkSizeKHR };
+  const error = assertThrows(
+    () => bindExtension(claims as never, "cl_khr_none", table),
+    OpenCLUnavailableError,
+  );
+  assert(error.message.includes("clNoneKHR") && error.message.includes(name), error.message);
+});
+
+Deno.test("the new backend is a device like others, and trains", () => {
+  const device = manager.default("plain");
+  assert(manager.list().includes(device));
+  assertEquals([device.selector, device.deviceName], ["plain", "plain backend"]);
+  const run = (name: string) => withDevice(name, () => {
+    const x = Tensor.arange(12).div(12).reshape([4, 3]), w = Tensor.arange(6).div(6).reshape([3, 2]);
+    w.requiresGrad = true;
+    x.matmul(w).relu().softmax(1).square().sum().backward();
+    assertEquals(w.backend, name);
+    return [...w.grad!.toHostSync()];
+  });
+  const [plain, cpu] = [run("plain"), run("cpu")];
+  plain.forEach((value, k) => assertAlmostEquals(Number(value), Number(cpu[k]), 1e-6));
+  assert(memory.stats(device).numAllocs > 0);
+  const error = assertThrows(() => manager.default("simple"), RangeError);
+  assert(error.message.includes('"simple"'), error.message);
+});
 `;
 
-Deno.test("the recipes of a unary operation and of a layer work as the page says", async () => {
+/** Runs Deno in a folder, and gives back what it printed. */
+async function deno(folder: string, args: string[]): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args,
+    cwd: folder,
+    env: { ...plain, NETCL_POOL: "page" },
+  }).output();
+  const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  assert(success, printed);
+  return printed;
+}
+
+const recipes = [
+  "Add a unary operation",
+  "Add a layer",
+  "Add an operation with state",
+  "Add a contraction template",
+  "Add a pool",
+  "Add an OpenCL extension function",
+  "Add a backend",
+];
+
+/** Tests of the tree that hold for the additions too: laws of pools, C headers, the layers. */
+const laws = [
+  "tests/memory/pools/pool_conformance_test.ts",
+  "tests/ffi/symbols/symbols_test.ts",
+  "tests/layers_test.ts",
+];
+
+/** Every method of tensors has a row among the operations that are held against PyTorch. */
+const rows = "tests/conformance/completeness_test.ts";
+
+Deno.test("the recipes work as the page says, all of them in one tree", async () => {
   const page = await Deno.readTextFile(new URL("CONTRIBUTING.md", root));
-  const operation = editsOf(page, "Add a unary operation"), layer = editsOf(page, "Add a layer");
-  assert(operation.length > 0 && layer.length > 0);
+  const edits = recipes.flatMap((heading) => {
+    const found = editsOf(page, heading);
+    assert(found.length > 0, `"${heading}" has no diff`);
+    return found;
+  });
+  assertEquals(recipes, [...page.matchAll(/^## (Add .*)$/gm)].map(([, heading]) => heading!));
   await inFolder(async (path) => {
-    const folder = toFileUrl(path), edits = [...operation, ...layer];
-    const layers = ["ffi", "memory", "backend", "tensor", "mod.ts", "deno.json"];
-    const edited = edits.filter((edit) => !edit.isNew).map((edit) => edit.path);
-    const tests = ["tests/std", "tests/opencl.ts", ...edited.filter((p) => p.startsWith("tests/"))];
-    for (const needed of [...layers, ...tests]) await copyInto(folder, needed);
-    const made = edits.filter((edit) => edit.isNew).map((edit) => edit.path);
+    const folder = toFileUrl(path);
+    const tree = ["ffi", "memory", "backend", "tensor", "tests", "bench", "examples"];
+    for (const needed of [...tree, "mod.ts", "deno.json"]) await copyInto(folder, needed);
     await follow(folder, edits);
-    await Deno.writeTextFile(new URL("cube_root_test.ts", folder), programOfCubeRoot);
-    const files = ["cube_root_test.ts", ...made.filter((file) => file.endsWith("_test.ts"))];
-    const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["test", "-A", "--check", "--no-lock", ...files],
-      cwd: folder,
-      env: plain,
-    }).output();
-    const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-    assert(success, printed);
-    assert(printed.includes(hasOpenCL ? "4 passed" : "2 passed"), printed);
+    await Deno.writeTextFile(new URL("additions_test.ts", folder), programOfAdditions);
+    const changed = [...new Set(edits.map((edit) => edit.path))].filter((p) => p.endsWith(".ts"));
+    await deno(path, ["fmt", "--check", ...changed]);
+    await deno(path, ["lint", ...changed]);
+    const made = edits.filter((edit) => edit.isNew).map((edit) => edit.path);
+    const tests = ["additions_test.ts", ...made.filter((p) => p.endsWith("_test.ts")), ...laws];
+    await deno(path, ["check", "--no-lock", ...tests, rows]);
+    const run = ["test", "-A", "--no-check", "--no-lock"];
+    // Rows have cases once PyTorch has written them.
+    await deno(path, [...run, "--filter", "/^every (method|function|exception)/", rows]);
+    const printed = await deno(path, [...run, ...tests]);
+    for (const test of tests) assert(printed.includes(` from ./${test}`), `${test} did not run`);
+    const numbers = [" (cpu)", " (plain)", ...hasOpenCL ? [" (cl)"] : []];
+    for (const backend of numbers) assert(printed.includes(`cbrt: values and gradients${backend}`));
+    assert(printed.includes("PagePool, simulated: "), printed);
   });
 });
 
