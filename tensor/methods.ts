@@ -11,8 +11,6 @@ import type { TensorLike } from "./core/arguments.ts";
 import type { ConvOptions, ConvTransposeOptions } from "./core/image_options.ts";
 import { type Methods, provideMethods } from "./core/method_table.ts";
 import { act, compute, computeDistinct } from "./core/operations.ts";
-// The class provides how tensors are made.
-import "./core/tensor.ts";
 import type { Tensor } from "./core/tensor.ts";
 import * as assignment from "./execution/assignment.ts";
 import { explain } from "./execution/explain.ts";

@@ -7,7 +7,7 @@ import type { ContractionSize } from "../../backend/opencl/templates/parts/tilin
 import type { DType } from "../../backend/graph/dtype.ts";
 import type { LoopKernel } from "../../backend/kernel/kernel.ts";
 import { nn, Tensor } from "../../mod.ts";
-import { nodeOf } from "../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../tensor/core/internals.ts";
 
 /** Tensors that are not computed yet, by what each is. */
 export interface TuneWork {

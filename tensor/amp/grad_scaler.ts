@@ -17,7 +17,7 @@ import {
 } from "../core/rules/options.ts";
 import { requireTensor } from "../core/apply.ts";
 import { requireOptimizer } from "../optim/optimizer/requirements.ts";
-import { exposed, stateOf } from "../core/tensor_state.ts";
+import { exposed, stateOf } from "../core/internals.ts";
 
 /** Options of {@linkcode GradScaler}; names and defaults are PyTorch's. */
 export interface GradScalerOptions {

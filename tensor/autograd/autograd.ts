@@ -5,11 +5,11 @@
  * (`core/grad_fn.ts`) come in; gradients, which are tensors like others, go to leaves and to
  * `execution/`.
  */
-import { formatShape, sameShape, type Saved } from "../../backend/internal.ts";
+import { formatShape, type Node, sameShape, type Saved } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
 import { AnomalyWatch } from "./anomaly.ts";
-import { exposed, guardValues, holdsNode, nodeOf, stateOf } from "../core/tensor_state.ts";
+import { exposed, guardValues, holdsNode, nodeOf, stateOf } from "../core/internals.ts";
 import { observedCall } from "../core/operations.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
@@ -218,13 +218,21 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   if (!root.isRealized) {
     // A root that is read before the step computes the gradients too, so that its work is done once:
     // those that are there then, since clipping and the like replace them.
-    stateOf(root).coScheduled = leaves;
+    stateOf(root).coScheduled = () => gradientNodes(leaves);
     pendingOn(root.device).addRoot(stateOf(root));
   }
   if (order) {
     const reached = new Set(leaves);
     runAccumulationHooks([...order].filter((leaf) => reached.has(leaf)));
   }
+}
+
+/** The nodes of the gradients that leaves have now. */
+function gradientNodes(leaves: readonly Tensor[]): Node[] {
+  return leaves.flatMap((leaf) => {
+    const { grad } = stateOf(leaf);
+    return grad === null || grad.disposed ? [] : [nodeOf(grad)];
+  });
 }
 
 /** Moves tensors to the end of an order: their gradients got another part. */

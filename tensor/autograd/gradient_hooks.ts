@@ -3,7 +3,7 @@ import { formatShape, sameShape } from "../../backend/internal.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
-import { exposed } from "../core/tensor_state.ts";
+import { exposed } from "../core/internals.ts";
 import type { GradientHook } from "../core/arguments.ts";
 
 const hooks = new WeakMap<object, Set<{ readonly run: GradientHook }>>();

@@ -4,7 +4,7 @@
  */
 import { withoutAutocast } from "../core/autocast.ts";
 import { type GradFn, neededInputs } from "../core/grad_fn.ts";
-import { goingBackward, stateOf } from "../core/tensor_state.ts";
+import { goingBackward, stateOf } from "../core/internals.ts";
 import { withTemporaries } from "../core/modes/temporaries.ts";
 import type { Need } from "../../backend/internal.ts";
 import type { Tensor } from "../core/tensor.ts";

@@ -5,7 +5,7 @@
 import { isEager, NEED, type Node } from "../../backend/internal.ts";
 import { isAnomalyEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { changedInputs, type GradFn } from "../core/grad_fn.ts";
-import { nodeOf, stateOf } from "../core/tensor_state.ts";
+import { nodeOf, stateOf } from "../core/internals.ts";
 import { withTemporaries } from "../core/modes/temporaries.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { walkBackward } from "./reverse_walk.ts";

@@ -1,6 +1,6 @@
 /** What the tensors among the arguments of a compiled function are: calls are told apart by it. */
 import { type DeviceHandle, type DType, sameShape, type Shape } from "../../backend/internal.ts";
-import { nodeOf, stateOf } from "../core/tensor_state.ts";
+import { nodeOf, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** What is known of a tensor without its value. */

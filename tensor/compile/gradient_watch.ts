@@ -1,7 +1,7 @@
 import type { Tensor } from "../core/tensor.ts";
 import type { Roles } from "./roles.ts";
 import { isStandIn, openResult, realOf } from "./stand_in.ts";
-import { stateOf } from "../core/tensor_state.ts";
+import { stateOf } from "../core/internals.ts";
 
 /** What a call of a compiled function does to the gradients of tensors. */
 export class GradientWatch {

@@ -1,7 +1,7 @@
 /** What an operation took and gave in a recorded call, to be found again in a later one. */
 import { type DeviceHandle, Node, sameShape } from "../../backend/internal.ts";
 import { isPlain } from "../core/nested.ts";
-import { isTensor, stateOf } from "../core/tensor_state.ts";
+import { isTensor, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** What a tensor is to a call. */

@@ -15,7 +15,7 @@ import type { Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
 import type { Step } from "./steps.ts";
 import type { Recorded } from "./trace.ts";
-import { nodeOf } from "../core/tensor_state.ts";
+import { nodeOf } from "../core/internals.ts";
 
 /** Where a replay finds, or puts, the block that the recording used. */
 export type BlockSlot =

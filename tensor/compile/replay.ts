@@ -15,7 +15,7 @@ import type { Tensor } from "../core/tensor.ts";
 import type { BlockSlot, RecordedProgram, ReplayLaunch, Target } from "./program.ts";
 import { openResult } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";
-import { isTensor, makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
+import { isTensor, makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 
 /** What a tensor that a replay returned was computed from is not known. */
 const replayed: GradFn = {

@@ -1,5 +1,6 @@
 import { type Block, type DeviceHandle, unrecorded } from "../../backend/internal.ts";
-import { nextOrder, nodeOf, stateOf } from "../core/tensor_state.ts";
+import { nextOrder } from "../core/tensor_state.ts";
+import { nodeOf, stateOf } from "../core/internals.ts";
 import { observeCalls } from "../core/calls.ts";
 import { isGradEnabled } from "../core/modes/grad_mode.ts";
 import { realizeAll } from "../execution/realization.ts";

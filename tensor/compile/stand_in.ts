@@ -3,7 +3,7 @@
  * and a device, whose value only the replay knows. Where the call turns out to be another one than any
  * that was recorded, the operations are called after all, and each stand-in becomes its tensor.
  */
-import { makeStandIn, shareState, stateOf } from "../core/tensor_state.ts";
+import { makeStandIn, shareState, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import type { Output } from "./patterns.ts";
 

@@ -7,7 +7,8 @@
  * noticed where it matters, and nothing that the function does itself is left out or done twice.
  */
 import { manager, record, type Recording, unrecorded } from "../../backend/internal.ts";
-import { isTensor, nextOrder, stateOf } from "../core/tensor_state.ts";
+import { isTensor, stateOf } from "../core/internals.ts";
+import { nextOrder } from "../core/tensor_state.ts";
 import {
   type CallObserver,
   observeAssignments,

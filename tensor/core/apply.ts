@@ -10,7 +10,7 @@ import {
 import type { GradFn, GradientFn } from "./grad_fn.ts";
 import { callerStack, isAnomalyEnabled, isGradEnabled } from "./modes/grad_mode.ts";
 import { requireType } from "./rules/supported_types.ts";
-import { isTensor, makeTensor, nodeOf, stateOf } from "./tensor_state.ts";
+import { isTensor, makeTensor, nodeOf, stateOf } from "./internals.ts";
 import type { Tensor } from "./tensor.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 

@@ -1,7 +1,7 @@
 /** How a tensor was computed, as `backward` needs to know it. */
 import type { Node } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
-import { holdsNode, stateOf } from "./tensor_state.ts";
+import { holdsNode, stateOf } from "./internals.ts";
 
 /**
  * The gradients of an operation's inputs, given that of its result; null where none is needed. An

@@ -1,6 +1,6 @@
 /** Tensors within what functions take and return: by themselves, in arrays, in plain objects. */
 import type { Tensor } from "./tensor.ts";
-import { isTensor } from "./tensor_state.ts";
+import { isTensor } from "./internals.ts";
 
 /** The tensors in a value: itself, or within arrays and plain objects. */
 export function tensorsIn(value: unknown, found: Tensor[] = []): Tensor[] {

@@ -7,7 +7,7 @@ import { NEED } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
 import { observer, type Operation, type OperationKind } from "./calls.ts";
 import { distinct } from "./apply.ts";
-import { isTensor, stateOf } from "./tensor_state.ts";
+import { isTensor, stateOf } from "./internals.ts";
 import { need, setNeed } from "./modes/temporaries.ts";
 
 /**

@@ -47,7 +47,22 @@ import type {
 } from "./image_options.ts";
 import { methods, statics } from "./method_table.ts";
 import { shown } from "./rules/options.ts";
-import { provideTensor, TensorState } from "./tensor_state.ts";
+import { TensorState } from "./tensor_state.ts";
+
+// What `internals.ts` gives to the rest of the library. The class alone reaches its private field, in its
+// static block.
+
+/** The state of a tensor. */
+export let stateOf: (tensor: Tensor) => TensorState;
+
+/** Gives a tensor another state. */
+export let setState: (tensor: Tensor, state: TensorState) => void;
+
+/** A tensor with a state. */
+export let tensorOf: (state: TensorState) => Tensor;
+
+/** True for tensors. */
+export let isTensor: (value: unknown) => value is Tensor;
 
 /**
  * An n-dimensional array of numbers on a device. Tensors are lazy: an operation says what to compute,
@@ -138,13 +153,11 @@ export class Tensor implements Disposable {
   #state: TensorState;
 
   static {
-    provideTensor({
-      stateOf: (tensor) => tensor.#state,
-      isTensor: (value): value is Tensor =>
-        typeof value === "object" && value !== null && #state in value,
-      handleOf: (state) => new Tensor(state),
-      setState: (tensor, state) => void (tensor.#state = state),
-    });
+    stateOf = (tensor) => tensor.#state;
+    setState = (tensor, state) => void (tensor.#state = state);
+    tensorOf = (state) => new Tensor(state);
+    isTensor = (value): value is Tensor =>
+      typeof value === "object" && value !== null && #state in value;
   }
 
   /**

@@ -1,8 +1,6 @@
 /**
  * What netcl keeps for a tensor. A `Tensor` is a handle with one private field, its state; other
- * modules know the class as a type only, reach the state by {@linkcode stateOf} and make
- * tensors by {@linkcode makeTensor}. `tensor.ts` provides both when it is evaluated, which importing
- * `tensor/mod.ts` does first.
+ * modules reach it by `stateOf`, and make tensors by `makeTensor`, of `internals.ts`.
  *
  * This folder (`core/`) is what all of `tensor/` shares: the class and the state of tensors, results
  * of operations, random numbers; in `rules/` options, element types, errors, in `modes/` what is
@@ -19,7 +17,6 @@ import {
   type Token,
 } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
-import { look } from "./calls.ts";
 import { DisposedError } from "./rules/errors.ts";
 import type { GradFn } from "./grad_fn.ts";
 import { need } from "./modes/temporaries.ts";
@@ -63,8 +60,8 @@ export class TensorState {
   gradFn: GradFn | null = null;
   /** What `backward` has added up. */
   grad: Tensor | null = null;
-  /** Leaves whose gradients are computed in one schedule with this root of `backward`. */
-  coScheduled: readonly Tensor[] | null = null;
+  /** The nodes of gradients, as they are now, that are computed in one schedule with this root of `backward`. */
+  coScheduled: (() => Node[]) | null = null;
   /** The memory that the user has of it, which stays where it is until then. */
   loan: { readonly storage: unknown; end(): void } | null = null;
   /** What a stand-in stands for; null for others. */
@@ -102,14 +99,9 @@ export class TensorState {
     return this.requiresGrad || this.gradFn !== null;
   }
 
-  /** The nodes that are computed in one schedule with this one: gradients, as they are now. */
+  /** The nodes that are computed in one schedule with this one. */
   coScheduledNodes(): Node[] {
-    const nodes: Node[] = [];
-    for (const leaf of this.coScheduled ?? []) {
-      const { grad } = stateOf(leaf);
-      if (grad !== null && !grad.disposed) nodes.push(nodeOf(grad));
-    }
-    return nodes;
+    return this.coScheduled?.() ?? [];
   }
 
   /** True for a tensor that `backward` would go on from. */
@@ -227,138 +219,4 @@ export class TensorState {
         `call realize() on what is needed later, or dispose later`,
     );
   }
-}
-
-// ---- the class, which `tensor.ts` provides
-
-function unprovided(): never {
-  throw new Error("Cannot make a tensor yet: import tensor/mod.ts first");
-}
-
-/** The state of a tensor. As cheap as a field. */
-export let stateOf: (tensor: Tensor) => TensorState = unprovided;
-
-/** True for tensors. */
-export let isTensor: (value: unknown) => value is Tensor = (_): _ is Tensor => false;
-
-let setState: (tensor: Tensor, state: TensorState) => void = unprovided;
-
-let handleOf: (state: TensorState) => Tensor = unprovided;
-
-/** Says how states and tensors belong together. */
-export function provideTensor(
-  provided: {
-    readonly stateOf: (tensor: Tensor) => TensorState;
-    readonly isTensor: (value: unknown) => value is Tensor;
-    readonly handleOf: (state: TensorState) => Tensor;
-    readonly setState: (tensor: Tensor, state: TensorState) => void;
-  },
-): void {
-  ({ stateOf, isTensor, handleOf, setState } = provided);
-}
-
-/** A tensor of a node: holds the node until it is disposed of or collected. */
-export function makeTensor(node: Node, device: DeviceHandle): Tensor {
-  return handleOf(new TensorState(node, device));
-}
-
-/** A tensor without a value, which stands for a result that is known later. */
-export function makeStandIn(
-  like: Node,
-  device: DeviceHandle,
-  standsFor: { readonly requiresGrad: boolean },
-): Tensor {
-  const state = new TensorState(like, device, "stand-in");
-  state.standsFor = standsFor;
-  state.requiresGrad = standsFor.requiresGrad;
-  return handleOf(state);
-}
-
-/** Has a stand-in be what a tensor is. */
-export function shareState(standIn: Tensor, tensor: Tensor): void {
-  const state = stateOf(tensor);
-  state.original ??= tensor;
-  setState(standIn, state);
-}
-
-// ---- the value, where it may be used
-
-/** Tensors that must not be read, because a recorded operation used another value of them. */
-let guarded: { readonly tensors: ReadonlySet<Tensor>; readonly op: string } | null = null;
-
-/** Runs `fn` while reading any of `tensors` is an error that names the operation. */
-export function guardValues<T>(tensors: ReadonlySet<Tensor>, op: string, fn: () => T): T {
-  const former = guarded;
-  guarded = { tensors, op };
-  try {
-    return fn();
-  } finally {
-    guarded = former;
-  }
-}
-
-let isGoingBackward = false;
-
-/**
- * Runs `fn`, which goes backward: it may read tensors that were disposed of meanwhile, for they are
- * part of the graph all the same. Their values are there, or computed again, or an error says so.
- */
-export function goingBackward<T>(fn: () => T): T {
-  const former = isGoingBackward;
-  isGoingBackward = true;
-  try {
-    return fn();
-  } finally {
-    isGoingBackward = former;
-  }
-}
-
-/**
- * The node of the expression graph behind a tensor.
- *
- * @throws {DisposedError} After `dispose()`.
- */
-export function nodeOf(tensor: Tensor): Node {
-  // It may give a stand-in the state of its tensor.
-  look(tensor);
-  const state = stateOf(tensor);
-  if (state.lifecycle !== "live") requireUsable(tensor, state);
-  if (guarded !== null && guarded.tensors.has(tensor)) throw changedError(state, guarded.op);
-  return state.node;
-}
-
-function requireUsable(tensor: Tensor, state: TensorState): void {
-  if (state.lifecycle === "stand-in") {
-    throw new Error(
-      `Cannot use ${tensor}: a compiled function made it and did not return it; return it from the ` +
-        `function, or make it outside and pass it`,
-    );
-  }
-  if (!isGoingBackward) throw state.goneError("it");
-}
-
-function changedError({ node }: TensorState, op: string): Error {
-  return new Error(
-    `Cannot go backward through ${op}: its input of shape ${
-      formatShape(node.shape)
-    } was assigned ` +
-      `another value since; go backward before assign() or step(), or compute it again`,
-  );
-}
-
-/** True while a tensor has the value of that node. */
-export function holdsNode(tensor: Tensor, node: Node): boolean {
-  return stateOf(tensor).node === node;
-}
-
-/** Has the user read a temporary at any time from now on; returns it. */
-export function exposed(tensor: Tensor): Tensor {
-  stateOf(tensor).expose();
-  return tensor;
-}
-
-/** `dispose`, also where activations of a graph that `backward` went through may be read yet. */
-export function disposeForGood(tensor: Tensor): void {
-  tensor.dispose();
-  stateOf(tensor).node.releaseTransient();
 }

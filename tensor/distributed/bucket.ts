@@ -15,7 +15,7 @@ import {
   type Shape,
 } from "../../backend/internal.ts";
 import { Storage } from "../../memory/mod.ts";
-import { makeTensor, nodeOf } from "../core/tensor_state.ts";
+import { makeTensor, nodeOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */

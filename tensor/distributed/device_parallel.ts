@@ -1,6 +1,6 @@
 /** One module on several devices of this process: parts of a batch, or a batch for each. */
 import { backendOf, type DeviceHandle, formatShape, withDevice } from "../../backend/internal.ts";
-import { isTensor } from "../core/tensor_state.ts";
+import { isTensor } from "../core/internals.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import type { Module } from "../nn/module/module.ts";

@@ -3,7 +3,7 @@
  * through host memory, while later ones are still computed.
  */
 import { backendOf, completedSync, Node, unrecorded } from "../../backend/internal.ts";
-import { exposed, makeTensor } from "../core/tensor_state.ts";
+import { exposed, makeTensor } from "../core/internals.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
 import type { Tensor } from "../core/tensor.ts";

@@ -12,7 +12,7 @@ import {
 } from "../../backend/internal.ts";
 import { realizeInOrder } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
-import { exposed } from "../core/tensor_state.ts";
+import { exposed } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { Bucket, groupBySize, storedTensor } from "./bucket.ts";
 import { Pipeline } from "./pipeline.ts";

@@ -23,7 +23,7 @@ import { checkOptions, requireValue, type Rules, takes } from "../core/rules/opt
 import { manualSeed } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
-import { exposed, nodeOf, stateOf } from "../core/tensor_state.ts";
+import { exposed, nodeOf, stateOf } from "../core/internals.ts";
 import { concat } from "../ops/functional.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor, tensorOf } from "./bucket.ts";

@@ -5,7 +5,7 @@
 import { backendOf, completedSync, type DeviceHandle, type Node } from "../../backend/internal.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
-import { nodeOf } from "../core/tensor_state.ts";
+import { nodeOf } from "../core/internals.ts";
 import { type AnyModule, tensorSlots } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../core/tensor.ts";

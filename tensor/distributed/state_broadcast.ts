@@ -2,7 +2,7 @@
 import { backendOf, type Communicator, type DeviceHandle } from "../../backend/internal.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
-import { stateOf } from "../core/tensor_state.ts";
+import { stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor } from "./bucket.ts";
 import type { Pipeline } from "./pipeline.ts";

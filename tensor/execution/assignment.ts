@@ -3,7 +3,7 @@ import { dtypes, formatShape, Node, sameShape } from "../../backend/internal.ts"
 import { tellAssigned } from "../core/calls.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
-import { isTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
+import { isTensor, nodeOf, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { computeWithNext, pendingOn } from "../core/pending_work.ts";
 import { realizeAll } from "./realization.ts";

@@ -1,7 +1,7 @@
 /** What a tensor would take to compute, in words. */
 import { backendOf, dtypes, formatShape, schedule } from "../../backend/internal.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { nodeOf } from "../core/tensor_state.ts";
+import { nodeOf } from "../core/internals.ts";
 
 /** The schedule of a tensor as text: kernels in order, what they read and write, and their source. */
 export function explain(tensor: Tensor): string {

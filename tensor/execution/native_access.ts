@@ -3,7 +3,7 @@ import { finalizer, formatShape } from "../../backend/internal.ts";
 import type { BufferHandle, Storage } from "../../memory/mod.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { nodeOf, stateOf } from "../core/tensor_state.ts";
+import { nodeOf, stateOf } from "../core/internals.ts";
 
 /** Lets go of memory that was lent by tensors which nobody can reach any more. */
 const forgotten = finalizer<Storage>(

@@ -2,7 +2,7 @@
 import { backendOf, formatShape, peekNode } from "../../backend/internal.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
-import { nodeOf } from "../core/tensor_state.ts";
+import { nodeOf } from "../core/internals.ts";
 import { fromHost } from "../ops/creation/host_data.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { formatTensor, MOST_PRINTED, printedPositions, shortened } from "./formatting.ts";

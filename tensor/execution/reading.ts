@@ -17,7 +17,7 @@ import {
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
-import { nodeOf, stateOf } from "../core/tensor_state.ts";
+import { nodeOf, stateOf } from "../core/internals.ts";
 import type { CloseOptions, NestedArray } from "../core/arguments.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { realizeForRead } from "./realization.ts";

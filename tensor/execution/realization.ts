@@ -22,7 +22,7 @@ import { gradientNodes } from "../autograd/saved_for_backward.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { devicesWithAssignments, pendingOn } from "../core/pending_work.ts";
-import { nodeOf, stateOf } from "../core/tensor_state.ts";
+import { nodeOf, stateOf } from "../core/internals.ts";
 
 /** Computes what waits for the next schedule, on every device. */
 export function realizePending(): void {

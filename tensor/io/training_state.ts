@@ -10,7 +10,7 @@ import {
 import { FileFormatError } from "./file_format_error.ts";
 import { Optimizer } from "../optim/optimizer/optimizer.ts";
 import { type RandomState, randomState, setRandomState } from "../core/random_state.ts";
-import { isTensor } from "../core/tensor_state.ts";
+import { isTensor } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** What can be saved and put back: a module, an optimizer, a schedule, a scaler, a loader. */

@@ -13,7 +13,7 @@ import { getFloat32Precision } from "./float32_precision.ts";
 import { promote } from "../core/rules/promotion.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { expand } from "./shaping/views.ts";
-import { nodeOf } from "../core/tensor_state.ts";
+import { nodeOf } from "../core/internals.ts";
 
 function range(start: number, count: number): number[] {
   return Array.from({ length: count }, (_, k) => start + k);

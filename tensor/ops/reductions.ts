@@ -11,7 +11,7 @@ import { DTypeError, ShapeError } from "../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { positionType } from "../core/rules/promotion.ts";
-import { nodeOf } from "../core/tensor_state.ts";
+import { nodeOf } from "../core/internals.ts";
 import type { Axes, ReduceOptions, VarianceOptions } from "../core/arguments.ts";
 import { keptShape, normalizeAxes, normalizeAxis } from "./shaping/axes.ts";
 import type { Tensor } from "../core/tensor.ts";

@@ -9,7 +9,7 @@ import {
 import { newGradFn } from "../core/apply.ts";
 import { isGradEnabled } from "../core/modes/grad_mode.ts";
 import { requireType } from "../core/rules/supported_types.ts";
-import { makeTensor, nodeOf, stateOf } from "../core/tensor_state.ts";
+import { makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** The tensor on `device`: the same object where it is there, else a copy, made once per content. */

@@ -10,7 +10,7 @@ import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { full } from "../ops/functional.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { isTensor, stateOf } from "../core/tensor_state.ts";
+import { isTensor, stateOf } from "../core/internals.ts";
 
 /** Options of {@linkcode AveragedModel}. */
 export interface AveragedModelOptions {

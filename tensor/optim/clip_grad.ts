@@ -6,7 +6,7 @@ import { withoutGrad } from "../core/modes/grad_mode.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { requireParameters } from "./optimizer/requirements.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
-import { exposed } from "../core/tensor_state.ts";
+import { exposed } from "../core/internals.ts";
 
 /** Added to the norm before it divides, as in PyTorch. */
 const TINY = 1e-6;

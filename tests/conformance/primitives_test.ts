@@ -13,7 +13,7 @@ import { realize } from "../../backend/execution/realize.ts";
 import { dtypes, fromBfloat16Bits } from "../../backend/graph/dtype.ts";
 import { accepts, type PrimitiveName, primitives } from "../../backend/graph/primitives.ts";
 import { scriptStrategy } from "../../backend/cpu/strategy/strategy.ts";
-import { nodeOf } from "../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../tensor/core/internals.ts";
 import { encode } from "../../tensor/ops/creation/host_data.ts";
 import { backendWith, reference } from "../backend/cpu/strategies.ts";
 import { testOnBackends } from "../opencl.ts";

@@ -10,7 +10,7 @@ import { gradientsBelow } from "../../autograd/autograd.ts";
 import { presentHalfType } from "../../core/autocast.ts";
 import { result } from "../../core/apply.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
-import { nodeOf } from "../../core/tensor_state.ts";
+import { nodeOf } from "../../core/internals.ts";
 import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
 import { expand } from "../../ops/shaping/views.ts";

@@ -11,7 +11,7 @@ import {
 import { internally } from "../../core/modes/temporaries.ts";
 import { zeros } from "../../ops/functional.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import { exposed } from "../../core/tensor_state.ts";
+import { exposed } from "../../core/internals.ts";
 
 /** How {@linkcode KeyValueCache} is made. */
 export interface KeyValueCacheOptions {

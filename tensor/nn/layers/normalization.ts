@@ -15,7 +15,7 @@ import { buffer, parameter } from "../module/parameter.ts";
 import { requireSizes } from "../module/sizes.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
-import { nodeOf, stateOf } from "../../core/tensor_state.ts";
+import { nodeOf, stateOf } from "../../core/internals.ts";
 
 /** Mean and variance of the axes that are normalized over, kept as 1. */
 export interface Moments {

@@ -7,7 +7,7 @@ import { ShapeError } from "../../core/rules/errors.ts";
 import { gather } from "../../ops/indexing/indexing.ts";
 import { requireInteger } from "../../core/rules/promotion.ts";
 import { fromHost, stack } from "../../ops/functional.ts";
-import { isTensor } from "../../core/tensor_state.ts";
+import { isTensor } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { type LossOptions, lossRules } from "./losses.ts";
 import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";

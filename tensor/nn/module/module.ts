@@ -21,7 +21,7 @@ import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { requireState } from "../../core/apply.ts";
-import { disposeForGood, isTensor, stateOf } from "../../core/tensor_state.ts";
+import { disposeForGood, isTensor, stateOf } from "../../core/internals.ts";
 
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`

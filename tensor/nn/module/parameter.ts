@@ -2,7 +2,7 @@
 import type { Tensor } from "../../core/tensor.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { requireTensor } from "../../core/apply.ts";
-import { stateOf } from "../../core/tensor_state.ts";
+import { stateOf } from "../../core/internals.ts";
 
 /** A parameter is learned; a buffer is state beside it; a constant is no business of the module. */
 export type Role = "parameter" | "buffer" | "transient";

@@ -17,7 +17,7 @@ import { Storage } from "../../../memory/mod.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { deviceChoice, type Rules, shown, takes } from "../../core/rules/options.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
-import { makeTensor, nodeOf } from "../../core/tensor_state.ts";
+import { makeTensor, nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import type { TensorOptions } from "../../core/arguments.ts";
 

@@ -29,7 +29,7 @@ import { checkArguments, checkRange } from "./raw_arguments.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { requireType } from "../../core/rules/supported_types.ts";
-import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/tensor_state.ts";
+import { isTensor, makeTensor, nodeOf, stateOf } from "../../core/internals.ts";
 
 /** A result of a kernel, before there is one. */
 export interface RawOutput {

@@ -18,7 +18,7 @@ import { derived, requireTensor, result, sameDevice } from "../../core/apply.ts"
 import { widened, widenedType } from "../../core/autocast.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import { numberOperand, type Operand, promoteOperands } from "../../core/rules/promotion.ts";
-import { nodeOf } from "../../core/tensor_state.ts";
+import { nodeOf } from "../../core/internals.ts";
 import { elementOf, holds, nearestIn } from "./elements.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import type { TensorLike } from "../../core/arguments.ts";

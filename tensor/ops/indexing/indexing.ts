@@ -10,7 +10,7 @@ import { positionType, promote, requireInteger } from "../../core/rules/promotio
 import type { Tensor } from "../../core/tensor.ts";
 import { normalizeAxis } from "../shaping/axes.ts";
 import { requireValue, shown, takes } from "../../core/rules/options.ts";
-import { nodeOf } from "../../core/tensor_state.ts";
+import { nodeOf } from "../../core/internals.ts";
 
 /** `out[..., i, ...] = x[..., indices[..., i, ...], ...]` along `axis`. */
 export function gather(x: Tensor, axis: number, indices: Tensor, op = "gather"): Tensor {

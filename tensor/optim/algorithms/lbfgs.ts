@@ -8,7 +8,7 @@ import type { Tensor } from "../../core/tensor.ts";
 import { type Point, strongWolfe } from "./line_search.ts";
 import { type OptimizerOptions, ParameterGroup } from "../optimizer/parameter_group.ts";
 import { requireParameters } from "../optimizer/requirements.ts";
-import { stateOf } from "../../core/tensor_state.ts";
+import { stateOf } from "../../core/internals.ts";
 
 /** Options of {@linkcode LBFGS}; names and defaults are PyTorch's. */
 export interface LBFGSOptions extends OptimizerOptions {

@@ -3,7 +3,7 @@ import type { DeviceHandle } from "../../../backend/internal.ts";
 import { unobserved, writeAside } from "../../core/calls.ts";
 import { fromHost } from "../../ops/functional.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import { stateOf } from "../../core/tensor_state.ts";
+import { stateOf } from "../../core/internals.ts";
 
 /** A float32 scalar with a copy on every device that uses it. */
 export class DeviceScalar {

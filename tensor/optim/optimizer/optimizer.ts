@@ -27,7 +27,7 @@ import { UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
 import { requireParameters } from "./requirements.ts";
 import { requireState } from "../../core/apply.ts";
-import { isTensor, stateOf } from "../../core/tensor_state.ts";
+import { isTensor, stateOf } from "../../core/internals.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;

@@ -1,6 +1,6 @@
 /** What callers without types may pass instead of an optimizer or its parameters. */
 import { shown } from "../../core/rules/options.ts";
-import { isTensor } from "../../core/tensor_state.ts";
+import { isTensor } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import type { Optimizer } from "./optimizer.ts";
 

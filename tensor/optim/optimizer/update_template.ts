@@ -4,7 +4,7 @@
  */
 import { isEager, type Node, Template } from "../../../backend/internal.ts";
 import { type HalfType, presentHalfType } from "../../core/autocast.ts";
-import { makeTensor, nodeOf } from "../../core/tensor_state.ts";
+import { makeTensor, nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
 /** What the updates of a step depend on. */

@@ -5,7 +5,7 @@ import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { type DType, Tensor, withDevice } from "../../../mod.ts";
 import { assertAgree, blasBackend } from "./strategies.ts";
-import { nodeOf } from "../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32"): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);

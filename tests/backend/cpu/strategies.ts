@@ -14,7 +14,7 @@ import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dty
 import type { Tensor } from "../../../mod.ts";
 import "../../opencl.ts";
 import { bytesOn } from "../evaluate.ts";
-import { nodeOf } from "../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 
 /** A backend that computes in one way, whatever the system has. */
 export function backendWith(strategy: Strategy): CPUBackend {

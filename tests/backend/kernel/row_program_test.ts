@@ -17,7 +17,7 @@ import {
 } from "../../../backend/kernel/row_program.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
 import { Tensor, withDevice } from "../../../mod.ts";
-import { nodeOf } from "../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 import "../../opencl.ts";
 import { build, graphs } from "../../tensor/graphs/graph.ts";
 

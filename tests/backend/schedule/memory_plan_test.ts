@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { type BackendName, manager, noGrad, rawKernel, Tensor, withDevice } from "../../../mod.ts";
 import { backendOf } from "../../../backend/internal.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
-import { nodeOf } from "../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 import { hasOpenCL } from "../../opencl.ts";
 import { gpu, leaf, map, product, sum } from "./nodes.ts";
 import { dtypes } from "../../../backend/graph/dtype.ts";

@@ -5,7 +5,7 @@ import { hostTarget } from "../../../backend/kernel/target.ts";
 import type { PlanningDevice } from "../../../backend/kernel/template.ts";
 import { scriptStrategy } from "../../../backend/cpu/strategy/strategy.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
-import { nodeOf } from "../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 import { hasOpenCL } from "../../opencl.ts";
 import { backendWith } from "../cpu/strategies.ts";
 import { bytesOn } from "../evaluate.ts";

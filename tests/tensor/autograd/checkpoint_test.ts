@@ -19,7 +19,7 @@ import {
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { testOnBackends } from "../../opencl.ts";
-import { stateOf } from "../../../tensor/core/tensor_state.ts";
+import { stateOf } from "../../../tensor/core/internals.ts";
 
 /** How a block is run: checkpointed, or as it is. */
 type Run = <R>(fn: (x: Tensor) => R, x: Tensor) => R;

@@ -13,7 +13,7 @@ import {
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
 import { testOnBackends } from "../../opencl.ts";
-import { nodeOf } from "../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 
 function kernelsOf(fn: () => unknown): number {
   profiler.reset();

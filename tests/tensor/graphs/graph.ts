@@ -6,7 +6,7 @@ import { realize } from "../../../backend/execution/realize.ts";
 import { grad, manualSeed, type Node, Tensor } from "../../../mod.ts";
 import { bytesOn } from "../../backend/evaluate.ts";
 import { begin, operations } from "./operations.ts";
-import { nodeOf } from "../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 
 /** One step of a graph: which tensors that are there already it takes, counted from the last. */
 export interface Step {

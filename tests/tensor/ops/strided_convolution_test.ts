@@ -4,7 +4,7 @@ import { schedule } from "../../../backend/internal.ts";
 import { extent } from "../../../backend/kernel/kernel.ts";
 import { noGrad, Tensor, withDevice } from "../../../mod.ts";
 import { adjointProduct } from "../../../tensor/ops/images/adjoint.ts";
-import { nodeOf } from "../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 import { hasOpenCL } from "../../opencl.ts";
 
 /** Whole numbers: every order of summation gives the same floats. */

@@ -7,7 +7,7 @@ import type { HostBlock } from "../../../../backend/cpu/script/runner.ts";
 import { contractionRunner } from "../../../../backend/cpu/wasm/products/contraction.ts";
 import { HostPool } from "../../../../memory/mod.ts";
 import { assertAgree, compute, wasmBackend } from "../strategies.ts";
-import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../../tensor/core/internals.ts";
 
 /** Small whole numbers, so that every sum is exact. */
 function filled(shape: readonly number[], seed = 0, dtype: DType = "float32"): Tensor {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import { assertAgree, compute, wasmBackend } from "../strategies.ts";
-import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../../tensor/core/internals.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);

@@ -5,7 +5,7 @@ import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
 import { contractionMatch } from "../../../../backend/opencl/templates/generate.ts";
 import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
 import { noGrad, type Tensor, withDevice } from "../../../../mod.ts";
-import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../../tensor/core/internals.ts";
 
 /** A GPU with matrix units. */
 export const gpuTarget: Target = {

@@ -1,0 +1,116 @@
+/**
+ * What the library does with tensors, and users cannot: it makes them of nodes, and reaches the state
+ * and the node behind them.
+ */
+import { type DeviceHandle, formatShape, type Node } from "../../backend/internal.ts";
+import { look } from "./calls.ts";
+import { setState, stateOf, type Tensor, tensorOf } from "./tensor.ts";
+import { TensorState } from "./tensor_state.ts";
+
+export { isTensor, stateOf } from "./tensor.ts";
+
+/** A tensor of a node: holds the node until it is disposed of or collected. */
+export function makeTensor(node: Node, device: DeviceHandle): Tensor {
+  return tensorOf(new TensorState(node, device));
+}
+
+/** A tensor without a value, which stands for a result that is known later. */
+export function makeStandIn(
+  like: Node,
+  device: DeviceHandle,
+  standsFor: { readonly requiresGrad: boolean },
+): Tensor {
+  const state = new TensorState(like, device, "stand-in");
+  state.standsFor = standsFor;
+  state.requiresGrad = standsFor.requiresGrad;
+  return tensorOf(state);
+}
+
+/** Has a stand-in be what a tensor is. */
+export function shareState(standIn: Tensor, tensor: Tensor): void {
+  const state = stateOf(tensor);
+  state.original ??= tensor;
+  setState(standIn, state);
+}
+
+// ---- the value, where it may be used
+
+/** Tensors that must not be read, because a recorded operation used another value of them. */
+let guarded: { readonly tensors: ReadonlySet<Tensor>; readonly op: string } | null = null;
+
+/** Runs `fn` while reading any of `tensors` is an error that names the operation. */
+export function guardValues<T>(tensors: ReadonlySet<Tensor>, op: string, fn: () => T): T {
+  const former = guarded;
+  guarded = { tensors, op };
+  try {
+    return fn();
+  } finally {
+    guarded = former;
+  }
+}
+
+let isGoingBackward = false;
+
+/**
+ * Runs `fn`, which goes backward: it may read tensors that were disposed of meanwhile, for they are
+ * part of the graph all the same. Their values are there, or computed again, or an error says so.
+ */
+export function goingBackward<T>(fn: () => T): T {
+  const former = isGoingBackward;
+  isGoingBackward = true;
+  try {
+    return fn();
+  } finally {
+    isGoingBackward = former;
+  }
+}
+
+/**
+ * The node of the expression graph behind a tensor.
+ *
+ * @throws {DisposedError} After `dispose()`.
+ */
+export function nodeOf(tensor: Tensor): Node {
+  // It may give a stand-in the state of its tensor.
+  look(tensor);
+  const state = stateOf(tensor);
+  if (state.lifecycle !== "live") requireUsable(tensor, state);
+  if (guarded !== null && guarded.tensors.has(tensor)) throw changedError(state, guarded.op);
+  return state.node;
+}
+
+function requireUsable(tensor: Tensor, state: TensorState): void {
+  if (state.lifecycle === "stand-in") {
+    throw new Error(
+      `Cannot use ${tensor}: a compiled function made it and did not return it; return it from the ` +
+        `function, or make it outside and pass it`,
+    );
+  }
+  if (!isGoingBackward) throw state.goneError("it");
+}
+
+function changedError({ node }: TensorState, op: string): Error {
+  return new Error(
+    `Cannot go backward through ${op}: its input of shape ${
+      formatShape(node.shape)
+    } was assigned ` +
+      `another value since; go backward before assign() or step(), or compute it again`,
+  );
+}
+
+/** True while a tensor has the value of that node. */
+export function holdsNode(tensor: Tensor, node: Node): boolean {
+  return stateOf(tensor).node === node;
+}
+
+/** Has the user read a temporary at any time from now on; returns it. */
+export function exposed(tensor: Tensor): Tensor {
+  stateOf(tensor).expose();
+  return tensor;
+}
+
+/** `dispose`, also where activations of a graph that `backward` went through may be read yet. */
+export function disposeForGood(tensor: Tensor): void {
+  tensor.dispose();
+  stateOf(tensor).node.releaseTransient();
+}
