@@ -32,20 +32,14 @@ export type { AttentionCall, AttentionDropout, AttentionMask } from "./graph/att
 export type { CustomCall, CustomKernel } from "./graph/custom.ts";
 export type { DType, TypedArray } from "./graph/dtype.ts";
 // The table as a type: PrimitiveName is its keys.
+export type { RandomStream } from "./graph/random_stream.ts";
 export type { PrimitiveName, primitiveTable } from "./graph/primitives.ts";
 export type { KernelDeclaration, KernelParameter, ScalarType } from "./graph/kernel_declaration.ts";
-export {
-  NEED,
-  type Need,
-  Node,
-  type Saved,
-  type Storage as NodeStorage,
-  type Token,
-} from "./graph/node.ts";
+export type { Storage as NodeStorage } from "./graph/stored_value.ts";
+export { NEED, type Need, Node, type Saved, type Token } from "./graph/node.ts";
 export {
   type Float32Precision,
   type Op,
-  type RandomStream,
   type ReduceFn,
   type RowOp,
   type ScanFn,

@@ -1,7 +1,8 @@
 /** Reads values into host memory: those that are there, and views of them, without a kernel. */
 import type { Backend } from "./backend.ts";
 import { dtypes } from "../graph/dtype.ts";
-import type { Node, Storage } from "../graph/node.ts";
+import type { Node } from "../graph/node.ts";
+import type { Storage } from "../graph/stored_value.ts";
 import { type HostView, hostViewOf } from "./host_view.ts";
 import { realize } from "./realize.ts";
 import { activeRecording } from "./recording.ts";

@@ -2,7 +2,8 @@
 import { Storage } from "../../memory/mod.ts";
 import type { Backend, Block, Launch } from "./backend.ts";
 import { dtypes } from "../graph/dtype.ts";
-import { Node, type Saved, type Storage as AnyStorage } from "../graph/node.ts";
+import { Node, type Saved } from "../graph/node.ts";
+import type { Storage as AnyStorage } from "../graph/stored_value.ts";
 import { releaseTransient } from "../graph/stored_value.ts";
 import { PlanCache } from "../schedule/plan_cache.ts";
 import type { Plan } from "../schedule/memory_plan.ts";

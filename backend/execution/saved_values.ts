@@ -4,7 +4,8 @@
  * again.
  */
 import type { DeviceMemory, Reclaimer } from "../../memory/mod.ts";
-import type { Node, Saved, Storage } from "../graph/node.ts";
+import type { Node, Saved } from "../graph/node.ts";
+import type { Storage } from "../graph/stored_value.ts";
 
 /** What one read has kept. */
 export class SavedValues implements Saved {

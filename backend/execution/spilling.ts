@@ -5,7 +5,8 @@
  */
 import { runCollector } from "../../memory/mod.ts";
 import type { Backend, Block } from "./backend.ts";
-import type { Node, Storage } from "../graph/node.ts";
+import type { Node } from "../graph/node.ts";
+import type { Storage } from "../graph/stored_value.ts";
 import { releaseTransient, retiredBytes, spill } from "../graph/stored_value.ts";
 
 /** Former values may take this share of the memory limit on the device. */

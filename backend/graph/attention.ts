@@ -3,7 +3,7 @@
  * Kernels compute it in tiles, so that scores are never in memory as a whole.
  */
 import type { DType } from "./dtype.ts";
-import type { RandomStream } from "./op.ts";
+import type { RandomStream } from "./random_stream.ts";
 import type { Shape } from "./shape.ts";
 
 /** Weights are dropped where a Philox number is below `probability`; the others are scaled up. */

@@ -8,15 +8,18 @@
  * `backend/`. The tensor layer makes nodes; `schedule/` reads them, `execution/` stores their
  * values.
  */
-import type { Storage as StorageOf } from "../../memory/mod.ts";
-import { disown, exchange, own, retire, type StoredValue, unretire } from "./stored_value.ts";
+import {
+  disown,
+  exchange,
+  own,
+  retire,
+  type Storage,
+  type StoredValue,
+  unretire,
+} from "./stored_value.ts";
 import type { DType } from "./dtype.ts";
 import type { Op } from "./op.ts";
 import { type Shape, sizeOf } from "./shape.ts";
-
-/** A value in memory; which kind of memory is its backend's business. */
-// deno-lint-ignore no-explicit-any -- graphs are the same on every backend
-export type Storage = StorageOf<any>;
 
 /** Stands for a tensor where the tensor itself must stay collectable. */
 export interface Token {

@@ -2,6 +2,7 @@
 import type { AttentionCall } from "./attention.ts";
 import type { CustomCall } from "./custom.ts";
 import type { PrimitiveName } from "./primitives.ts";
+import type { RandomStream } from "./random_stream.ts";
 
 /**
  * How products of float32 may be computed: "highest" keeps float32's accuracy; "high" and "medium" may
@@ -85,7 +86,7 @@ export type Op =
   }
   /** The same value, in memory: readers load it instead of computing it again. */
   | { readonly kind: "copy" }
-  /** The adjoint of `window`: sums what every window took from an element. */
+  /** The adjoint of im2col: sums what every window took from an element. */
   | {
     readonly kind: "col2im";
     readonly stride: readonly number[];
@@ -95,12 +96,6 @@ export type Op =
   | { readonly kind: "custom"; readonly call: CustomCall; readonly output: number }
   /** One of the outputs of attention, or of its gradient. */
   | { readonly kind: "attention"; readonly call: AttentionCall; readonly output: number };
-
-/** A number that a replayed schedule draws anew: the position in the sequence of random tensors. */
-export interface RandomStream {
-  /** How many random tensors were made before. */
-  readonly value: number;
-}
 
 /** The stream that an operation draws from, null where it draws nothing. */
 export function streamOf(op: Op): RandomStream | null {

@@ -11,8 +11,11 @@
  * given back a moment after they were made.
  */
 import { finalizer } from "../../ffi/library/finalizer.ts";
-import type { DeviceMemory } from "../../memory/mod.ts";
-import type { Storage } from "./node.ts";
+import type { DeviceMemory, Storage as StorageOf } from "../../memory/mod.ts";
+
+/** A value in memory; which kind of memory is its backend's business. */
+// deno-lint-ignore no-explicit-any -- graphs are the same on every backend
+export type Storage = StorageOf<any>;
 
 // deno-lint-ignore no-explicit-any -- graphs are the same on every backend
 type Memory = DeviceMemory<any>;

@@ -10,7 +10,8 @@ import { type AffineExpr, affineKey } from "./affine.ts";
 import type { CustomCall } from "../graph/custom.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
 import { isArgReduction } from "../graph/reductions.ts";
-import type { Float32Precision, RandomStream, ReduceFn, RowOp } from "../graph/op.ts";
+import type { Float32Precision, ReduceFn, RowOp } from "../graph/op.ts";
+import type { RandomStream } from "../graph/random_stream.ts";
 
 /** One condition of a bounds mask; a padded element exists where all hold: `0 <= form < size`. */
 export interface Bound {
@@ -102,13 +103,16 @@ export interface Contraction {
   readonly precision?: Float32Precision;
 }
 
-/** Loops over `outer` and, per element of it, over `inner`. */
-export interface LoopKernel {
-  readonly kind: "loop";
-  /** The size of each symbol. */
+/** Loops over `outer` and, per element of it, over `inner`: symbols, with the size of each. */
+export interface LoopNest {
   readonly sizes: readonly number[];
   readonly outer: readonly number[];
   readonly inner: readonly number[];
+}
+
+/** Loops, and what is computed in them. */
+export interface LoopKernel extends LoopNest {
+  readonly kind: "loop";
   readonly inputs: readonly DType[];
   readonly loads: readonly Load[];
   readonly indirect: readonly IndirectIndex[];

@@ -1,7 +1,8 @@
 /** Plans of graphs that were run before: a training step is planned once. */
 import type { Launchable, LoopKernel } from "../kernel/kernel.ts";
 import type { Node } from "../graph/node.ts";
-import { type RandomStream, streamOf } from "../graph/op.ts";
+import { streamOf } from "../graph/op.ts";
+import type { RandomStream } from "../graph/random_stream.ts";
 import type { Request } from "./lower.ts";
 import type { Plan } from "./memory_plan.ts";
 import { Signature } from "../graph/signature.ts";

@@ -3,8 +3,7 @@
  * device, driver, source and options. Each carries a checksum, and a damaged one is as good as none.
  */
 import type { Device } from "../../../ffi/mod.ts";
-import { hashText } from "../../graph/hash.ts";
-import { CacheFolder, identityOf } from "./cache_folder.ts";
+import { CacheFolder, hashText, identityOf } from "./cache_folder.ts";
 
 const MAGIC = "netcl1\n";
 /** What `hashText` gives, and what earlier versions called an entry that they were writing. */

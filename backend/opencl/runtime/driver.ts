@@ -44,7 +44,7 @@ export const STANDARD = "-cl-std=CL1.2";
 
 /** The options that programs are built with. */
 export function buildOptions({ clangBuiltins, widensByHalves }: Driver): string {
-  const common = "-cl-std=CL1.2 -cl-mad-enable -cl-no-signed-zeros";
+  const common = `${STANDARD} -cl-mad-enable -cl-no-signed-zeros`;
   const forms = [clangBuiltins && "CLANG_BUILTINS", widensByHalves && "WIDENS_BY_HALVES"];
   return [common, ...forms.flatMap((form) => form ? [`-D${form}`] : [])].join(" ");
 }

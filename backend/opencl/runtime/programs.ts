@@ -1,4 +1,5 @@
 /** Compiled kernels of one device, by their text; what is missing is built in one program. */
+import { hashText } from "./cache_folder.ts";
 import {
   type CommandQueue,
   type Context,
@@ -10,7 +11,6 @@ import { runAll } from "../../../ffi/host/run_all.ts";
 import { activeTrace } from "../../profiling/trace.ts";
 import { beginBuild, endBuild, isWatchingBuilds } from "../../profiling/builds.ts";
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
-import { hashText } from "../../graph/hash.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
 import { buildOptions, driverOf, STANDARD } from "./driver.ts";
 import { withoutDeadline } from "../../lifecycle/native_handlers.ts";

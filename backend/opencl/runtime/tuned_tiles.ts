@@ -4,8 +4,7 @@
  */
 import type { Device } from "../../../ffi/mod.ts";
 import { saveError } from "../../../ffi/host/save_error.ts";
-import { hashText } from "../../graph/hash.ts";
-import { CacheFolder, cacheFolder, identityOf } from "./cache_folder.ts";
+import { CacheFolder, cacheFolder, hashText, identityOf } from "./cache_folder.ts";
 import type { Tuned } from "../../kernel/target.ts";
 
 /** Changes with the meaning of the tiles, or of the names of shapes. */

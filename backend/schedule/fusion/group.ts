@@ -3,6 +3,7 @@
  * says nothing of expressions; `lower.ts` writes those.
  */
 import type { AffineExpr } from "../../kernel/affine.ts";
+import type { LoopNest } from "../../kernel/kernel.ts";
 import type { Access } from "../../kernel/view.ts";
 import type { NodeInfo } from "./node_info.ts";
 
@@ -64,13 +65,6 @@ export type Member = Role & {
   /** Its value is also written to memory. */
   readonly isOutput: boolean;
 };
-
-/** The loops of a group: symbols by place, with the size of each. */
-export interface LoopNest {
-  readonly sizes: readonly number[];
-  readonly outer: readonly number[];
-  readonly inner: readonly number[];
-}
 
 /** The nodes that one loop kernel computes. */
 export interface Group {

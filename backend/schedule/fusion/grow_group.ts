@@ -8,21 +8,11 @@
  */
 import { type AffineExpr, linearize, symbol as symbolExpr } from "../../kernel/affine.ts";
 import { type Access, accessKey, broadcastAccess, isView, viewAccess } from "../../kernel/view.ts";
-import type { Bound } from "../../kernel/kernel.ts";
+import type { Bound, LoopNest } from "../../kernel/kernel.ts";
 import type { Node } from "../../graph/node.ts";
 import { stridesOf } from "../../graph/shape.ts";
 import type { FusionRules } from "../../kernel/target.ts";
-import type {
-  Group,
-  Limits,
-  LoopNest,
-  LoopSplit,
-  Member,
-  Operand,
-  Read,
-  Role,
-  ViewRead,
-} from "./group.ts";
+import type { Group, Limits, LoopSplit, Member, Operand, Read, Role, ViewRead } from "./group.ts";
 import { Heap } from "../passes/heap.ts";
 import { GroupEffects } from "./group_effects.ts";
 import { isLoopSplit, Loops } from "./loops.ts";

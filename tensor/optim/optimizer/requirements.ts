@@ -2,11 +2,10 @@
 import { shown } from "../../core/rules/options.ts";
 import { isTensor } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import type { Optimizer } from "./optimizer.ts";
 
 /** @throws {TypeError} Unless it has groups whose rates can be set. */
 export function requireOptimizer(action: string, value: unknown): void {
-  if (Array.isArray((value as Partial<Optimizer> | null | undefined)?.groups)) return;
+  if (Array.isArray((value as { groups?: unknown } | null | undefined)?.groups)) return;
   throw new TypeError(`Cannot ${action} with ${shown(value)}: pass an optimizer`);
 }
 
