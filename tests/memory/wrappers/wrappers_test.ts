@@ -114,6 +114,18 @@ Deno.test("GuardPool names both places at a use after the release and at a secon
   }
 });
 
+Deno.test("GuardPool notes no places without stacks, and finds the same misuse", () => {
+  const pool = GuardPool.forHost(new HostPool(), { stacks: false });
+  const handle = pool.allocate(300);
+  handle.release();
+  const { message } = assertThrows(() => handle.release(), ReferenceError, "Cannot release again");
+  assertMatch(message, /allocated at a place that was not noted, released at a place that was not/);
+  pool.stacks = true;
+  const noted = pool.allocate(300);
+  noted.release();
+  assertThrows(() => noted.release(), ReferenceError, "allocated at wrappers_test.ts:");
+});
+
 Deno.test("GuardPool lends what it keeps back when memory is short", () => {
   const pool = GuardPool.forHost(new HostPool({ segmentBytes: 64 * KiB }));
   const card = new DeviceMemory(pool, { name: "host" });
