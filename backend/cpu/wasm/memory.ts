@@ -8,6 +8,11 @@ import type { HostBlock } from "../script/runner.ts";
 const PAGE_BYTES = 65536;
 /** All that 32-bit addresses reach; less where the system does not let so much be reserved. */
 const MAX_PAGES = [65536, 16384, 4096] as const;
+/**
+ * At each growth V8 visits every instance, 0.1 ms each: the code of thousands of kernels, in pieces of
+ * 64 KiB, took longer to make room for than to compile. What is not touched costs address space only.
+ */
+const MIN_GROWTH_BYTES = 16 * 2 ** 20;
 
 /** A piece of that memory; addresses are those of WebAssembly. */
 export class WasmBuffer extends HostBuffer {
@@ -63,8 +68,17 @@ export class WasmMemory {
     return address;
   }
 
-  /** The last page is never given out: a vector may begin in a buffer and end behind it. */
+  /** Room at the end; where there is more than was asked for, the rest is a gap. */
   #grow(size: number): number | null {
+    if (size >= MIN_GROWTH_BYTES) return this.#growBy(size);
+    const address = this.#growBy(MIN_GROWTH_BYTES);
+    if (address === null) return this.#growBy(size);
+    this.give(address + size, MIN_GROWTH_BYTES - size);
+    return address;
+  }
+
+  /** The last page is never given out: a vector may begin in a buffer and end behind it. */
+  #growBy(size: number): number | null {
     try {
       return (this.memory.grow(size / PAGE_BYTES) - 1) * PAGE_BYTES;
     } catch (error) {

@@ -78,8 +78,19 @@ Deno.test("WasmMemory joins what is given back, and gives it out again", () => {
 Deno.test("views stay valid while the memory grows", () => {
   const memory = makeWasmMemory()!;
   const bytes = memory.bytes(memory.take(100)!, 100).fill(7);
-  memory.take(2 ** 20);
+  const before = memory.memory.buffer.byteLength;
+  memory.take(2 ** 25);
+  assert(memory.memory.buffer.byteLength > before, "it grew");
   assertEquals([bytes.length, bytes[99]], [100, 7]);
+});
+
+Deno.test("room for many small pieces comes from few growths: each visits every kernel", () => {
+  const memory = makeWasmMemory()!, sizes = new Set<number>(), places = new Set<number>();
+  for (let i = 0; i < 200; i++) {
+    places.add(memory.take(65536)!);
+    sizes.add(memory.memory.buffer.byteLength);
+  }
+  assertEquals([sizes.size, places.size], [1, 200]);
 });
 
 Deno.test("when the memory is full, blocks are plain ArrayBuffers", () => {
