@@ -63,7 +63,7 @@ export class Emitter {
   readonly kernel: LoopKernel;
   readonly #dialect: Dialect;
   readonly #hidden: ReadonlySet<number>;
-  readonly #forms = new Map<string, string>();
+  readonly #texts = new Map<string, string>();
   readonly #constants = new Map<string, string>();
   readonly #names = new Map<number, string>();
   #indent = 1;
@@ -100,22 +100,22 @@ export class Emitter {
   /** The parameter that holds the size of a symbol. */
   size(symbol: number): string {
     const key = `n${symbol}`;
-    let name = this.#forms.get(key);
-    if (!name) this.#forms.set(key, name = this.index(this.kernel.sizes[symbol]!));
+    let name = this.#texts.get(key);
+    if (!name) this.#texts.set(key, name = this.index(this.kernel.sizes[symbol]!));
     return name;
   }
 
-  /** A form as text; equal forms share their parameters. */
-  form(form: AffineExpr): string {
-    const key = affineKey(form);
-    let text = this.#forms.get(key);
+  /** An affine expression as text; equal ones share their parameters. */
+  affine(index: AffineExpr): string {
+    const key = affineKey(index);
+    let text = this.#texts.get(key);
     if (text === undefined) {
-      const parts = form.terms.map(([s, c]) => {
+      const parts = index.terms.map(([s, c]) => {
         return c === 1 ? `i${s}` : `i${s} * ${isWrittenStep(c) ? c : this.index(c)}`;
       });
-      if (form.offset !== 0) parts.push(this.index(form.offset));
+      if (index.offset !== 0) parts.push(this.index(index.offset));
       text = parts.length === 0 ? "0" : parts.join(" + ");
-      this.#forms.set(key, text);
+      this.#texts.set(key, text);
     }
     return text;
   }
@@ -123,7 +123,7 @@ export class Emitter {
   /** The test whether a masked element exists. */
   maskText(bounds: readonly Bound[]): string {
     return bounds.map((g) => {
-      const text = this.form(g.form);
+      const text = this.affine(g.index);
       return `(${text}) >= 0 && (${text}) < ${this.index(g.size)}`;
     }).join(" && ");
   }
@@ -135,7 +135,7 @@ export class Emitter {
     switch (e.op) {
       case "load": {
         const load = this.kernel.loads[e.load]!;
-        const index = this.form(load.form);
+        const index = this.affine(load.index);
         const masked = load.bounds.length > 0
           ? `(${this.maskText(load.bounds)} ? ${index} : 0)`
           : index;
@@ -144,12 +144,12 @@ export class Emitter {
       case "constant":
         return this.#constant(e.value, e.dtype, this.#hidden.has(id));
       case "index": {
-        const isFixed = e.form.terms.length === 0;
-        return d.indexValue(isFixed ? this.index(e.form.offset) : this.form(e.form), e.dtype);
+        const isFixed = e.index.terms.length === 0;
+        return d.indexValue(isFixed ? this.index(e.index.offset) : this.affine(e.index), e.dtype);
       }
       case "random": {
         const stream = this.parameter({ kind: "stream", stream: e.stream });
-        return d.random(this.form(e.form), this.index(e.seed), stream);
+        return d.random(this.affine(e.index), this.index(e.seed), stream);
       }
       case "primitive": {
         const dtype = this.kernel.exprs[e.args[e.args.length - 1]!]!.dtype;
@@ -213,7 +213,7 @@ export class Emitter {
     const text = this.#dialect.store(
       output,
       o.dtype,
-      index ?? this.form(o.form),
+      index ?? this.affine(o.index),
       this.name(o.expr),
     );
     this.line(text);

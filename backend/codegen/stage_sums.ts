@@ -64,7 +64,7 @@ export class StageSums {
     for (const r of this.#step.reductions) {
       const reduction = emitter.kernel.reductions[r]!;
       const value = emitter.name(reduction.expr);
-      const index = isArgReduction(reduction.fn) ? emitter.form(reduction.index) : "";
+      const index = isArgReduction(reduction.fn) ? emitter.affine(reduction.index) : "";
       const acc = this.#totals.has(r) ? `q${r}` : `r${r}`;
       const dtype = accumulatorType(emitter.kernel, reduction);
       const lines = this.#dialect.accumulate(reduction.fn, dtype, acc, value, index);

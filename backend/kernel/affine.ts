@@ -21,16 +21,16 @@ export function symbol(id: number): AffineExpr {
   return { offset: 0, terms: [[id, 1]] };
 }
 
-/** `form * factor + offset`. */
-export function scale(form: AffineExpr, factor: number, offset = 0): AffineExpr {
-  if (factor === 1 && offset === 0) return form;
+/** `index * factor + offset`. */
+export function scale(index: AffineExpr, factor: number, offset = 0): AffineExpr {
+  if (factor === 1 && offset === 0) return index;
   return {
-    offset: form.offset * factor + offset,
-    terms: factor === 0 ? [] : form.terms.map(([s, c]) => [s, c * factor] as const),
+    offset: index.offset * factor + offset,
+    terms: factor === 0 ? [] : index.terms.map(([s, c]) => [s, c * factor] as const),
   };
 }
 
-/** The sum of two forms. */
+/** The sum of two expressions. */
 export function add(a: AffineExpr, b: AffineExpr): AffineExpr {
   if (b.terms.length === 0 && b.offset === 0) return a;
   if (a.terms.length === 0 && a.offset === 0) return b;
@@ -55,28 +55,28 @@ export function add(a: AffineExpr, b: AffineExpr): AffineExpr {
 
 /** `sum(coords[k] * strides[k])`: the element that the coordinates address. */
 export function linearize(coords: readonly AffineExpr[], strides: readonly number[]): AffineExpr {
-  let form = zero;
-  for (let k = 0; k < coords.length; k++) form = add(form, scale(coords[k]!, strides[k]!));
-  return form;
+  let index = zero;
+  for (let k = 0; k < coords.length; k++) index = add(index, scale(coords[k]!, strides[k]!));
+  return index;
 }
 
-/** The coefficient of a symbol, 0 where the form does not depend on it. */
-export function coefficient(form: AffineExpr, id: number): number {
-  for (const [s, c] of form.terms) if (s === id) return c;
+/** The coefficient of a symbol, 0 where the expression does not depend on it. */
+export function coefficient(index: AffineExpr, id: number): number {
+  for (const [s, c] of index.terms) if (s === id) return c;
   return 0;
 }
 
-/** A text that is the same for equal forms. */
-export function affineKey(form: AffineExpr): string {
-  let key = `${form.offset}`;
-  for (const [s, c] of form.terms) key += `+${c}i${s}`;
+/** A text that is the same for equal expressions. */
+export function affineKey(index: AffineExpr): string {
+  let key = `${index.offset}`;
+  for (const [s, c] of index.terms) key += `+${c}i${s}`;
   return key;
 }
 
-/** The smallest and the largest value of a form, given the size of each symbol. */
-export function rangeOf(form: AffineExpr, sizes: readonly number[]): [number, number] {
-  let low = form.offset, high = form.offset;
-  for (const [s, c] of form.terms) {
+/** The smallest and the largest value of an expression, given the size of each symbol. */
+export function rangeOf(index: AffineExpr, sizes: readonly number[]): [number, number] {
+  let low = index.offset, high = index.offset;
+  for (const [s, c] of index.terms) {
     const reach = c * (sizes[s]! - 1);
     if (reach > 0) high += reach;
     else low += reach;
@@ -84,23 +84,23 @@ export function rangeOf(form: AffineExpr, sizes: readonly number[]): [number, nu
   return [low, high];
 }
 
-/** A loop index must be split in two before a form can be divided: `size = (size/factor, factor)`. */
+/** A loop index must be split in two before an index can be divided: `size = (size/factor, factor)`. */
 export interface SymbolSplit {
   readonly symbol: number;
   readonly factor: number;
 }
 
 /**
- * Divides a form by the sizes of an input's axes (a reshape read backwards): the coordinates on
+ * Divides an index by the sizes of an input's axes (a reshape read backwards): the coordinates on
  * each axis, or the split of a loop index that would make it possible, or null when nothing does.
  */
 export function delinearize(
-  form: AffineExpr,
+  index: AffineExpr,
   shape: readonly number[],
   sizes: readonly number[],
 ): AffineExpr[] | SymbolSplit | null {
   const coords = new Array<AffineExpr>(shape.length).fill(zero);
-  let rest = form;
+  let rest = index;
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     const n = shape[axis]!;
     if (n === 1) continue;
@@ -117,17 +117,17 @@ export function delinearize(
 }
 
 function divide(
-  form: AffineExpr,
+  index: AffineExpr,
   n: number,
   sizes: readonly number[],
 ): { quotient: AffineExpr; remainder: AffineExpr } | SymbolSplit | null {
   const quotient: Term[] = [], remainder: Term[] = [];
-  for (const [s, c] of form.terms) {
+  for (const [s, c] of index.terms) {
     if (c % n === 0) quotient.push([s, c / n]);
     else remainder.push([s, c]);
   }
-  const whole = Math.floor(form.offset / n);
-  const low: AffineExpr = { offset: form.offset - whole * n, terms: remainder };
+  const whole = Math.floor(index.offset / n);
+  const low: AffineExpr = { offset: index.offset - whole * n, terms: remainder };
   const [min, max] = rangeOf(low, sizes);
   if (min >= 0 && max < n) {
     return { quotient: { offset: whole, terms: quotient }, remainder: low };
@@ -143,20 +143,20 @@ function divide(
 }
 
 /**
- * True when a form visits each of `count` elements exactly once as its symbols run: what a kernel
+ * True when an index visits each of `count` elements exactly once as its symbols run: what a kernel
  * needs to know before it may store a value.
  */
 export function isBijection(
-  form: AffineExpr,
+  index: AffineExpr,
   symbols: readonly number[],
   sizes: readonly number[],
   count: number,
 ): boolean {
-  if (form.offset !== 0) return false;
+  if (index.offset !== 0) return false;
   const live = symbols.filter((s) => sizes[s]! > 1);
   // Also a symbol with one value must be known where the value is stored.
-  if (form.terms.some(([s]) => !symbols.includes(s))) return false;
-  const ordered = live.map((s) => [coefficient(form, s), sizes[s]!] as const)
+  if (index.terms.some(([s]) => !symbols.includes(s))) return false;
+  const ordered = live.map((s) => [coefficient(index, s), sizes[s]!] as const)
     .sort((a, b) => a[0] - b[0]);
   let expected = 1;
   for (const [c, size] of ordered) {

@@ -12,14 +12,14 @@ type Body = Pick<LoopKernel, "loads" | "indirect">;
 export function affineExprsOf({ loads }: Pick<LoopKernel, "loads">, e: Expr): AffineExpr[] {
   switch (e.op) {
     case "load": {
-      const { form, bounds } = loads[e.load]!;
-      return [form, ...bounds.map((bound) => bound.form)];
+      const { index, bounds } = loads[e.load]!;
+      return [index, ...bounds.map((bound) => bound.index)];
     }
     case "index":
     case "random":
-      return [e.form];
+      return [e.index];
     case "inside":
-      return e.bounds.map((bound) => bound.form);
+      return e.bounds.map((bound) => bound.index);
     default:
       return [];
   }
@@ -61,7 +61,7 @@ export function fixedExprs({ exprs }: LoopKernel): boolean[] {
   const fixed: boolean[] = [];
   for (const e of exprs) {
     if ("args" in e) fixed.push(e.args.every((a) => fixed[a]!));
-    else if (e.op === "index") fixed.push(e.form.terms.length === 0);
+    else if (e.op === "index") fixed.push(e.index.terms.length === 0);
     else fixed.push(e.op === "constant");
   }
   return fixed;
@@ -112,5 +112,5 @@ export function reductionStages(kernel: LoopKernel): number[][] {
 
 /** True when an output is stored per element of the inner loops, whatever its value depends on. */
 export function usesInner(kernel: LoopKernel, output: number): boolean {
-  return kernel.outputs[output]!.form.terms.some(([s]) => kernel.inner.includes(s));
+  return kernel.outputs[output]!.index.terms.some(([s]) => kernel.inner.includes(s));
 }

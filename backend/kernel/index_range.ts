@@ -27,7 +27,7 @@ function loopReach(kernel: LoopKernel): number {
     ...sizes,
     extent(kernel, outer),
     extent(kernel, inner),
-    ...formsOf(kernel).map((form) => reachOf(form, sizes)),
+    ...indicesOf(kernel).map((index) => reachOf(index, sizes)),
   ];
   if (chunk) {
     // The last part is counted as if it were as long as the others.
@@ -37,27 +37,28 @@ function loopReach(kernel: LoopKernel): number {
   return largest(reaches);
 }
 
-/** The largest number on the way to a form's values: its terms are added up one by one. */
-function reachOf(form: AffineExpr, sizes: readonly number[]): number {
-  const [low, high] = rangeOf({ ...form, offset: 0 }, sizes);
-  return largest([high - low + Math.abs(form.offset), ...form.terms.map(([, c]) => Math.abs(c))]);
+/** The largest number on the way to an index's values: its terms are added up one by one. */
+function reachOf(index: AffineExpr, sizes: readonly number[]): number {
+  const [low, high] = rangeOf({ ...index, offset: 0 }, sizes);
+  return largest([high - low + Math.abs(index.offset), ...index.terms.map(([, c]) => Math.abs(c))]);
 }
 
 function largest(numbers: readonly number[]): number {
   return numbers.reduce((a, b) => Math.max(a, b), 0);
 }
 
-function formsOf(kernel: LoopKernel): AffineExpr[] {
+function indicesOf(kernel: LoopKernel): AffineExpr[] {
   const { contraction: c } = kernel;
-  const ofBounds = (bounds: readonly Bound[]): AffineExpr[] => bounds.map(({ form }) => form);
+  const ofBounds = (bounds: readonly Bound[]): AffineExpr[] =>
+    bounds.map(({ index: affine }) => affine);
   const loads = c ? [...kernel.loads, c.a, c.b] : kernel.loads;
   return [
-    ...loads.flatMap(({ form, bounds }) => [form, ...ofBounds(bounds)]),
-    ...kernel.outputs.map(({ form }) => form),
+    ...loads.flatMap(({ index: affine, bounds }) => [affine, ...ofBounds(bounds)]),
+    ...kernel.outputs.map(({ index: affine }) => affine),
     ...kernel.reductions.map(({ index }) => index),
     ...kernel.exprs.flatMap((e) => {
       if (e.op === "inside") return ofBounds(e.bounds);
-      return e.op === "index" || e.op === "random" ? [e.form] : [];
+      return e.op === "index" || e.op === "random" ? [e.index] : [];
     }),
   ];
 }

@@ -13,15 +13,15 @@ import { isArgReduction } from "../graph/reductions.ts";
 import type { Float32Precision, ReduceFn, RowOp } from "../graph/op.ts";
 import type { RandomStream } from "../graph/random_stream.ts";
 
-/** One condition of a bounds mask; a padded element exists where all hold: `0 <= form < size`. */
+/** One condition of a bounds mask; a padded element exists where all hold: `0 <= index < size`. */
 export interface Bound {
-  readonly form: AffineExpr;
+  readonly index: AffineExpr;
   readonly size: number;
 }
 
 /** An indirect index, read from memory: the value of an integer expression, checked at run time. */
 export interface IndirectIndex {
-  /** Its symbol in forms. */
+  /** Its symbol in indices. */
   readonly symbol: number;
   /** The expression that gives it. */
   readonly expr: number;
@@ -37,7 +37,7 @@ export interface Load {
   readonly input: number;
   readonly dtype: DType;
   /** Which element. */
-  readonly form: AffineExpr;
+  readonly index: AffineExpr;
   /** Outside these the buffer must not be touched. */
   readonly bounds: readonly Bound[];
 }
@@ -48,11 +48,11 @@ export type Expr =
   & (
     | { readonly op: "load"; readonly load: number }
     | { readonly op: "constant"; readonly value: number }
-    /** The value of a form, as a number. */
-    | { readonly op: "index"; readonly form: AffineExpr }
+    /** The value of an index, as a number. */
+    | { readonly op: "index"; readonly index: AffineExpr }
     | {
       readonly op: "random";
-      readonly form: AffineExpr;
+      readonly index: AffineExpr;
       readonly seed: number;
       readonly stream: RandomStream;
     }
@@ -85,7 +85,7 @@ export function accumulatorType(kernel: LoopKernel, { fn, expr, dtype }: Reducti
 export interface Output {
   readonly expr: number;
   readonly dtype: DType;
-  readonly form: AffineExpr;
+  readonly index: AffineExpr;
   /** Elements of the output. */
   readonly size: number;
 }
@@ -200,7 +200,7 @@ export function extent(kernel: LoopKernel, symbols: readonly number[]): number {
  * kernels end with a single contiguous loop.
  */
 export function collapse(kernel: LoopKernel): LoopKernel {
-  const forms = allForms(kernel);
+  const indices = allIndices(kernel);
   const drop = new Set([...kernel.outer, ...kernel.inner].filter((s) => kernel.sizes[s] === 1));
   const sizes = kernel.sizes.slice();
   const groups = kernel.contraction
@@ -211,7 +211,7 @@ export function collapse(kernel: LoopKernel): LoopKernel {
     for (const s of group) {
       if (sizes[s] === 1) continue;
       const previous = kept[kept.length - 1];
-      if (previous !== undefined && canMerge(forms, previous, s, sizes)) {
+      if (previous !== undefined && canMerge(indices, previous, s, sizes)) {
         kept.pop();
         drop.add(previous);
         sizes[s] = sizes[s]! * sizes[previous]!;
@@ -221,11 +221,11 @@ export function collapse(kernel: LoopKernel): LoopKernel {
     return kept;
   });
   if (drop.size === 0) return kernel;
-  const strip = (form: AffineExpr): AffineExpr =>
-    form.terms.some(([s]) => drop.has(s))
-      ? { offset: form.offset, terms: form.terms.filter(([s]) => !drop.has(s)) }
-      : form;
-  const rewritten = mapForms({ ...kernel, sizes }, strip);
+  const strip = (index: AffineExpr): AffineExpr =>
+    index.terms.some(([s]) => drop.has(s))
+      ? { offset: index.offset, terms: index.terms.filter(([s]) => !drop.has(s)) }
+      : index;
+  const rewritten = mapIndices({ ...kernel, sizes }, strip);
   if (kernel.contraction) {
     const [batch, m, n, k] = result as [number[], number[], number[], number[]];
     return {
@@ -251,7 +251,7 @@ export function compact(kernel: LoopKernel): LoopKernel {
   if (used.size === kernel.sizes.length) return kernel;
   const places = new Map([...used].sort((a, b) => a - b).map((s, place) => [s, place]));
   const at = (s: number): number => places.get(s)!;
-  const { contraction, ...rest } = mapForms(kernel, ({ offset, terms }) => ({
+  const { contraction, ...rest } = mapIndices(kernel, ({ offset, terms }) => ({
     offset,
     terms: terms.map(([s, c]) => [at(s), c]),
   }));
@@ -271,16 +271,16 @@ export function compact(kernel: LoopKernel): LoopKernel {
   };
 }
 
-/** Symbols (a outside b) walk as one when every form steps a by `size(b)` times its step of b. */
+/** Symbols (a outside b) walk as one when every index steps a by `size(b)` times its step of b. */
 function canMerge(
-  forms: readonly AffineExpr[],
+  indices: readonly AffineExpr[],
   a: number,
   b: number,
   sizes: readonly number[],
 ): boolean {
-  for (const form of forms) {
+  for (const index of indices) {
     let ca = 0, cb = 0;
-    for (const [s, c] of form.terms) {
+    for (const [s, c] of index.terms) {
       if (s === a) ca = c;
       else if (s === b) cb = c;
     }
@@ -289,16 +289,16 @@ function canMerge(
   return true;
 }
 
-function allForms(kernel: LoopKernel): AffineExpr[] {
-  const forms: AffineExpr[] = [];
-  mapForms(kernel, (form) => (forms.push(form), form));
-  return forms;
+function allIndices(kernel: LoopKernel): AffineExpr[] {
+  const indices: AffineExpr[] = [];
+  mapIndices(kernel, (index) => (indices.push(index), index));
+  return indices;
 }
 
-/** The kernel with every form replaced. */
-function mapForms(kernel: LoopKernel, map: (form: AffineExpr) => AffineExpr): LoopKernel {
-  const bound = (g: Bound): Bound => ({ form: map(g.form), size: g.size });
-  const load = (l: Load): Load => ({ ...l, form: map(l.form), bounds: l.bounds.map(bound) });
+/** The kernel with every index replaced. */
+function mapIndices(kernel: LoopKernel, map: (index: AffineExpr) => AffineExpr): LoopKernel {
+  const bound = (g: Bound): Bound => ({ index: map(g.index), size: g.size });
+  const load = (l: Load): Load => ({ ...l, index: map(l.index), bounds: l.bounds.map(bound) });
   return {
     ...kernel,
     loads: kernel.loads.map(load),
@@ -306,7 +306,7 @@ function mapForms(kernel: LoopKernel, map: (form: AffineExpr) => AffineExpr): Lo
       switch (e.op) {
         case "index":
         case "random":
-          return { ...e, form: map(e.form) };
+          return { ...e, index: map(e.index) };
         case "inside":
           return { ...e, bounds: e.bounds.map(bound) };
         default:
@@ -316,13 +316,13 @@ function mapForms(kernel: LoopKernel, map: (form: AffineExpr) => AffineExpr): Lo
     reductions: kernel.reductions.map((r) => ({ ...r, index: map(r.index) })),
     contraction: kernel.contraction &&
       { ...kernel.contraction, a: load(kernel.contraction.a), b: load(kernel.contraction.b) },
-    outputs: kernel.outputs.map((o) => ({ ...o, form: map(o.form) })),
+    outputs: kernel.outputs.map((o) => ({ ...o, index: map(o.index) })),
   };
 }
 
 /** A text that is equal for loads of the same element of the same input. */
 export function loadKey(load: Load): string {
-  let key = `${load.input}:${affineKey(load.form)}`;
-  for (const g of load.bounds) key += `|${affineKey(g.form)}<${g.size}`;
+  let key = `${load.input}:${affineKey(load.index)}`;
+  for (const g of load.bounds) key += `|${affineKey(g.index)}<${g.size}`;
   return key;
 }

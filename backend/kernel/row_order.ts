@@ -8,18 +8,18 @@ const MIN_GROUP_ROW = 64;
 export function walksColumns(kernel: LoopKernel, last: number): boolean {
   const innermost = kernel.inner[kernel.inner.length - 1]!;
   // What is read once a row, or once a column (a channel's mean), says nothing about how the elements lie.
-  const varying = kernel.loads.filter((l) => l.form.terms.some(([t]) => kernel.inner.includes(t)));
+  const varying = kernel.loads.filter((l) => l.index.terms.some(([t]) => kernel.inner.includes(t)));
   const most = Math.max(...varying.map((load) => elementsOf(kernel, load)));
   const elements = varying.filter((load) => elementsOf(kernel, load) === most);
   const steps = (s: number): number =>
-    elements.filter((l) => l.form.terms.some(([t, c]) => t === s && c === 1)).length;
+    elements.filter((l) => l.index.terms.some(([t, c]) => t === s && c === 1)).length;
   return steps(last) > steps(innermost);
 }
 
 /** How many elements a load reads; one whose index is read from memory may be another in each iteration. */
-function elementsOf(kernel: LoopKernel, { form }: Load): number {
+function elementsOf(kernel: LoopKernel, { index }: Load): number {
   const loops = [...kernel.outer, ...kernel.inner];
-  const symbols = form.terms.map(([s]) => s);
+  const symbols = index.terms.map(([s]) => s);
   return extent(kernel, symbols.every((s) => loops.includes(s)) ? symbols : loops);
 }
 

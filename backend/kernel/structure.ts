@@ -27,18 +27,18 @@ export interface KernelStructure {
 export function structureOf(kernel: LoopKernel): KernelStructure {
   const { outer, inner, inputs, loads, indirect, exprs, reductions, outputs } = kernel;
   const numbers = new Numbers(kernel);
-  const form = (e: AffineExpr): string => numbers.form(e);
+  const index = (e: AffineExpr): string => numbers.affine(e);
   const bounds = (all: readonly Bound[]): string => numbers.bounds(all);
   const hidden = hiddenConstants(kernel);
   const parts = [
     outer.join(),
     inner.join(),
     inputs.join(),
-    loads.map((l) => `${l.input}${l.dtype}[${form(l.form)}]${bounds(l.bounds)}`).join(),
+    loads.map((l) => `${l.input}${l.dtype}[${index(l.index)}]${bounds(l.bounds)}`).join(),
     indirect.map((d) => `${d.symbol}:${d.expr}`).join(),
     exprs.map((e, id) => `${e.op}:${e.dtype}${textOf(e, numbers, hidden.has(id))}`).join(";"),
-    reductions.map((r) => `${r.fn}:${r.dtype}:${r.expr}[${form(r.index)}]`).join(),
-    outputs.map((o) => `${o.expr}${o.dtype}[${form(o.form)}]`).join(),
+    reductions.map((r) => `${r.fn}:${r.dtype}:${r.expr}[${index(r.index)}]`).join(),
+    outputs.map((o) => `${o.expr}${o.dtype}[${index(o.index)}]`).join(),
   ];
   return { key: parts.join("|"), numberBytes: numbers.bytes, copiedBytes: numbers.copiedBytes };
 }
@@ -50,9 +50,9 @@ function textOf(e: Expr, numbers: Numbers, isHidden: boolean): string {
     case "constant":
       return numbers.constant(e.value, e.dtype, isHidden);
     case "index":
-      return `[${numbers.index(e.form)}]`;
+      return `[${numbers.index(e.index)}]`;
     case "random":
-      return `[${numbers.form(e.form)}]${numbers.randomKey()}`;
+      return `[${numbers.affine(e.index)}]${numbers.randomKey()}`;
     case "primitive":
       return `${e.fn}(${e.args})`;
     case "cast":
@@ -96,7 +96,7 @@ export function isWrittenStep(step: number): boolean {
 
 /** Names for numbers: equal ones share an argument, so which are equal belongs to the structure. */
 class Numbers {
-  readonly #forms = new Map<string, string>();
+  readonly #indices = new Map<string, string>();
   readonly #constants = new Map<string, string>();
   bytes: number;
   copiedBytes = 0;
@@ -106,28 +106,28 @@ class Numbers {
     this.bytes = INDEX_BYTES * (outer.length + inner.length + 2 * indirect.length);
   }
 
-  form(form: AffineExpr): string {
-    const key = affineKey(form);
-    const known = this.#forms.get(key);
+  affine(index: AffineExpr): string {
+    const key = affineKey(index);
+    const known = this.#indices.get(key);
     if (known !== undefined) return known;
-    const terms = form.terms.map(([s, c]) => {
+    const terms = index.terms.map(([s, c]) => {
       if (isWrittenStep(c)) return `${c}i${s}`;
       this.bytes += INDEX_BYTES;
       return `*i${s}`;
     });
-    if (form.offset !== 0) {
+    if (index.offset !== 0) {
       this.bytes += INDEX_BYTES;
       terms.push("*");
     }
-    const name = `${this.#forms.size}:${terms.join("+")}`;
-    this.#forms.set(key, name);
+    const name = `${this.#indices.size}:${terms.join("+")}`;
+    this.#indices.set(key, name);
     return name;
   }
 
   /** An index as a value: its offset where it is fixed, its step where it is a vector. */
-  index(form: AffineExpr): string {
+  index(affine: AffineExpr): string {
     this.#copied(1);
-    return this.form(form);
+    return this.affine(affine);
   }
 
   #copied(indices: number): void {
@@ -137,7 +137,7 @@ class Numbers {
 
   bounds(bounds: readonly Bound[]): string {
     this.#copied(bounds.length);
-    return bounds.map((b) => `<${this.form(b.form)}`).join("");
+    return bounds.map((b) => `<${this.affine(b.index)}`).join("");
   }
 
   constant(value: number, dtype: DType, isHidden: boolean): string {

@@ -13,7 +13,7 @@ import type { Bound } from "./kernel.ts";
 import type { ViewOp } from "../graph/op.ts";
 import { type Shape, stridesOf } from "../graph/shape.ts";
 
-/** Where a kernel reads a node: one form per axis, valid only inside the bounds. */
+/** Where a kernel reads a node: one index per axis, valid only inside the bounds. */
 export interface Access {
   readonly coords: readonly AffineExpr[];
   readonly bounds: readonly Bound[];
@@ -22,7 +22,7 @@ export interface Access {
 /** A text that is equal for equal accesses. */
 export function accessKey({ coords, bounds }: Access): string {
   let key = coords.map(affineKey).join();
-  for (const { form, size } of bounds) key += `|${affineKey(form)}<${size}`;
+  for (const { index, size } of bounds) key += `|${affineKey(index)}<${size}`;
   return key;
 }
 
@@ -74,9 +74,9 @@ export function viewAccess(
       const mapped = coords.map((c, k) => {
         const before = op.before[k]!, n = inputShape[k]!;
         if (shape[k] === n) return c;
-        const form = scale(c, 1, -before);
-        added.push({ form, size: n });
-        return form;
+        const index = scale(c, 1, -before);
+        added.push({ index, size: n });
+        return index;
       });
       return { coords: mapped, bounds: [...bounds, ...added] };
     }
@@ -115,9 +115,9 @@ function reshapeCoords(
       mapped[i0] = coords[o0] ?? zero;
       continue;
     }
-    const form = linearize(coords.slice(o0, o), stridesOf(shape.slice(o0, o)));
+    const index = linearize(coords.slice(o0, o), stridesOf(shape.slice(o0, o)));
     const group = inputShape.slice(i0, i);
-    const divided = delinearize(form, group, sizes);
+    const divided = delinearize(index, group, sizes);
     if (!Array.isArray(divided)) return divided;
     divided.forEach((c, k) => mapped[i0 + k] = c);
   }

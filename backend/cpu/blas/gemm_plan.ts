@@ -110,7 +110,7 @@ function planWith(
 ): GemmPlan | null {
   const a = packA ? pack(kernel, c.a, [...moving(c.batch, c.a), ...c.m, ...c.k], dtype) : null;
   const b = packB ? pack(kernel, c.b, [...moving(c.batch, c.b), ...c.k, ...c.n], dtype) : null;
-  const target = output === null ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.form;
+  const target = output === null ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.index;
   const core = collapse({
     ...kernel,
     loads: [],
@@ -118,7 +118,7 @@ function planWith(
     exprs: [],
     reductions: [],
     contraction: { ...c, a: a?.load ?? c.a, b: b?.load ?? c.b },
-    outputs: [{ expr: 0, dtype, form: target, size: extent(kernel, kernel.outer) }],
+    outputs: [{ expr: 0, dtype, index: target, size: extent(kernel, kernel.outer) }],
   });
   const product = planProduct(core, least);
   if (!product) return null;
@@ -135,10 +135,10 @@ function planWith(
 
 /** The batch indices that an operand changes with. */
 function moving(batch: readonly number[], load: Load): number[] {
-  return batch.filter((s) => coefficient(load.form, s) !== 0);
+  return batch.filter((s) => coefficient(load.index, s) !== 0);
 }
 
-/** The form of a row-major array over `symbols`. */
+/** The index of a row-major array over `symbols`. */
 export function rowMajor(kernel: LoopKernel, symbols: readonly number[]): AffineExpr {
   const sizes = symbols.map((s) => kernel.sizes[s]!);
   return linearize(symbols.map(symbol), stridesOf(sizes));
@@ -152,7 +152,7 @@ export function pack(
   dtype: GemmType,
 ): { kernel: LoopKernel; size: number; load: Load } {
   const size = sizeOf(symbols.map((s) => kernel.sizes[s]!));
-  const form = rowMajor(kernel, symbols);
+  const index = rowMajor(kernel, symbols);
   const copy: LoopKernel = {
     kind: "loop",
     sizes: kernel.sizes,
@@ -164,17 +164,17 @@ export function pack(
     exprs: [{ op: "load", load: 0, dtype: load.dtype }],
     reductions: [],
     contraction: null,
-    outputs: [{ expr: 0, dtype, form, size }],
+    outputs: [{ expr: 0, dtype, index, size }],
     label: "pack",
   };
-  return { kernel: collapse(copy), size, load: { ...load, dtype, form } };
+  return { kernel: collapse(copy), size, load: { ...load, dtype, index } };
 }
 
 /** What follows the contraction, reading the product from an input of its own. */
 export function epilogueOf(
   kernel: LoopKernel,
   dtype: GemmType,
-  form: AffineExpr,
+  index: AffineExpr,
   output: number | null,
 ): LoopKernel | null {
   const isPlain = (o: number): boolean =>
@@ -186,7 +186,7 @@ export function epilogueOf(
     inner: [],
     contraction: null,
     inputs: [...kernel.inputs, dtype as DType],
-    loads: [...kernel.loads, { input: kernel.inputs.length, dtype, form, bounds: [] }],
+    loads: [...kernel.loads, { input: kernel.inputs.length, dtype, index, bounds: [] }],
     exprs: kernel.exprs.map((e) =>
       e.op === "contracted" ? { op: "load", load, dtype: e.dtype } : e
     ),
@@ -203,7 +203,7 @@ interface Dimension {
 
 function planProduct(core: LoopKernel, least: number): ProductPlan | null {
   const contraction = core.contraction!;
-  const [a, b, c] = [contraction.a.form, contraction.b.form, core.outputs[0]!.form];
+  const [a, b, c] = [contraction.a.index, contraction.b.index, core.outputs[0]!.index];
   if ([contraction.m, contraction.n, contraction.k].some((group) => group.length > 1)) return null;
   const dimension = ([s]: readonly number[]): Dimension =>
     s === undefined ? { size: 1, a: 0, b: 0, c: 0 } : {

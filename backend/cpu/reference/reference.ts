@@ -105,30 +105,30 @@ class Interpreter {
     return [start, Math.min(start + chunk.length, size)];
   }
 
-  #index(form: AffineExpr): number {
-    let index = form.offset;
-    for (const [s, c] of form.terms) index += c * this.#at[s]!;
+  #index(affine: AffineExpr): number {
+    let index = affine.offset;
+    for (const [s, c] of affine.terms) index += c * this.#at[s]!;
     return index;
   }
 
   #inside(bounds: readonly Bound[]): boolean {
-    return bounds.every(({ form, size }) => {
-      const index = this.#index(form);
+    return bounds.every(({ index: affine, size }) => {
+      const index = this.#index(affine);
       return index >= 0 && index < size;
     });
   }
 
   /** Outside its bounds a load gives any element: a `where` leaves it out. */
   #load(load: Load): Value {
-    const index = this.#inside(load.bounds) ? this.#index(load.form) : 0;
+    const index = this.#inside(load.bounds) ? this.#index(load.index) : 0;
     return readElement(this.#inputs[load.input]!, load.dtype, index);
   }
 
   #store(outputs: readonly number[]): void {
     const values = outputs.map((o) => this.#evaluate(this.#kernel.outputs[o]!.expr));
     outputs.forEach((o, k) => {
-      const { dtype, form } = this.#kernel.outputs[o]!;
-      writeElement(this.#outputs[o]!, dtype, this.#index(form), values[k]!);
+      const { dtype, index } = this.#kernel.outputs[o]!;
+      writeElement(this.#outputs[o]!, dtype, this.#index(index), values[k]!);
     });
   }
 
@@ -159,9 +159,9 @@ class Interpreter {
       case "constant":
         return constantValue(e.value, e.dtype);
       case "index":
-        return constantValue(this.#index(e.form), e.dtype);
+        return constantValue(this.#index(e.index), e.dtype);
       case "random":
-        return philox(this.#index(e.form), e.seed, e.stream.value);
+        return philox(this.#index(e.index), e.seed, e.stream.value);
       case "primitive": {
         const { dtype } = this.#kernel.exprs[e.args[e.args.length - 1]!]!;
         return rounded(

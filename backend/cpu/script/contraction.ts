@@ -24,7 +24,7 @@ function emitElements(emitter: Emitter, dialect: Dialect, c: Contraction): void 
   for (const s of outer) openLoop(emitter, dialect, s);
   emitter.line(`let acc = ${literal(0, c.dtype)};`);
   for (const s of c.k) openLoop(emitter, dialect, s);
-  const [a, b] = [c.a, c.b].map((l) => loadText(`a${l.input}`, l.dtype, emitter.form(l.form)));
+  const [a, b] = [c.a, c.b].map((l) => loadText(`a${l.input}`, l.dtype, emitter.affine(l.index)));
   const product = dialect.primitive("mul", [a!, b!], c.dtype, c.dtype);
   emitter.line(`acc = ${dialect.primitive("add", ["acc", product], c.dtype, c.dtype)};`);
   for (const _ of c.k) emitter.close();
@@ -79,8 +79,8 @@ function declarePlaces(
 ): void {
   const { symbol } = side;
   const isLeft = name === "x";
-  const base = emitter.form(without(load.form, [...summed, symbol]));
-  const step = symbol === undefined ? 0 : coefficient(load.form, symbol);
+  const base = emitter.affine(without(load.index, [...summed, symbol]));
+  const step = symbol === undefined ? 0 : coefficient(load.index, symbol);
   const factor = step === 0 ? "" : emitter.index(step);
   for (const k of side.places) {
     const moved = step === 0 ? "" : ` + ${isLeft ? "m" : "n"}${k} * ${factor}`;
@@ -88,13 +88,13 @@ function declarePlaces(
   }
 }
 
-function without(form: AffineExpr, symbols: readonly (number | undefined)[]): AffineExpr {
-  return { ...form, terms: form.terms.filter(([s]) => !symbols.includes(s)) };
+function without(index: AffineExpr, symbols: readonly (number | undefined)[]): AffineExpr {
+  return { ...index, terms: index.terms.filter(([s]) => !symbols.includes(s)) };
 }
 
 /** The summed part of an operand's index alone. */
-function summedPart(form: AffineExpr, k: readonly number[]): AffineExpr {
-  return { offset: 0, terms: form.terms.filter(([s]) => k.includes(s)) };
+function summedPart(index: AffineExpr, k: readonly number[]): AffineExpr {
+  return { offset: 0, terms: index.terms.filter(([s]) => k.includes(s)) };
 }
 
 function emitSums(
@@ -108,7 +108,7 @@ function emitSums(
   emitter.line(`let ${sums.map((name) => `${name} = 0`).join(", ")};`);
   for (const s of c.k) openLoop(emitter, dialect, s);
   for (const [load, side, name] of [[c.a, rows, "x"], [c.b, columns, "y"]] as const) {
-    const part = emitter.form(summedPart(load.form, c.k));
+    const part = emitter.affine(summedPart(load.index, c.k));
     for (const k of side.places) {
       const text = loadText(`a${load.input}`, load.dtype, `${name}${k}at + ${part}`);
       emitter.line(`const ${name}${k} = ${text};`);

@@ -89,7 +89,7 @@ function bytesOf(kernel: LoopKernel): number {
   const loads = contraction ? [...kernel.loads, contraction.a, contraction.b] : kernel.loads;
   let bytes = 0;
   for (const load of loads) {
-    const symbols = load.form.terms.map(([s]) => kernel.sizes[s]!);
+    const symbols = load.index.terms.map(([s]) => kernel.sizes[s]!);
     bytes += symbols.reduce((a, b) => a * b, 1) * dtypes[load.dtype].bytes;
   }
   for (const output of kernel.outputs) bytes += output.size * dtypes[output.dtype].bytes;

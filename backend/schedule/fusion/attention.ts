@@ -1,7 +1,7 @@
 /** The kernel of an attention node: its operands are read where they lie, through views if need be. */
 import type { AttentionCall } from "../../graph/attention.ts";
 import type { AttentionKernel, HeadMatrix } from "../../kernel/attention.ts";
-import { coefficient, linearize, symbol } from "../../kernel/affine.ts";
+import { coefficient, linearize, symbol, zero } from "../../kernel/affine.ts";
 import type { Node } from "../../graph/node.ts";
 import { stridesOf } from "../../graph/shape.ts";
 import { type Access, isView, viewAccess } from "../../kernel/view.ts";
@@ -82,7 +82,7 @@ function operandOf(
 ): AttentionOperand {
   const { shape } = start.node;
   let info = start;
-  let access: Access = { coords: shape.map((n, k) => n === 1 ? zeroForm : symbol(k)), bounds: [] };
+  let access: Access = { coords: shape.map((n, k) => n === 1 ? zero : symbol(k)), bounds: [] };
   while (seen && !info.node.isLeaf && !info.materialized) {
     const { op, shape: viewed } = info.node;
     if (!isView(op)) break;
@@ -95,17 +95,15 @@ function operandOf(
     access = mapped;
   }
   if (!info.node.isLeaf) info.materialized = true;
-  const form = linearize(access.coords, stridesOf(info.node.shape));
-  const steps = shape.map((_, k) => coefficient(form, k));
+  const index = linearize(access.coords, stridesOf(info.node.shape));
+  const steps = shape.map((_, k) => coefficient(index, k));
   const at: HeadMatrix = {
     input,
     dtype: start.node.dtype,
-    offset: form.offset,
+    offset: index.offset,
     lead: steps.slice(0, -2),
     row: steps.at(-2)!,
     column: steps.at(-1)!,
   };
   return { node: info.node, at };
 }
-
-const zeroForm = { offset: 0, terms: [] };

@@ -30,7 +30,7 @@ export interface GatherRead {
 /** An operand of a contraction: a value in memory and where it is read. */
 export interface Operand {
   readonly stored: NodeInfo;
-  readonly form: AffineExpr;
+  readonly index: AffineExpr;
   readonly bounds: Access["bounds"];
 }
 

@@ -121,9 +121,9 @@ class GroupBuilder {
 
   // ---- memory
 
-  #noteLoad(info: NodeInfo, form: AffineExpr, bounds: readonly Bound[]): void {
+  #noteLoad(info: NodeInfo, index: AffineExpr, bounds: readonly Bound[]): void {
     this.#inputs.add(info);
-    this.#loads.add(`${info.index}@${accessKey({ coords: [form], bounds })}`);
+    this.#loads.add(`${info.index}@${accessKey({ coords: [index], bounds })}`);
   }
 
   /** Reads the node from memory; it gets a kernel of its own unless it is there already. */
@@ -375,7 +375,7 @@ class GroupBuilder {
   #operandAt(stored: NodeInfo, { shape }: Node, { coords, bounds }: Access): Operand {
     this.#effects.store(stored);
     this.#inputs.add(stored);
-    return { stored, form: linearize(coords, stridesOf(shape)), bounds };
+    return { stored, index: linearize(coords, stridesOf(shape)), bounds };
   }
 
   /** True when the operand of a contraction may be read through the node. */

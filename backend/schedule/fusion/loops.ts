@@ -3,7 +3,7 @@ import {
   type AffineExpr,
   isBijection,
   linearize,
-  symbol as symbolForm,
+  symbol as symbolIndex,
   type SymbolSplit,
   zero,
 } from "../../kernel/affine.ts";
@@ -55,7 +55,7 @@ export class Loops {
     }
     const id = this.#symbol(n, loop);
     into.push(id);
-    return symbolForm(id);
+    return symbolIndex(id);
   }
 
   /** The symbol of an index that is read from memory. */
@@ -88,10 +88,10 @@ export class Loops {
   }
 
   /** True when the loops, or the rows, visit each of `size` elements once by this index. */
-  visitOnce(form: AffineExpr, size: number): boolean {
+  visitOnce(index: AffineExpr, size: number): boolean {
     const full = [...this.outer, ...this.inner ?? []];
-    const row = this.inner !== null && isBijection(form, this.outer, this.sizes, size);
-    return row || isBijection(form, full, this.sizes, size);
+    const row = this.inner !== null && isBijection(index, this.outer, this.sizes, size);
+    return row || isBijection(index, full, this.sizes, size);
   }
 
   /**
@@ -104,9 +104,9 @@ export class Loops {
     if (node.op.kind !== "reduce") return null;
     const shape = node.inputs[0]!.shape;
     const reducedSizes = node.op.axes.map((axis) => shape[axis]!);
-    const form = linearize(access.coords, stridesOf(node.shape));
-    const used = this.outer.filter((s) => form.terms.some(([t]) => t === s));
-    if (!isBijection(form, used, this.sizes, node.size)) return null;
+    const index = linearize(access.coords, stridesOf(node.shape));
+    const used = this.outer.filter((s) => index.terms.some(([t]) => t === s));
+    if (!isBijection(index, used, this.sizes, node.size)) return null;
     const rest = this.outer.filter((s) => !used.includes(s) && this.sizes[s]! > 1);
     if (this.inner === null && rest.length === 0) {
       return this.#openInner(node, access, reducedSizes);
@@ -140,12 +140,12 @@ export class Loops {
   ): readonly AffineExpr[] | LoopSplit | null {
     const loopSizes = loops.map((s) => this.sizes[s]!);
     if (sizeOf(loopSizes) !== sizeOf(sizes)) return null;
-    const form = linearize(loops.map(symbolForm), stridesOf(loopSizes));
+    const index = linearize(loops.map(symbolIndex), stridesOf(loopSizes));
     const mapped = viewAccess(
       { kind: "reshape" },
       [sizeOf(sizes)],
       sizes,
-      { coords: [form], bounds: [] },
+      { coords: [index], bounds: [] },
       this.sizes,
     );
     if (mapped === null) return null;
@@ -156,8 +156,8 @@ export class Loops {
   contractGroups(node: Node, access: Access): [AffineExpr[], AffineExpr[], AffineExpr[]] | null {
     if (node.op.kind !== "contract" || this.inner !== null) return null;
     const { batch, m } = node.op;
-    const form = linearize(access.coords, stridesOf(node.shape));
-    if (!isBijection(form, this.outer, this.sizes, node.size)) return null;
+    const index = linearize(access.coords, stridesOf(node.shape));
+    if (!isBijection(index, this.outer, this.sizes, node.size)) return null;
     const groups: [AffineExpr[], AffineExpr[], AffineExpr[]] = [
       access.coords.slice(0, batch),
       access.coords.slice(batch, batch + m),

@@ -135,23 +135,23 @@ class Lowering {
   #store({ info, reads }: Member): void {
     const { access, value } = reads[0]!;
     const { dtype, shape, size } = info.node;
-    const form = linearize(access.coords, stridesOf(shape));
-    this.#outputs.push({ info, output: { expr: value, dtype, form, size } });
+    const index = linearize(access.coords, stridesOf(shape));
+    this.#outputs.push({ info, output: { expr: value, dtype, index, size } });
   }
 
   // ---- memory
 
-  #makeLoad(info: NodeInfo, form: AffineExpr, bounds: readonly Bound[]): Load {
+  #makeLoad(info: NodeInfo, index: AffineExpr, bounds: readonly Bound[]): Load {
     let input = this.#inputIds.get(info);
     if (input === undefined) {
       input = this.#inputs.push(info) - 1;
       this.#inputIds.set(info, input);
     }
-    return { input, dtype: info.node.dtype, form, bounds };
+    return { input, dtype: info.node.dtype, index, bounds };
   }
 
-  #load(value: number, info: NodeInfo, form: AffineExpr, bounds: readonly Bound[]): void {
-    const load = this.#makeLoad(info, form, bounds);
+  #load(value: number, info: NodeInfo, index: AffineExpr, bounds: readonly Bound[]): void {
+    const load = this.#makeLoad(info, index, bounds);
     const key = loadKey(load);
     let id = this.#loadIds.get(key);
     if (id === undefined) {
@@ -206,8 +206,8 @@ class Lowering {
     member.reads.forEach((read, k) => {
       const at = member.at[k]!;
       if ("stored" in at) {
-        const form = linearize(read.access.coords, stridesOf(node.shape));
-        this.#load(read.value, at.stored, form, read.access.bounds);
+        const index = linearize(read.access.coords, stridesOf(node.shape));
+        this.#load(read.value, at.stored, index, read.access.bounds);
       } else if (at.mask === null) this.#alias(read.value, at.input, node.dtype);
       else this.#pad(node, read, at.input, at.mask);
     });
@@ -246,24 +246,24 @@ class Lowering {
   /** A constant source needs no load, but its index must still be checked against the bounds. */
   #checkUnreadIndices(): void {
     if (this.#gathered.length === 0) return;
-    const read = new Set(this.#formsInUse().flatMap(({ terms }) => terms.map(([s]) => s)));
+    const read = new Set(this.#indicesInUse().flatMap(({ terms }) => terms.map(([s]) => s)));
     for (const { value, symbol, source } of this.#gathered) {
       if (read.has(symbol)) continue;
       const { dtype } = this.#exprs[value]!;
-      const index = this.#emit({ op: "index", form: symbolExpr(symbol), dtype: "int32" });
+      const index = this.#emit({ op: "index", index: symbolExpr(symbol), dtype: "int32" });
       const none = this.#emit({ op: "constant", value: -1, dtype: "int32" });
       const test = this.#emit({ op: "primitive", fn: "ne", args: [index, none], dtype: "bool" });
       this.#exprs[value] = { op: "primitive", fn: "where", args: [test, source, source], dtype };
     }
   }
 
-  #formsInUse(): AffineExpr[] {
-    const ofBounds = (bounds: readonly Bound[]): AffineExpr[] => bounds.map(({ form }) => form);
+  #indicesInUse(): AffineExpr[] {
+    const ofBounds = (bounds: readonly Bound[]): AffineExpr[] => bounds.map(({ index }) => index);
     return [
-      ...this.#loads.flatMap(({ form, bounds }) => [form, ...ofBounds(bounds)]),
+      ...this.#loads.flatMap(({ index: affine, bounds }) => [affine, ...ofBounds(bounds)]),
       ...this.#exprs.flatMap((e) => {
         if (e?.op === "inside") return ofBounds(e.bounds);
-        return e?.op === "index" || e?.op === "random" ? [e.form] : [];
+        return e?.op === "index" || e?.op === "random" ? [e.index] : [];
       }),
     ];
   }
@@ -278,8 +278,8 @@ class Lowering {
 
   #contract({ info, reads, batch, m, n, k, a, b }: In<"contract">): void {
     const { op, dtype } = info.node;
-    const operand = ({ stored, form, bounds }: Operand): Load =>
-      this.#makeLoad(stored, form, bounds);
+    const operand = ({ stored, index, bounds }: Operand): Load =>
+      this.#makeLoad(stored, index, bounds);
     this.#contraction = {
       batch,
       m,
@@ -295,14 +295,14 @@ class Lowering {
   }
 }
 
-function leafExpr({ op, dtype }: Node, form: AffineExpr): Expr {
+function leafExpr({ op, dtype }: Node, index: AffineExpr): Expr {
   switch (op.kind) {
     case "constant":
       return { op: "constant", value: op.value, dtype };
     case "iota":
-      return { op: "index", form, dtype };
+      return { op: "index", index, dtype };
     case "random":
-      return { op: "random", form, seed: op.seed, stream: op.stream, dtype };
+      return { op: "random", index, seed: op.seed, stream: op.stream, dtype };
     default:
       throw new Error(`Cannot lower ${op.kind} as a leaf`);
   }

@@ -50,8 +50,8 @@ export function splitK(kernel: LoopKernel, parts: number): KernelPair | null {
   const place = linearize([part, ...kernel.outer].map(symbol), stridesOf(shape));
   const ofPart = (load: Load): Load => ({
     ...load,
-    form: inPart(load.form, cut.symbol, part, length),
-    bounds: load.bounds.map((b) => ({ ...b, form: inPart(b.form, cut.symbol, part, length) })),
+    index: inPart(load.index, cut.symbol, part, length),
+    bounds: load.bounds.map((b) => ({ ...b, index: inPart(b.index, cut.symbol, part, length) })),
   });
   const batch = [part, ...c.batch];
   // Halves are added up in single precision.
@@ -63,7 +63,7 @@ export function splitK(kernel: LoopKernel, parts: number): KernelPair | null {
     loads: [],
     exprs: [{ op: "contracted", dtype: c.dtype }],
     contraction: { ...c, batch, a: ofPart(c.a), b: ofPart(c.b) },
-    outputs: [{ expr: 0, dtype, form: place, size: sizeOf(shape) }],
+    outputs: [{ expr: 0, dtype, index: place, size: sizeOf(shape) }],
     label: `${kernel.label}_part`,
   };
   return { partial, stored: [], final: finalOf(kernel, { part, sizes, place, dtype }) };
@@ -80,7 +80,7 @@ interface PartialSums {
 
 /** Adds up the parts, and does what followed the product. */
 function finalOf(kernel: LoopKernel, { part, sizes, place, dtype }: PartialSums): LoopKernel {
-  const load: Load = { input: kernel.inputs.length, dtype, form: place, bounds: [] };
+  const load: Load = { input: kernel.inputs.length, dtype, index: place, bounds: [] };
   return {
     ...kernel,
     sizes,
@@ -103,7 +103,7 @@ function finalOf(kernel: LoopKernel, { part, sizes, place, dtype }: PartialSums)
 }
 
 /** An index in which a loop runs over the `length` iterations of one part. */
-function inPart(form: AffineExpr, from: number, part: number, length: number): AffineExpr {
-  const step = coefficient(form, from);
-  return step === 0 ? form : { ...form, terms: [...form.terms, [part, step * length]] };
+function inPart(index: AffineExpr, from: number, part: number, length: number): AffineExpr {
+  const step = coefficient(index, from);
+  return step === 0 ? index : { ...index, terms: [...index.terms, [part, step * length]] };
 }

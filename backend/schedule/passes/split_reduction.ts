@@ -122,7 +122,7 @@ function partialOf(
     outer,
     exprs: [...kernel.exprs, ...reduced],
     outputs: [
-      ...types.map((dtype, k) => ({ expr: first + k, dtype, form: place, size: count })),
+      ...types.map((dtype, k) => ({ expr: first + k, dtype, index: place, size: count })),
       ...stored.map((o) => kernel.outputs[o]!),
     ],
     chunk: { symbol, part, length },
@@ -137,7 +137,7 @@ function finalOf(
   joined: readonly number[],
 ): LoopKernel {
   const input = kernel.inputs.length, load = kernel.loads.length, shift = types.length;
-  const loads = types.map((dtype, k) => ({ input: input + k, dtype, form: place, bounds: [] }));
+  const loads = types.map((dtype, k) => ({ input: input + k, dtype, index: place, bounds: [] }));
   return {
     ...kernel,
     sizes,

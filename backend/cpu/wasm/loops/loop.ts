@@ -171,18 +171,18 @@ class LoopWriter {
 
   #pointersFor(accesses: readonly LoopAccess[], symbol: number): Map<string, Pointer> {
     const pointers = new Map<string, Pointer>();
-    for (const { key, base, form, bytes } of accesses) {
+    for (const { key, base, index, bytes } of accesses) {
       const copy = this.#f.number();
-      this.#f.assign(copy, this.#indices.address(base, form, bytes));
-      pointers.set(`${key} ${symbol}`, { local: copy, form, bytes });
+      this.#f.assign(copy, this.#indices.address(base, index, bytes));
+      pointers.set(`${key} ${symbol}`, { local: copy, index, bytes });
     }
     return pointers;
   }
 
   #advance(pointers: ReadonlyMap<string, Pointer>, symbol: number, step: number): void {
     const f = this.#f;
-    for (const { local, form, bytes } of pointers.values()) {
-      const c = coefficient(form, symbol);
+    for (const { local, index, bytes } of pointers.values()) {
+      const c = coefficient(index, symbol);
       if (c === 0) continue;
       if (c === 1) f.step(local, step * bytes);
       else {
@@ -269,7 +269,7 @@ class LoopWriter {
       plain.forEach(({ r }, k) => sums.add(k, valuesOf(r), lanes));
       for (const [r, found] of places) {
         valuesOf(r).forEach((value, vector) => {
-          found.add(vector, value, this.#indices.formVector(reductions[r]!.index, vector), lanes);
+          found.add(vector, value, this.#indices.affineVector(reductions[r]!.index, vector), lanes);
         });
       }
     });
@@ -305,9 +305,9 @@ class LoopWriter {
 
   /** Reads a value back from where it was kept. */
   #fetch({ expr, output }: KeptValue, scope: Scope): void {
-    const { dtype, form } = this.#kernel.outputs[output]!;
+    const { dtype, index } = this.#kernel.outputs[output]!;
     const access = this.#values.outputAccess(output);
-    const load: Load = { input: -1, dtype, form, bounds: [] };
+    const load: Load = { input: -1, dtype, index, bounds: [] };
     const place = this.#values.place(access, scope);
     for (let vector = 0; vector < scope.strip.vectors; vector++) {
       const value = this.#values.loadStrip(load, access, place, scope.strip, vector);
@@ -330,7 +330,9 @@ class LoopWriter {
       this.#loops(others, () => {
         const outside = new Scope(scope, ROW);
         this.#values.declare(ids.filter((id) => !this.#varies[id]), outside);
-        const moving = accesses.filter(({ form }) => coefficient(form, this.#laneSymbol) !== 0);
+        const moving = accesses.filter(({ index: affine }) =>
+          coefficient(affine, this.#laneSymbol) !== 0
+        );
         this.#laneLoop(outside, ids, moving, unrollOf(this.#kernel, ids), (inside) => {
           if (kept) this.#fetch(kept, inside);
           this.#values.declare(ids.filter((id) => this.#varies[id]), inside);

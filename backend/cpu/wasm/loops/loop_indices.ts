@@ -1,5 +1,5 @@
 /**
- * The numbers of a loop kernel: its arguments, loop indices, affine forms of them, and addresses. Of
+ * The numbers of a loop kernel: its arguments, loop indices, affine expressions of them, and addresses. Of
  * an index that runs over lanes it is the first lane's; the others are `coefficient` further each.
  */
 import { type AffineExpr, affineKey, coefficient } from "../../../kernel/affine.ts";
@@ -84,11 +84,11 @@ export class LoopIndices {
     return index;
   }
 
-  /** The value of a form where the loops are now. */
-  form(form: AffineExpr): Local {
+  /** The value of an expression where the loops are now. */
+  affine(expr: AffineExpr): Local {
     const f = this.#f;
-    let sum: Local | null = form.offset === 0 ? null : this.number(form.offset);
-    for (const [symbol, c] of form.terms) {
+    let sum: Local | null = expr.offset === 0 ? null : this.number(expr.offset);
+    for (const [symbol, c] of expr.terms) {
       const index = this.index(symbol);
       const term = c === 1 ? index : f.i(i32.mul, index, this.number(c));
       sum = sum === null ? term : f.i(i32.add, sum, term);
@@ -96,10 +96,10 @@ export class LoopIndices {
     return sum ?? f.integer(0);
   }
 
-  /** The address of a form's element. */
-  address(base: Local, form: AffineExpr, bytes: ElementBytes): Local {
+  /** The address of the element at an index. */
+  address(base: Local, affine: AffineExpr, bytes: ElementBytes): Local {
     const f = this.#f;
-    const index = this.form(form);
+    const index = this.affine(affine);
     const scaled = bytes === 1 ? index : f.iWith(i32.shl, index, bytes === 4 ? 2 : 1);
     return f.i(i32.add, base, scaled);
   }
@@ -107,7 +107,7 @@ export class LoopIndices {
   /** The address of each lane of a vector. */
   places(place: Local, access: LoopAccess, strip: Strip, vector: number): Local[] {
     const f = this.#f;
-    const c = coefficient(access.form, this.#laneSymbol);
+    const c = coefficient(access.index, this.#laneSymbol);
     const at = (lane: number): Local => {
       const element = vector * LANES + lane;
       if (element === 0 || c === 0) return place;
@@ -119,11 +119,11 @@ export class LoopIndices {
     return Array.from({ length: strip.lanes }, (_, lane) => at(lane));
   }
 
-  /** A form's value in each lane. */
-  formVector(form: AffineExpr, vector: number): Local {
+  /** An expression's value in each lane. */
+  affineVector(index: AffineExpr, vector: number): Local {
     const f = this.#f;
-    const value = f.v(i32x4.splat, this.form(form));
-    const c = coefficient(form, this.#laneSymbol);
+    const value = f.v(i32x4.splat, this.affine(index));
+    const c = coefficient(index, this.#laneSymbol);
     if (c === 0) return value;
     const steps = f.lanes([0, 1, 2, 3].map((lane) => vector * LANES + lane));
     const scaled = c === 1 ? steps : f.v(i32x4.mul, steps, f.v(i32x4.splat, this.number(c)));
@@ -137,17 +137,17 @@ export class LoopIndices {
       if (!this.#varies[id]) return [];
       if (e.op === "inside") return [e.bounds];
       return e.op === "load" ? [this.#kernel.loads[e.load]!.bounds] : [];
-    }).filter((bounds) => bounds.some((g) => coefficient(g.form, this.#laneSymbol) !== 0));
+    }).filter((bounds) => bounds.some((g) => coefficient(g.index, this.#laneSymbol) !== 0));
   }
 
   /** Computed once before the loop over lanes; null where a bound does not step with it. */
   intervalOf(bounds: readonly Bound[]): Interval | null {
     const f = this.#f;
-    const moving = bounds.filter((g) => coefficient(g.form, this.#laneSymbol) !== 0);
-    if (moving.some((g) => coefficient(g.form, this.#laneSymbol) !== 1)) return null;
-    const intervals = moving.map(({ form, size }) => {
-      const terms = form.terms.filter(([s]) => s !== this.#laneSymbol);
-      const first = f.i(i32.sub, f.integer(0), this.form({ ...form, terms }));
+    const moving = bounds.filter((g) => coefficient(g.index, this.#laneSymbol) !== 0);
+    if (moving.some((g) => coefficient(g.index, this.#laneSymbol) !== 1)) return null;
+    const intervals = moving.map(({ index, size }) => {
+      const terms = index.terms.filter(([s]) => s !== this.#laneSymbol);
+      const first = f.i(i32.sub, f.integer(0), this.affine({ ...index, terms }));
       return { first, end: f.i(i32.add, first, this.number(size)) };
     });
     const first = intervals.map((b) => b.first).reduce((a, b) => f.larger(a, b));
@@ -168,9 +168,9 @@ export class LoopIndices {
       const place = f.iWith(i32.add, this.index(this.#laneSymbol), element);
       return f.i(i32.ltU, f.i(i32.sub, place, interval.first), interval.count);
     }
-    const tests = bounds.map(({ form, size }) => {
-      let value = this.form(form);
-      const c = coefficient(form, this.#laneSymbol);
+    const tests = bounds.map(({ index, size }) => {
+      let value = this.affine(index);
+      const c = coefficient(index, this.#laneSymbol);
       if (c !== 0 && element !== 0) {
         value = f.i(i32.add, value, f.iWith(i32.mul, this.number(c), element));
       }
@@ -191,11 +191,11 @@ export class LoopIndices {
       return f.v(i32x4.ltU, places, f.v(i32x4.splat, interval.count));
     }
     const masks = bounds.map((bound) => {
-      if (coefficient(bound.form, this.#laneSymbol) === 0) {
+      if (coefficient(bound.index, this.#laneSymbol) === 0) {
         const inside = this.inside([bound], 0, null);
         return f.v(i32x4.splat, f.i(i32.sub, f.integer(0), inside));
       }
-      const value = this.formVector(bound.form, vector);
+      const value = this.affineVector(bound.index, vector);
       return f.v(i32x4.ltU, value, f.v(i32x4.splat, this.number(bound.size)));
     });
     return masks.reduce((all, mask) => f.v(v128.and, all, mask));
@@ -204,5 +204,5 @@ export class LoopIndices {
 
 /** A text that is the same for equal bounds. */
 export function boundsKey(bounds: readonly Bound[]): string {
-  return bounds.map(({ form, size }) => `${affineKey(form)}<${size}`).join();
+  return bounds.map(({ index, size }) => `${affineKey(index)}<${size}`).join();
 }

@@ -34,8 +34,8 @@ export function fitsLanes(kernel: LoopKernel): boolean {
   const joined = reductions.every(({ fn, expr, dtype }) =>
     isArgReduction(fn) ? exprs[expr]!.dtype !== "bool" : joinsInLanes(fn, dtype)
   );
-  return joined && [...loads, ...outputs].every(({ form }) => {
-    const [low, high] = rangeOf(form, sizes);
+  return joined && [...loads, ...outputs].every(({ index }) => {
+    const [low, high] = rangeOf(index, sizes);
     return low >= -MAX_ELEMENTS && high < MAX_ELEMENTS;
   });
 }
@@ -69,14 +69,14 @@ export function chooseLanes(kernel: LoopKernel): number {
     const size = kernel.sizes[symbol]!;
     if (kernel.chunk?.part === symbol) continue;
     const isInner = kernel.inner.includes(symbol);
-    const forms = [
-      ...kernel.loads.map((l) => l.form),
-      ...kernel.outputs.flatMap((o, k) => usesInner(kernel, k) || !isInner ? [o.form] : []),
+    const indices = [
+      ...kernel.loads.map((l) => l.index),
+      ...kernel.outputs.flatMap((o, k) => usesInner(kernel, k) || !isInner ? [o.index] : []),
     ];
-    let cost = size < LANES ? 4 * forms.length : 0;
+    let cost = size < LANES ? 4 * indices.length : 0;
     if (isInner && size < SHORT_ROW) cost += 2;
-    for (const form of forms) {
-      const c = coefficient(form, symbol);
+    for (const index of indices) {
+      const c = coefficient(index, symbol);
       cost += c === 1 ? 1 : c === 0 ? 0.9 : 6;
     }
     if (cost < least) [best, least] = [symbol, cost];

@@ -20,7 +20,7 @@ export const ROW: Strip = { vectors: 1, lanes: LANES };
 /** A place in memory that moves with a loop. */
 export interface Pointer {
   readonly local: Local;
-  readonly form: AffineExpr;
+  readonly index: AffineExpr;
   readonly bytes: ElementBytes;
 }
 
@@ -59,10 +59,10 @@ export class Scope {
   }
 }
 
-/** Something that is read or written at a form. */
+/** Something that is read or written at an index. */
 export interface LoopAccess {
   readonly key: string;
   readonly base: Local;
-  readonly form: AffineExpr;
+  readonly index: AffineExpr;
   readonly bytes: ElementBytes;
 }

@@ -41,14 +41,14 @@ export class LoopValues {
   /** Where and how a load reads. */
   access(load: Load, id: number): LoopAccess {
     const bytes = elementBytes(load.dtype);
-    return { key: `load ${id}`, base: this.#indices.base(load.input), form: load.form, bytes };
+    return { key: `load ${id}`, base: this.#indices.base(load.input), index: load.index, bytes };
   }
 
   /** Where and how an output is written. */
   outputAccess(output: number): LoopAccess {
-    const { dtype, form } = this.#kernel.outputs[output]!;
+    const { dtype, index } = this.#kernel.outputs[output]!;
     const bytes = elementBytes(dtype);
-    return { key: `store ${output}`, base: this.#indices.base(null, output), form, bytes };
+    return { key: `store ${output}`, base: this.#indices.base(null, output), index, bytes };
   }
 
   /** The place of an access: where a pointer is, or computed here. */
@@ -56,7 +56,7 @@ export class LoopValues {
     for (const [key, pointer] of scope.pointers) {
       if (key.startsWith(`${access.key} `)) return pointer.local;
     }
-    return this.#indices.address(access.base, access.form, access.bytes);
+    return this.#indices.address(access.base, access.index, access.bytes);
   }
 
   #load(id: number, scope: Scope, vector: number): Local {
@@ -65,8 +65,8 @@ export class LoopValues {
     const access = this.access(load, id);
     const { strip } = scope;
     const place = this.place(access, scope);
-    const c = coefficient(load.form, this.#laneSymbol);
-    const varying = bounds.some((g) => coefficient(g.form, this.#laneSymbol) !== 0);
+    const c = coefficient(load.index, this.#laneSymbol);
+    const varying = bounds.some((g) => coefficient(g.index, this.#laneSymbol) !== 0);
     if (!varying) {
       const inside = bounds.length === 0 ? null : this.#indices.inside(bounds, 0, scope);
       if (c === 0) {
@@ -131,7 +131,7 @@ export class LoopValues {
     strip: Strip,
     vector: number,
   ): Local {
-    const isSide = coefficient(access.form, this.#laneSymbol) === 1;
+    const isSide = coefficient(access.index, this.#laneSymbol) === 1;
     if (isSide && strip.lanes === LANES) {
       return this.#lanes.loadFour(dtype, access.bytes, place, vector * LANES * access.bytes);
     }
@@ -193,7 +193,7 @@ export class LoopValues {
       case "constant":
         return this.#constant(e.value, e.dtype);
       case "index": {
-        const value = this.#indices.formVector(e.form, vector);
+        const value = this.#indices.affineVector(e.index, vector);
         return kindOf(e.dtype) === "float" ? this.#f.v(f32x4.convert, value) : value;
       }
       case "inside":
@@ -225,11 +225,11 @@ export class LoopValues {
 
   /** Writes an expression to the place of an output. */
   store(output: number, expr: number, scope: Scope): void {
-    const { dtype, form } = this.#kernel.outputs[output]!;
+    const { dtype, index } = this.#kernel.outputs[output]!;
     const access = this.outputAccess(output);
     const { strip } = scope;
     const place = this.place(access, scope);
-    const c = coefficient(form, this.#laneSymbol);
+    const c = coefficient(index, this.#laneSymbol);
     for (let vector = 0; vector < strip.vectors; vector++) {
       const value = this.operand(expr, scope, vector);
       if (c === 1 && strip.lanes === LANES) {

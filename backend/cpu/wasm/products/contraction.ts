@@ -33,7 +33,7 @@ export function contractionRunner(
   if (given.a.bounds.length + given.b.bounds.length > 0) return null;
   if (extent(kernel, kernel.outer) * extent(kernel, kernel.inner) < MIN_PRODUCTS) return null;
   const output = kernel.outputs.findIndex((o) => o.dtype === "float32");
-  const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.form;
+  const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.index;
   const copies: [boolean, boolean] = [given.a.dtype !== "float32", given.b.dtype !== "float32"];
   const { plan: first } = choose(kernel, given, target, copies, host);
   if (isFar(first)) copies[first.isSwapped ? 1 : 0] = true;
@@ -101,7 +101,7 @@ function copied(
   which: 0 | 1,
   host: GemmHost,
 ): Operand {
-  const moving = c.batch.filter((s) => coefficient(load.form, s) !== 0);
+  const moving = c.batch.filter((s) => coefficient(load.index, s) !== 0);
   const symbols = [...moving, ...which === 0 ? [...c.m, ...c.k] : [...c.n, ...c.k]];
   const packed = pack(kernel, load, symbols, "float32");
   return { load: packed.load, copy: host.compile(packed.kernel), size: packed.size };

@@ -25,10 +25,10 @@ export interface ProductOperand {
 }
 
 /** Offsets in bytes over symbols in row-major order. */
-function offsetsOf(kernel: LoopKernel, form: AffineExpr, symbols: readonly number[]): Int32Array {
+function offsetsOf(kernel: LoopKernel, index: AffineExpr, symbols: readonly number[]): Int32Array {
   let offsets = Int32Array.of(0);
   for (const s of symbols) {
-    const size = kernel.sizes[s]!, step = 4 * coefficient(form, s);
+    const size = kernel.sizes[s]!, step = 4 * coefficient(index, s);
     const next = new Int32Array(offsets.length * size);
     for (let k = 0, at = 0; k < offsets.length; k++) {
       for (let i = 0; i < size; i++) next[at++] = offsets[k]! + i * step;
@@ -87,16 +87,16 @@ export function planSides(
   const [left, right] = isSwapped ? [c.b, c.a] : [c.a, c.b];
   const [rows, columns] = isSwapped ? [c.n, c.m] : [c.m, c.n];
   const side = (
-    form: AffineExpr,
+    index: AffineExpr,
     down: readonly number[],
     along: readonly number[],
   ): ProductOperand => ({
-    rows: offsetsOf(kernel, form, down),
-    columns: offsetsOf(kernel, form, along),
-    batch: offsetsOf(kernel, form, c.batch).map((offset) => offset + 4 * form.offset),
+    rows: offsetsOf(kernel, index, down),
+    columns: offsetsOf(kernel, index, along),
+    batch: offsetsOf(kernel, index, c.batch).map((offset) => offset + 4 * index.offset),
   });
-  const a = side(left.form, rows, c.k);
-  const b = side(right.form, c.k, columns);
+  const a = side(left.index, rows, c.k);
+  const b = side(right.index, c.k, columns);
   const out = side(target, rows, columns);
   const m = a.rows.length, n = b.columns.length, k = a.columns.length;
   const batches = out.batch.length;

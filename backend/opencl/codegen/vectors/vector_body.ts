@@ -72,8 +72,8 @@ export class VectorBody {
     this.declareVectors(ids, { tag, shift, contracted });
   }
 
-  #pointer(buffer: string, form: AffineExpr, shift: number): string {
-    return `${buffer} + ${this.#emitter.form(form)}${shift === 0 ? "" : ` + ${shift}`}`;
+  #pointer(buffer: string, index: AffineExpr, shift: number): string {
+    return `${buffer} + ${this.#emitter.affine(index)}${shift === 0 ? "" : ` + ${shift}`}`;
   }
 
   #text(e: Expr, { tag = "", shift = 0, left = "", contracted = "" }: Lanes): string {
@@ -81,13 +81,13 @@ export class VectorBody {
     switch (e.op) {
       case "load": {
         const load = kernel.loads[e.load]!;
-        return loadLanes(load.dtype, this.#pointer(`a${load.input}`, load.form, shift), left);
+        return loadLanes(load.dtype, this.#pointer(`a${load.input}`, load.index, shift), left);
       }
       case "index": {
-        const step = coefficient(e.form, this.#symbol);
+        const step = coefficient(e.index, this.#symbol);
         const lane = shift === 0 ? "lanes16()" : `(lanes16() + ${shift})`;
         const scaled = step === 1 ? lane : `${lane} * (int)${this.#emitter.index(step)}`;
-        return `(int16)((int)(${this.#emitter.form(e.form)})) + ${scaled}`;
+        return `(int16)((int)(${this.#emitter.affine(e.index)})) + ${scaled}`;
       }
       case "primitive": {
         const { dtype } = kernel.exprs[e.args[e.args.length - 1]!]!;
@@ -112,29 +112,29 @@ export class VectorBody {
     for (const id of ids) {
       const e = exprs[id]!;
       if (e.op !== "load" || e.dtype !== "float32" || !this.#depends[id]) continue;
-      const { input, form } = loads[e.load]!;
-      this.#emitter.line(`prefetch_16(${this.#pointer(`a${input}`, form, shift + ahead)});`);
+      const { input, index } = loads[e.load]!;
+      this.#emitter.line(`prefetch_16(${this.#pointer(`a${input}`, index, shift + ahead)});`);
     }
   }
 
   /** Stores an output's lanes. */
   store(output: number, { tag = "", shift = 0, left = "" }: Lanes = {}): void {
     const o = this.#emitter.kernel.outputs[output]!;
-    const pointer = this.#pointer(`o${output}`, o.form, shift);
+    const pointer = this.#pointer(`o${output}`, o.index, shift);
     this.#emitter.line(storeLanes(o.dtype, pointer, this.name(o.expr, tag), left));
   }
 
   /** Stores an output past the caches, where nobody would find it before it is gone from them. */
   stream(output: number): void {
     const o = this.#emitter.kernel.outputs[output]!;
-    const pointer = this.#pointer(`o${output}`, o.form, 0);
+    const pointer = this.#pointer(`o${output}`, o.index, 0);
     this.#emitter.line(`stream_16(${this.name(o.expr)}, ${pointer});`);
   }
 
   /** Declares a value as what an output holds there. */
   reload(id: number, output: number, left = ""): void {
     const o = this.#emitter.kernel.outputs[output]!;
-    const text = loadLanes(o.dtype, this.#pointer(`o${output}`, o.form, 0), left);
+    const text = loadLanes(o.dtype, this.#pointer(`o${output}`, o.index, 0), left);
     const { type } = lanesOf(o.dtype);
     this.#emitter.line(`const ${type} ${this.name(id)} = ${text};`);
   }
@@ -142,7 +142,7 @@ export class VectorBody {
   /** Keeps a value in an output's place until the output is known. */
   keep(id: number, output: number, { tag = "", shift = 0, left = "" }: Lanes): void {
     const o = this.#emitter.kernel.outputs[output]!;
-    const pointer = this.#pointer(`o${output}`, o.form, shift);
+    const pointer = this.#pointer(`o${output}`, o.index, shift);
     this.#emitter.line(storeLanes(o.dtype, pointer, this.name(id, tag), left));
   }
 }

@@ -86,7 +86,7 @@ function worthKeeping(kernel: LoopKernel, program: RowProgram): KeptValue | null
   const last = lastReduction(program), stores = elementStores(program);
   if (!last || stores?.outputs.length !== 1) return null;
   const [output] = stores.outputs as [number];
-  const { expr: stored, form, dtype } = kernel.outputs[output]!;
+  const { expr: stored, index, dtype } = kernel.outputs[output]!;
   if (dtype !== "float32") return null;
   const isCostlyHere = (id: number): boolean => {
     const e = kernel.exprs[id]!;
@@ -96,7 +96,7 @@ function worthKeeping(kernel: LoopKernel, program: RowProgram): KeptValue | null
   if (expr === undefined) return null;
   const readsPlace = neededBy(kernel, [stored], new Set([expr])).some((id) => {
     const e = kernel.exprs[id]!;
-    return e.op === "load" && affineKey(kernel.loads[e.load]!.form) === affineKey(form);
+    return e.op === "load" && affineKey(kernel.loads[e.load]!.index) === affineKey(index);
   });
   return readsPlace ? null : { expr, output };
 }

@@ -101,7 +101,7 @@ function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
     case "load": {
       const load = kernel.loads[e.load]!;
       return hasLanes(load.dtype) && load.bounds.length === 0 &&
-        coefficient(load.form, symbol) === 1;
+        coefficient(load.index, symbol) === 1;
     }
     case "index":
       return e.dtype === "int32";
@@ -130,7 +130,7 @@ export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
     depends[r.expr] && !isArgReduction(r.fn) && hasForm(combinerOf(r.fn), r.dtype)
   );
   return reductions && kernel.outputs.every((o) => {
-    const c = coefficient(o.form, symbol);
+    const c = coefficient(o.index, symbol);
     return c === 0 && !depends[o.expr] || c === 1 && storesLanes(o.dtype);
   });
 }

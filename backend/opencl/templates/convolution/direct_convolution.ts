@@ -109,8 +109,8 @@ function directTiling(
   const tile = placeTile(chosen, loops, columnsOf(columns, paddedVectorWidth(columns)));
   const isLine = (s: number): boolean =>
     s !== row && s !== column &&
-    vector.bounds.some(({ form }) =>
-      coefficient(form, s) !== 0 && inner.some((k) => coefficient(form, k) !== 0)
+    vector.bounds.some(({ index }) =>
+      coefficient(index, s) !== 0 && inner.some((k) => coefficient(index, k) !== 0)
     );
   const line = outer.findLast(isLine) ?? null;
   const counts = new Map(inner.map((s) => [s, sizes[s]!]));
@@ -172,7 +172,7 @@ function writeTiles(
     (s) => s === column ? null : s === line ? `(i${s} - line)` : `i${s}`,
   );
   // Written as a number: with an argument here, address arithmetic outweighs the products.
-  const move = String(coefficient(tile.scalar.form, row));
+  const move = String(coefficient(tile.scalar.index, row));
   emitBlock(emitter, dialect, tile, move, () => `packed + ${index}`);
   if (line !== null) emitter.close();
   emitter.close();

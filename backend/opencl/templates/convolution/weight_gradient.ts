@@ -74,7 +74,7 @@ function weightTiling(kernel: LoopKernel, target: Target): WeightTiling | null {
   const c = kernel.contraction!;
   const channel = last(c.m), position = last(c.k);
   if (c.k.length < 2 || c.n.length < 2 || sizes[channel]! < MIN_LANES) return null;
-  if (c.a.bounds.length > 0 || coefficient(c.a.form, position) !== 1) return null;
+  if (c.a.bounds.length > 0 || coefficient(c.a.index, position) !== 1) return null;
   const vectors = sizes[channel]! > LANES ? 2 : 1;
   const count = tapCount(kernel, Math.floor(MAX_VECTORS / vectors));
   const taps = c.n.slice(c.n.length - count), around = c.n.slice(0, c.n.length - count);
@@ -111,8 +111,8 @@ function tapCount(kernel: LoopKernel, most: number): number {
 
 /** True where two loops read the same elements of the second operand. */
 function overlaps(kernel: LoopKernel, a: number, b: number): boolean {
-  const { form } = kernel.contraction!.b;
-  const [x, y] = [coefficient(form, a), coefficient(form, b)];
+  const { index } = kernel.contraction!.b;
+  const [x, y] = [coefficient(index, a), coefficient(index, b)];
   return x > 0 && y > 0 && x <= y * 4 && y <= x * 4;
 }
 
@@ -207,18 +207,18 @@ function transposeChannels(
   const { kernel } = emitter;
   const { a } = kernel.contraction!;
   const length = kernel.sizes[position]!;
-  const isFlat = line !== null && coefficient(a.form, line) === length;
+  const isFlat = line !== null && coefficient(a.index, line) === length;
   const run = isFlat ? lines * length : length;
-  const start = (form: AffineExpr): string =>
-    without(emitter, form, [channel, position, ...(line === null ? [] : [line])]);
-  const stride = (s: number): string => emitter.index(coefficient(a.form, s));
+  const start = (index: AffineExpr): string =>
+    without(emitter, index, [channel, position, ...(line === null ? [] : [line])]);
+  const stride = (s: number): string => emitter.index(coefficient(a.index, s));
   const row = line === null ? "" : ` + ${isFlat ? "line" : "(line + l)"} * ${stride(line)}`;
   if (!isFlat) emitter.open(`for (int l = 0; l < ${lines}; ++l) {`);
   emitter.open(`for (int v = 0; v < ${vectors}; ++v) {`);
   emitter.open(`for (int p = 0; p < ${run}; p += ${LANES}) {`);
   const at = run < LANES ? "p" : `min(p, ${run - LANES})`;
   emitter.line(`const int at = ${at};`);
-  emitter.line(`global const float* from = a${a.input} + ${start(a.form)}${row} + at;`);
+  emitter.line(`global const float* from = a${a.input} + ${start(a.index)}${row} + at;`);
   emitter.line(`const int top = ${emitter.size(channel)} - 1 - channel - v * ${LANES};`);
   emitter.line(`float16 t[${LANES}];`);
   const base = `from + (channel + v * ${LANES}`;

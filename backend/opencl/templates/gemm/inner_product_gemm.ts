@@ -76,8 +76,8 @@ function writeTile(
   const [endM, endN] = [rowCount, columnCount].map((n) => emitter.index(n)) as [string, string];
   declareStart(emitter, "row", `(Index)get_global_id(1) * ${tm}`, tm, endM);
   declareStart(emitter, "column", `(Index)get_global_id(0) * ${tn}`, tn, endN);
-  declareOffsets(emitter, "x", c.a.form, c.m, "row", tm);
-  declareOffsets(emitter, "y", c.b.form, c.n, "column", tn);
+  declareOffsets(emitter, "x", c.a.index, c.m, "row", tm);
+  declareOffsets(emitter, "y", c.b.index, c.n, "column", tn);
   const cells = Array.from({ length: tm * tn }, (_, i) => [Math.floor(i / tn), i % tn] as const);
   const size = sizes[k]!;
   const found = blocksOf(
@@ -97,8 +97,8 @@ function writeTile(
     emitter.line(`const int${width} keep = (int${width})(${lanes}) >= ${width} - (int)(${rest});`);
   }
   const columns = (): void => {
-    emitter.line(`const Index x = ${without(emitter, c.a.form, [...c.m, k])};`);
-    emitter.line(`const Index y = ${without(emitter, c.b.form, [...c.n, k])};`);
+    emitter.line(`const Index x = ${without(emitter, c.a.index, [...c.m, k])};`);
+    emitter.line(`const Index y = ${without(emitter, c.b.index, [...c.n, k])};`);
     const products = (at: string, masked: boolean): void => {
       for (let r = 0; r < tm; r++) {
         const text = `vload${width}(0, a${c.a.input} + x + x${r} + ${at})`;
@@ -151,7 +151,7 @@ function writeTile(
 function declareOffsets(
   emitter: Emitter,
   name: string,
-  form: AffineExpr,
+  index: AffineExpr,
   symbols: readonly number[],
   origin: string,
   count: number,
@@ -160,7 +160,7 @@ function declareOffsets(
     emitter.line(`Index ${name}${at};`);
     emitter.open("{");
     decomposeInto(emitter, symbols, `(${origin} + ${at})`, "i");
-    emitter.line(`${name}${at} = ${only(emitter, form, symbols)};`);
+    emitter.line(`${name}${at} = ${only(emitter, index, symbols)};`);
     emitter.close();
   }
 }

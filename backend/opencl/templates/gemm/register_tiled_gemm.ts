@@ -113,11 +113,11 @@ function writeTile(
     emitter,
     dialect,
     tile,
-    step(emitter, scalar.form, row),
+    step(emitter, scalar.index, row),
     () =>
       packing
         ? `packed + i${kernel.inner[0]} * ${tn}`
-        : `a${vector.input} + ${without(emitter, vector.form, [column])} + column`,
+        : `a${vector.input} + ${without(emitter, vector.index, [column])} + column`,
   );
   if (packing) emitter.close();
   return {
@@ -158,7 +158,7 @@ function packColumns(
 ): void {
   const k = emitter.kernel.inner[0]!;
   openLoop(emitter, dialect, k);
-  const from = `a${vector.input} + ${without(emitter, vector.form, [column])} + column`;
+  const from = `a${vector.input} + ${without(emitter, vector.index, [column])} + column`;
   for (const start of starts) {
     const value = `vload${width}(0, ${from} + ${start})`;
     emitter.line(`vstore${width}(${value}, 0, packed + i${k} * ${count} + ${start});`);

@@ -47,13 +47,13 @@ export class TileLoader {
     this.#bk = bk;
     this.#threads = threads;
     this.#turns = operand.extent * bk / threads;
-    this.#alongK = liesAlongSum(kernel, load.form, symbols, c.k);
+    this.#alongK = liesAlongSum(kernel, load.index, symbols, c.k);
     this.#isWhole = {
       p: extent(kernel, symbols) % operand.extent === 0,
       k: extent(kernel, c.k) % bk === 0,
     };
-    const isPlain = load.bounds.length === 0 && isFlat(kernel, load.form, symbols) &&
-      isFlat(kernel, load.form, c.k);
+    const isPlain = load.bounds.length === 0 && isFlat(kernel, load.index, symbols) &&
+      isFlat(kernel, load.index, c.k);
     this.#address = isPlain ? null : new OperandAddress(emitter, load, next, symbols, c.k);
   }
 
@@ -139,9 +139,9 @@ export class TileLoader {
     emitter.open(isWhole ? `if (${origin} < ${sizeK}) {` : `if (p < ${size} && k < ${sizeK}) {`);
     const { k } = this.#c;
     const index = symbols.length === 1 && k.length === 1 ? this.#indexOfTwo() : [
-      without(emitter, load.form, [...symbols, ...k]),
-      `p * ${step(emitter, load.form, last(symbols))}`,
-      `k * ${step(emitter, load.form, last(k))}`,
+      without(emitter, load.index, [...symbols, ...k]),
+      `p * ${step(emitter, load.index, last(symbols))}`,
+      `k * ${step(emitter, load.index, last(k))}`,
     ].join(" + ");
     emitter.line(`${next}[u] = ${loadText(`a${load.input}`, load.dtype, index)};`);
     emitter.close();
@@ -152,7 +152,7 @@ export class TileLoader {
     const emitter = this.#emitter, { load, symbols } = this.#operand;
     decomposeInto(emitter, symbols, "p", "i");
     decomposeInto(emitter, this.#c.k, "k", "i");
-    return emitter.form(load.form);
+    return emitter.affine(load.index);
   }
 
   /** Writes the registers to local memory. */

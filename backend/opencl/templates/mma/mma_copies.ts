@@ -48,8 +48,8 @@ export class OperandCopier {
       p: extent(kernel, symbols) % (alongK ? rows : columns) === 0,
       k: extent(kernel, c.k) % tile.bk === 0,
     };
-    const isPlain = load.bounds.length === 0 && isFlat(kernel, load.form, symbols) &&
-      isFlat(kernel, load.form, c.k);
+    const isPlain = load.bounds.length === 0 && isFlat(kernel, load.index, symbols) &&
+      isFlat(kernel, load.index, c.k);
     this.#address = isPlain ? null : new OperandAddress(emitter, load, operand.name, symbols, c.k);
   }
 
@@ -143,10 +143,10 @@ export class OperandCopier {
     emitter.line(`const int p = ${origin} + ${alongK ? "r" : this.#along("e")};`);
     emitter.line(`const int k = ${startK} + ${alongK ? this.#along("e") : "r"};`);
     const product = (name: string, s: readonly number[]): string =>
-      coefficient(load.form, last(s)) === 1
+      coefficient(load.index, last(s)) === 1
         ? name
-        : `${name} * ${step(emitter, load.form, last(s))}`;
-    const base = without(emitter, load.form, [...c.k, ...symbols]);
+        : `${name} * ${step(emitter, load.index, last(s))}`;
+    const base = without(emitter, load.index, [...c.k, ...symbols]);
     this.#copyElements(
       [`p < ${size}`, `k < ${sizeK}`],
       `${base} + ${product("p", symbols)} + ${product("k", c.k)}`,

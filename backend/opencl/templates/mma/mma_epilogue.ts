@@ -25,7 +25,7 @@ export function storeSums(
   const [width, share] = [bn / pieces, wn / pieces];
   const pitch = width + SLAB_PADDING, perPiece = share / COLUMNS;
   const isTransposed = kernel.outputs.length > 0 &&
-    kernel.outputs.every(({ form }) => isAlong(form, last(c.m)) && !isAlong(form, last(c.n)));
+    kernel.outputs.every(({ index }) => isAlong(index, last(c.m)) && !isAlong(index, last(c.n)));
   const whole = extent(kernel, c.m) % bm === 0 && extent(kernel, c.n) % bn === 0;
   emitter.line("MMA_WAIT(0);");
   emitter.line("local float* slab = (local float*)sm;");
@@ -72,8 +72,8 @@ function recompute(emitter: Emitter, c: Contraction): void {
   emitter.line("acc = 0;");
   emitter.open(`for (int k = 0; k < ${emitter.index(extent(emitter.kernel, c.k))}; ++k) {`);
   decomposeInto(emitter, c.k, "k", "i");
-  const operand = ({ input, dtype, form, bounds }: Load): string => {
-    const text = loadText(`a${input}`, dtype, emitter.form(form));
+  const operand = ({ input, dtype, index, bounds }: Load): string => {
+    const text = loadText(`a${input}`, dtype, emitter.affine(index));
     return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : 0.0f)`;
   };
   emitter.line(`acc = fma(${operand(c.a)}, ${operand(c.b)}, acc);`);
@@ -81,6 +81,6 @@ function recompute(emitter: Emitter, c: Contraction): void {
   emitter.close();
 }
 
-function isAlong(form: AffineExpr, symbol: number): boolean {
-  return coefficient(form, symbol) === 1;
+function isAlong(index: AffineExpr, symbol: number): boolean {
+  return coefficient(index, symbol) === 1;
 }

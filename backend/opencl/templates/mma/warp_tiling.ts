@@ -100,13 +100,13 @@ export function warpTilingOf(emitter: Emitter, c: Contraction, tile: MmaTile): W
 function isAlongK(
   kernel: LoopKernel,
   c: Contraction,
-  { form, bounds }: Load,
+  { index, bounds }: Load,
   symbols: readonly number[],
 ): boolean {
-  const along = coefficient(form, last(c.k)) === 1;
-  const across = coefficient(form, last(symbols)) === 1;
+  const along = coefficient(index, last(c.k)) === 1;
+  const across = coefficient(index, last(symbols)) === 1;
   // What is masked is copied one by one: neighbours in steps of a few elements are near enough.
-  if (bounds.length > 0 || along && across) return liesAlongSum(kernel, form, symbols, c.k);
+  if (bounds.length > 0 || along && across) return liesAlongSum(kernel, index, symbols, c.k);
   return along || !across;
 }
 
@@ -116,17 +116,17 @@ function isAlongK(
  */
 function vectorOf(
   kernel: LoopKernel,
-  { form, bounds }: Load,
+  { index, bounds }: Load,
   symbols: readonly number[],
   bytes: number,
 ): number {
   const inner = last(symbols);
-  const isPlain = bounds.length === 0 && coefficient(form, inner) === 1;
-  const isWhole = isFlat(kernel, form, symbols);
+  const isPlain = bounds.length === 0 && coefficient(index, inner) === 1;
+  const isWhole = isFlat(kernel, index, symbols);
   const divides = (by: number): boolean =>
-    form.offset % by === 0 &&
+    index.offset % by === 0 &&
     (isWhole || kernel.sizes[inner]! % by === 0) &&
-    form.terms.every(([s, step]) =>
+    index.terms.every(([s, step]) =>
       (isWhole ? symbols.includes(s) : s === inner) || step % by === 0
     );
   const whole = CHUNK_BYTES / bytes, word = 4 / bytes;

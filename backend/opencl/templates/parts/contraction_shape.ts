@@ -63,8 +63,8 @@ export function isTileable(kernel: LoopKernel, target: Target): boolean {
  * the images of a convolution are more columns of one product, not products of their own.
  */
 export function withoutFreeBatch(c: Contraction): Contraction {
-  const walks = ({ form, bounds }: Load, symbol: number): boolean =>
-    [form, ...bounds.map((b) => b.form)].some((f) => coefficient(f, symbol) !== 0);
+  const walks = ({ index, bounds }: Load, symbol: number): boolean =>
+    [index, ...bounds.map((b) => b.index)].some((f) => coefficient(f, symbol) !== 0);
   const columns = c.batch.filter((s) => !walks(c.a, s));
   const rows = c.batch.filter((s) => walks(c.a, s) && !walks(c.b, s));
   if (columns.length + rows.length === 0) return c;
@@ -108,9 +108,9 @@ export function groupShape(kernel: LoopKernel, kind: string, c: Contraction): Co
 
 function stepsOf(a: Load, b: Load, m: number, k: number, n: number): ContractionSize["steps"] {
   return [
-    coefficient(a.form, m),
-    coefficient(a.form, k),
-    coefficient(b.form, k),
-    coefficient(b.form, n),
+    coefficient(a.index, m),
+    coefficient(a.index, k),
+    coefficient(b.index, k),
+    coefficient(b.index, n),
   ];
 }

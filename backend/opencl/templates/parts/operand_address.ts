@@ -13,12 +13,12 @@ import { decomposeInto, only, without } from "./tile_text.ts";
 /** True where loops walk an operand as one loop would: none of their indices is needed. */
 export function isFlat(
   { sizes }: LoopKernel,
-  form: AffineExpr,
+  index: AffineExpr,
   symbols: readonly number[],
 ): boolean {
-  let step = coefficient(form, last(symbols));
+  let step = coefficient(index, last(symbols));
   for (const s of symbols.toReversed()) {
-    if (coefficient(form, s) !== step) return false;
+    if (coefficient(index, s) !== step) return false;
     step *= sizes[s]!;
   }
   return true;
@@ -30,14 +30,14 @@ const MAX_NEAR_STEP = 8;
 /** How many neighbours along some loops are worth reading together; 0: they lie apart. */
 export function neighbours(
   { sizes }: LoopKernel,
-  form: AffineExpr,
+  index: AffineExpr,
   symbols: readonly number[],
 ): number {
-  const near = coefficient(form, last(symbols));
+  const near = coefficient(index, last(symbols));
   if (near < 1 || near > MAX_NEAR_STEP) return 0;
   let run = 1;
   for (const s of symbols.toReversed()) {
-    if (coefficient(form, s) !== near * run) break;
+    if (coefficient(index, s) !== near * run) break;
     run *= sizes[s]!;
   }
   return run / near;
@@ -46,12 +46,12 @@ export function neighbours(
 /** True for tiles that lie along the sum, as more neighbours do there than along the rows or columns. */
 export function liesAlongSum(
   kernel: LoopKernel,
-  form: AffineExpr,
+  index: AffineExpr,
   symbols: readonly number[],
   k: readonly number[],
 ): boolean {
-  const along = neighbours(kernel, form, k);
-  return along > 0 && along >= neighbours(kernel, form, symbols);
+  const along = neighbours(kernel, index, k);
+  return along > 0 && along >= neighbours(kernel, index, symbols);
 }
 
 /** An operand whose address is computed in two parts. */
@@ -81,8 +81,8 @@ export class OperandAddress {
 
   /** The conditions of the mask that change with a part; those that do not are parts of rows or columns. */
   #boundsOf(part: "p" | "k"): boolean[] {
-    return this.#load.bounds.map(({ form }) =>
-      part === "p" || form.terms.some(([s]) => this.#along.k.includes(s))
+    return this.#load.bounds.map(({ index }) =>
+      part === "p" || index.terms.some(([s]) => this.#along.k.includes(s))
     );
   }
 
@@ -101,15 +101,17 @@ export class OperandAddress {
    * @param inside Where given, a condition under which there is such a row or column at all.
    */
   compute(part: "p" | "k", position: string, at: string, inside: string | null = null): void {
-    const emitter = this.#emitter, { form, bounds } = this.#load, symbols = this.#along[part];
+    const emitter = this.#emitter,
+      { index, bounds } = this.#load,
+      symbols = this.#along[part];
     emitter.open("{");
     decomposeInto(emitter, symbols, position, "i");
     const textOf = (e: AffineExpr): string =>
       part === "k" ? only(emitter, e, symbols) : without(emitter, e, this.#along.k);
-    emitter.line(`${part}_${this.#name}[${at}] = ${textOf(form)};`);
+    emitter.line(`${part}_${this.#name}[${at}] = ${textOf(index)};`);
     this.#boundsOf(part).forEach((isUsed, b) => {
       if (!isUsed) return;
-      const text = textOf(bounds[b]!.form);
+      const text = textOf(bounds[b]!.index);
       // Far below 0, whatever is added: no term of such a row is inside.
       const value = inside !== null && b === 0 ? `${inside} ? ${text} : INT_MIN / 2` : text;
       emitter.line(`${part}${b}_${this.#name}[${at}] = ${value};`);

@@ -20,13 +20,13 @@ export interface OperandOrder {
 export function operandOrder(kernel: LoopKernel): OperandOrder {
   const { sizes, outputs } = kernel, c = kernel.contraction!;
   const k = last(c.k), m = last(c.m), n = last(c.n);
-  const spans = (form: AffineExpr, symbol: number, least: number): boolean =>
-    coefficient(form, symbol) === 1 && sizes[symbol]! >= least;
-  const isInner = spans(c.a.form, k, MIN_VECTOR) && spans(c.b.form, k, MIN_VECTOR);
+  const spans = (index: AffineExpr, symbol: number, least: number): boolean =>
+    coefficient(index, symbol) === 1 && sizes[symbol]! >= least;
+  const isInner = spans(c.a.index, k, MIN_VECTOR) && spans(c.b.index, k, MIN_VECTOR);
   const least = isInner ? LANES : MIN_VECTOR;
-  const alongN = spans(c.b.form, n, least), alongM = spans(c.a.form, m, least);
+  const alongN = spans(c.b.index, n, least), alongM = spans(c.a.index, m, least);
   // Where both will do, the axis along which results lie, so that they are written as vectors.
-  const isTransposed = outputs.every((o) => coefficient(o.form, m) === 1);
+  const isTransposed = outputs.every((o) => coefficient(o.index, m) === 1);
   return {
     isInner,
     isLongInner: isInner && sizes[k]! >= LANES,
@@ -50,6 +50,6 @@ export function isApart(
   { vector, column }: RowLoops,
   most: number,
 ): boolean {
-  const step = coefficient(vector.form, column);
+  const step = coefficient(vector.index, column);
   return step > 1 && step <= most && sizes[column]! >= MIN_VECTOR;
 }

@@ -54,10 +54,10 @@ export function windowOf(
   const placed = new Set<number>();
   const place = (walks: readonly Term[], bound: Bound | null): boolean => {
     const [first] = walks;
-    const unit = first ? coefficient(load.form, first[0]) / first[1] : 0;
+    const unit = first ? coefficient(load.index, first[0]) / first[1] : 0;
     if (!Number.isInteger(unit) || unit < 0) return false;
     for (const [s, d] of walks) {
-      if (d < 0 || placed.has(s) || coefficient(load.form, s) !== unit * d) return false;
+      if (d < 0 || placed.has(s) || coefficient(load.index, s) !== unit * d) return false;
       placed.add(s);
     }
     const extent = walks.reduce((n, [s, d]) => n + d * (counts.get(s)! - 1), 1);
@@ -65,9 +65,9 @@ export function windowOf(
     return true;
   };
   for (const bound of load.bounds) {
-    if (!place(bound.form.terms.filter(([s]) => counts.has(s)), bound)) return null;
+    if (!place(bound.index.terms.filter(([s]) => counts.has(s)), bound)) return null;
   }
-  const terms = load.form.terms.filter(([s]) => counts.has(s)).toSorted((a, b) => a[1] - b[1]);
+  const terms = load.index.terms.filter(([s]) => counts.has(s)).toSorted((a, b) => a[1] - b[1]);
   for (const [s, c] of terms) {
     if (placed.has(s)) continue;
     if (c < 0) return null;
@@ -119,21 +119,21 @@ export function packWindow(
   into: string,
 ): void {
   const inside = axes.flatMap(({ walks }) => walks.map(([s]) => s));
-  const base = (form: AffineExpr): string => {
-    const moved = form.terms.filter(([s]) => inside.includes(s) && starts.has(s));
+  const base = (index: AffineExpr): string => {
+    const moved = index.terms.filter(([s]) => inside.includes(s) && starts.has(s));
     // A convolution's text holds its sizes in any case, so its edges stand there as numbers.
-    if (moved.length === 0 && form.terms.every(([s]) => inside.includes(s))) {
-      return `${form.offset}`;
+    if (moved.length === 0 && index.terms.every(([s]) => inside.includes(s))) {
+      return `${index.offset}`;
     }
     return [
-      without(emitter, form, inside),
-      ...moved.map(([s]) => `${starts.get(s)} * ${step(emitter, form, s)}`),
+      without(emitter, index, inside),
+      ...moved.map(([s]) => `${starts.get(s)} * ${step(emitter, index, s)}`),
     ].join(" + ");
   };
   emitter.open("{");
-  emitter.line(`const Index from = ${base(load.form)};`);
+  emitter.line(`const Index from = ${base(load.index)};`);
   axes.forEach(({ bound }, k) => {
-    if (bound) emitter.line(`const int g${k} = ${base(bound.form)};`);
+    if (bound) emitter.line(`const int g${k} = ${base(bound.index)};`);
   });
   const rows = axes.slice(0, -1), row = axes.at(-1)!;
   rows.forEach(({ extent }, k) =>

@@ -5,22 +5,22 @@ import type { Emitter } from "../../../codegen/emit.ts";
 import type { Load } from "../../../kernel/kernel.ts";
 import { loadText } from "../../codegen/types.ts";
 
-/** A form with some symbols left out, as text. */
-export function without(emitter: Emitter, form: AffineExpr, symbols: readonly number[]): string {
-  return emitter.form({
-    offset: form.offset,
-    terms: form.terms.filter(([s]) => !symbols.includes(s)),
+/** An index with some symbols left out, as text. */
+export function without(emitter: Emitter, index: AffineExpr, symbols: readonly number[]): string {
+  return emitter.affine({
+    offset: index.offset,
+    terms: index.terms.filter(([s]) => !symbols.includes(s)),
   });
 }
 
-/** The part of a form that changes with some symbols, as text. */
-export function only(emitter: Emitter, form: AffineExpr, symbols: readonly number[]): string {
-  return emitter.form({ offset: 0, terms: form.terms.filter(([s]) => symbols.includes(s)) });
+/** The part of an index that changes with some symbols, as text. */
+export function only(emitter: Emitter, index: AffineExpr, symbols: readonly number[]): string {
+  return emitter.affine({ offset: 0, terms: index.terms.filter(([s]) => symbols.includes(s)) });
 }
 
-/** How far a form moves with a symbol, as text. */
-export function step(emitter: Emitter, form: AffineExpr, symbol: number): string {
-  const c = coefficient(form, symbol);
+/** How far an index moves with a symbol, as text. */
+export function step(emitter: Emitter, index: AffineExpr, symbol: number): string {
+  const c = coefficient(index, symbol);
   return c === 1 || c === 0 ? `${c}` : emitter.index(c);
 }
 
@@ -59,8 +59,8 @@ export function storeTile(
 
 /** An element of an operand in the type that products are computed in; 0 where it is padding. */
 export function operandText(emitter: Emitter, load: Load, type: string): string {
-  const { input, dtype, form, bounds } = load;
-  const text = `(${type})${loadText(`a${input}`, dtype, emitter.form(form))}`;
+  const { input, dtype, index, bounds } = load;
+  const text = `(${type})${loadText(`a${input}`, dtype, emitter.affine(index))}`;
   return bounds.length === 0 ? text : `(${emitter.maskText(bounds)} ? ${text} : (${type})0)`;
 }
 

@@ -68,7 +68,7 @@ export function emitBlock(
   const sums = new TileSums(emitter, V, names, blocks);
   sums.declare();
   sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1, sums));
-  const first = `${without(emitter, scalar.form, [row])} + row * ${move}`;
+  const first = `${without(emitter, scalar.index, [row])} + row * ${move}`;
   emitter.line(`global const float* x = a${scalar.input} + ${first};`);
   const from = source();
   starts.forEach((start, v) => {
