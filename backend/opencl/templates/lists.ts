@@ -28,9 +28,11 @@ import type { ContractionTemplate } from "./parts/contraction_shape.ts";
 import type { Template } from "./parts/template.ts";
 import { blockScan } from "./special/block_scan.ts";
 import { elementCol2im } from "./special/col2im.ts";
+import { groupArgsort } from "./special/group_argsort.ts";
 import { mergeArgsort } from "./special/merge_argsort.ts";
 import { rowScan } from "./special/scan.ts";
 import { lineScatter } from "./special/scatter.ts";
+import { sortedScatter } from "./special/sorted_scatter.ts";
 import { sharedScatter } from "./special/shared_scatter.ts";
 
 /** Sums of products of two operands, with what follows them. */
@@ -61,10 +63,12 @@ export const attentions: readonly Template<AttentionKernel>[] = [
 
 /** Operations whose loops carry state. */
 export const specials: readonly Template<SpecialKernel>[] = [
+  sortedScatter,
   sharedScatter,
   lineScatter,
   blockScan,
   rowScan,
+  groupArgsort,
   mergeArgsort,
   elementCol2im,
 ];

@@ -68,7 +68,7 @@ export function scatterNode(
     ? [{ kind: "reshape" }, [nodeOf(base)]]
     : [{ kind: "scatter", axis, mode, opName: op }, [
       nodeOf(base),
-      nodeOf(indices),
+      unexpanded(nodeOf(indices)),
       nodeOf(source),
     ]];
   const node = new Node(scattered, from, base.shape, base.dtype);
@@ -76,6 +76,17 @@ export function scatterNode(
     mode === "add" ? g : scatterNode(op, "set", g, axis, indices, source.zerosLike()),
     gatherAt(op, g, axis, indices, source.shape),
   ]);
+}
+
+/** Indices before they were broadcast: lines that share them are scattered together. */
+function unexpanded(indices: Node): Node {
+  let node = indices;
+  while (node.op.kind === "expand" && node.storage === null) {
+    const [source] = node.inputs;
+    if (source!.shape.length !== node.shape.length) break;
+    node = source!;
+  }
+  return node;
 }
 
 function scatter(

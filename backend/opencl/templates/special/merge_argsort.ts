@@ -2,7 +2,7 @@
  * Sorting by merging: keys become whole numbers in the order that is asked for, runs of them are sorted, and
  * runs are merged in pairs until a row is one run. Each work-item writes some elements of a merged run,
  * which it finds by the merge path (O. Green, R. McColl, D. Bader, GPU Merge Path, 2012). Equal keys keep
- * their order.
+ * their order. On GPUs groups do the same together (`group_sort.ts`).
  */
 import { type DType, dtypes, isFloat } from "../../../graph/dtype.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
@@ -12,14 +12,12 @@ import { computeType, loadText } from "../../codegen/types.ts";
 import { Parameters } from "../parts/row_kernel.ts";
 import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
 
-type Argsort = SpecialKernel & { readonly op: "argsort" };
+export type Argsort = SpecialKernel & { readonly op: "argsort" };
 
 /** Elements of a run that a work-item sorts by insertion. */
 const RUN = 16;
-/** Elements of a merged run that a work-item writes: on a GPU, and on a CPU device. */
-const GPU_SHARE = 16, CPU_SHARE = 1024;
-/** Work-items of a group on a GPU. */
-const GROUP = 128;
+/** Elements of a merged run that a work-item writes. */
+const SHARE = 1024;
 
 /** Rows of any length. */
 export const mergeArgsort: SpecialTemplate<Planned<Argsort>> = {
@@ -48,35 +46,32 @@ function sequenceOf({ kernel, target }: Planned<Argsort>): KernelSequence {
   for (let width = RUN; width < length; width *= 2) passes.push(width);
   const index = kernel.output.dtype, scratch = scratchTypes(kernel);
   const isWide = needsWideIndices(kernel, target.narrowEnd);
-  const make = (body: string, p: Parameters, items: number): Generated => {
-    const local = target.isGpu ? GROUP : 1;
-    return generated({
+  const make = (body: string, p: Parameters, items: number): Generated =>
+    generated({
       inputs: kernel.inputs,
       outputs: [index, ...scratch],
       parameters: p.list,
       checksIndices: false,
       isWide,
       body,
-      global: [Math.ceil(items / local) * local],
-      local: [local],
+      global: [items],
+      local: [1],
     });
-  };
   const runs = new Parameters();
   // The last pass writes to the output: so the first run is there after an even number of passes.
   const kernels = [
     make(sortRuns(kernel, runs, passes.length), runs, rows * Math.ceil(length / RUN)),
   ];
-  const share = target.isGpu ? GPU_SHARE : CPU_SHARE;
   passes.forEach((width, k) => {
     const p = new Parameters();
-    const body = merge(kernel, p, width, share, (passes.length - k) % 2 === 0);
-    kernels.push(make(body, p, rows * Math.ceil(length / share)));
+    const body = merge(kernel, p, width, (passes.length - k) % 2 === 0);
+    kernels.push(make(body, p, rows * Math.ceil(length / SHARE)));
   });
   return { kernels };
 }
 
 /** A key as an unsigned number: NaN is the largest, zeros are equal. */
-function keyText(kernel: Argsort, value: string): string {
+export function keyText(kernel: Argsort, value: string): string {
   const dtype = kernel.inputs[0]!;
   const isLong = dtypes[dtype].bytes === 8, U = isLong ? "ulong" : "uint";
   const sign = isLong ? "0x8000000000000000UL" : "0x80000000u";
@@ -122,20 +117,19 @@ function merge(
   kernel: Argsort,
   p: Parameters,
   width: number,
-  share: number,
   readsOutput: boolean,
 ): string {
   const dtype = kernel.inputs[0]!;
   const U = dtypes[dtype].bytes === 8 ? "ulong" : "uint";
   const [rows, length, run] = [p.index(kernel.rows), p.index(kernel.length), p.index(width)];
-  const shares = p.index(Math.ceil(kernel.length / share));
+  const shares = p.index(Math.ceil(kernel.length / SHARE));
   const [from, to] = readsOutput ? [["o1", "o0"], ["o2", "o3"]] : [["o2", "o3"], ["o1", "o0"]];
   return `  const Index item = get_global_id(0);
   if (item >= ${rows} * ${shares}) return;
-  const Index row = item / ${shares}, begin = item % ${shares} * ${share}, start = row * ${length};
+  const Index row = item / ${shares}, begin = item % ${shares} * ${SHARE}, start = row * ${length};
   global const ${U}* keys = (global const ${U}*)${from![0]} + start;
   global ${U}* sorted = (global ${U}*)${to![0]} + start;
-  const Index stop = min(begin + ${share}, ${length});
+  const Index stop = min(begin + ${SHARE}, ${length});
   for (Index next = begin; next < stop;) {
     // The pair of runs [a0, b0) and [b0, end) that the next element is merged from.
     const Index a0 = next / (2 * ${run}) * (2 * ${run});

@@ -9,39 +9,27 @@
  * into 200,000 of 128 elements 73 ms before.
  */
 import { needsWideIndices } from "../../../kernel/index_range.ts";
-import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import { opCode } from "../../../graph/index_error.ts";
 import { stridesOf } from "../../../graph/shape.ts";
 import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { type Generated, generated } from "../../codegen/generated.ts";
 import { Parameters } from "../parts/row_kernel.ts";
 import type { Planned, SpecialTemplate } from "../parts/template.ts";
-
-type Scatter = SpecialKernel & { readonly op: "scatter" };
+import { columnPlace, copyBase, hasSharedIndices, linesOf, type Scatter } from "./scatter_text.ts";
 
 /** Work-items of a group; rows that it looks at in a turn; rows of one launch. */
 const GROUP = 128, TURN = 1024, PIECE = 16384;
-/** Work-items of a group that copies the base, and elements of each of them. */
-const COPY = 256, COPIED = 4;
 
 /** One work-group a source row and a piece of its columns. */
 export const sharedScatter: SpecialTemplate<Planned<Scatter>> = {
   name: "shared-index scatter",
   matches: (kernel, target) =>
-    target.isGpu && kernel.op === "scatter" && hasSharedIndices(kernel) ? { kernel, target } : null,
+    target.isGpu && kernel.op === "scatter" && kernel.shape.length > 1 && hasSharedIndices(kernel)
+      ? { kernel, target }
+      : null,
   emit: ({ kernel, target }) => ({ kernels: kernelsOf(kernel, target.narrowEnd) }),
   workItems: ({ kernel }) => kernel.sourceShape[kernel.axis]! * columnGroups(kernel),
 };
-
-/** True where all lines are scattered by the same indices. */
-function hasSharedIndices({ indexStrides, shape, axis }: Scatter): boolean {
-  return shape.length > 1 && indexStrides.every((stride, k) => k === axis || stride === 0);
-}
-
-/** Elements of a source row. */
-function linesOf({ sourceShape, axis }: Scatter): number {
-  return sourceShape.reduce((n, size, k) => k === axis ? n : n * size, 1);
-}
 
 /** Work-groups that share a source row. */
 function columnGroups(kernel: Scatter): number {
@@ -54,7 +42,7 @@ function kernelsOf(kernel: Scatter, narrowEnd: number): Generated[] {
   const isWide = needsWideIndices(kernel, narrowEnd);
   const pieces = Array.from({ length: Math.ceil(count / PIECE) }, (_, k) => k * PIECE);
   return [
-    copyBase(kernel, isWide),
+    copyBase(kernel, (body, p, groups, local) => kernelOf(kernel, isWide, p, body, groups, local)),
     ...pieces.map((first) => scatterPiece(kernel, isWide, first, Math.min(first + PIECE, count))),
   ];
 }
@@ -79,17 +67,6 @@ function kernelOf(
   });
 }
 
-function copyBase(kernel: Scatter, isWide: boolean): Generated {
-  const p = new Parameters();
-  const { dtype, size } = kernel.output;
-  const share = COPY * COPIED;
-  const body = `  const Index end = min(((Index)get_group_id(0) + 1) * ${share}, ${p.index(size)});
-  for (Index i = (Index)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
-    ${storeText("o0", dtype, "i", loadText("a0", dtype, "i"))}
-  }`;
-  return kernelOf(kernel, isWide, p, body, Math.ceil(size / share), COPY);
-}
-
 /** Adds (or sets) the source rows from `first` to before `end`. */
 function scatterPiece(
   kernel: Scatter,
@@ -100,18 +77,12 @@ function scatterPiece(
   const p = new Parameters();
   const { shape, sourceShape, axis, indexStrides, mode, opName } = kernel;
   const { dtype } = kernel.output;
-  const others = shape.map((_, k) => k).filter((k) => k !== axis);
   const strides = stridesOf(shape), sourceStrides = stridesOf(sourceShape);
   const columns = columnGroups(kernel);
   const [from, behind, across] = [p.index(first), p.index(end), p.index(columns)];
   const step = p.index(indexStrides[axis]!), count = p.index(shape[axis]!);
   const sourceStep = p.index(sourceStrides[axis]!);
   const isAdd = mode === "add";
-  const place = others.toReversed().map((k) =>
-    `  { const Index i = rest % ${p.index(sourceShape[k]!)}; rest /= ${
-      p.index(sourceShape[k]!)
-    }; base += i * ${p.index(strides[k]!)}; at += i * ${p.index(sourceStrides[k]!)}; }`
-  ).join("\n");
   const body = `  local int found; local uint mask[${TURN / 32}];
   const int lid = get_local_id(0);
   const Index mine = ${from} + (Index)get_group_id(0) / ${across};
@@ -132,8 +103,7 @@ function scatterPiece(
     barrier(CLK_LOCAL_MEM_FENCE);
     if (some) return;
   }
-  Index rest = line, base = 0, at = 0;
-${place}
+${columnPlace(kernel, p, "line")}
   const int has = line < ${p.index(linesOf(kernel))};
   const Index target = base + index * ${p.index(strides[axis]!)};
 `;

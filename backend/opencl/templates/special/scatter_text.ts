@@ -1,0 +1,57 @@
+/** What the scatters of GPUs have in common: where rows lie, and the copy of what is added to. */
+import { stridesOf } from "../../../graph/shape.ts";
+import type { DType } from "../../../graph/dtype.ts";
+import type { SpecialKernel } from "../../../kernel/kernel.ts";
+import type { Generated } from "../../codegen/generated.ts";
+import { loadText, storeText } from "../../codegen/types.ts";
+import { Parameters } from "../parts/row_kernel.ts";
+import type { MakeKernel } from "./group_sort.ts";
+
+/** A scatter. */
+export type Scatter = SpecialKernel & { readonly op: "scatter" };
+
+/** Work-items of a group that copies the base, and elements of each of them. */
+const COPY = 256, COPIED = 4;
+
+/** True where all lines are scattered by the same indices. */
+export function hasSharedIndices({ indexStrides, axis }: Scatter): boolean {
+  return indexStrides.every((stride, k) => k === axis || stride === 0);
+}
+
+/** Elements of a source row. */
+export function linesOf({ sourceShape, axis }: Scatter): number {
+  return sourceShape.reduce((n, size, k) => k === axis ? n : n * size, 1);
+}
+
+/** The type that sources of a target are added up in. */
+export function scatterAccumulator({ output: { dtype } }: Scatter): DType {
+  return dtype === "float16" || dtype === "bfloat16" ? "float32" : dtype;
+}
+
+/** Declares where a column of the source rows begins in the sources (`at`) and in the result (`base`). */
+export function columnPlace(
+  { shape, sourceShape, axis }: Scatter,
+  p: Parameters,
+  column: string,
+): string {
+  const others = shape.map((_, k) => k).filter((k) => k !== axis);
+  const strides = stridesOf(shape), sourceStrides = stridesOf(sourceShape);
+  const lines = others.toReversed().map((k) => {
+    const n = p.index(sourceShape[k]!);
+    return `  { const Index i = rest % ${n}; rest /= ${n}; base += i * ${
+      p.index(strides[k]!)
+    }; at += i * ${p.index(sourceStrides[k]!)}; }`;
+  });
+  return [`  Index rest = ${column}, base = 0, at = 0;`, ...lines].join("\n");
+}
+
+/** The kernel that copies the base to the result. */
+export function copyBase({ output: { dtype, size } }: Scatter, make: MakeKernel): Generated {
+  const p = new Parameters();
+  const share = COPY * COPIED;
+  const body = `  const Index end = min(((Index)get_group_id(0) + 1) * ${share}, ${p.index(size)});
+  for (Index i = (Index)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
+    ${storeText("o0", dtype, "i", loadText("a0", dtype, "i"))}
+  }`;
+  return make(body, p, Math.ceil(size / share), COPY);
+}

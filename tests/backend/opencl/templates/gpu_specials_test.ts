@@ -1,0 +1,132 @@
+/** Sorts and scatters as GPUs compute them, run on whatever device there is. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { Tensor, withDevice } from "../../../../mod.ts";
+import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
+import { schedule } from "../../../../backend/schedule/schedule.ts";
+import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
+import { testOpenCL } from "../../../opencl.ts";
+import { gpu } from "../../schedule/nodes.ts";
+import { withDeviceType } from "../fixture.ts";
+
+/** Numbers that are equal now and then, negative ones and NaN among them. */
+const values = (n: number): Float32Array<ArrayBuffer> =>
+  Float32Array.from({ length: n }, (_, i) => i % 97 === 5 ? NaN : ((i * 7919) % 1013 - 500) / 8);
+const integers = (n: number, bound: number): Int32Array<ArrayBuffer> =>
+  Int32Array.from({ length: n }, (_, i) => ((i * 7919) % 104729 + (i >> 3)) % bound);
+
+/** The results of operations on a GPU's kernels are, bit by bit, those of the built-in backend. */
+function sameAsBuiltIn(name: string, cases: () => Iterable<() => Tensor[]>): void {
+  testOpenCL(name, () =>
+    withDeviceType("gpu", async () => {
+      for (const make of cases()) {
+        const read = async (): Promise<unknown[]> => {
+          const all = [];
+          for (const tensor of make()) all.push(await tensor.toHost());
+          return all;
+        };
+        const wanted = await withDevice("cpu", read);
+        assertEquals(await read(), wanted, String(make));
+      }
+    }));
+}
+
+sameAsBuiltIn("a GPU sorts rows of any length, equal elements in their order", function* () {
+  for (const n of [1, 65, 2048, 2049, 20_001]) {
+    for (const descending of [false, true]) {
+      yield () => {
+        const { values: sorted, indices } = Tensor.fromHost(values(n)).sort(0, descending);
+        return [sorted, indices];
+      };
+    }
+  }
+  for (const [rows, length] of [[3, 100], [5, 2500], [70, 33]] as const) {
+    yield () => [
+      Tensor.fromHost(integers(rows * length, 37), { shape: [rows, length] }).argsort(1),
+    ];
+  }
+  for (const dtype of ["float16", "int64", "uint8"] as const) {
+    yield () => [Tensor.fromHost(integers(3000, 200)).cast(dtype).argsort(0)];
+  }
+});
+
+/** Sums of these are exact in any order. */
+const whole = (n: number): Float32Array<ArrayBuffer> =>
+  Float32Array.from({ length: n }, (_, i) => (i * 31) % 17 - 8);
+
+sameAsBuiltIn("a GPU scatters many sources into few targets, and into many", function* () {
+  for (const [sources, targets] of [[3000, 1], [1500, 37], [5000, 20_000], [1025, 2]] as const) {
+    const parts = () =>
+      [
+        Tensor.fromHost(whole(targets)),
+        Tensor.fromHost(integers(sources, targets)),
+        Tensor.fromHost(whole(sources)),
+      ] as const;
+    yield () => {
+      const [base, indices, source] = parts();
+      return [base.scatterAdd(0, indices, source), base.scatter(0, indices, source)];
+    };
+    if (targets === 37) {
+      for (const dtype of ["int32", "bfloat16", "uint8"] as const) {
+        yield () => {
+          const [base, indices, source] = parts();
+          const positive = source.abs().le(4).cast(dtype);
+          return [base.abs().cast(dtype).scatterAdd(0, indices, positive).cast("float32")];
+        };
+      }
+    }
+  }
+  yield () => [Tensor.fromHost(integers(5000, 9)).bincount()];
+  yield () => [Tensor.fromHost(whole(5000)).histogram(7).counts];
+});
+
+sameAsBuiltIn("a GPU scatters rows, columns and lines of their own indices", function* () {
+  const long = 20_000;
+  for (const columns of [3, 40]) {
+    yield () => {
+      const base = Tensor.fromHost(whole(9 * columns), { shape: [9, columns] });
+      const rows = Tensor.fromHost(integers(long, 9)).unsqueeze(1).expand([long, columns]);
+      const source = Tensor.fromHost(whole(long * columns), { shape: [long, columns] });
+      return [base.scatterAdd(0, rows, source), base.scatter(0, rows, source)];
+    };
+  }
+  yield () => {
+    const base = Tensor.fromHost(whole(3 * 11 * 2), { shape: [3, 11, 2] });
+    const indices = Tensor.fromHost(integers(2 * 3000 * 2, 11), { shape: [2, 3000, 2] });
+    const source = Tensor.fromHost(whole(3 * 3000 * 2), { shape: [3, 3000, 2] });
+    return [base.scatterAdd(1, indices, source), base.scatter(1, indices, source)];
+  };
+});
+
+testOpenCL("a GPU's scatter names an index out of range", () =>
+  withDeviceType("gpu", async () => {
+    const indices = Tensor.fromHost(
+      Int32Array.from({ length: 3000 }, (_, i) => i === 7 ? 12 : i % 9),
+    );
+    const out = Tensor.zeros([9]).scatterAdd(0, indices, Tensor.ones([3000]));
+    await assertRejects(() => out.toHost(), RangeError, "12");
+  }));
+
+Deno.test("on a GPU no work-item walks a million elements alone", () =>
+  withDevice("cpu", () => {
+    const n = 1 << 20, alone = ["line scatter", "row scan", "merge argsort"];
+    const x = Tensor.zeros([n]), ids = Tensor.zeros([n], { dtype: "int32" });
+    const wanted = {
+      cumsum: x.cumsum(0),
+      argsort: x.argsort(0),
+      "scatterAdd into few": Tensor.zeros([37]).scatterAdd(0, ids, x),
+      "scatterAdd into many": x.scatterAdd(0, ids, x),
+      "scatter of columns": Tensor.zeros([65, 384]).scatterAdd(
+        0,
+        Tensor.zeros([16384, 1], { dtype: "int32" }).expand([16384, 384]),
+        Tensor.zeros([16384, 384]),
+      ),
+      indexPut: x.indexPut([ids], x, { accumulate: true }),
+    };
+    for (const [name, tensor] of Object.entries(wanted)) {
+      for (const { kernel } of schedule([nodeOf(tensor)], { device: gpu }).kernels) {
+        if (kernel.kind !== "special") continue;
+        const template = planKernel(kernel, gpu.target).name;
+        assertEquals(alone.includes(template), false, `${name}: ${template}`);
+      }
+    }
+  }));
