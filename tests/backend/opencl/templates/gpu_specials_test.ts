@@ -3,7 +3,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { Tensor, withDevice } from "../../../../mod.ts";
 import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
-import { nodeOf } from "../../../../tensor/core/tensor_state.ts";
+import { nodeOf } from "../../../../tensor/core/internals.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { gpu } from "../../schedule/nodes.ts";
 import { withDeviceType } from "../fixture.ts";
