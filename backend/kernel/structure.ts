@@ -8,7 +8,7 @@ import { fixedExprs } from "./analysis.ts";
 import type { Bound, Expr, LoopKernel } from "./kernel.ts";
 
 /** Steps up to this one are written as numbers: a compiler then sees that elements interleave. */
-export const MAX_WRITTEN_STEP = 4;
+const MAX_WRITTEN_STEP = 4;
 /** Constants that are written as numbers; others are arguments, so that kernels are shared. */
 const WRITTEN_CONSTANTS: readonly number[] = [0, 1, -1, 2, 0.5];
 /** Bytes of an index or a size among the arguments. */

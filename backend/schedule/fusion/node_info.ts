@@ -96,7 +96,7 @@ const SMALL = 8;
  * @param inputs Those of its inputs.
  * @param isStored Whether the node itself is in memory: a leaf, an operand of a product, a sum.
  */
-export function derivationOf(
+function derivationOf(
   node: Node,
   inputs: readonly NodeInfo[],
   isStored: boolean,
@@ -121,7 +121,7 @@ export function inputInfo(info: NodeInfo, k: number): NodeInfo {
 }
 
 /** The cost of one evaluation of a node, without its inputs. */
-export function costOf(node: Node): number {
+function costOf(node: Node): number {
   switch (node.op.kind) {
     case "elementwise":
       return primitives[node.op.fn].cost;

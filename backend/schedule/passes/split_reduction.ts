@@ -20,7 +20,7 @@ export const splitReductions: Pass = (graph, { target }) =>
     : splitKernels(graph, (kernel) => splitReduction(kernel, target));
 
 /** The two kernels of a reduction; null where its rows are enough, or cannot be reduced in parts. */
-export function splitReduction(kernel: LoopKernel, { rowSplits }: Target): KernelPair | null {
+function splitReduction(kernel: LoopKernel, { rowSplits }: Target): KernelPair | null {
   if (rowSplits === null || kernel.inner.length === 0 || !canSplit(kernel)) return null;
   const parts = partsOf(kernel, rowSplits);
   return parts > 1 ? inParts(kernel, parts, ruleOf(kernel, rowSplits).isSideBySide) : null;

@@ -60,7 +60,7 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
 }
 
 /** @throws {RangeError} When it is no learning rate. */
-export function checkedRate(lr: number): number {
+function checkedRate(lr: number): number {
   if (lr >= 0 && Number.isFinite(lr)) return lr;
   throw new RangeError(`Cannot learn with a rate of ${shown(lr)}: pass a number of at least 0`);
 }

@@ -95,7 +95,7 @@ export function chooseCut(kernel: LoopKernel, laneSymbol: number): number {
 }
 
 /** About how many instructions an expression takes. */
-export function costOfExpr(kernel: LoopKernel, id: number): number {
+function costOfExpr(kernel: LoopKernel, id: number): number {
   const e = kernel.exprs[id]!;
   switch (e.op) {
     case "primitive":

@@ -9,7 +9,7 @@ import { type MmaTile, stageBytesOf } from "./mma_tile.ts";
 /** Bytes that one asynchronous copy moves at most. */
 export const CHUNK_BYTES = 16;
 /** Work-items that make a matrix instruction together. */
-export const WARP = 32;
+const WARP = 32;
 
 /** How elements are multiplied. */
 export type Unit = "f16" | "bf16" | "tf32" | "3xtf32";

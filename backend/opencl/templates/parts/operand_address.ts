@@ -28,7 +28,7 @@ export function isFlat(
 const MAX_NEAR_STEP = 8;
 
 /** How many neighbours along some loops are worth reading together; 0: they lie apart. */
-export function neighbours(
+function neighbours(
   { sizes }: LoopKernel,
   index: AffineExpr,
   symbols: readonly number[],
