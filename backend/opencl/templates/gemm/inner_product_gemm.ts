@@ -5,7 +5,7 @@
 import { BLOCK_PRODUCTS, blocksOf } from "../../../kernel/accumulation.ts";
 import type { AffineExpr } from "../../../kernel/affine.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { extent } from "../../../kernel/kernel.ts";
+import { type Contraction, extent } from "../../../kernel/kernel.ts";
 import { openBlocks, walk } from "../../../codegen/loops.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { TileSums } from "../../codegen/tile_sums.ts";
@@ -66,85 +66,135 @@ function writeTile(
   dialect: Dialect,
   { rows: tm, columns: tn }: InnerProductTile,
 ): WorkSize {
-  const { kernel } = emitter;
-  const c = kernel.contraction!;
-  const { sizes } = kernel;
+  const { kernel } = emitter, c = kernel.contraction!;
   const rowCount = extent(kernel, c.m), columnCount = extent(kernel, c.n);
-  const k = last(c.k), width = vectorWidth(sizes[k]!);
-  const V = `float${width}`;
   decomposeInto(emitter, c.batch, "(Index)get_global_id(2)", "i");
   const [endM, endN] = [rowCount, columnCount].map((n) => emitter.index(n)) as [string, string];
   declareStart(emitter, "row", `(Index)get_global_id(1) * ${tm}`, tm, endM);
   declareStart(emitter, "column", `(Index)get_global_id(0) * ${tn}`, tn, endN);
   declareOffsets(emitter, "x", c.a.index, c.m, "row", tm);
   declareOffsets(emitter, "y", c.b.index, c.n, "column", tn);
-  const cells = Array.from({ length: tm * tn }, (_, i) => [Math.floor(i / tn), i % tn] as const);
-  const size = sizes[k]!;
-  const found = blocksOf(
-    kernel,
-    (s, count) => s === k ? Math.ceil(count / width) : count,
-    BLOCK_PRODUCTS,
-  );
-  const isAlong = found?.symbol === k;
-  const blocks = found && isAlong ? { ...found, length: found.length * width } : found;
-  const sums = new TileSums(emitter, V, cells.map(([r, q]) => `c${r}_${q}`), blocks);
-  sums.declare();
-  const short = size <= 4 * width;
-  const end = short ? String(size) : emitter.size(k);
-  if (size % width !== 0) {
-    const lanes = Array.from({ length: width }, (_, lane) => lane).join(", ");
-    const rest = short ? String(size % width) : `${end} % ${width}`;
-    emitter.line(`const int${width} keep = (int${width})(${lanes}) >= ${width} - (int)(${rest});`);
-  }
-  const columns = (): void => {
-    emitter.line(`const Index x = ${without(emitter, c.a.index, [...c.m, k])};`);
-    emitter.line(`const Index y = ${without(emitter, c.b.index, [...c.n, k])};`);
-    const products = (at: string, masked: boolean): void => {
-      for (let r = 0; r < tm; r++) {
-        const text = `vload${width}(0, a${c.a.input} + x + x${r} + ${at})`;
-        const value = masked ? `select((${V})(0), ${text}, keep)` : text;
-        emitter.line(`const ${V} u${r} = ${value};`);
-      }
-      for (let q = 0; q < tn; q++) {
-        emitter.line(`const ${V} w${q} = vload${width}(0, a${c.b.input} + y + y${q} + ${at});`);
-        for (let r = 0; r < tm; r++) emitter.line(`c${r}_${q} = fma(u${r}, w${q}, c${r}_${q});`);
-      }
-    };
-    const block = (head: string, at: string, masked: boolean): void => {
-      emitter.open(head);
-      products(at, masked);
-      emitter.close();
-    };
-    const bounds = isAlong ? openBlocks(emitter, dialect, blocks!) : ["0", end] as const;
-    if (isAlong) {
-      sums.begin();
-      emitter.line(`const Index stop = ${bounds[1]};`);
-    }
-    const stop = isAlong ? "stop" : end;
-    if (short) {
-      for (let at = 0; at + width <= size; at += width) block("{", String(at), false);
-    } else {
-      block(`for (int k = ${bounds[0]}; k + ${width} <= ${stop}; k += ${width}) {`, "k", false);
-    }
-    // The last vector of a row ends with it; lanes that were summed before are set to zero.
-    const isLast = isAlong ? `if (stop == ${end}) {` : "{";
-    if (size % width !== 0) block(isLast, `${end} - ${width}`, true);
-    if (isAlong) {
-      sums.end();
-      emitter.close();
-    }
-  };
-  walk(emitter, dialect, c.k.slice(0, -1), sums, columns);
-  sums.finish();
-  emitter.line(`float tile[${tm * tn}];`);
-  for (const [r, q] of cells) {
-    emitter.line(`tile[${r * tn + q}] = sum_float${width}(c${r}_${q});`);
-  }
+  new DotProducts(emitter, dialect, tm, tn).write();
   storeTile(emitter, c.m, c.n, tm, tn);
   return {
     global: [Math.ceil(columnCount / tn), Math.ceil(rowCount / tm), extent(kernel, c.batch)],
     local: [1, 1, 1],
   };
+}
+
+/** Writes the sums of a tile in vectors along the last summed axis, and their lanes' sums, `tile`. */
+class DotProducts {
+  readonly #emitter: Emitter;
+  readonly #dialect: Dialect;
+  readonly #c: Contraction;
+  readonly #tm: number;
+  readonly #tn: number;
+  /** The axis of the vectors, its size, and floats of a vector. */
+  readonly #k: number;
+  readonly #size: number;
+  readonly #width: number;
+  /** Rows of so few vectors are written without a loop. */
+  readonly #isShort: boolean;
+  /** Sums are added up in blocks of the vectors' axis. */
+  readonly #isCut: boolean;
+  readonly #sums: TileSums;
+
+  constructor(emitter: Emitter, dialect: Dialect, tm: number, tn: number) {
+    const { kernel } = emitter, c = kernel.contraction!, k = last(c.k);
+    this.#emitter = emitter;
+    this.#dialect = dialect;
+    this.#c = c;
+    this.#tm = tm;
+    this.#tn = tn;
+    this.#k = k;
+    this.#size = kernel.sizes[k]!;
+    const width = this.#width = vectorWidth(this.#size);
+    this.#isShort = this.#size <= 4 * width;
+    const steps = (s: number, count: number): number => s === k ? Math.ceil(count / width) : count;
+    const found = blocksOf(kernel, steps, BLOCK_PRODUCTS);
+    this.#isCut = found?.symbol === k;
+    const blocks = found && this.#isCut ? { ...found, length: found.length * width } : found;
+    const names = this.#cells().map(([r, q]) => `c${r}_${q}`);
+    this.#sums = new TileSums(emitter, `float${width}`, names, blocks);
+  }
+
+  #cells(): (readonly [row: number, column: number])[] {
+    const tn = this.#tn;
+    return Array.from({ length: this.#tm * tn }, (_, i) => [Math.floor(i / tn), i % tn] as const);
+  }
+
+  write(): void {
+    const emitter = this.#emitter, c = this.#c;
+    this.#sums.declare();
+    const end = this.#isShort ? String(this.#size) : emitter.size(this.#k);
+    this.#declareKept(end);
+    walk(emitter, this.#dialect, c.k.slice(0, -1), this.#sums, () => {
+      emitter.line(`const Index x = ${without(emitter, c.a.index, [...c.m, this.#k])};`);
+      emitter.line(`const Index y = ${without(emitter, c.b.index, [...c.n, this.#k])};`);
+      this.#walkVectors(end);
+    });
+    this.#sums.finish();
+    emitter.line(`float tile[${this.#tm * this.#tn}];`);
+    for (const [r, q] of this.#cells()) {
+      emitter.line(`tile[${r * this.#tn + q}] = sum_float${this.#width}(c${r}_${q});`);
+    }
+  }
+
+  /** Declares which lanes of a row's last vector were not summed before: it ends with the row. */
+  #declareKept(end: string): void {
+    const size = this.#size, width = this.#width;
+    if (size % width === 0) return;
+    const lanes = Array.from({ length: width }, (_, lane) => lane).join(", ");
+    const rest = this.#isShort ? String(size % width) : `${end} % ${width}`;
+    this.#emitter.line(
+      `const int${width} keep = (int${width})(${lanes}) >= ${width} - (int)(${rest});`,
+    );
+  }
+
+  /** The statements of one row of vectors. */
+  #walkVectors(end: string): void {
+    const emitter = this.#emitter, sums = this.#sums, size = this.#size, width = this.#width;
+    let start = "0", stop = end;
+    if (this.#isCut) {
+      const bounds = openBlocks(emitter, this.#dialect, sums.blocks!);
+      sums.begin();
+      emitter.line(`const Index stop = ${bounds[1]};`);
+      [start, stop] = [bounds[0], "stop"];
+    }
+    if (this.#isShort) {
+      for (let at = 0; at + width <= size; at += width) this.#products("{", String(at), false);
+    } else {
+      const head = `for (int k = ${start}; k + ${width} <= ${stop}; k += ${width}) {`;
+      this.#products(head, "k", false);
+    }
+    // Lanes of the last vector that were summed before are set to zero.
+    const isLast = this.#isCut ? `if (stop == ${end}) {` : "{";
+    if (size % width !== 0) this.#products(isLast, `${end} - ${width}`, true);
+    if (this.#isCut) {
+      sums.end();
+      emitter.close();
+    }
+  }
+
+  /** A block that adds the products of the vectors at `at`. */
+  #products(head: string, at: string, isMasked: boolean): void {
+    const emitter = this.#emitter, { a, b } = this.#c, width = this.#width;
+    emitter.open(head);
+    for (let r = 0; r < this.#tm; r++) {
+      const text = `vload${width}(0, a${a.input} + x + x${r} + ${at})`;
+      const value = isMasked ? `select((float${width})(0), ${text}, keep)` : text;
+      emitter.line(`const float${width} u${r} = ${value};`);
+    }
+    for (let q = 0; q < this.#tn; q++) {
+      emitter.line(
+        `const float${width} w${q} = vload${width}(0, a${b.input} + y + y${q} + ${at});`,
+      );
+      for (let r = 0; r < this.#tm; r++) {
+        emitter.line(`c${r}_${q} = fma(u${r}, w${q}, c${r}_${q});`);
+      }
+    }
+    emitter.close();
+  }
 }
 
 /** Declares how far each row or column of a tile lies from the beginning of its operand. */

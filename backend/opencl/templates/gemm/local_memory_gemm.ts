@@ -67,20 +67,45 @@ export const localMemoryGemm: ContractionTemplate<TiledPlan<LocalMemoryTile>> = 
   writeTile,
 );
 
+/** What the statements of one kernel are written by. */
+interface TileText {
+  readonly emitter: Emitter;
+  readonly c: Contraction;
+  readonly t: LocalMemoryTile;
+  /** The OpenCL C type of sums. */
+  readonly T: string;
+  /** Work-items side by side along a tile's columns, and along its rows. */
+  readonly across: number;
+  readonly down: number;
+  /** The sizes of the product. */
+  readonly sizeM: string;
+  readonly sizeN: string;
+  readonly sizeK: string;
+}
+
 /** A tile a work-group, a piece of it a work-item. */
 function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSize {
   const { kernel } = emitter;
   const [m, n, k] = [extent(kernel, c.m), extent(kernel, c.n), extent(kernel, c.k)];
-  const batch = extent(kernel, c.batch);
-  const across = t.bn / t.tn, threads = across * (t.bm / t.tm);
   const [sizeM, sizeN, sizeK] = [emitter.index(m), emitter.index(n), emitter.index(k)];
-  const T = computeType(c.dtype);
+  const across = t.bn / t.tn, down = t.bm / t.tm, threads = across * down;
+  const text = { emitter, c, t, T: computeType(c.dtype), across, down, sizeM, sizeN, sizeK };
+  const tilesM = Math.ceil(m / t.bm), tilesN = Math.ceil(n / t.bn);
+  declareTile(text, tilesM, tilesN);
+  sumTiles(text, threads);
+  storeSums(text);
+  const groups = tilesN * tilesM * extent(kernel, c.batch);
+  return { global: [groups * threads], local: [threads] };
+}
+
+/** Declares local memory, which tile the group has, which piece of it the item, and the sums. */
+function declareTile({ emitter, c, t, T, across }: TileText, countM: number, countN: number): void {
   // Without the alignment, four neighbours are read one by one.
   const aligned = "__attribute__((aligned(16)))";
   emitter.line(`local ${T} as[${t.bk}][${t.bm + 4}] ${aligned};`);
   emitter.line(`local ${T} bs[${t.bk}][${t.bn + 4}] ${aligned};`);
   emitter.line("const int lid = get_local_id(0);");
-  const tilesN = emitter.index(Math.ceil(n / t.bn)), tilesM = emitter.index(Math.ceil(m / t.bm));
+  const tilesN = emitter.index(countN), tilesM = emitter.index(countM);
   emitter.line(`const Index group = get_group_id(0);`);
   emitter.line(`const Index column0 = (group % ${tilesN}) * ${t.bn};`);
   emitter.line(`const Index row0 = (group / ${tilesN} % ${tilesM}) * ${t.bm};`);
@@ -90,24 +115,15 @@ function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSi
   emitter.line(
     `for (int r = 0; r < ${t.tm}; ++r) for (int q = 0; q < ${t.tn}; ++q) acc_[r][q] = 0;`,
   );
-  const operands: readonly TileOperand[] = [
-    { load: c.a, symbols: c.m, tile: "as", next: "na", origin: "row0", size: sizeM, extent: t.bm },
-    {
-      load: c.b,
-      symbols: c.n,
-      tile: "bs",
-      next: "nb",
-      origin: "column0",
-      size: sizeN,
-      extent: t.bn,
-    },
-  ];
-  const loaders = operands.map((operand) => new TileLoader(emitter, c, operand, t.bk, threads));
+}
+
+/** Adds up the products: the next tile is on its way from global memory while this one is multiplied. */
+function sumTiles(text: TileText, threads: number): void {
+  const { emitter, t, sizeK } = text, loaders = loadersOf(text, threads);
   const hasTable = loaders.some((loader) => loader.hasTable);
   const barrier = (): void => emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  // The next tile is on its way from global memory while this one is multiplied.
   for (const loader of loaders) {
-    loader.declare(T);
+    loader.declare(text.T);
     loader.prepare("0");
   }
   if (hasTable) barrier();
@@ -120,12 +136,33 @@ function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSi
   }
   barrier();
   for (const loader of loaders) loader.fetch(`k0 + ${t.bk}`, sizeK);
+  multiplyTiles(text);
+  barrier();
+  emitter.close();
+}
+
+function loadersOf({ emitter, c, t, sizeM, sizeN }: TileText, threads: number): TileLoader[] {
+  const rows = { load: c.a, symbols: c.m, tile: "as", next: "na", origin: "row0", size: sizeM };
+  const columns = {
+    load: c.b,
+    symbols: c.n,
+    tile: "bs",
+    next: "nb",
+    origin: "column0",
+    size: sizeN,
+  };
+  const operands: TileOperand[] = [{ ...rows, extent: t.bm }, { ...columns, extent: t.bn }];
+  return operands.map((operand) => new TileLoader(emitter, c, operand, t.bk, threads));
+}
+
+/** Adds the products of both tiles in local memory to the item's sums. */
+function multiplyTiles({ emitter, c, t, T, across, down }: TileText): void {
   emitter.line("#pragma unroll");
   emitter.open(`for (int kk = 0; kk < ${t.bk}; ++kk) {`);
   emitter.line(`${T} x[${t.tm}], y[${t.tn}];`);
   emitter.line("#pragma unroll");
   emitter.line(
-    `for (int r = 0; r < ${t.tm}; ++r) x[r] = as[kk][${pieceAt("tr", "r", t.bm / t.tm, t.tm)}];`,
+    `for (int r = 0; r < ${t.tm}; ++r) x[r] = as[kk][${pieceAt("tr", "r", down, t.tm)}];`,
   );
   emitter.line("#pragma unroll");
   emitter.line(
@@ -139,11 +176,13 @@ function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSi
     : "x[r] * y[q] + acc_[r][q]";
   emitter.line(`  for (int q = 0; q < ${t.tn}; ++q) acc_[r][q] = ${product};`);
   emitter.close();
-  emitter.line("barrier(CLK_LOCAL_MEM_FENCE);");
-  emitter.close();
+}
+
+/** Writes what follows the product for each of the item's elements that exist. */
+function storeSums({ emitter, c, t, T, across, down, sizeM, sizeN }: TileText): void {
   emitter.line("#pragma unroll");
   emitter.open(`for (int r = 0; r < ${t.tm}; ++r) {`);
-  emitter.line(`const Index row = row0 + ${pieceAt("tr", "r", t.bm / t.tm, t.tm)};`);
+  emitter.line(`const Index row = row0 + ${pieceAt("tr", "r", down, t.tm)};`);
   emitter.line(`if (row >= ${sizeM}) continue;`);
   decomposeInto(emitter, c.m, "row", "i");
   emitter.line("#pragma unroll");
@@ -155,8 +194,6 @@ function writeTile(emitter: Emitter, c: Contraction, t: LocalMemoryTile): WorkSi
   emitEpilogue(emitter);
   emitter.close();
   emitter.close();
-  const groups = Math.ceil(n / t.bn) * Math.ceil(m / t.bm) * batch;
-  return { global: [groups * threads], local: [threads] };
 }
 
 /** Element `index` of a work-item's piece: runs of four, so that local memory is read in vectors. */
