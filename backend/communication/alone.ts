@@ -8,6 +8,7 @@ export const alone: Communicator = {
   rank: 0,
   size: 1,
   localRank: 0,
+  localSize: 1,
   allReduce: () => done,
   broadcast: () => done,
   allGather: () => done,

@@ -27,6 +27,8 @@ export interface Communicator {
   readonly size: number;
   /** This process's number among those of its host. */
   readonly localRank: number;
+  /** How many processes are on its host. */
+  readonly localSize: number;
   /** Every process gets the elements of all, reduced; the same bits everywhere. */
   allReduce(data: Uint8Array<ArrayBuffer>, type: WireType, op: WireOp): Operation;
   /** Every process gets the bytes of `root`. */

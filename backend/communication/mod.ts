@@ -9,5 +9,12 @@ export { alone } from "./alone.ts";
 export type { Communicator, Operation, WireOp, WireType } from "./communicator.ts";
 export { worldCommunicator } from "./mpi.ts";
 export { MPIError, MPIUnavailableError } from "../../ffi/mpi/mod.ts";
-export { completed, completedSync, type Progress, setCommunicationTimeout } from "./waiting.ts";
+export { type SharedParts, shareParts } from "./shared_parts.ts";
+export {
+  agree,
+  completed,
+  completedSync,
+  type Progress,
+  setCommunicationTimeout,
+} from "./waiting.ts";
 export { keepLinesWhole } from "./whole_lines.ts";

@@ -48,9 +48,9 @@ function begin(): Communicator {
   initialize(library);
   const all = new MPICommunicator(library, library.implementation.world);
   requireAll(library, all);
-  const localRank = all.onSameHost().rank;
+  const { rank: localRank, size: localSize } = all.onSameHost();
   endWith(library, all);
-  return new World(all, localRank);
+  return new World(all, localRank, localSize);
 }
 
 function initialize(library: MPILibrary): void {
@@ -75,7 +75,11 @@ class World implements Communicator {
   readonly rank: number;
   readonly size: number;
 
-  constructor(readonly mpi: MPICommunicator, readonly localRank: number) {
+  constructor(
+    readonly mpi: MPICommunicator,
+    readonly localRank: number,
+    readonly localSize: number,
+  ) {
     this.rank = mpi.rank;
     this.size = mpi.size;
   }
@@ -114,7 +118,7 @@ class World implements Communicator {
   duplicate(): Communicator {
     // MPI_Comm_dup blocks in C, where Ctrl+C does not reach: the wait for the others comes before.
     completedSync("duplicate a communicator", this.barrier());
-    return new World(this.mpi.duplicate(), this.localRank);
+    return new World(this.mpi.duplicate(), this.localRank, this.localSize);
   }
 }
 

@@ -5,6 +5,7 @@
 import { sleepSync } from "../lifecycle/draining.ts";
 import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
 import { obeySignals } from "../lifecycle/waits.ts";
+import type { Communicator } from "./communicator.ts";
 
 /** Something under way. */
 export interface Progress {
@@ -76,4 +77,11 @@ function checkTime(what: string, waited: number): void {
       "rank must make the same calls in the same order (as many batches, too). Pass a longer " +
       "timeoutMs to distributed.init() where ranks may be so far apart",
   );
+}
+
+/** Asks all processes; true where it is true for all. Blocks until all have come here. */
+export function agree(communicator: Communicator, value: boolean): boolean {
+  const vote = Int32Array.of(value ? 1 : 0), bytes = new Uint8Array(vote.buffer);
+  completedSync("agree with the other ranks", communicator.allReduce(bytes, "int32", "min"));
+  return vote[0] === 1;
 }

@@ -72,8 +72,14 @@ export class Bucket implements Disposable {
    * @param backend Where the tensors are computed.
    * @param sizes Bytes of each tensor.
    * @param extraBytes Bytes behind them.
+   * @param memory Where they are on the host; by default memory of its own.
    */
-  constructor(backend: Backend, sizes: readonly number[], extraBytes = 0) {
+  constructor(
+    backend: Backend,
+    sizes: readonly number[],
+    extraBytes = 0,
+    memory: Uint8Array<ArrayBuffer> | null = null,
+  ) {
     let offset = 0;
     this.#backend = backend;
     this.#pieces = sizes.map((nbytes) => {
@@ -81,7 +87,9 @@ export class Bucket implements Disposable {
       offset += nbytes;
       return piece;
     });
-    this.#block = backend.stage(offset + extraBytes);
+    this.#block = memory === null
+      ? backend.stage(offset + extraBytes)
+      : { bytes: memory, [Symbol.dispose]: () => {} };
   }
 
   /** A bucket for these tensors. */
@@ -140,7 +148,8 @@ export class Bucket implements Disposable {
     });
     this.#copies.push(this.#backend.writeBeside(own));
     const others = this.#pieces.filter((_, k) => storages[k] === null);
-    const uploaded = this.#upload(this.#backend, others);
+    for (const piece of others) release(piece);
+    const uploaded = this.#upload(this.#backend, others, this.bytes);
     return storages.map((storage) => storage ?? uploaded.shift()!);
   }
 
@@ -148,19 +157,20 @@ export class Bucket implements Disposable {
    * Copies the host's content to new blocks.
    *
    * @param backend Of the device where they are, by default that of the tensors.
+   * @param bytes Where the content is: by default here, or in another bucket like this one.
    * @returns As {@linkcode Bucket.write}.
    */
-  upload(backend: Backend = this.#backend): NodeStorage[] {
-    return this.#upload(backend, this.#pieces);
+  upload(backend: Backend = this.#backend, bytes = this.#bytesFor(backend)): NodeStorage[] {
+    this.forget();
+    return this.#upload(backend, this.#pieces, bytes);
   }
 
-  #upload(backend: Backend, pieces: readonly Piece[]): NodeStorage[] {
-    for (const piece of pieces) {
-      piece.storage?.release();
-      piece.storage = null;
-    }
+  #upload(
+    backend: Backend,
+    pieces: readonly Piece[],
+    bytes: Uint8Array<ArrayBuffer>,
+  ): NodeStorage[] {
     if (pieces.length === 0) return [];
-    const bytes = this.#bytesFor(backend);
     const { blocks, copy } = backend.uploadBeside(
       pieces.map(({ offset, nbytes }) => bytes.subarray(offset, offset + nbytes)),
     );
@@ -182,10 +192,7 @@ export class Bucket implements Disposable {
 
   /** Lets go of what was read and needs not be written. */
   forget(): void {
-    for (const piece of this.#pieces) {
-      piece.storage?.release();
-      piece.storage = null;
-    }
+    for (const piece of this.#pieces) release(piece);
   }
 
   /** Waits for copies of an earlier turn, which are long over as a rule. */
@@ -205,6 +212,11 @@ export class Bucket implements Disposable {
     for (const mirror of this.#mirrors.values()) mirror[Symbol.dispose]();
     this.#block[Symbol.dispose]();
   }
+}
+
+function release(piece: Piece): void {
+  piece.storage?.release();
+  piece.storage = null;
 }
 
 /** A tensor of what lies in a block; takes over the caller's reference. */

@@ -1,6 +1,7 @@
 /** One model that several ranks or devices train, each on its part of every batch. */
 import {
   alone,
+  backendOf,
   type Communicator,
   completedSync,
   type DeviceHandle,
@@ -25,11 +26,18 @@ export interface DataParallelOptions {
   bucketBytes?: number;
   /** Whether all ranks get rank 0's buffers with the gradients, as for BatchNorm; default true. */
   broadcastBuffers?: boolean;
+  /**
+   * Where the gradients of ranks are added up: "host", by MPI, or "device", where ranks of one host read
+   * each other's from shared memory. Default: on devices with memory of their own, if all ranks are on
+   * one host. Ranks of several hosts add up on the host in any case.
+   */
+  reduceOn?: "host" | "device";
 }
 
 const rules: Rules<DataParallelOptions> = {
   bucketBytes: takes.count,
   broadcastBuffers: takes.bool,
+  reduceOn: takes.oneOf("host", "device"),
 };
 
 /**
@@ -143,7 +151,13 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
     if (broadcastBuffers && buffers.length > 0) {
       this.#buffers = new StateBroadcast(buffers.map(([, tensor]) => tensor), this.#communicator);
     }
-    this.#reducer = new GradientReducer(learned, this.#communicator, bucketBytes, this.#buffers);
+    const { unifiedMemory } = backendOf(this.devices[0]!).capabilities;
+    const { reduceOn = unifiedMemory ? "host" : "device" } = options;
+    this.#reducer = new GradientReducer(learned, this.#communicator, {
+      bucketBytes,
+      state: this.#buffers,
+      addsOnDevice: reduceOn === "device",
+    });
     this.#hook = addAccumulationHook(learned, (leaves) => {
       if (this.#pauses === 0) this.#reducer!.reduce(leaves);
     });

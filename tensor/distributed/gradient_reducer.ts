@@ -3,6 +3,7 @@
  * the device, an earlier one is copied to the host and reduced.
  */
 import {
+  agree,
   backendOf,
   type Communicator,
   completedSync,
@@ -14,40 +15,53 @@ import { realizeInOrder } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { exposed } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { Bucket, groupBySize, storedTensor } from "./bucket.ts";
+import { groupBySize } from "./bucket.ts";
+import {
+  DeviceExchange,
+  type GradientExchange,
+  type Gradients,
+  HostExchange,
+} from "./gradient_exchange.ts";
 import { Pipeline } from "./pipeline.ts";
 import type { StateBroadcast } from "./state_broadcast.ts";
 import { wireTypeOf } from "./wire.ts";
 
-/** Parameters whose gradients travel together, and behind them a mark for each that has one. */
+/** Parameters whose gradients travel together. */
 interface GradientBucket {
   readonly parameters: readonly Tensor[];
   readonly wire: WireType;
-  readonly bucket: Bucket;
+  readonly exchange: GradientExchange;
+}
+
+/** How gradients are reduced. */
+export interface GradientReducerOptions {
+  /** Gradients that travel together. */
+  readonly bucketBytes: number;
+  /** What rank 0 sends with the gradients. */
+  readonly state: StateBroadcast | null;
+  /**
+   * This rank would have its device add what it reads of the others' gradients: so it is where all of
+   * them would, and are on one host.
+   */
+  readonly addsOnDevice: boolean;
 }
 
 /** Reduces the gradients of parameters, in the same buckets every time. */
 export class GradientReducer implements Disposable {
   readonly #parameters: readonly Tensor[];
   readonly #communicator: Communicator;
-  readonly #bucketBytes: number;
-  readonly #state: StateBroadcast | null;
+  readonly #options: GradientReducerOptions;
   #buckets: readonly GradientBucket[] | null = null;
 
-  /**
-   * @param parameters All that is learned, in the same order on every rank.
-   * @param state What rank 0 sends with the gradients.
-   */
+  /** @param parameters All that is learned, in the same order on every rank. */
   constructor(
     parameters: readonly Tensor[],
     communicator: Communicator,
-    bucketBytes: number,
-    state: StateBroadcast | null,
+    options: GradientReducerOptions,
   ) {
     this.#parameters = parameters;
     this.#communicator = communicator;
-    this.#bucketBytes = bucketBytes;
-    this.#state = state;
+    this.#options = options;
   }
 
   /**
@@ -70,47 +84,22 @@ export class GradientReducer implements Disposable {
       )
     );
     realizeInOrder(parts.map((part) => part.filter((x) => x !== null)), (k) => {
-      this.#begin(buckets[k]!, parts[k]!, pipeline);
+      const { exchange } = buckets[k]!, part = parts[k]!;
+      pipeline.add({
+        bucket: exchange.read(part),
+        communicate: () => exchange.communicate(),
+        take: () => take(buckets[k]!, part),
+      });
       pipeline.isDone();
     });
-    this.#state?.begin(pipeline);
+    this.#options.state?.begin(pipeline);
     completedSync("reduce gradients", pipeline);
-  }
-
-  #begin(
-    { bucket, wire, parameters }: GradientBucket,
-    part: readonly (Tensor | null)[],
-    pipeline: Pipeline,
-  ): void {
-    bucket.read(part);
-    marksOf(bucket, wire).set(part.map((x) => x === null ? 0 : 1));
-    pipeline.add({
-      bucket,
-      communicate: () => this.#communicator.allReduce(bucket.bytes, wire, "sum"),
-      take: () => this.#take(bucket, wire, parameters, part),
-    });
-  }
-
-  #take(
-    bucket: Bucket,
-    wire: WireType,
-    parameters: readonly Tensor[],
-    part: readonly (Tensor | null)[],
-  ): void {
-    const stored = bucket.write(), marks = marksOf(bucket, wire);
-    internally(() => {
-      parameters.forEach((parameter, k) => {
-        part[k]?.dispose();
-        if (marks[k] === 0) return stored[k]!.release();
-        parameter.grad?.dispose();
-        const like = part[k] ?? parameter.cast(wire);
-        parameter.grad = exposed(storedTensor(stored[k]!, like).cast(parameter.dtype));
-      });
-    });
   }
 
   /** The order of rank 0 for all: ranks may have reached different parameters. */
   #layOut(order: readonly Tensor[]): GradientBucket[] {
+    const addsOnDevice = this.#communicator.localSize === this.#communicator.size &&
+      agree(this.#communicator, this.#options.addsOnDevice);
     const places = new Map(this.#parameters.map((parameter, k) => [parameter, k]));
     const reached = order.map((parameter) => places.get(parameter)!);
     const seen = new Set(reached);
@@ -118,16 +107,40 @@ export class GradientReducer implements Disposable {
     const agreed = Int32Array.from(own), bytes = new Uint8Array(agreed.buffer);
     completedSync("agree on buckets", this.#communicator.broadcast(bytes, 0));
     return runsOf([...agreed].map((k) => this.#parameters[k]!)).flatMap(({ wire, parameters }) =>
-      groupBySize(parameters, ({ size }) => size * dtypes[wire].bytes, this.#bucketBytes)
-        .map((part) => bucketOf(part, wire))
+      groupBySize(parameters, ({ size }) => size * dtypes[wire].bytes, this.#options.bucketBytes)
+        .map((part) => this.#bucketOf(part, wire, addsOnDevice))
     );
+  }
+
+  /** In this order on all ranks, as everything that they do together. */
+  #bucketOf(parameters: readonly Tensor[], wire: WireType, addsOnDevice: boolean): GradientBucket {
+    const backend = backendOf(parameters[0]!.device), communicator = this.#communicator;
+    const layout = { backend, sizes: parameters.map(({ size }) => size), wire };
+    const exchange = addsOnDevice ? DeviceExchange.share(communicator, layout) : null;
+    return { parameters, wire, exchange: exchange ?? new HostExchange(communicator, layout) };
   }
 
   /** Gives the memory back. */
   [Symbol.dispose](): void {
-    for (const { bucket } of this.#buckets ?? []) bucket[Symbol.dispose]();
+    for (const { exchange } of this.#buckets ?? []) exchange[Symbol.dispose]();
     this.#buckets = null;
   }
+}
+
+/** Replaces the gradients of a bucket by their sums. */
+function take({ exchange, parameters, wire }: GradientBucket, part: Gradients): void {
+  internally(() => {
+    const likes = parameters.map((parameter, k) => part[k] ?? parameter.cast(wire));
+    const sums = exchange.take(part, likes);
+    parameters.forEach((parameter, k) => {
+      const sum = sums[k];
+      if (sum) {
+        parameter.grad?.dispose();
+        parameter.grad = exposed(sum.cast(parameter.dtype));
+      }
+      if (part[k] !== sum) part[k]?.dispose();
+    });
+  });
 }
 
 /** Parameters in the order of the first of their kind: those of one device and type. */
@@ -141,17 +154,4 @@ function runsOf(parameters: readonly Tensor[]): { wire: WireType; parameters: Te
     else runs.set(key, { wire, parameters: [parameter] });
   }
   return [...runs.values()];
-}
-
-function bucketOf(parameters: readonly Tensor[], wire: WireType): GradientBucket {
-  const { bytes } = dtypes[wire], sizes = parameters.map(({ size }) => size * bytes);
-  const backend = backendOf(parameters[0]!.device);
-  return { parameters, wire, bucket: new Bucket(backend, sizes, parameters.length * bytes) };
-}
-
-/** How many ranks have a gradient, one number a parameter, behind the gradients. */
-function marksOf({ extra }: Bucket, wire: WireType): Float32Array | Float64Array {
-  const { buffer, byteOffset, byteLength } = extra, { bytes } = dtypes[wire];
-  const View = wire === "float64" ? Float64Array : Float32Array;
-  return new View(buffer, byteOffset, byteLength / bytes);
 }

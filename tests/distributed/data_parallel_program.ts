@@ -17,6 +17,7 @@ import {
 
 using _dev = device(Deno.args[0]!);
 using group = distributed.init();
+const reduceOn = Deno.args[1] as "host" | "device";
 const { rank, size } = group, ranks = Array.from({ length: size }, (_, r) => r);
 
 function makeModel(seed: number): nn.Sequential {
@@ -75,7 +76,7 @@ async function check(
   bucketBytes = 200,
 ): Promise<void> {
   const model = makeModel(rank), expected = makeModel(0);
-  using parallel = new distributed.DataParallel(model, group, { bucketBytes });
+  using parallel = new distributed.DataParallel(model, group, { bucketBytes, reduceOn });
   train(model, (_, x, y) => parallel.forward(x).crossEntropy(y), x, y, way);
   train(expected, alone, allX, allY, aloneWay);
   const weights = await weightsOf(model);
@@ -116,7 +117,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
 {
   // An infinite loss on one rank: all skip the step.
   const model = makeModel(0), before = await weightsOf(model);
-  using parallel = new distributed.DataParallel(model, group);
+  using parallel = new distributed.DataParallel(model, group, { reduceOn });
   const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
   scaler.scale(parallel.forward(rank === 1 ? x.mul(Infinity) : x).sum()).backward();
   scaler.step(optimizer);
@@ -127,7 +128,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
 {
   // noSync: nothing is reduced inside; what was added up there is, at the next backward.
   const model = makeModel(0), expected = makeModel(0);
-  using parallel = new distributed.DataParallel(model, group);
+  using parallel = new distributed.DataParallel(model, group, { reduceOn });
   const halves = [[0, 4], [4, 8]] as const;
   parallel.noSync(() => {
     parallel.forward(x.slice(halves[0])).crossEntropy(y.slice(halves[0])).mul(0.5).backward();
@@ -147,7 +148,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
 {
   // Compiled gradients, reduced behind it.
   const model = makeModel(rank), expected = makeModel(0);
-  using parallel = new distributed.DataParallel(model, group);
+  using parallel = new distributed.DataParallel(model, group, { reduceOn });
   const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
   const gradients = compile((x: Tensor, y: Tensor) => {
     optimizer.zeroGrad();
@@ -185,7 +186,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
       return rank === 0 ? y.add(some.forward(x.cast("float16")).sum().cast("float32")) : y;
     }
   }
-  using parallel = new distributed.DataParallel(new Model(), group);
+  using parallel = new distributed.DataParallel(new Model(), group, { reduceOn });
   parallel.forward(Tensor.ones([4, 2])).backward();
   assertEquals(await used.weight.grad!.toArray(), [[4, 4], [4, 4]]);
   assertEquals(await some.bias!.grad!.toArray(), [4 / size, 4 / size]);
@@ -194,7 +195,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
 {
   // Batches of different sizes: the mean of ranks.
   const model = new nn.Linear(1, 1, { bias: false });
-  using parallel = new distributed.DataParallel(model, group);
+  using parallel = new distributed.DataParallel(model, group, { reduceOn });
   parallel.forward(Tensor.full([rank + 1, 1], rank)).sum().backward();
   const total = ranks.reduce((sum, r) => sum + r * (r + 1), 0);
   assertNear(await model.weight.grad!.toNumbers(), [total / size], "unequal batches");
@@ -202,7 +203,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
 {
   // Running statistics are rank 0's, and the same everywhere; what stateDict gave before stays.
   const norm = new nn.BatchNorm1d(6), model = new nn.Sequential(norm, new nn.Linear(6, 1));
-  using parallel = new distributed.DataParallel(model, group);
+  using parallel = new distributed.DataParallel(model, group, { reduceOn });
   const before = model.stateDict()["0.running_mean"]!;
   parallel.forward(x).sum().backward();
   const mean = await norm.runningMean!.toNumbers();
@@ -247,7 +248,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
 {
   // Memory stays where it is, step after step.
   const model = makeModel(0), optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
-  using parallel = new distributed.DataParallel(model, group, { bucketBytes: 300 });
+  using parallel = new distributed.DataParallel(model, group, { bucketBytes: 300, reduceOn });
   const step = () => {
     using loss = parallel.forward(x).crossEntropy(y);
     plain(optimizer, model, () => loss);
@@ -267,7 +268,7 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
     return new nn.Sequential(new nn.Linear(6, 64), ...layers, new nn.Linear(64, 3));
   };
   const model = wide(), expected = wide();
-  using parallel = new distributed.DataParallel(model, group);
+  using parallel = new distributed.DataParallel(model, group, { reduceOn });
   const added = <T>(make: () => T): [T, number] => {
     const before = memory.stats().currentAllocated;
     return [make(), memory.stats().currentAllocated - before];

@@ -3,11 +3,21 @@ import { compile, distributed, nn, Tensor } from "../../mod.ts";
 import { hasOpenCL } from "../opencl.ts";
 import { assertGood, hasMpirun, mpirun } from "./mpirun.ts";
 
-for (const [ranks, device] of [[2, "cl"], [4, "cpu"]] as const) {
+for (
+  const [ranks, device, reduceOn] of [
+    [2, "cl", "host"],
+    [2, "cl", "device"],
+    [4, "cpu", "host"],
+    [4, "cpu", "device"],
+  ] as const
+) {
   Deno.test({
-    name: `DataParallel: ${ranks} ranks on "${device}" learn what one learns from everything`,
+    name:
+      `DataParallel: ${ranks} ranks on "${device}" that add up on the ${reduceOn} learn what one ` +
+      "learns from everything",
     ignore: !hasMpirun || device === "cl" && !hasOpenCL,
-    fn: async () => assertGood(await mpirun(ranks, "data_parallel_program.ts", [device]), ranks),
+    fn: async () =>
+      assertGood(await mpirun(ranks, "data_parallel_program.ts", [device, reduceOn]), ranks),
   });
 }
 

@@ -1,0 +1,90 @@
+/**
+ * Memory that several processes of a host share: files that live in memory, mapped. A file is unlinked
+ * as soon as all have mapped it, so that nothing is left of it, however the processes end.
+ *
+ * @module
+ */
+import { openLibc } from "./libc.ts";
+
+/** A mapped file. */
+export interface SharedMemory extends Disposable {
+  /** The memory; gone when the mapping is. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+const FOLDER = "/dev/shm";
+const O_RDWR = 2, O_CREAT = 0o100, O_EXCL = 0o200, O_CLOEXEC = 0o2000000, OWNER_ONLY = 0o600;
+const PROT_READ = 1, PROT_WRITE = 2, MAP_SHARED = 1, MAP_FAILED = 2n ** 64n - 1n;
+
+const functions = {
+  open: { parameters: ["buffer", "i32", "i32"], result: "i32" },
+  // Reserves the pages: where the folder is too small this fails, and not a later write, by a signal.
+  posix_fallocate: { parameters: ["i32", "i64", "i64"], result: "i32" },
+  mmap: { parameters: ["usize", "usize", "i32", "i32", "i32", "i64"], result: "u64" },
+  munmap: { parameters: ["u64", "usize"], result: "i32" },
+  unlink: { parameters: ["buffer"], result: "i32" },
+  close: { parameters: ["i32"], result: "i32" },
+} as const;
+
+/** Makes memory that others map by its name: letters, digits and dashes. Null where it cannot be had. */
+export function createSharedMemory(name: string, nbytes: number): SharedMemory | null {
+  return mapped(name, nbytes, true);
+}
+
+/** Memory that another process of this host has made. Null where it cannot be had. */
+export function openSharedMemory(name: string, nbytes: number): SharedMemory | null {
+  return mapped(name, nbytes, false);
+}
+
+/** Takes the name away; the memory stays for those who have mapped it. */
+export function unlinkSharedMemory(name: string): void {
+  const libc = open();
+  libc?.symbols.unlink(pathOf(name));
+  libc?.close();
+}
+
+function open(): Deno.DynamicLibrary<typeof functions> | null {
+  return Deno.build.os === "linux" ? openLibc(functions) : null;
+}
+
+function pathOf(name: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(`${FOLDER}/${name}\0`);
+}
+
+function mapped(name: string, nbytes: number, isNew: boolean): SharedMemory | null {
+  const libc = open();
+  if (libc === null) return null;
+  const address = mapFile(libc, name, nbytes, isNew);
+  if (address === null) {
+    libc.close();
+    return null;
+  }
+  const pointer = Deno.UnsafePointer.create(address)!;
+  const bytes = new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
+  return {
+    bytes,
+    [Symbol.dispose]: () => {
+      libc.symbols.munmap(address, BigInt(nbytes));
+      libc.close();
+    },
+  };
+}
+
+function mapFile(
+  { symbols: libc }: Deno.DynamicLibrary<typeof functions>,
+  name: string,
+  nbytes: number,
+  isNew: boolean,
+): bigint | null {
+  const size = BigInt(nbytes), flags = O_RDWR | O_CLOEXEC | (isNew ? O_CREAT | O_EXCL : 0);
+  const file = libc.open(pathOf(name), flags, OWNER_ONLY);
+  if (file < 0) return null;
+  const isThere = !isNew || libc.posix_fallocate(file, 0n, size) === 0;
+  const address = isThere
+    ? libc.mmap(0n, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0n)
+    : MAP_FAILED;
+  libc.close(file);
+  if (address !== MAP_FAILED) return address;
+  if (isNew) libc.unlink(pathOf(name));
+  return null;
+}
