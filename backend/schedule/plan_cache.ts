@@ -19,6 +19,8 @@ interface Entry {
   readonly words: Int32Array;
   readonly plan: Plan;
   readonly streams: readonly StreamPlace[];
+  /** Of its graph. */
+  readonly nodes: number;
   /** The next plan with the same hash. */
   next: Entry | null;
   /** When it was used last. */
@@ -32,7 +34,17 @@ export class PlanCache {
   readonly #entries = new Map<number, Entry>();
   readonly #signature = new Signature();
   #size = 0;
+  #nodes = 0;
   #clock = 0;
+  readonly #mostNodes: number;
+  /** The nodes of a graph that is kept; a larger one would take the place of too many others. */
+  readonly maxNodes: number;
+
+  /** @param mostNodes The nodes of all graphs whose plans are kept. */
+  constructor(mostNodes = 2 ** 21) {
+    this.#mostNodes = mostNodes;
+    this.maxNodes = Math.floor(mostNodes / 8);
+  }
 
   /** The plan of a graph like this one; its random places are those of this graph. */
   find({ order, wanted, later }: Request): Plan | null {
@@ -50,13 +62,17 @@ export class PlanCache {
 
   /** Keeps a plan; returns it. */
   add({ order, wanted, later }: Request, plan: Plan, streams: readonly StreamPlace[]): Plan {
-    if (this.#size === PlanCache.MOST) this.#forgetOldest();
+    const nodes = order.length;
+    while (this.#size === PlanCache.MOST || this.#nodes + nodes > this.#mostNodes) {
+      this.#forgetOldest();
+    }
     this.#signature.describe(order, wanted, later);
     const { hash } = this.#signature;
     const next = this.#entries.get(hash) ?? null;
     const words = this.#signature.take();
-    this.#entries.set(hash, { hash, words, plan, streams, next, used: ++this.#clock });
+    this.#entries.set(hash, { hash, words, plan, streams, nodes, next, used: ++this.#clock });
     this.#size++;
+    this.#nodes += nodes;
     return plan;
   }
 
@@ -77,6 +93,7 @@ export class PlanCache {
       before.next = next;
     }
     this.#size--;
+    this.#nodes -= oldest!.nodes;
   }
 }
 

@@ -49,9 +49,6 @@ export interface Companion {
   readonly with: readonly Node[];
 }
 
-/** Beyond this a graph is too large to be worth remembering. */
-const MAX_REMEMBERED = 4096;
-
 /** How a schedule is made. */
 export interface ScheduleOptions {
   /** Where plans of equal graphs are kept, if they are. */
@@ -99,7 +96,7 @@ export function schedule(roots: readonly Node[], options: ScheduleOptions = {}):
   }
   const count = order.length;
   const request = { order, wanted, later: collectLater(later, toposort), count };
-  const remembered = cache !== null && order.length <= MAX_REMEMBERED
+  const remembered = cache !== null && order.length <= cache.maxNodes
     ? recall(cache, request, device)
     : null;
   return { ...(remembered ?? planOf(request, device)), order, results, remembered };

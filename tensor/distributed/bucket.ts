@@ -62,8 +62,6 @@ export class Bucket implements Disposable {
   readonly #backend: Backend;
   readonly #pieces: readonly Piece[];
   readonly #block: HostBlock;
-  /** Memory that is pinned for other devices. */
-  readonly #mirrors = new Map<Backend, HostBlock>();
   #copies: BesideCopy[] = [];
 
   /**
@@ -160,7 +158,7 @@ export class Bucket implements Disposable {
    * @param bytes Where the content is: by default here, or in another bucket like this one.
    * @returns As {@linkcode Bucket.write}.
    */
-  upload(backend: Backend = this.#backend, bytes = this.#bytesFor(backend)): NodeStorage[] {
+  upload(backend: Backend = this.#backend, bytes = this.bytes): NodeStorage[] {
     this.forget();
     return this.#upload(backend, this.#pieces, bytes);
   }
@@ -176,18 +174,6 @@ export class Bucket implements Disposable {
     );
     this.#copies.push(copy);
     return blocks.map((block) => new Storage(backend.memory, block));
-  }
-
-  /**
-   * The memory where a device copies from it by itself: what is pinned for one context is pageable for
-   * another, and the driver then copies it while the host waits.
-   */
-  #bytesFor(backend: Backend): Uint8Array<ArrayBuffer> {
-    if (backend === this.#backend || backend.capabilities.unifiedMemory) return this.bytes;
-    let mirror = this.#mirrors.get(backend);
-    if (!mirror) this.#mirrors.set(backend, mirror = backend.stage(this.bytes.byteLength));
-    mirror.bytes.set(this.bytes);
-    return mirror.bytes;
   }
 
   /** Lets go of what was read and needs not be written. */
@@ -209,7 +195,6 @@ export class Bucket implements Disposable {
   [Symbol.dispose](): void {
     this.forget();
     this.finishCopies();
-    for (const mirror of this.#mirrors.values()) mirror[Symbol.dispose]();
     this.#block[Symbol.dispose]();
   }
 }
