@@ -119,6 +119,10 @@ export abstract class HostBackend implements Backend {
     return { bytes: new Uint8Array(nbytes), [Symbol.dispose]: () => {} };
   }
 
+  pin(bytes: Uint8Array<ArrayBuffer>): HostBlock {
+    return { bytes, [Symbol.dispose]: () => {} };
+  }
+
   readBeside(copies: readonly HostCopy[]): BesideCopy {
     for (const { block, bytes } of copies) this.readSync(block, bytes);
     return copied;

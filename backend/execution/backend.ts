@@ -109,6 +109,11 @@ export interface Backend extends PlanningDevice {
   /** Host memory for copies beside the kernels: pinned where the device has memory of its own. */
   stage(nbytes: number): HostBlock;
   /**
+   * Has the driver pin memory of the host that somebody else made, where the device has memory of its own:
+   * the same for copies beside the kernels. Not to be used by any copy when the block is disposed of.
+   */
+  pin(bytes: Uint8Array<ArrayBuffer>): HostBlock;
+  /**
    * Begins to copy blocks to the host, once everything is done that was enqueued before; what is
    * enqueued later runs beside the copies.
    */

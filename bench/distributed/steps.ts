@@ -43,15 +43,18 @@ export async function measure({ model, where, steps, compiled }: Setup): Promise
     loss.backward();
   };
   const each = compiled ? compile(gradients) : gradients;
-  const step = () => {
-    parallel.onEachDevice(batches, each);
+  const update = (): void => {
     optimizer.step();
     optimizer.zeroGrad();
   };
+  const learn = compiled ? compile(update) : update;
+  const step = () => {
+    parallel.onEachDevice(batches, each);
+    learn();
+  };
   const alone = () => {
     parallel.noSync(() => each(...batches[0]!));
-    optimizer.step();
-    optimizer.zeroGrad();
+    learn();
   };
   const { ms: stepMs, cpuMs } = await time(step, devices, steps);
   const { ms: computeMs } = await time(alone, devices, steps);

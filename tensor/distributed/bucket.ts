@@ -85,9 +85,7 @@ export class Bucket implements Disposable {
       offset += nbytes;
       return piece;
     });
-    this.#block = memory === null
-      ? backend.stage(offset + extraBytes)
-      : { bytes: memory, [Symbol.dispose]: () => {} };
+    this.#block = memory === null ? backend.stage(offset + extraBytes) : backend.pin(memory);
   }
 
   /** A bucket for these tensors. */

@@ -123,6 +123,10 @@ export class OpenCLBackend implements Backend {
     return this.#transfers.stage(nbytes);
   }
 
+  pin(bytes: Uint8Array<ArrayBuffer>): HostBlock {
+    return this.#transfers.pin(bytes);
+  }
+
   readBeside(copies: readonly HostCopy[]): BesideCopy {
     for (const { block, bytes } of copies) {
       this.memory.uploads.await(block);

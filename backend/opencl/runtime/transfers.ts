@@ -10,7 +10,7 @@
  * beside the kernels. The block comes from the pool for that queue, so it is one that no kernel
  * uses; kernels that use it later wait for its copy alone (`DeviceMemory.uploads`).
  */
-import { type Buffer, CommandQueue, type Event } from "../../../ffi/mod.ts";
+import { Buffer, CommandQueue, type Event, MemFlags } from "../../../ffi/mod.ts";
 import { readEnvironment } from "../../../ffi/host/environment.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import {
@@ -270,6 +270,18 @@ export class Transfers {
     if (this.#isUnified) return { bytes: new Uint8Array(nbytes), [Symbol.dispose]: () => {} };
     const pool = getPinnedPool(this.#queue), block = pool.allocate(nbytes, { label: "staging" });
     return { bytes: block.view, [Symbol.dispose]: () => pool.releaseIdle(block) };
+  }
+
+  /** Host memory of somebody else, for the same: NVIDIA's driver pins what a buffer is made of. */
+  pin(bytes: Uint8Array<ArrayBuffer>): HostBlock {
+    if (this.#isUnified) return { bytes, [Symbol.dispose]: () => {} };
+    const flags = MemFlags.READ_WRITE | MemFlags.USE_HOST_PTR;
+    const buffer = new Buffer(this.#queue.context, bytes.byteLength, { flags, data: bytes });
+    const region = this.#queue.map(buffer);
+    return {
+      bytes,
+      [Symbol.dispose]: () => runAll([() => region.release(), () => buffer.release()]),
+    };
   }
 
   /**
