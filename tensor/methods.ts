@@ -7,10 +7,10 @@ import type { Shape } from "../backend/internal.ts";
 import { backward } from "./autograd/autograd.ts";
 import { addGradientHook } from "./autograd/gradient_hooks.ts";
 import type { OperationKind } from "./core/calls.ts";
-import type { TensorLike } from "./core/arguments.ts";
-import type { ConvOptions, ConvTransposeOptions } from "./core/image_options.ts";
-import { type Methods, provideMethods } from "./core/method_table.ts";
-import { act, compute, computeDistinct } from "./core/operations.ts";
+import { distinct } from "./core/apply.ts";
+import type { SliceRange, TensorLike } from "./core/arguments.ts";
+import { provideMethods } from "./core/method_table.ts";
+import { act, compute } from "./core/operations.ts";
 import type { Tensor } from "./core/tensor.ts";
 import * as assignment from "./execution/assignment.ts";
 import { explain } from "./execution/explain.ts";
@@ -27,13 +27,11 @@ import { isClose } from "./ops/elementwise/comparisons.ts";
 import {
   binaries,
   binary,
-  type BinaryName,
   cast,
   logicalNot,
   select,
   unaries,
   unary,
-  type UnaryName,
 } from "./ops/elementwise/elementwise.ts";
 import * as functional from "./ops/functional.ts";
 import { conv, convTranspose } from "./ops/images/convolution.ts";
@@ -57,50 +55,54 @@ import { copyTo } from "./ops/transfer.ts";
 // deno-lint-ignore no-explicit-any -- rows take what they take
 type Row = (...args: any[]) => any;
 
-/** Rows with the functions that `wrap` makes of them, which take what the rows take. */
-function each<Rows extends Readonly<Record<string, Row>>>(
-  rows: Rows,
-  wrap: (fn: Row) => Row,
-): Rows {
-  return Object.fromEntries(Object.entries(rows).map(([name, fn]) => [name, wrap(fn)])) as Rows;
+type Table = Readonly<Record<string, Row>>;
+
+/** Rows with other functions in their place, which take and return the same. */
+function each<Rows extends Table>(rows: Rows, wrap: (fn: Row, name: string) => Row): Rows {
+  return Object.fromEntries(Object.entries(rows).map(([k, fn]) => [k, wrap(fn, k)])) as Rows;
 }
 
-/** Methods that give tensors and do nothing else: four arguments at most, the tensor among them. */
-function computing<Rows extends Readonly<Record<string, Row>>>(rows: Rows): Rows {
+/** Operations: they give tensors and do nothing else. They take four arguments at most. */
+function operations<Rows extends Table>(rows: Rows): Rows {
   return each(rows, (fn) => (x, a, b, c) => compute(fn, x, a, b, c));
 }
 
-/** The same for those that may have nothing to do, and then give another tensor of the same value. */
-function computingDistinct<Rows extends Readonly<Record<string, Row>>>(rows: Rows): Rows {
-  return each(rows, (fn) => (x, a, b) => computeDistinct(fn, x, a, b));
+/**
+ * Operations that may have nothing to do. What they give then is another tensor of the same value, so
+ * that disposing of one leaves the other. They take three arguments at most.
+ */
+function distinctOperations<Rows extends Table>(rows: Rows): Rows {
+  return operations(each(rows, (fn, name) => (x, a, b) => {
+    const out = fn(x, a, b);
+    return out === x ? distinct(name, x) : out;
+  }));
 }
 
-/** Methods that do something with a tensor: two arguments at most beside it. */
-function acting<Rows extends Readonly<Record<string, Row>>>(kind: OperationKind, rows: Rows): Rows {
+/** What is done with a tensor, with three arguments at most. */
+function actions<Rows extends Table>(kind: OperationKind, rows: Rows): Rows {
   return each(rows, (fn) => (x, a, b) => act(kind, fn, x, a, b));
 }
 
 /** A row for each name. */
-function named<Name extends string, F>(
+function rowsOf<Name extends string, F>(
   names: Readonly<Record<Name, unknown>>,
   row: (name: Name) => F,
-) {
+): Record<Name, F> {
   const list = Object.keys(names) as Name[];
   return Object.fromEntries(list.map((name) => [name, row(name)])) as Record<Name, F>;
 }
 
-const convolution = (dims: number) => (x: Tensor, weight: Tensor, options?: ConvOptions) =>
-  conv(dims, x, weight, options);
+/** An operation whose first argument says which of several it is. */
+function which<First, A extends unknown[], R>(
+  fn: (first: First, ...args: A) => R,
+  first: First,
+): (...args: A) => R {
+  return (...args) => fn(first, ...args);
+}
 
-const transposed = (dims: number) => (x: Tensor, weight: Tensor, options?: ConvTransposeOptions) =>
-  convTranspose(dims, x, weight, options);
-
-const elementwise = computing({
-  ...named<UnaryName, (x: Tensor) => Tensor>(unaries, (name) => (x) => unary(name, x)),
-  ...named<BinaryName, (a: Tensor, b: TensorLike) => Tensor>(
-    binaries,
-    (name) => (a, b) => binary(name, a, b),
-  ),
+const elementwise = operations({
+  ...rowsOf(unaries, (name) => (x: Tensor) => unary(name, x)),
+  ...rowsOf(binaries, (name) => (a: Tensor, b: TensorLike) => binary(name, a, b)),
   pow: arithmetic.pow,
   lerp: arithmetic.lerp,
   square: arithmetic.square,
@@ -127,9 +129,11 @@ const elementwise = computing({
   softplus: activations.softplus,
 });
 
-const methods: Methods = {
+const parts = distinctOperations({ slice: slices.slice });
+
+const methods = {
   ...elementwise,
-  ...computing({
+  ...operations({
     fullLike: sequences.fullLike,
     zerosLike: (x: Tensor, shape?: Shape) => sequences.fullLike(x, 0, shape),
     onesLike: (x: Tensor, shape?: Shape) => sequences.fullLike(x, 1, shape),
@@ -145,33 +149,33 @@ const methods: Methods = {
     contiguous: views.contiguous,
   }),
   // Reductions and scans.
-  ...computingDistinct({
+  ...distinctOperations({
     sum: reductions.sum,
     prod: reductions.prod,
-    max: reductions.max,
-    min: reductions.min,
-    any: reductions.any,
-    all: reductions.all,
+    max: which(reductions.extreme, "max"),
+    min: which(reductions.extreme, "min"),
+    any: which(reductions.anyAll, "any"),
+    all: which(reductions.anyAll, "all"),
     softmax: reductions.softmax,
     logSoftmax: reductions.logSoftmax,
   }),
-  ...computing({
+  ...operations({
     mean: reductions.mean,
-    argmax: reductions.argmax,
-    argmin: reductions.argmin,
-    maxWithIndices: reductions.maxWithIndices,
-    minWithIndices: reductions.minWithIndices,
+    argmax: which(reductions.argExtreme, "argmax"),
+    argmin: which(reductions.argExtreme, "argmin"),
+    maxWithIndices: which(reductions.extremeWithIndices, "max"),
+    minWithIndices: which(reductions.extremeWithIndices, "min"),
     variance: reductions.variance,
     std: reductions.std,
     norm: reductions.norm,
     logSumExp: reductions.logSumExp,
     cumsum: scans.cumsum,
     cumprod: scans.cumprod,
-    cummax: (x: Tensor, axis: number) => scans.cumulativeExtreme("max", x, axis),
-    cummin: (x: Tensor, axis: number) => scans.cumulativeExtreme("min", x, axis),
+    cummax: which(scans.cumulativeExtreme, "max"),
+    cummin: which(scans.cumulativeExtreme, "min"),
   }),
   // Shapes and parts.
-  ...computingDistinct({
+  ...distinctOperations({
     clamp: arithmetic.clamp,
     reshape: views.reshape,
     flatten: views.flatten,
@@ -191,8 +195,8 @@ const methods: Methods = {
     pixelShuffle,
     pixelUnshuffle,
   }),
-  slice: (x, ...ranges) => computeDistinct(slices.slice, x, ranges),
-  ...computing({
+  slice: (x: Tensor, ...ranges: SliceRange[]) => parts.slice(x, ranges),
+  ...operations({
     split: joining.split,
     chunk: joining.chunk,
     unbind: joining.unbind,
@@ -201,7 +205,7 @@ const methods: Methods = {
     triu: triangles.triu,
   }),
   // Indexing, sorting and counting.
-  ...computing({
+  ...operations({
     indexSelect: indexing.indexSelect,
     embedding: (x: Tensor, indices: Tensor) => indexing.indexSelect(x, 0, indices, "embedding"),
     gather: indexing.gather,
@@ -222,16 +226,16 @@ const methods: Methods = {
     histogram: counting.histogram,
   }),
   // Products, images, losses.
-  ...computing({
+  ...operations({
     matmul: contractions.matmul,
     bmm: contractions.bmm,
     outer: contractions.outer,
-    conv1d: convolution(1),
-    conv2d: convolution(2),
-    conv3d: convolution(3),
-    convTranspose1d: transposed(1),
-    convTranspose2d: transposed(2),
-    convTranspose3d: transposed(3),
+    conv1d: which(conv, 1),
+    conv2d: which(conv, 2),
+    conv3d: which(conv, 3),
+    convTranspose1d: which(convTranspose, 1),
+    convTranspose2d: which(convTranspose, 2),
+    convTranspose3d: which(convTranspose, 3),
     maxPool2d: pooling.maxPool2d,
     avgPool2d: pooling.avgPool2d,
     adaptiveMaxPool2d: pooling.adaptiveMaxPool2d,
@@ -239,7 +243,7 @@ const methods: Methods = {
     crossEntropy,
   }),
   // What is not an operation.
-  ...acting("read", {
+  ...actions("read", {
     toHost: reading.toHost,
     toHostSync: reading.toHostSync,
     item: reading.item,
@@ -250,10 +254,10 @@ const methods: Methods = {
     equal: reading.equal,
     print: printing.print,
   }),
-  ...acting("realize", { realize: assignment.realize }),
-  ...acting("assign", { assign: assignment.assign }),
-  ...acting("dispose", { dispose: assignment.dispose }),
-  ...acting("set", { setRequiresGrad: assignment.setRequiresGrad }),
+  ...actions("realize", { realize: assignment.realize }),
+  ...actions("assign", { assign: assignment.assign }),
+  ...actions("dispose", { dispose: assignment.dispose }),
+  ...actions("set", { setRequiresGrad: assignment.setRequiresGrad }),
   registerHook: addGradientHook,
   lendBlock,
   explain,

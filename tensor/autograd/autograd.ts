@@ -10,7 +10,7 @@ import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
 import { AnomalyWatch } from "./anomaly.ts";
 import { exposed, guardValues, holdsNode, nodeOf, stateOf } from "../core/internals.ts";
-import { observedCall } from "../core/operations.ts";
+import { compute } from "../core/operations.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
 import { hookedGradient } from "./gradient_hooks.ts";
@@ -299,7 +299,7 @@ export function grad(
   options: BackwardOptions & { gradients?: readonly Tensor[] } = {},
 ): Tensor[] {
   checkOptions("differentiate", options, gradRules);
-  return observedCall("compute", gradientsOf, undefined, [outputs, inputs, options]) as Tensor[];
+  return compute(gradientsOf, outputs, inputs, options);
 }
 
 type GradOptions = BackwardOptions & { gradients?: readonly Tensor[] };

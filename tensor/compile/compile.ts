@@ -88,9 +88,12 @@ export function compile<A extends unknown[], R>(fn: (...args: A) => R): (...args
 }
 
 /** Gives back the memory of compiled functions that nobody can call any more. */
-const scratchOf = finalizer<Set<RecordedProgram>>("a forgotten compiled function", (programs) => {
-  for (const program of programs) releaseProgram(program);
-});
+const scratchOf = finalizer<ReadonlyMap<RecordedProgram, Step>>(
+  "a forgotten compiled function",
+  (programs) => {
+    for (const program of programs.keys()) releaseProgram(program);
+  },
+);
 
 /** Calls a function that must be done when it returns. */
 function called<R>(call: () => R, fn: object): R {
@@ -107,8 +110,8 @@ function called<R>(call: () => R, fn: object): R {
 
 /** The calls of one compiled function. */
 class CompiledCalls {
-  /** The last one was used last. */
-  readonly programs = new Set<RecordedProgram>();
+  /** With the steps that end in them; the last one was used last. */
+  readonly programs = new Map<RecordedProgram, Step>();
   readonly #kinds = new Map<string, Kind>();
   /** Those of the last call. */
   #kind: Kind | null = null;
@@ -177,28 +180,29 @@ class CompiledCalls {
   #use(program: RecordedProgram): void {
     if (program === this.#program) return;
     this.#program = program;
+    const end = this.programs.get(program)!;
     this.programs.delete(program);
-    this.programs.add(program);
+    this.programs.set(program, end);
   }
 
   #keep(kind: Kind, trace: Trace, program: RecordedProgram): void {
-    program.end = trace.addTo(program);
-    this.#use(program);
+    this.programs.set(program, trace.addTo(program));
+    this.#program = program;
     if (++kind.useless >= MAX_USELESS) {
       kind.useless = 0;
       kind.plain = PLAIN_CALLS;
       // Each has memory of its own.
-      this.#forget([...this.programs].slice(-MAX_USELESS));
+      this.#forget([...this.programs.keys()].slice(-MAX_USELESS));
     } else if (this.programs.size > MAX_PROGRAMS) {
-      this.#forget([...this.programs].slice(0, 1));
+      this.#forget([...this.programs.keys()].slice(0, 1));
     }
   }
 
   #forget(programs: readonly RecordedProgram[]): void {
     this.#kind = this.#program = null;
     for (const program of programs) {
+      this.programs.get(program)!.program = null;
       this.programs.delete(program);
-      program.end!.program = null;
       releaseProgram(program);
     }
     for (const [key, { children, plain }] of this.#kinds) {

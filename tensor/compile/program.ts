@@ -13,8 +13,6 @@ import { presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
 import type { Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
-import type { Step } from "./steps.ts";
-import type { Recorded } from "./trace.ts";
 import { nodeOf } from "../core/internals.ts";
 
 /** Where a replay finds, or puts, the block that the recording used. */
@@ -60,8 +58,16 @@ export interface RecordedProgram {
   readonly streams: readonly { value: number }[];
   /** What its random numbers are made from. */
   readonly seed: number;
-  /** Its end among the calls that are known. */
-  end: Step | null;
+}
+
+/** What a recorded call did, for its program. */
+export interface Recorded {
+  readonly results: readonly Tensor[];
+  /** Tensors from outside that were assigned. */
+  readonly assigned: readonly Tensor[];
+  /** Leaves with the gradients that the call left them. */
+  readonly gradients: readonly (readonly [leaf: Tensor, gradient: Tensor])[];
+  readonly streams: readonly { value: number }[];
 }
 
 /** The program of a call that was recorded. */
@@ -117,7 +123,6 @@ class ProgramBuilder {
       gradients: left.map((tensor) => this.#target(tensor)),
       streams,
       seed: presentSeed(),
-      end: null,
     };
   }
 

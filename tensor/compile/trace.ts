@@ -24,7 +24,7 @@ import { realizeAll } from "../execution/realization.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { GradientWatch } from "./gradient_watch.ts";
 import { areFit, fits, isLike, type Output, patternOf, type Ref, valueOf } from "./patterns.ts";
-import type { RecordedProgram } from "./program.ts";
+import type { Recorded, RecordedProgram } from "./program.ts";
 import { Roles } from "./roles.ts";
 import { becomeReal, isStandIn, openResult, realOf } from "./stand_in.ts";
 import {
@@ -37,16 +37,6 @@ import {
   type Touch,
   written,
 } from "./steps.ts";
-
-/** What a recorded call did, for its program. */
-export interface Recorded {
-  readonly results: readonly Tensor[];
-  /** Tensors from outside that were assigned. */
-  readonly assigned: readonly Tensor[];
-  /** Leaves with the gradients that the call left them. */
-  readonly gradients: readonly (readonly [leaf: Tensor, gradient: Tensor])[];
-  readonly streams: readonly { value: number }[];
-}
 
 /** How a call went: along a program, or recorded anew, or in a way that cannot be replayed. */
 export type Outcome<R> =

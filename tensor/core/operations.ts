@@ -6,7 +6,6 @@
 import { NEED } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
 import { observer, type Operation, type OperationKind } from "./calls.ts";
-import { distinct } from "./apply.ts";
 import { isTensor, stateOf } from "./internals.ts";
 import { need, setNeed } from "./modes/temporaries.ts";
 
@@ -109,22 +108,4 @@ function exposeAll<T>(value: T): T {
     for (const item of Object.values(value)) exposeAll(item);
   }
   return value;
-}
-
-/**
- * `compute` for an operation that may have nothing to do: its result is then another tensor of the same
- * value, so that disposing of one leaves the other.
- */
-export function computeDistinct<A extends unknown[]>(
-  fn: (x: Tensor, ...args: A) => Tensor,
-  x: Tensor,
-  ...args: A
-): Tensor;
-export function computeDistinct(fn: Operation, x: Tensor, a?: unknown, b?: unknown): unknown {
-  return compute(distinctly as Operation, fn, x, a, b);
-}
-
-function distinctly(fn: Operation, x: Tensor, a: unknown, b: unknown): Tensor {
-  const out = fn(x, a, b) as Tensor;
-  return out === x ? distinct(fn.name, x) : out;
 }

@@ -131,6 +131,7 @@ export function extreme(
   axes?: Axes,
   options?: ReduceOptions,
 ): Tensor {
+  checkOptions(fn, options, rules);
   const list = normalizeAxes(fn, axes, x.shape);
   requireElements(fn, x, list);
   if (list.length === 0) return x;
@@ -168,6 +169,7 @@ export function argExtreme(
   axis?: number,
   options?: ReduceOptions,
 ): Tensor {
+  checkOptions(fn, options, rules);
   const flat = axis === undefined ? x.reshape([x.size]) : x;
   const at = axis === undefined ? 0 : normalizeAxis(fn, axis, x.shape);
   requireElements(fn, flat, [at]);
@@ -177,24 +179,28 @@ export function argExtreme(
 
 /** The first largest or smallest element, and where it is. */
 export function extremeWithIndices(
-  fn: "argmax" | "argmin",
+  fn: "max" | "min",
   x: Tensor,
   axis?: number,
   options?: ReduceOptions,
 ): { values: Tensor; indices: Tensor } {
+  const op = `${fn}WithIndices`;
+  checkOptions(op, options, rules);
   if (axis === undefined) {
     const { values, indices } = extremeWithIndices(fn, x.reshape([x.size]), 0, options);
     const shape = options?.keepDims ? x.shape.map(() => 1) : [];
     return { values: values.reshape(shape), indices: indices.reshape(shape) };
   }
-  const at = normalizeAxis(fn, axis, x.shape);
-  const kept = argExtreme(fn, x, at, { keepDims: true });
+  const at = normalizeAxis(op, axis, x.shape);
+  requireElements(op, x, [at]);
+  const kept = argExtreme(`arg${fn}`, x, at, { keepDims: true });
   const values = finishKept(x.gather(at, kept), [at], options);
   return { values, indices: finishKept(kept, [at], options) };
 }
 
 /** True where any (or all) elements are not zero. */
 export function anyAll(fn: "any" | "all", x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
+  checkOptions(fn, options, rules);
   const list = normalizeAxes(fn, axes, x.shape);
   const truth = x.dtype === "bool" ? x : x.ne(0);
   if (list.length === 0) return truth;
@@ -338,62 +344,4 @@ export function logSoftmax(x: Tensor, axis = -1): Tensor {
       g.sub(y.exp().mul(g.sum(at, { keepDims: true }))),
     ]);
   });
-}
-
-// ---- by their names
-
-/** The largest element. */
-export function max(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
-  checkOptions("max", options, rules);
-  return extreme("max", x, axes, options);
-}
-
-/** The smallest element. */
-export function min(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
-  checkOptions("min", options, rules);
-  return extreme("min", x, axes, options);
-}
-
-/** The position of the first largest element. */
-export function argmax(x: Tensor, axis?: number, options?: ReduceOptions): Tensor {
-  checkOptions("argmax", options, rules);
-  return argExtreme("argmax", x, axis, options);
-}
-
-/** The position of the first smallest element. */
-export function argmin(x: Tensor, axis?: number, options?: ReduceOptions): Tensor {
-  checkOptions("argmin", options, rules);
-  return argExtreme("argmin", x, axis, options);
-}
-
-/** The largest element, and where it is. */
-export function maxWithIndices(
-  x: Tensor,
-  axis?: number,
-  options?: ReduceOptions,
-): { values: Tensor; indices: Tensor } {
-  checkOptions("maxWithIndices", options, rules);
-  return extremeWithIndices("argmax", x, axis, options);
-}
-
-/** The smallest element, and where it is. */
-export function minWithIndices(
-  x: Tensor,
-  axis?: number,
-  options?: ReduceOptions,
-): { values: Tensor; indices: Tensor } {
-  checkOptions("minWithIndices", options, rules);
-  return extremeWithIndices("argmin", x, axis, options);
-}
-
-/** True where any element is not zero. */
-export function any(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
-  checkOptions("any", options, rules);
-  return anyAll("any", x, axes, options);
-}
-
-/** True where no element is zero. */
-export function all(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
-  checkOptions("all", options, rules);
-  return anyAll("all", x, axes, options);
 }

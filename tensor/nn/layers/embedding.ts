@@ -1,5 +1,3 @@
-import { observedCall } from "../../core/operations.ts";
-import { indexSelect } from "../../ops/indexing/indexing.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { normal } from "../module/init.ts";
 import { Module } from "../module/module.ts";
@@ -63,8 +61,7 @@ export class Embedding extends Module {
    * @throws {RangeError} At the next read, when an id is out of range.
    */
   forward(ids: Tensor): Tensor {
-    const given = [this.weight, 0, ids, "embedding"];
-    const vectors = observedCall("compute", indexSelect, undefined, given) as Tensor;
+    const vectors = this.weight.embedding(ids);
     if (this.#padding === null) return vectors;
     return ids.eq(this.#padding).unsqueeze(-1).where(vectors.detach(), vectors);
   }

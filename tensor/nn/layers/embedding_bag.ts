@@ -1,5 +1,5 @@
 import { formatShape } from "../../../backend/internal.ts";
-import { observedCall } from "../../core/operations.ts";
+import { compute } from "../../core/operations.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import { indexSelect, scatterAdd } from "../../ops/indexing/indexing.ts";
@@ -75,12 +75,7 @@ export class EmbeddingBag extends Module<[ids: Tensor, options?: BagOptions]> {
     requireTensor("run EmbeddingBag", ids);
     checkOptions("run EmbeddingBag", options, bagRules);
     this.#check(ids, options);
-    return observedCall("compute", reducedBags, undefined, [
-      this.weight,
-      this.#mode,
-      ids,
-      options,
-    ]) as Tensor;
+    return compute(reducedBags, this.weight, this.#mode, ids, options);
   }
 
   #check(ids: Tensor, { offsets, perSampleWeights }: BagOptions): void {

@@ -2,7 +2,7 @@
 import { formatShape, sameShape, type Shape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
-import { observedCall } from "../../core/operations.ts";
+import { compute } from "../../core/operations.ts";
 import { isRecomputing } from "../../autograd/checkpoint.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
@@ -39,9 +39,7 @@ function rootOf({ variance }: Moments, eps: number): Tensor {
 /** `(x - mean) / sqrt(variance + eps)` over axes, with the gradient in closed form. */
 export function standardize(x: Tensor, axes: readonly number[], eps: number): Standardized {
   // The moments are the layer's: kept for a user who never sees them, they would hold former parameters.
-  const made = withTemporaries(() =>
-    observedCall("compute", standardizedBy, undefined, [x, axes, eps]) as Standardized
-  );
+  const made = withTemporaries(() => compute(standardizedBy, x, axes, eps));
   stateOf(made.value).expose();
   return made;
 }

@@ -1,7 +1,7 @@
 import { dtypes, formatShape, sameShape, type Shape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { requireTensor, result } from "../../core/apply.ts";
-import { observedCall } from "../../core/operations.ts";
+import { compute } from "../../core/operations.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
@@ -87,11 +87,7 @@ export class RMSNorm extends Module {
     }
     requireFloat(x);
     const axes = this.#shape.map((_, k) => first + k);
-    const value = observedCall("compute", scaleToUnit, undefined, [
-      atLeastSingle(x),
-      axes,
-      this.#eps,
-    ]) as Tensor;
+    const value = compute(scaleToUnit, atLeastSingle(x), axes, this.#eps);
     return (this.weight ? value.mul(this.weight) : value).cast(x.dtype);
   }
 }

@@ -2,7 +2,7 @@
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import { formatShape, sameShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, result, sameDevice } from "../../core/apply.ts";
-import { observedCall } from "../../core/operations.ts";
+import { compute } from "../../core/operations.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { gather, indexSelect } from "../../ops/indexing/indexing.ts";
 import { inRows, weightsOf } from "../../ops/losses.ts";
@@ -77,11 +77,7 @@ export function nll(logProbabilities: Tensor, labels: Tensor, options: NLLOption
       `Cannot compute nll of ${logProbabilities.dtype}: cast the input with .cast("float32")`,
     );
   }
-  return observedCall("compute", likelihoods, undefined, [
-    logProbabilities,
-    labels,
-    options,
-  ]) as Tensor;
+  return compute(likelihoods, logProbabilities, labels, options);
 }
 
 function likelihoods(input: Tensor, labels: Tensor, options: NLLOptions): Tensor {
@@ -124,7 +120,7 @@ export function bce(
 ): Tensor {
   checkOptions("compute bce", options, bceRules);
   const [x, y] = operands("bce", probabilities, target);
-  const losses = observedCall("compute", bceOf, undefined, [x, y.cast(x.dtype)]) as Tensor;
+  const losses = compute(bceOf, x, y.cast(x.dtype));
   const { weight } = options;
   return reduced(weight ? losses.mul(weight.cast(x.dtype)) : losses, options);
 }

@@ -4,7 +4,7 @@
  * over all steps; the products with h are not kept for it but computed again, all at once.
  */
 import { result } from "../../core/apply.ts";
-import { observedCall } from "../../core/operations.ts";
+import { compute } from "../../core/operations.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { concat, stack } from "../../ops/functional.ts";
 import type { Tensor } from "../../core/tensor.ts";
@@ -27,7 +27,7 @@ export interface RecurrenceInputs {
 
 /** The states after each step: (states, T, N, H), in order of time. */
 export function recurrence(inputs: RecurrenceInputs): Tensor {
-  return observedCall("compute", recurrenceOf, undefined, [inputs]) as Tensor;
+  return compute(recurrenceOf, inputs);
 }
 
 function recurrenceOf(inputs: RecurrenceInputs): Tensor {
