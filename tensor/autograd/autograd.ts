@@ -24,7 +24,7 @@ import {
 import type { Tensor } from "../core/tensor.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { computeWithNext, dependsOnVariable, pendingOn } from "../core/pending_work.ts";
-import { changedInputs, type GradFn, releaseGradFn } from "../core/grad_fn.ts";
+import { changedInputs, type GradFn, noGradFn, releaseGradFn } from "../core/grad_fn.ts";
 import type { BackwardOptions } from "../core/arguments.ts";
 
 const backwardRules: Rules<BackwardOptions> = {
@@ -36,16 +36,10 @@ const gradRules: Rules<BackwardOptions & { gradients?: readonly Tensor[] }> = {
   gradients: takes.list,
 };
 
-const freed: GradFn = {
-  name: "freed",
-  isFreed: true,
-  inputs: [],
-  gradient: () => {
-    throw new Error(
-      "Cannot go backward a second time: the graph was let go by the first; pass { retainGraph: true } there",
-    );
-  },
-};
+const freed = noGradFn(
+  "freed",
+  "Cannot go backward a second time: the graph was let go by the first; pass { retainGraph: true } there",
+);
 
 /** The gradient to start from: ones for a scalar, else the caller's. */
 function seedOf(root: Tensor, gradient: Tensor | undefined): Tensor {

@@ -8,7 +8,7 @@ import {
   releaseTransient,
 } from "../../backend/internal.ts";
 import { Storage } from "../../memory/mod.ts";
-import type { GradFn } from "../core/grad_fn.ts";
+import { noGradFn } from "../core/grad_fn.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { presentSeed, takeOffset } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
@@ -18,17 +18,11 @@ import type { Trace } from "./trace.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../core/internals.ts";
 
 /** What a tensor that a replay returned was computed from is not known. */
-const replayed: GradFn = {
-  name: "compiled",
-  isFreed: true,
-  inputs: [],
-  gradient: () => {
-    throw new Error(
-      "Cannot go backward through what a compiled function returned: call backward() inside the " +
-        "function, or do not compile it",
-    );
-  },
-};
+const replayed = noGradFn(
+  "compiled",
+  "Cannot go backward through what a compiled function returned: call backward() inside the " +
+    "function, or do not compile it",
+);
 
 /**
  * True where a program can be replayed for a call that was followed to its end: its random numbers have

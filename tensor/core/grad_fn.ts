@@ -35,6 +35,14 @@ export interface GradFn {
   readonly stack?: string;
 }
 
+/** In place of the record of a tensor that `backward` cannot go through: why, and what to do instead. */
+export function noGradFn(name: string, message: string): GradFn {
+  const gradient = () => {
+    throw new Error(message);
+  };
+  return { name, isFreed: true, inputs: [], gradient };
+}
+
 /** The values of the inputs may go, as far as this operation is concerned. */
 export function releaseGradFn(gradFn: GradFn): void {
   if (gradFn.isReleased || !gradFn.values) return;

@@ -40,7 +40,7 @@ export class ELU extends Module {
    */
   constructor(readonly alpha = 1) {
     super();
-    requireValue("make a ELU", "alpha", alpha, takes.finite);
+    requireValue("make an ELU", "alpha", alpha, takes.finite);
   }
 
   /** Applies it element by element. */

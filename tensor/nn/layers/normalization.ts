@@ -251,13 +251,41 @@ export interface LayerNormOptions {
 }
 
 /** What the shape of a layer that normalizes last axes may be. */
-export const layerShape: Rule = {
+const layerShape: Rule = {
   takes: "the length of the last axis, or an array with those of several",
   accepts: (value) => {
     const lengths = [value].flat();
     return lengths.length > 0 && lengths.every(takes.whole.accepts);
   },
 };
+
+/**
+ * The lengths of the last axes, which a layer is made for.
+ *
+ * @throws {TypeError} When they are no lengths.
+ */
+export function lastLengths(layer: string, shape: number | Shape): Shape {
+  requireValue(`make a ${layer}`, "shape", shape, layerShape);
+  return typeof shape === "number" ? [shape] : [...shape];
+}
+
+/**
+ * The last axes of a tensor, which have the lengths that a layer is made for.
+ *
+ * @throws {ShapeError} When they have others.
+ */
+export function lastAxes(layer: string, x: Tensor, lengths: Shape): number[] {
+  requireTensor(`run ${layer}`, x);
+  const first = x.ndim - lengths.length;
+  if (first >= 0 && sameShape(x.shape.slice(first), lengths)) {
+    return lengths.map((_, k) => first + k);
+  }
+  throw new ShapeError(
+    `Cannot run ${layer} on a tensor of shape ${formatShape(x.shape)}: its last axes must be ${
+      formatShape(lengths)
+    }`,
+  );
+}
 
 const layerRules: Rules<LayerNormOptions> = {
   eps: takes.nonNegative,
@@ -293,10 +321,9 @@ export class LayerNorm extends Module {
    */
   constructor(shape: number | Shape, options: LayerNormOptions = {}) {
     super();
-    requireValue("make a LayerNorm", "shape", shape, layerShape);
+    this.#shape = lastLengths("LayerNorm", shape);
     checkOptions("make a LayerNorm", options, layerRules);
     const { eps = 1e-5, affine = true, bias = true } = options;
-    this.#shape = typeof shape === "number" ? [shape] : [...shape];
     this.weight = affine ? parameter(ones(this.#shape)) : null;
     this.bias = affine && bias ? parameter(zeros(this.#shape)) : null;
     this.#eps = eps;
@@ -308,16 +335,7 @@ export class LayerNorm extends Module {
    * @throws {ShapeError} When the last axes have other lengths.
    */
   forward(x: Tensor): Tensor {
-    requireTensor("run LayerNorm", x);
-    const first = x.ndim - this.#shape.length;
-    if (first < 0 || !sameShape(x.shape.slice(first), this.#shape)) {
-      throw new ShapeError(
-        `Cannot run LayerNorm on a tensor of shape ${formatShape(x.shape)}: its last axes must be ${
-          formatShape(this.#shape)
-        }`,
-      );
-    }
-    const axes = this.#shape.map((_, k) => first + k);
+    const axes = lastAxes("LayerNorm", x, this.#shape);
     const { value } = standardize(atLeastSingle(x), axes, this.#eps);
     const scaled = this.weight ? value.mul(this.weight) : value;
     return (this.bias ? scaled.add(this.bias) : scaled).cast(x.dtype);

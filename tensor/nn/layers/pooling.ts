@@ -46,8 +46,8 @@ export class AvgPool2d extends Module {
    */
   constructor(readonly kernel: Axes, options: PoolOptions = {}) {
     super();
-    pair("make a AvgPool2d", "kernel", kernel);
-    checkOptions("make a AvgPool2d", options, poolRules);
+    pair("make an AvgPool2d", "kernel", kernel);
+    checkOptions("make an AvgPool2d", options, poolRules);
     this.#options = options;
   }
 

@@ -1,14 +1,14 @@
-import { dtypes, formatShape, sameShape, type Shape } from "../../../backend/internal.ts";
+import { dtypes, type Shape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
-import { requireTensor, result } from "../../core/apply.ts";
+import { result } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
-import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
+import { DTypeError } from "../../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
-import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
+import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { ones } from "../../ops/functional.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { Module } from "../module/module.ts";
-import { layerShape } from "./normalization.ts";
+import { lastAxes, lastLengths } from "./normalization.ts";
 import { parameter } from "../module/parameter.ts";
 
 /** Options of {@linkcode RMSNorm}. */
@@ -61,10 +61,9 @@ export class RMSNorm extends Module {
    */
   constructor(shape: number | Shape, options: RMSNormOptions = {}) {
     super();
-    requireValue("make a RMSNorm", "shape", shape, layerShape);
+    this.#shape = lastLengths("RMSNorm", shape);
     checkOptions("make a RMSNorm", options, rules);
     const { eps = 2 ** -23, affine = true } = options;
-    this.#shape = typeof shape === "number" ? [shape] : [...shape];
     this.weight = affine ? parameter(ones(this.#shape)) : null;
     this.#eps = eps;
   }
@@ -76,17 +75,8 @@ export class RMSNorm extends Module {
    * @throws {DTypeError} When the elements are not floating point.
    */
   forward(x: Tensor): Tensor {
-    requireTensor("run RMSNorm", x);
-    const first = x.ndim - this.#shape.length;
-    if (first < 0 || !sameShape(x.shape.slice(first), this.#shape)) {
-      throw new ShapeError(
-        `Cannot run RMSNorm on a tensor of shape ${formatShape(x.shape)}: its last axes must be ${
-          formatShape(this.#shape)
-        }`,
-      );
-    }
+    const axes = lastAxes("RMSNorm", x, this.#shape);
     requireFloat(x);
-    const axes = this.#shape.map((_, k) => first + k);
     const value = compute(scaleToUnit, atLeastSingle(x), axes, this.#eps);
     return (this.weight ? value.mul(this.weight) : value).cast(x.dtype);
   }
