@@ -6,7 +6,7 @@ import type { RandomStream } from "./random_stream.ts";
 
 /**
  * How products of float32 may be computed: "highest" keeps float32's accuracy; "high" and "medium" may
- * round their operands to TF32's 11 significant bits where a device multiplies those faster.
+ * round their operands to 11 significant bits where a device multiplies those faster.
  */
 export type Float32Precision = "highest" | "high" | "medium";
 

@@ -68,6 +68,8 @@ export interface Target {
   readonly computeUnits: number;
   /** Matrix units (tensor cores) that inline PTX of compute capability 8.0 reaches. */
   readonly matrixUnits: boolean;
+  /** Products by four warps together and copies of whole tiles (wgmma, TMA): compute capability 9.0. */
+  readonly warpgroups: boolean;
   /** Floats in a vector of the hardware. */
   readonly vectorWidth: number;
   /** Kernels whose indices may reach this number count in 64 bits. */
@@ -96,6 +98,7 @@ export const hostTarget: Target = {
   localMemory: 0,
   computeUnits: 1,
   matrixUnits: false,
+  warpgroups: false,
   vectorWidth: 1,
   narrowEnd: NARROW_END,
   tuned: new Map(),

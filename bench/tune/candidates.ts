@@ -22,8 +22,16 @@ import {
   type TileRule,
 } from "../../backend/opencl/templates/parts/tiling.ts";
 
+import { type WgmmaTile, wgmmaTiles } from "../../backend/opencl/templates/wgmma/wgmma_tile.ts";
+
 /** The tile of any template. */
-export type Tile = RegisterGemmTile | RegisterTile | InnerProductTile | LocalMemoryTile | MmaTile;
+export type Tile =
+  | RegisterGemmTile
+  | RegisterTile
+  | InnerProductTile
+  | LocalMemoryTile
+  | MmaTile
+  | WgmmaTile;
 
 /** All combinations of one value each. */
 function combinations<T extends Record<string, readonly unknown[]>>(
@@ -90,6 +98,10 @@ function matrixUnitTiles(): MmaTile[] {
   });
 }
 
+function warpgroupTiles(): WgmmaTile[] {
+  return combinations({ bm: [64, 128], bn: [64, 128, 192, 256], stages: [2, 3, 4, 5, 6, 8] });
+}
+
 /** The tiles of one template. */
 interface Family {
   readonly candidates: (shape: ContractionSize, target: Target) => Tile[];
@@ -112,6 +124,7 @@ const families: ReadonlyMap<string, Family> = new Map([
   family(innerProductTiles, dotTiles),
   family(localMemoryTiles, groupTiles),
   family(mmaTiles, matrixUnitTiles),
+  ...Object.values(wgmmaTiles).map((rule) => family(rule, warpgroupTiles)),
 ]);
 
 /** The tiles to try for a shape. */
@@ -139,6 +152,7 @@ export function tileText(tile: Tile): string {
   if ("wm" in tile) {
     return `${tile.bm}x${tile.bn}x${tile.bk} of ${tile.wm}x${tile.wn} in ${tile.stages} stages`;
   }
+  if ("stages" in tile) return `${tile.bm}x${tile.bn} in ${tile.stages} stages`;
   if ("bm" in tile) return `${tile.bm}x${tile.bn}x${tile.bk} of ${tile.tm}x${tile.tn}`;
   return `${tile.rows}x${tile.columns}${"packed" in tile && tile.packed ? " packed" : ""}`;
 }

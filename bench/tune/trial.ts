@@ -2,16 +2,19 @@
 import { PendingUploads } from "../../memory/mod.ts";
 import type { Block, Launch } from "../../backend/execution/backend.ts";
 import { dtypes } from "../../backend/graph/dtype.ts";
-import type { Output } from "../../backend/kernel/kernel.ts";
 import { splitK } from "../../backend/schedule/passes/split_k.ts";
 import type { Tuned } from "../../backend/kernel/target.ts";
-import { generateLoop, sumParts } from "../../backend/opencl/templates/generate.ts";
-import { KernelLaunch, type LaunchContext } from "../../backend/opencl/runtime/launch.ts";
+import { generateLoops, planKernel, sumParts } from "../../backend/opencl/templates/generate.ts";
+import {
+  inSequence,
+  KernelLaunch,
+  type LaunchContext,
+} from "../../backend/opencl/runtime/launch.ts";
 import type { OpenCLBackend } from "../../backend/opencl/runtime/opencl_backend.ts";
 import { Programs } from "../../backend/opencl/runtime/programs.ts";
 import { keyOf } from "../../backend/opencl/templates/parts/tiling.ts";
 import { OpenCLError } from "../../ffi/mod.ts";
-import type { ContractionWork } from "./works.ts";
+import type { ContractionWork, Operand } from "./works.ts";
 
 const FLOAT = 4;
 /** Sums in another order differ in their last digits, by at most this share of the largest result. */
@@ -49,17 +52,22 @@ export class Trial {
       const parts = sumParts(work.kernel, target);
       const split = parts > 1 ? splitK(work.kernel, parts) : null;
       const kernels = split ? [split.partial, split.final] : [work.kernel];
-      return { split, steps: kernels.map((kernel) => generateLoop(kernel, target)) };
+      const steps = kernels.map((kernel) => ({
+        texts: generateLoops(kernel, target).kernels,
+        scratch: planKernel(kernel, target).scratch,
+      }));
+      return { split, steps };
     });
     const label = work.kernel.label;
-    this.#programs.build(
-      plans.flatMap(({ steps }) => steps.map(({ source }) => ({ source, label }))),
-    );
-    const context = launchContext(this.#backend);
+    const texts = plans.flatMap(({ steps }) => steps.flatMap((step) => step.texts));
+    this.#programs.build(texts.map(({ source }) => ({ source, label })));
+    const context = launchContext(this.#backend), unlimited = { bytes: 0, operations: Infinity };
     return plans.map(({ split, steps }) => {
-      const [first, second] = steps.map((step) => {
-        const unlimited = { bytes: 0, operations: Infinity };
-        return new KernelLaunch(context, this.#programs.kernel(step.source), step, unlimited);
+      const [first, second] = steps.map(({ texts, scratch }) => {
+        const launches = texts.map((text) =>
+          new KernelLaunch(context, this.#programs.kernel(text.source), text, unlimited)
+        );
+        return withScratch(inSequence(launches), scratch, this.#backend);
       });
       if (split === null) return first!;
       return inTwoSteps(first!, second!, split.partial.outputs, this.#backend);
@@ -112,21 +120,40 @@ export class Trial {
   }
 }
 
+/** Calls a function with blocks that live as long. */
+function withBlocks(
+  arrays: readonly Operand[],
+  { memory }: OpenCLBackend,
+  use: (blocks: readonly Block[]) => void,
+): void {
+  const blocks = arrays.map(({ dtype, size }) => memory.allocate(size * dtypes[dtype].bytes));
+  use(blocks);
+  for (const block of blocks) block.release();
+}
+
+/** A launch whose scratch stands behind its outputs. */
+function withScratch(launch: Launch, scratch: readonly Operand[], backend: OpenCLBackend): Launch {
+  return {
+    ...launch,
+    run: (inputs, outputs) =>
+      withBlocks(scratch, backend, (blocks) => launch.run(inputs, [...outputs, ...blocks])),
+  };
+}
+
 /** Two launches as one: the first writes blocks that live from it to the second, which reads them. */
 function inTwoSteps(
   first: Launch,
   second: Launch,
-  between: readonly Output[],
-  { memory }: OpenCLBackend,
+  between: readonly Operand[],
+  backend: OpenCLBackend,
 ): Launch {
   return {
     ...second,
-    run: (inputs, outputs) => {
-      const blocks = between.map(({ dtype, size }) => memory.allocate(size * dtypes[dtype].bytes));
-      first.run(inputs, blocks);
-      second.run([...inputs, ...blocks], outputs);
-      for (const block of blocks) block.release();
-    },
+    run: (inputs, outputs) =>
+      withBlocks(between, backend, (blocks) => {
+        first.run(inputs, blocks);
+        second.run([...inputs, ...blocks], outputs);
+      }),
   };
 }
 

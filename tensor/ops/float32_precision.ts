@@ -10,8 +10,9 @@ let current: Float32Precision = "highest";
  * those of a later `backward`.
  *
  * - "highest" (the default) keeps float32's accuracy, in whatever way is fastest on a device.
- * - "high" and "medium" may round the operands to TF32, which has 11 significant bits: one product
- *   instead of three on NVIDIA devices from compute capability 8.0 on, the same as "highest" elsewhere.
+ * - "high" and "medium" may round the operands to TF32, which has 11 significant bits, or to two numbers of
+ *   bfloat16, which have 16: one product instead of three on NVIDIA devices from compute capability 8.0 on,
+ *   three instead of six on those of 9.0, the same as "highest" elsewhere.
  *
  * Sums are float32 in any case.
  *

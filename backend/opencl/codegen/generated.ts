@@ -132,11 +132,16 @@ function parameterType(p: Parameter): string {
   return p.kind === "index" ? "Index" : "int";
 }
 
-/** A loop kernel's text: `write` appends the body to the emitter, and says how it is launched. */
+/**
+ * A loop kernel's text: `write` appends the body to the emitter, and says how it is launched.
+ *
+ * @param scratch The types of the buffers behind the outputs.
+ */
 export function generatedLoop(
   kernel: LoopKernel,
   target: Target,
   write: (emitter: Emitter, dialect: Dialect) => WorkSize,
+  scratch: readonly DType[] = [],
 ): Generated {
   const dialect = openclDialect(target.isGpu);
   const emitter = new Emitter(kernel, dialect);
@@ -144,7 +149,7 @@ export function generatedLoop(
   return generated({
     ...size,
     inputs: kernel.inputs,
-    outputs: kernel.outputs.map((o) => o.dtype),
+    outputs: [...kernel.outputs.map((o) => o.dtype), ...scratch],
     parameters: emitter.parameters,
     checksIndices: kernel.indirect.length > 0,
     isWide: needsWideIndices(kernel, target.narrowEnd),

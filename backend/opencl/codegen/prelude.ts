@@ -1,6 +1,7 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
 import { mmaHelpers } from "./mma_helpers.ts";
 import { vectorMath } from "./vector_math.ts";
+import { warpgroupHelpers } from "./warpgroup_helpers.ts";
 
 const integer = (T: string): Record<string, string> => ({
   // A zero divisor gives 0: an integer trap would end the process on CPU devices.
@@ -173,6 +174,7 @@ const helpers: Readonly<Record<string, string>> = {
   ...part("uchar"),
   ...vectorMath,
   ...mmaHelpers,
+  ...warpgroupHelpers,
   // vstore16 goes out in three pieces (PoCL 3.1).
   store_16: `inline void store_16(float16 v, global float* p) {
   typedef float16 __attribute__((aligned(4))) unaligned;

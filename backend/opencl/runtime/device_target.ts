@@ -9,7 +9,7 @@ import {
   type Target,
 } from "../../kernel/target.ts";
 import { driverOf } from "./driver.ts";
-import { hasMatrixUnits } from "./matrix_units.ts";
+import { hasMatrixUnits, hasWarpgroups } from "./matrix_units.ts";
 import { readTunedTiles } from "./tuned_tiles.ts";
 
 /** GPUs add up to 20 times while they move a byte (H100: 60 TFLOP/s, 3 TB/s). */
@@ -32,6 +32,7 @@ export function targetOf(device: Device, type: DeviceType): Target {
     localMemory: device.localMemSize,
     computeUnits,
     matrixUnits: hasMatrixUnits(device),
+    warpgroups: hasWarpgroups(device),
     vectorWidth: device.query("NATIVE_VECTOR_WIDTH_FLOAT"),
     narrowEnd: NARROW_END,
     tuned: readTunedTiles(device),

@@ -8,16 +8,27 @@ const COMPUTE_CAPABILITY_MAJOR_NV = 0x4000;
 const EXTENSION = "cl_nv_device_attribute_query";
 
 /** The compute capability from which on `mma.sync` and `cp.async` are there: Ampere's. */
-const FIRST = 8;
+const AMPERE = 8;
+/** The one that has `wgmma`: Hopper's. Later ones do not have it. */
+const HOPPER = 9;
 
 /** True for NVIDIA devices whose tensor cores inline PTX reaches: `mma.sync`, `cp.async`, `ldmatrix`. */
 export function hasMatrixUnits(device: Device): boolean {
-  if (!device.extensions.includes(EXTENSION)) return false;
+  return computeCapability(device) >= AMPERE;
+}
+
+/** True for NVIDIA devices that have `wgmma`, and tensor maps in Hopper's format. */
+export function hasWarpgroups(device: Device): boolean {
+  return computeCapability(device) === HOPPER;
+}
+
+/** The major number of an NVIDIA device's compute capability; 0 for others. */
+function computeCapability(device: Device): number {
+  if (!device.extensions.includes(EXTENSION)) return 0;
   const { unsafeHandle } = device;
-  const major = readers.u32(
+  return readers.u32(
     (parameter, size, value, out) => cl.clGetDeviceInfo(unsafeHandle, parameter, size, value, out),
     COMPUTE_CAPABILITY_MAJOR_NV,
     "clGetDeviceInfo",
   );
-  return major >= FIRST;
 }

@@ -16,6 +16,7 @@ import { buildOptions, driverOf, STANDARD } from "./driver.ts";
 import { withoutDeadline } from "../../lifecycle/native_handlers.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import { preludeFor } from "../codegen/prelude.ts";
+import { hasLifted, liftInstructions } from "../codegen/warpgroup_helpers.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 
 /** A kernel to be compiled: its parameter list and body, and what to call it. */
@@ -76,10 +77,16 @@ export class Programs {
       if (this.#kernels.has(source) || missing.has(source)) continue;
       missing.set(source, kernelName(label, source));
     }
-    if (missing.size === 0) return;
-    const program = this.#compile(programText(missing), missing.size, this.#options);
-    for (const [source, name] of missing) {
-      this.#kernels.set(source, this.#arguments(program, name));
+    // What is built twice has a program of its own.
+    const [lifted, plain] = [[...missing], [...missing]].map((all, k) =>
+      new Map(all.filter(([source]) => hasLifted(source) === (k === 0)))
+    );
+    for (const part of [plain!, lifted!]) {
+      if (part.size === 0) continue;
+      const program = this.#compile(programText(part), part.size, this.#options);
+      for (const [source, name] of part) {
+        this.#kernels.set(source, this.#arguments(program, name));
+      }
     }
   }
 
@@ -123,13 +130,14 @@ export class Programs {
   }
 
   #built(text: string, kernels: number, options: string): Program {
-    const program = new Program(this.#context, text), start = performance.now();
+    const start = performance.now();
     const byLaunch = this.#keepBinaries === "at the end" && isWatchingBuilds();
     beginBuild(kernels);
+    let program: Program;
     try {
-      withoutDeadline(() => program.build(options));
+      program = builtProgram(new Program(this.#context, text), options);
+      if (hasLifted(text)) program = this.#lifted(program, options);
     } catch (error) {
-      program.release();
       endBuild(kernels);
       throw error;
     }
@@ -144,6 +152,17 @@ export class Programs {
       this.#unsaved.set(`${options}\n${text}`, { text, options, program, kernels });
     }
     return program;
+  }
+
+  /** A program of which instructions that the compiler of OpenCL C does not know stand in comments. */
+  #lifted(program: Program, options: string): Program {
+    try {
+      const ptx = new TextDecoder().decode(program.binary(this.#device));
+      const binary = new TextEncoder().encode(liftInstructions(ptx));
+      return builtProgram(Program.fromBinary(this.#context, this.#device, binary), options);
+    } finally {
+      program.release();
+    }
   }
 
   /** That a driver gives no binary is no error: the next start compiles, no more. */
@@ -208,6 +227,17 @@ function endBuildAfter(queue: CommandQueue): void {
   };
   // Whoever reads what the kernel computes gets its error.
   marker.wait().then(end, end);
+}
+
+/** Builds a program; releases it where that fails. */
+function builtProgram(program: Program, options: string): Program {
+  try {
+    withoutDeadline(() => program.build(options));
+    return program;
+  } catch (error) {
+    program.release();
+    throw error;
+  }
 }
 
 /** Has the error of a build say which of the user's kernels it is. */

@@ -3,11 +3,14 @@ import type { AttentionKernel } from "../../kernel/attention.ts";
 import { extent, type LoopKernel, type SpecialKernel } from "../../kernel/kernel.ts";
 import { needsWideIndices } from "../../kernel/index_range.ts";
 import type { KernelPlan } from "../../kernel/template.ts";
-import type { Generated } from "../codegen/generated.ts";
 import type { Target } from "../../kernel/target.ts";
 import { generalContraction } from "./gemm/general_contraction.ts";
 import { attentions, contractions, loops, specials } from "./lists.ts";
-import { type ContractionPlan, isUniform } from "./parts/contraction_shape.ts";
+import {
+  type ContractionPlan,
+  type ContractionTemplate,
+  isUniform,
+} from "./parts/contraction_shape.ts";
 import { firstMatch, type KernelSequence, type Match } from "./parts/template.ts";
 import { defaultParts, tunedParts } from "./parts/tiling.ts";
 
@@ -15,15 +18,15 @@ import { defaultParts, tunedParts } from "./parts/tiling.ts";
 export function contractionMatch(
   kernel: LoopKernel,
   target: Target,
-): Match<LoopKernel, ContractionPlan> {
-  return firstMatch(contractions, kernel, target);
+): Match<LoopKernel, ContractionPlan, ContractionTemplate> {
+  return firstMatch<LoopKernel, ContractionPlan, ContractionTemplate>(contractions, kernel, target);
 }
 
-/** Writes a loop kernel for a target. */
-export function generateLoop(kernel: LoopKernel, target: Target): Generated {
+/** Writes a loop kernel for a target: the last kernel computes it, those before make its scratch. */
+export function generateLoops(kernel: LoopKernel, target: Target): KernelSequence {
   const list = kernel.contraction ? contractions : loops;
   const { template, plan } = firstMatch<LoopKernel, unknown>(list, kernel, target);
-  return template.emit(plan).kernels[0]!;
+  return template.emit(plan);
 }
 
 /** Writes an operation whose loops carry state. */
@@ -84,6 +87,6 @@ function planLoops(kernel: LoopKernel, target: Target): KernelPlan {
 export function sumParts(kernel: LoopKernel, target: Target): number {
   if (!isUniform(kernel.contraction!, target)) return 1;
   const { template, plan } = contractionMatch(kernel, target);
-  const tuned = plan.shape && tunedParts(plan.shape, target);
-  return tuned ?? defaultParts(template.workItems(plan), extent(kernel, kernel.inner), target);
+  return (plan.shape && tunedParts(plan.shape, target)) ?? template.sumParts?.(plan) ??
+    defaultParts(template.workItems(plan), extent(kernel, kernel.inner), target);
 }

@@ -13,7 +13,7 @@ import {
 import type { Target } from "../../kernel/target.ts";
 import type { Generated } from "../codegen/generated.ts";
 import { generateShared, haveOneText } from "../codegen/shared_launch.ts";
-import { generateAttention, generateLoop, generateSpecial } from "./generate.ts";
+import { generateAttention, generateLoops, generateSpecial } from "./generate.ts";
 import type { KernelSequence } from "./parts/template.ts";
 
 /** What a launch does, in numbers. */
@@ -38,7 +38,7 @@ export function launchSteps(
 ): LaunchStep[] {
   switch (kernel.kind) {
     case "loop":
-      return [stepOf(kernel, target)];
+      return loopSteps(kernel, target);
     case "horizontal":
       return sharedSteps(kernel, target);
     case "special":
@@ -73,14 +73,21 @@ function sharedSteps({ members, label }: HorizontalKernel, target: Target): Laun
 }
 
 function stepOf(kernel: LoopKernel, target: Target): LaunchStep {
-  return {
-    generated: generateLoop(kernel, target),
-    label: kernel.label,
-    work: {
-      bytes: bytesOf(kernel),
-      operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,
-    },
+  return loopSteps(kernel, target).at(-1)!;
+}
+
+/** What makes scratch for the last launch comes before; the bytes that must move are counted once. */
+function loopSteps(kernel: LoopKernel, target: Target): LaunchStep[] {
+  const { kernels } = generateLoops(kernel, target), { label } = kernel;
+  const work = {
+    bytes: bytesOf(kernel),
+    operations: extent(kernel, [...kernel.outer, ...kernel.inner]) * kernel.exprs.length,
   };
+  return kernels.map((generated, k) =>
+    k === kernels.length - 1
+      ? { generated, label, work }
+      : { generated, label: `${label}_prepare`, work: { ...work, bytes: 0 } }
+  );
 }
 
 /** Bytes that a kernel must move: each input and output once. */

@@ -4,7 +4,7 @@
  *
  * This folder turns kernels of the IR (`backend/kernel`) and data about a device (`Target`) into texts and
  * launch sizes, which the runtime builds and launches. `lists.ts`, `generate.ts` and `launch_steps.ts` import
- * the templates; those (`gemm/`, `convolution/`, `mma/`, `attention/`, `loops/`, `special/`) import `parts/`,
+ * the templates; those (`gemm/`, `convolution/`, `mma/`, `wgmma/`, `attention/`, `loops/`, `special/`) import `parts/`,
  * what they share; all of them import the writers of `opencl/codegen`. Nothing here imports the runtime or
  * OpenCL, so every text can be looked at without a device.
  */
@@ -34,9 +34,11 @@ import { rowScan } from "./special/scan.ts";
 import { lineScatter } from "./special/scatter.ts";
 import { sortedScatter } from "./special/sorted_scatter.ts";
 import { sharedScatter } from "./special/shared_scatter.ts";
+import { wgmmaGemm } from "./wgmma/wgmma_gemm.ts";
 
 /** Sums of products of two operands, with what follows them. */
 export const contractions: readonly ContractionTemplate[] = [
+  wgmmaGemm,
   mmaGemm,
   localMemoryGemm,
   weightGradient,

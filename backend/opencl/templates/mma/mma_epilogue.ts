@@ -64,10 +64,10 @@ export function storeSums(
 }
 
 /**
- * Three products of infinities give NaN, and numbers near the largest one round to infinity: such
+ * Products of the parts of infinities give NaN, and numbers near the largest one round to infinity: such
  * results are computed again, by themselves.
  */
-function recompute(emitter: Emitter, c: Contraction): void {
+export function recompute(emitter: Emitter, c: Contraction): void {
   emitter.open("if (!(fabs(acc) <= FLT_MAX)) {");
   emitter.line("acc = 0;");
   emitter.open(`for (int k = 0; k < ${emitter.index(extent(emitter.kernel, c.k))}; ++k) {`);

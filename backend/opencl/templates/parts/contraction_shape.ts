@@ -20,10 +20,11 @@ export interface TiledPlan<T> extends ContractionPlan {
 }
 
 /** A template of contractions. */
-export type ContractionTemplate<P extends ContractionPlan = ContractionPlan> = Template<
-  LoopKernel,
-  P
->;
+export interface ContractionTemplate<P extends ContractionPlan = ContractionPlan>
+  extends Template<LoopKernel, P> {
+  /** In how many parts a sum is computed; where it is missing, that follows from the work-items. */
+  sumParts?(plan: P): number;
+}
 
 /** The loops of a tile of rows: they read `scalar` element by element, its columns `vector` in vectors. */
 export interface RowLoops {

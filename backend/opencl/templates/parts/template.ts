@@ -38,17 +38,17 @@ export interface Template<K, P = unknown> {
 }
 
 /** A plan with the template that made it. */
-export interface Match<K, P = unknown> {
-  readonly template: Template<K, P>;
+export interface Match<K, P = unknown, T extends Template<K, P> = Template<K, P>> {
+  readonly template: T;
   readonly plan: P;
 }
 
 /** The first template of a list that matches; the last one of each list matches whatever is left. */
-export function firstMatch<K, P>(
-  templates: readonly Template<K, P>[],
+export function firstMatch<K, P, T extends Template<K, P> = Template<K, P>>(
+  templates: readonly T[],
   kernel: K,
   target: Target,
-): Match<K, P> {
+): Match<K, P, T> {
   for (const template of templates) {
     const plan = template.matches(kernel, target);
     if (plan !== null) return { template, plan };

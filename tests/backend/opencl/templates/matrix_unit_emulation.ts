@@ -3,7 +3,12 @@
  * exchange their fragments through local memory, in the layouts of the PTX manual (ldmatrix, mma.m16n8k16,
  * mma.m16n8k8); asynchronous copies are made at once.
  */
+import { backendOf } from "../../../../backend/internal.ts";
+import type { Target } from "../../../../backend/kernel/target.ts";
+import type { OpenCLBackend } from "../../../../backend/opencl/runtime/opencl_backend.ts";
 import { Programs } from "../../../../backend/opencl/runtime/programs.ts";
+import { DeviceHandle, manager, withDevice } from "../../../../mod.ts";
+import { emulatedWarpgroups, withPacking } from "./warpgroup_emulation.ts";
 
 /** Words of a work-item's fragments: four of the left operand, two of the right. */
 const WORDS = 6;
@@ -79,6 +84,8 @@ const macros = [
 
 /** A kernel of matrix units as one that any device runs. */
 function emulated(source: string): string {
+  if (source.includes("WG_")) return emulatedWarpgroups(source);
+  if (!source.includes("sm[")) return withPacking(source);
   if (!source.includes("MMA_")) return source;
   const sm = /local uchar sm\[\d+\][^;]*;/.exec(source)![0];
   const groups = source.replace(sm, `${sm}\n  local uint ex[256 * ${WORDS}];`);
@@ -88,8 +95,40 @@ function emulated(source: string): string {
   }`;
 }
 
+/**
+ * Calls a function on the default device, as one that has what `change` says, with emulated units. It gets
+ * the texts of all kernels that are launched.
+ */
+export function withEmulatedUnits(
+  change: Partial<Target>,
+  fn: (texts: string[]) => Promise<void>,
+): Promise<void> {
+  const { platformName, deviceName, clDevice } = manager.default("cl");
+  const names = { platformName, deviceName, deviceType: "gpu", backend: "cl" } as const;
+  const handle = new DeviceHandle(names, "cl", clDevice);
+  return withEmulatedPrograms(() =>
+    withDevice(handle, async () => {
+      const backend = backendOf(handle) as OpenCLBackend, texts: string[] = [];
+      const prepare = backend.prepare.bind(backend);
+      Object.defineProperty(backend, "target", { value: { ...backend.target, ...change } });
+      backend.prepare = (kernels) => {
+        const launches = prepare(kernels);
+        texts.push(...launches.map(({ source }) => source));
+        return launches;
+      };
+      try {
+        await fn(texts);
+      } finally {
+        backend.dispose();
+        handle.queue!.release();
+        handle.context!.release();
+      }
+    })
+  );
+}
+
 /** Calls a function while all programs are built with emulated matrix units. */
-export async function withEmulatedMatrixUnits(fn: () => Promise<void>): Promise<void> {
+async function withEmulatedPrograms(fn: () => Promise<void>): Promise<void> {
   const { build, kernel } = Programs.prototype;
   Programs.prototype.build = function (texts) {
     return build.call(

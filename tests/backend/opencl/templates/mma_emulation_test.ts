@@ -1,12 +1,10 @@
 /** Kernels of matrix units hold against the built-in backend, on any device: their instructions are emulated. */
 import { numbers } from "./few_digits.ts";
 import { assert } from "@std/assert";
-import { backendOf } from "../../../../backend/internal.ts";
-import type { OpenCLBackend } from "../../../../backend/opencl/runtime/opencl_backend.ts";
 import type { MmaTile } from "../../../../backend/opencl/templates/mma/mma_tile.ts";
-import { DeviceHandle, type DType, manager, type Tensor, withDevice } from "../../../../mod.ts";
+import { type DType, type Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
-import { withEmulatedMatrixUnits } from "./matrix_unit_emulation.ts";
+import { withEmulatedUnits } from "./matrix_unit_emulation.ts";
 
 /** Small tiles of four warps, so that there are many edges and short texts. */
 const tiles: Readonly<Record<2 | 4, MmaTile>> = {
@@ -20,33 +18,6 @@ class SmallTiles extends Map<string, { tile: MmaTile; parts: number }> {
     if (!key.startsWith("matrix-units")) return undefined;
     return { tile: tiles[key.startsWith("matrix-units16") ? 2 : 4], parts: 1 };
   }
-}
-
-/** The device for tests, as one with matrix units. */
-async function withMatrixUnits(fn: (texts: string[]) => Promise<void>): Promise<void> {
-  const { platformName, deviceName, clDevice } = manager.default("cl");
-  const names = { platformName, deviceName, deviceType: "gpu", backend: "cl" } as const;
-  const handle = new DeviceHandle(names, "cl", clDevice);
-  await withEmulatedMatrixUnits(() =>
-    withDevice(handle, async () => {
-      const backend = backendOf(handle) as OpenCLBackend, texts: string[] = [];
-      const target = { ...backend.target, matrixUnits: true, tuned: new SmallTiles() };
-      const prepare = backend.prepare.bind(backend);
-      Object.defineProperty(backend, "target", { value: target });
-      backend.prepare = (kernels) => {
-        const launches = prepare(kernels);
-        texts.push(...launches.map(({ source }) => source));
-        return launches;
-      };
-      try {
-        await fn(texts);
-      } finally {
-        backend.dispose();
-        handle.queue!.release();
-        handle.context!.release();
-      }
-    })
-  );
 }
 
 type Make = (dtype: DType) => Tensor;
@@ -110,7 +81,7 @@ for (const dtype of ["float32", "float16", "bfloat16"] as const) {
   testOpenCL(
     `kernels of matrix units compute ${dtype} right, on emulated units`,
     () =>
-      withMatrixUnits(async (texts) => {
+      withEmulatedUnits({ matrixUnits: true, tuned: new SmallTiles() }, async (texts) => {
         for (const name of namesOf[dtype]!) {
           const make = cases[name]!;
           const wanted = await withDevice("cpu", () => make(dtype).cast("float32").toHost());

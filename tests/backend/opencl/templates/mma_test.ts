@@ -37,6 +37,19 @@ Deno.test("Products of float32 go to matrix units from a size on, others to tile
   );
 });
 
+Deno.test("Products go to warpgroups where a device has them, and operands have steps of 16 bytes", () => {
+  const hopper = { ...gpu, warpgroups: true };
+  const nameOf = (dtype: DType, m: number, k: number, n: number) =>
+    templateOf(() => of(dtype, m, k).matmul(of(dtype, k, n)), hopper);
+  assertEquals(nameOf("float16", 128, 64, 136), "warpgroup gemm");
+  assertEquals(nameOf("bfloat16", 100, 72, 64), "warpgroup gemm");
+  assertEquals(nameOf("float16", 128, 64, 137), "matrix-unit gemm");
+  assertEquals(nameOf("float16", 63, 64, 136), "matrix-unit gemm");
+  // Floats are written in parts first, which a small product does not pay for.
+  assertEquals(nameOf("float32", 1024, 512, 1024), "warpgroup gemm");
+  assertEquals(nameOf("float32", 256, 256, 256), "matrix-unit gemm");
+});
+
 /** A product of two operands of which one or both may be views. */
 interface Case {
   readonly name: string;
@@ -51,6 +64,7 @@ const matmuls: Case[] = [
   [1024, 96, 40],
   [33, 500, 1000],
   [130, 70, 4097],
+  [600, 712, 1000],
 ].flatMap(([m, n, k]) => [
   {
     name: `${m}x${k}x${n}`,

@@ -1,0 +1,179 @@
+/**
+ * Operands as tensor maps: up to five axes of a buffer, of which the copy engine (TMA) moves boxes to local
+ * memory. What lies outside of an axis is filled with zeros.
+ *
+ * The 128 bytes of a map are Hopper's own format, which NVIDIA does not document; they were found by comparing
+ * with what `cuTensorMapEncodeTiled` writes.
+ */
+import { coefficient, rangeOf } from "../../../kernel/affine.ts";
+import type { Emitter } from "../../../codegen/emit.ts";
+import { extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
+import { last } from "../parts/contraction_shape.ts";
+import { isFlat } from "../parts/operand_address.ts";
+import { GROUP_ROWS, type PartCount, ROW_BYTES } from "./wgmma_tile.ts";
+
+/** Strides and beginnings are multiples of so many bytes. */
+const ALIGNMENT = 16;
+/** Axes of a map: fewer are filled up, more are not there. */
+const MIN_AXES = 3, MAX_AXES = 5;
+/** Words of 64 bits of a map. */
+export const MAP_WORDS = 16;
+
+/** One axis of a map; lengths in elements. */
+interface MapAxis {
+  readonly size: number;
+  readonly stride: number;
+  /** Elements that a copy moves. */
+  readonly box: number;
+  /** Where a copy begins, from the places of the tile: its row or column, its term, its batch. */
+  readonly start: (p: string, k: string) => string;
+}
+
+/** How an operand is copied: one box for a stage, or one for every 64 of its rows or columns. */
+export interface OperandMap {
+  readonly name: "a" | "b";
+  readonly load: Load;
+  /** True where neighbours along the sum lie side by side. */
+  readonly alongK: boolean;
+  readonly axes: readonly MapAxis[];
+  /** Rows or columns of a tile. */
+  readonly length: number;
+  readonly parts: PartCount;
+  /** What is copied of the operand's buffer where it has several parts: each has `count` elements. */
+  readonly first: number;
+  readonly count: number;
+}
+
+/** The loops that an operand is walked by. */
+export interface OperandLoops {
+  readonly batch: readonly number[];
+  /** Rows or columns. */
+  readonly p: readonly number[];
+  readonly k: readonly number[];
+}
+
+/** Bytes of an element in local memory, and elements of a row there. */
+const BYTES = 2;
+export const ROW_TERMS = ROW_BYTES / BYTES;
+/** Elements that begin at multiples of the alignment. */
+const STEP = ALIGNMENT / BYTES;
+/** Where an operand's elements are fewer than this share of those between its first and last, it has no parts. */
+const MIN_SHARE = 1 / 2;
+
+/** The map of an operand of which tiles have `length` rows or columns; null where there is none. */
+export function operandMapOf(
+  kernel: LoopKernel,
+  name: "a" | "b",
+  load: Load,
+  { batch, p, k }: OperandLoops,
+  length: number,
+  parts: PartCount,
+): OperandMap | null {
+  const { index, bounds } = load, { sizes } = kernel;
+  if (bounds.length > 0 || !isFlat(kernel, index, p) || !isFlat(kernel, index, k)) return null;
+  const alongK = coefficient(index, last(k)) === 1;
+  if (!alongK && coefficient(index, last(p)) !== 1) return null;
+  const axis = (symbols: readonly number[], box: number, start: MapAxis["start"]): MapAxis => ({
+    size: extent(kernel, symbols),
+    stride: coefficient(index, last(symbols)),
+    box,
+    start,
+  });
+  const axes = [
+    axis(p, alongK ? length : GROUP_ROWS, (at) => at),
+    axis(k, ROW_TERMS, (_, at) => at),
+  ];
+  if (alongK) axes.reverse();
+  for (const s of batch.toReversed()) {
+    if (coefficient(index, s) !== 0) axes.push(axis([s], 1, () => `i${s}`));
+  }
+  const isAligned = axes.length <= MAX_AXES && index.offset % STEP === 0 &&
+    axes.every(({ stride }, at) => at === 0 || stride > 0 && stride % STEP === 0);
+  if (!isAligned) return null;
+  const [low, high] = rangeOf(index, sizes);
+  const first = low - low % STEP, count = Math.ceil((high + 1 - first) / STEP) * STEP;
+  const elements = axes.reduce((all, { size }) => all * size, 1);
+  if (parts > 1 && elements < count * MIN_SHARE) return null;
+  return { name, load, alongK, axes, length, parts, first, count };
+}
+
+/** The numbers of element types in maps. */
+const types = { float16: 6n, bfloat16: 10n } as const;
+/** Swizzle of 128 bytes, and loads of as many from memory. */
+const SWIZZLE = 3n << 13n, PROMOTION = 2n << 17n;
+
+/** Writes the maps of an operand's parts to `map`, a pointer to 64-bit words. */
+export function writeMaps(emitter: Emitter, operand: OperandMap, map: string): void {
+  const axes = filledUp(operand);
+  const type = operand.load.dtype === "float16" ? types.float16 : types.bfloat16;
+  const flags = BigInt(axes.length - 1) << 4n | type << 7n | SWIZZLE | PROMOTION;
+  const pair = (low: string, high: string): string =>
+    `(ulong)(uint)(${low}) | (ulong)(${high}) << 32`;
+  const number = (axis: number, of: (axis: MapAxis) => number): string => {
+    const found = axes[axis];
+    return found ? emitter.index(of(found)) : "0";
+  };
+  const stride = (axis: number): string => number(axis, ({ stride }) => stride / STEP);
+  const size = (axis: number): string => number(axis, ({ size }) => size - 1);
+  const boxes = axes.map(({ box }) => BigInt(box - 1));
+  const words = [
+    "",
+    `0x${flags.toString(16)}UL | (ulong)(${stride(1)}) << 32`,
+    pair(stride(2), stride(3)),
+    pair(stride(4), "0"),
+    pair(size(0), size(1)),
+    pair(size(2), size(3)),
+    `(ulong)(uint)(${size(4)}) | 0x${(boxes[0]! << 56n).toString(16)}UL`,
+    `0x${boxes.slice(1).reduce((all, box, at) => all | box << BigInt(8 * at), 0n).toString(16)}UL`,
+    `${axes.reduce((all, { box }) => all * box, BYTES)}UL`,
+    "1024UL",
+  ];
+  for (let part = 0; part < operand.parts; part++) {
+    words[0] = `(ulong)(${beginningOf(emitter, operand, part)})`;
+    for (let word = 0; word < MAP_WORDS; word++) {
+      emitter.line(`${map}[${part * MAP_WORDS + word}] = ${words[word] ?? "0UL"};`);
+    }
+  }
+}
+
+/** A pointer to where the loops of an operand begin. */
+function beginningOf(emitter: Emitter, operand: OperandMap, part: number): string {
+  const { name, load: { input, index }, parts, first, count } = operand;
+  if (parts === 1) {
+    return index.offset === 0 ? `a${input}` : `a${input} + ${emitter.index(index.offset)}`;
+  }
+  return `parts_${name} + ${emitter.index(part * count + index.offset - first)}`;
+}
+
+/** Axes of one element fill up those of a matrix. */
+function filledUp({ axes }: OperandMap): readonly MapAxis[] {
+  const none: MapAxis = { size: 1, stride: STEP, box: 1, start: () => "0" };
+  return [...axes, ...new Array<MapAxis>(Math.max(0, MIN_AXES - axes.length)).fill(none)];
+}
+
+/** Bytes of a copy of 64 rows or columns. */
+export const BLOCK_BYTES = GROUP_ROWS * ROW_BYTES;
+
+/** Copies a stage of an operand, all parts, to `to`; `full` is the barrier that counts its bytes. */
+export function copyStage(
+  emitter: Emitter,
+  operand: OperandMap,
+  { to, full }: { readonly to: string; readonly full: string },
+  p: string,
+  k: string,
+): void {
+  const axes = filledUp(operand), { name, alongK, length, parts } = operand;
+  const blocks = alongK ? 1 : length / GROUP_ROWS;
+  for (let part = 0; part < parts; part++) {
+    for (let block = 0; block < blocks; block++) {
+      const at = `${p} + ${block * GROUP_ROWS}`;
+      const starts = axes.map(({ start }) => `(int)(${start(at, k)})`).join(", ");
+      const bytes = part * length * ROW_BYTES + block * BLOCK_BYTES;
+      emitter.line(
+        `WG_COPY${axes.length}(${to} + ${bytes}u, map_${name} + ${
+          part * MAP_WORDS
+        }, ${full}, ${starts});`,
+      );
+    }
+  }
+}

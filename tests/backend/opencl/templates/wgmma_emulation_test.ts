@@ -1,0 +1,93 @@
+/** Kernels by warpgroups hold against the built-in backend, on any device: their instructions are emulated. */
+import { assert } from "@std/assert";
+import type { WgmmaTile } from "../../../../backend/opencl/templates/wgmma/wgmma_tile.ts";
+import { type DType, type Tensor, withDevice } from "../../../../mod.ts";
+import { testOpenCL } from "../../../opencl.ts";
+import { numbers } from "./few_digits.ts";
+import { withEmulatedUnits } from "./matrix_unit_emulation.ts";
+
+/** What was tuned: the same tile for every shape. */
+class OneTile extends Map<string, { tile: WgmmaTile; parts: number }> {
+  readonly #tile: WgmmaTile;
+
+  constructor(tile: WgmmaTile) {
+    super();
+    this.#tile = tile;
+  }
+
+  override get(key: string) {
+    return key.startsWith("warpgroups") ? { tile: this.#tile, parts: 1 } : undefined;
+  }
+}
+
+type Make = (dtype: DType) => Tensor;
+
+const cases: Readonly<Record<string, Make>> = {
+  "sizes that fill no tile": (t) => numbers(t, 70, 136).matmul(numbers(t, 136, 72)),
+  "both operands transposed, an odd number of columns": (t) =>
+    numbers(t, 72, 136).transpose().matmul(numbers(t, 77, 72).transpose()),
+  "a batch with a residual": (t) =>
+    numbers(t, 3, 65, 64).matmul(numbers(t, 3, 64, 80)).add(numbers(t, 80)).relu()
+      .add(numbers(t, 3, 65, 80)),
+  "heads in the middle": (t) => {
+    const q = numbers(t, 2, 66, 3, 64).transpose(1, 2);
+    return q.matmul(q.transpose(-1, -2));
+  },
+  "wide rows": (t) => numbers(t, 70, 136).matmul(numbers(t, 136, 72)).add(numbers(t, 72)),
+  "wide rows, both transposed, from an odd place on": (t) =>
+    numbers(t, 73, 72).slice([1, 73]).transpose()
+      .matmul(numbers(t, 81, 80).slice([1, 81], [8, 80]).transpose()),
+  "a result that is stored transposed": (t) =>
+    numbers(t, 72, 72).matmul(numbers(t, 72, 136)).transpose().mul(2).add(0),
+};
+
+const limits: Partial<Record<DType, number>> = { float32: 1e-6, float16: 2e-3, bfloat16: 1.6e-2 };
+
+async function holds(dtype: DType, name: string, texts: string[]): Promise<void> {
+  const make = cases[name]!;
+  const wanted = await withDevice("cpu", () => make(dtype).cast("float32").toHost());
+  texts.length = 0;
+  const found = await make(dtype).cast("float32").toHost();
+  assert(texts.some((text) => text.includes("WG_COPY")), `${name} is for warpgroups`);
+  let squares = 0, total = 0;
+  for (let i = 0; i < wanted.length; i++) {
+    squares += (Number(found[i]) - Number(wanted[i])) ** 2;
+    total += Number(wanted[i]) ** 2;
+  }
+  const error = Math.sqrt(squares / total);
+  assert(error < limits[dtype]!, `${name} of ${dtype}: relative error ${error}`);
+}
+
+const names = Object.keys(cases).filter((name) => !name.startsWith("wide"));
+
+testOpenCL(
+  "kernels by warpgroups compute float16 right in small tiles, on emulated units",
+  () => {
+    const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
+    return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+      for (const name of names) await holds("float16", name, texts);
+    });
+  },
+);
+
+testOpenCL(
+  "kernels by warpgroups compute bfloat16 right in tiles of two warpgroups, on emulated units",
+  () => {
+    const tuned = new OneTile({ bm: 128, bn: 128, stages: 3 });
+    return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+      await holds("bfloat16", "sizes that fill no tile", texts);
+      await holds("bfloat16", "both operands transposed, an odd number of columns", texts);
+    });
+  },
+);
+
+testOpenCL(
+  "kernels by warpgroups compute float32 right in six products of bfloat16, on emulated units",
+  () => {
+    const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
+    return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+      await holds("float32", "wide rows", texts);
+      await holds("float32", "wide rows, both transposed, from an odd place on", texts);
+    });
+  },
+);
