@@ -8,7 +8,7 @@ import { releaseTransient } from "../graph/stored_value.ts";
 import { PlanCache } from "../schedule/plan_cache.ts";
 import type { Plan } from "../schedule/memory_plan.ts";
 import { type Companion, type Schedule, schedule } from "../schedule/schedule.ts";
-import { activeRecording, unrecorded } from "./recording.ts";
+import { activeRecording, type Recording, unrecorded } from "./recording.ts";
 import { SavedInMemory, SavedValues } from "./saved_values.ts";
 import { busyWith, relieve, spillWhereShort } from "./spilling.ts";
 import { readSwitch } from "../../ffi/host/switches.ts";
@@ -157,44 +157,51 @@ function enqueue(
 ): void {
   const { order, kernels } = plan;
   const recording = activeRecording();
-  // A recording reads host data once: it needs a place that stays.
-  if (recording) {
-    keepData(backend, plan);
-    for (const { at } of plan.results) {
-      const { storage } = order[at]!;
-      if (storage) recording.addExternal(storage.handle, order[at]!);
-    }
-  }
-  let label = "data";
-  const blockAt = (at: number): Block => {
-    const node = order[at];
-    const known = blocks[at] ?? node?.storage?.handle;
-    if (known) return known;
-    const block = allocate(backend, node ?? plan.temporaries[at - order.length]!, label);
-    blocks[at] = block;
-    if (node?.op.kind !== "data") return block;
-    backend.write(block, node.op.bytes);
-    // What is so large was moved to the host where memory was short: it comes back to stay.
-    if (node.op.bytes.length > MOST_ON_HOST) {
-      blocks[at] = undefined;
-      node.store(new Storage(backend.memory, block));
-    }
-    return block;
-  };
+  if (recording) prepareRecording(recording, backend, plan);
+  const blockAt = (at: number, label: string): Block =>
+    blocks[at] ?? order[at]?.storage?.handle ?? newBlock(backend, plan, blocks, at, label);
   for (const at of plan.kept) {
     const { size, op } = order[at]!;
-    if (size === 0 || op.kind === "data") blockAt(at);
+    if (size === 0 || op.kind === "data") blockAt(at, "data");
   }
-  for (let k = 0; k < kernels.length; k++) {
-    const { kernel, inputs, outputs, dying } = kernels[k]!;
-    label = kernel.label;
-    const reads = inputs.map(blockAt), writes = outputs.map(blockAt);
+  kernels.forEach(({ kernel: { label }, inputs, outputs, dying }, k) => {
+    const reads = inputs.map((at) => blockAt(at, label));
+    const writes = outputs.map((at) => blockAt(at, label));
     launches[k]!.run(reads, writes);
     recording?.add(launches[k]!, inputs.map((at) => order[at] ?? null), reads, writes);
     for (const at of dying) {
       blocks[at]?.release();
       blocks[at] = undefined;
     }
+  });
+}
+
+/** Makes the block of a node or a temporary, with its content where that is on the host. */
+function newBlock(
+  backend: Backend,
+  { order, temporaries }: Schedule,
+  blocks: Blocks,
+  at: number,
+  label: string,
+): Block {
+  const node = order[at];
+  const block = blocks[at] = allocate(backend, node ?? temporaries[at - order.length]!, label);
+  if (node?.op.kind !== "data") return block;
+  backend.write(block, node.op.bytes);
+  // What is so large was moved to the host where memory was short: it comes back to stay.
+  if (node.op.bytes.length > MOST_ON_HOST) {
+    blocks[at] = undefined;
+    node.store(new Storage(backend.memory, block));
+  }
+  return block;
+}
+
+/** A recording reads host data once, so that it needs a place that stays; and it must know its results. */
+function prepareRecording(recording: Recording, backend: Backend, plan: Schedule): void {
+  keepData(backend, plan);
+  for (const { at } of plan.results) {
+    const node = plan.order[at]!;
+    if (node.storage) recording.addExternal(node.storage.handle, node);
   }
 }
 

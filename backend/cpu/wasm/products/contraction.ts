@@ -41,6 +41,11 @@ export function contractionRunner(
   const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
   const after = epilogue && host.compile(epilogue);
   const product = new ProductRunner(plan, runtime, host);
+  const finish = (inputs: Blocks, outputs: Blocks, x: HostBlock, y: HostBlock, c: HostBlock) => {
+    const isThere = plan.isSwapped ? product.run(y, x, c) : product.run(x, y, c);
+    if (isThere) after?.run([...inputs, c], outputs);
+    return isThere;
+  };
   let plain: Runner | null = null;
   return {
     source: [
@@ -55,19 +60,17 @@ export function contractionRunner(
         inputs,
         (x) =>
           withOperand(host, prepared[1], inputs, (y) => {
-            const finish = (c: HostBlock): boolean => {
-              const isThere = plan.isSwapped ? product.run(y, x, c) : product.run(x, y, c);
-              if (isThere) after?.run([...inputs, c], outputs);
-              return isThere;
-            };
-            if (output >= 0) return finish(outputs[output]!);
-            return host.withScratch("float32", extent(kernel, kernel.outer), finish);
+            if (output >= 0) return finish(inputs, outputs, x, y, outputs[output]!);
+            const size = extent(kernel, kernel.outer);
+            return host.withScratch("float32", size, (c) => finish(inputs, outputs, x, y, c));
           }),
       );
       if (!isDone) (plain ??= fallback()).run(inputs, outputs);
     },
   };
 }
+
+type Blocks = readonly HostBlock[];
 
 /** An operand as floats: where it lies, or a copy of half floats. */
 interface Operand {

@@ -143,19 +143,16 @@ function globalOf(
 
 function writeTile(emitter: Emitter, dialect: Dialect, tiling: WeightTiling): WorkSize {
   const { kernel } = emitter;
-  const { sizes } = kernel;
-  const { channel, vectors, taps, around, block, line, lines, position, window } = tiling;
-  const c = kernel.contraction!;
-  const width = vectors * LANES, tile = extent(kernel, taps);
-  const [first, ...further] = around;
-  const tiles = block * extent(kernel, further);
-  emitter.line(`local float16 turned[${lines * sizes[position]! * vectors}];`);
-  emitter.line(`local float16 sums[${tiles * tile * vectors}];`);
+  const { vectors, taps, around, block, line, lines, position, window } = tiling;
+  const c = kernel.contraction!, [first, ...further] = around;
+  const sums = block * extent(kernel, [...further, ...taps]) * vectors;
+  emitter.line(`local float16 turned[${lines * kernel.sizes[position]! * vectors}];`);
+  emitter.line(`local float16 sums[${sums}];`);
   emitter.line(`local float packed[${window.size}];`);
   decomposeInto(emitter, [...c.batch, ...c.m.slice(0, -1)], "(Index)get_global_id(2)", "i");
-  emitter.line(`const Index channel = (Index)get_global_id(1) * ${width};`);
+  emitter.line(`const Index channel = (Index)get_global_id(1) * ${vectors * LANES};`);
   if (first !== undefined) emitter.line(`const Index block = (Index)get_global_id(0) * ${block};`);
-  emitter.line(`for (int k = 0; k < ${tiles * tile * vectors}; ++k) sums[k] = 0;`);
+  emitter.line(`for (int k = 0; k < ${sums}; ++k) sums[k] = 0;`);
   for (const s of c.k) if (s !== line && s !== position) openLoop(emitter, dialect, s);
   const starts = new Map<number, string>();
   if (first !== undefined) starts.set(first, "block");
@@ -165,38 +162,51 @@ function writeTile(emitter: Emitter, dialect: Dialect, tiling: WeightTiling): Wo
   }
   transposeChannels(emitter, tiling);
   packWindow(emitter, window, starts, "packed");
-  const openTiles = (): void => {
-    if (first !== undefined) {
-      emitter.open(`for (Index i${first} = block; i${first} < block + ${block}; ++i${first}) {`);
-    }
-    for (const s of further) openLoop(emitter, dialect, s);
-    const at = further.reduce(
-      (text, s) => `(${text}) * ${sizes[s]} + i${s}`,
-      first === undefined ? "0" : `i${first} - block`,
-    );
-    emitter.line(`local float16* sum = sums + (${at}) * ${tile * vectors};`);
-  };
-  const closeTiles = (): void => around.forEach(() => emitter.close());
-  openTiles();
-  emitProducts(emitter, tiling);
-  closeTiles();
+  eachTile(emitter, dialect, tiling, () => emitProducts(emitter, tiling));
   for (const s of c.k) if (s !== position) emitter.close();
+  storeSums(emitter, dialect, tiling);
+  return { global: globalOf(kernel, tiling), local: [1, 1, 1] };
+}
+
+/** The loops over the tiles of a work-item, each with its `sum`. */
+function eachTile(
+  emitter: Emitter,
+  dialect: Dialect,
+  { taps, vectors, around, block }: WeightTiling,
+  body: () => void,
+): void {
+  const { kernel } = emitter, [first, ...further] = around;
+  if (first !== undefined) {
+    emitter.open(`for (Index i${first} = block; i${first} < block + ${block}; ++i${first}) {`);
+  }
+  for (const s of further) openLoop(emitter, dialect, s);
+  const at = further.reduce(
+    (text, s) => `(${text}) * ${kernel.sizes[s]} + i${s}`,
+    first === undefined ? "0" : `i${first} - block`,
+  );
+  emitter.line(`local float16* sum = sums + (${at}) * ${extent(kernel, taps) * vectors};`);
+  body();
+  for (const _ of around) emitter.close();
+}
+
+/** Writes what follows the product for each channel and tap. */
+function storeSums(emitter: Emitter, dialect: Dialect, tiling: WeightTiling): void {
+  const { sizes } = emitter.kernel, { channel, taps, vectors } = tiling, width = vectors * LANES;
   emitter.open(
     `for (int r = 0; r < min((Index)${width}, ${emitter.size(channel)} - channel); ++r) {`,
   );
   emitter.line(`const Index i${channel} = channel + r;`);
-  openTiles();
-  for (const s of taps) openLoop(emitter, dialect, s);
-  const tap = taps.reduce(
-    (text, s) => text === "" ? `i${s}` : `(${text}) * ${sizes[s]} + i${s}`,
-    "",
-  );
-  emitter.line(`const float acc = ((local const float*)sum)[(${tap}) * ${width} + r];`);
-  emitEpilogue(emitter);
-  for (const _ of taps) emitter.close();
-  closeTiles();
+  eachTile(emitter, dialect, tiling, () => {
+    for (const s of taps) openLoop(emitter, dialect, s);
+    const tap = taps.reduce(
+      (text, s) => text === "" ? `i${s}` : `(${text}) * ${sizes[s]} + i${s}`,
+      "",
+    );
+    emitter.line(`const float acc = ((local const float*)sum)[(${tap}) * ${width} + r];`);
+    emitEpilogue(emitter);
+    for (const _ of taps) emitter.close();
+  });
   emitter.close();
-  return { global: globalOf(kernel, tiling), local: [1, 1, 1] };
 }
 
 /** Transposes the channels of a few lines of positions; those behind the last one are not stored. */

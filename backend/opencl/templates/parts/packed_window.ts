@@ -118,24 +118,12 @@ export function packWindow(
   starts: ReadonlyMap<number, string>,
   into: string,
 ): void {
-  const inside = axes.flatMap(({ walks }) => walks.map(([s]) => s));
-  const base = (index: AffineExpr): string => {
-    const moved = index.terms.filter(([s]) => inside.includes(s) && starts.has(s));
-    // A convolution's text holds its sizes in any case, so its edges stand there as numbers.
-    if (moved.length === 0 && index.terms.every(([s]) => inside.includes(s))) {
-      return `${index.offset}`;
-    }
-    return [
-      without(emitter, index, inside),
-      ...moved.map(([s]) => `${starts.get(s)} * ${step(emitter, index, s)}`),
-    ].join(" + ");
-  };
   emitter.open("{");
-  emitter.line(`const Index from = ${base(load.index)};`);
+  emitter.line(`const Index from = ${startOf(emitter, axes, load.index, starts)};`);
   axes.forEach(({ bound }, k) => {
-    if (bound) emitter.line(`const int g${k} = ${base(bound.index)};`);
+    if (bound) emitter.line(`const int g${k} = ${startOf(emitter, axes, bound.index, starts)};`);
   });
-  const rows = axes.slice(0, -1), row = axes.at(-1)!;
+  const rows = axes.slice(0, -1), row = axes.at(-1)!, last = axes.length - 1;
   rows.forEach(({ extent }, k) =>
     emitter.open(`for (int t${k} = 0; t${k} < ${extent}; ++t${k}) {`)
   );
@@ -145,23 +133,47 @@ export function packWindow(
   const at = [into, ...rows.map(({ stride }, k) => `t${k} * ${stride}`)].join(" + ");
   const moves = rows.map((axis, k) => `t${k} * ${emitter.index(axis.step)}`);
   const source = [`a${load.input} + from`, ...moves].join(" + ");
-  const last = axes.length - 1;
-  const low = row.bound ? `-g${last}` : "0";
-  const high = row.bound ? `${row.bound.size} - g${last}` : `${row.extent}`;
-  const { extent, phases, step: apart } = row;
-  const pack = (low: string, high: string): void =>
-    emitter.line(
-      phases === 1 && apart === 1
-        ? `pack_row(${at}, ${source}, ${extent}, ${low}, ${high});`
-        : `pack_apart(${at}, ${source}, ${Math.ceil(extent / phases)}, ${phases}, ${apart}, ` +
-          `${low}, ${high});`,
-    );
+  const [low, high] = row.bound
+    ? [`-g${last}`, `${row.bound.size} - g${last}`]
+    : ["0", `${row.extent}`];
   if (tests.length > 0) emitter.line(`if (${tests.join(" && ")})`);
-  pack(low, high);
+  emitter.line(packRow(row, at, source, low, high));
   if (tests.length > 0) {
     emitter.line("else");
-    pack(`${row.extent}`, `${row.extent}`);
+    emitter.line(packRow(row, at, source, `${row.extent}`, `${row.extent}`));
   }
   rows.forEach(() => emitter.close());
   emitter.close();
+}
+
+/** Where an index begins in a window: its loops within are at 0, but for those of the tile. */
+function startOf(
+  emitter: Emitter,
+  axes: Window["axes"],
+  index: AffineExpr,
+  starts: ReadonlyMap<number, string>,
+): string {
+  const inside = axes.flatMap(({ walks }) => walks.map(([s]) => s));
+  const moved = index.terms.filter(([s]) => inside.includes(s) && starts.has(s));
+  // A convolution's text holds its sizes in any case, so its edges stand there as numbers.
+  if (moved.length === 0 && index.terms.every(([s]) => inside.includes(s))) {
+    return `${index.offset}`;
+  }
+  return [
+    without(emitter, index, inside),
+    ...moved.map(([s]) => `${starts.get(s)} * ${step(emitter, index, s)}`),
+  ].join(" + ");
+}
+
+/** The statement that packs a row, whose elements from `low` to before `high` exist. */
+function packRow(
+  { extent, phases, step }: Window["axes"][number],
+  at: string,
+  source: string,
+  low: string,
+  high: string,
+): string {
+  if (phases === 1 && step === 1) return `pack_row(${at}, ${source}, ${extent}, ${low}, ${high});`;
+  return `pack_apart(${at}, ${source}, ${Math.ceil(extent / phases)}, ${phases}, ${step}, ` +
+    `${low}, ${high});`;
 }
