@@ -17,9 +17,9 @@ import {
 } from "@netcl/netcl";
 import { optionsWith } from "./flags.ts";
 import { runExample } from "./run_example.ts";
-import { digitModel } from "./serve/model.ts";
 import { Progress } from "./terminal/progress.ts";
 import { loadDataset } from "./train/datasets.ts";
+import { makeModel } from "./train/model.ts";
 
 const SIZE = 8;
 
@@ -84,7 +84,7 @@ function answering(model: nn.Module): (request: Request) => Promise<Response> {
 const about = "Serves a page on which to draw a digit, and reads it.";
 const flags = optionsWith({ weights: "", epochs: "15", port: "8000" });
 await runExample({ about, file: "examples/serve.ts", flags }, async (values, print) => {
-  const model = digitModel(SIZE);
+  const model = makeModel("cnn", SIZE);
   if (values.weights === "") await train(model, Number(values.epochs), Number(values.seed));
   else model.loadStateDict(await loadSafetensors(values.weights));
   model.eval();

@@ -150,16 +150,7 @@ export class SharedQueue {
    * @throws {RangeError} When the bytes do not lie within the buffer.
    */
   write(buffer: SharedBuffer, data: ArrayBufferView, offset = 0): void {
-    const { unsafeHandle } = buffer;
-    checkRange(offset, data.byteLength, buffer.nbytes, "a shared buffer");
-    const size = BigInt(data.byteLength), start = BigInt(offset);
-    this.#call((cl) =>
-      check(
-        cl.clEnqueueWriteBuffer(this.#queue, unsafeHandle, 1, start, size, data, 0, null, null),
-        "clEnqueueWriteBuffer",
-        `${size} bytes at ${offset} of a buffer of ${buffer.nbytes}`,
-      )
-    );
+    this.#copy("clEnqueueWriteBuffer", buffer, data, offset);
   }
 
   /**
@@ -168,13 +159,21 @@ export class SharedQueue {
    * @throws {RangeError} When the bytes do not lie within the buffer.
    */
   read(buffer: SharedBuffer, into: ArrayBufferView, offset = 0): void {
-    const { unsafeHandle } = buffer;
-    checkRange(offset, into.byteLength, buffer.nbytes, "a shared buffer");
-    const size = BigInt(into.byteLength), start = BigInt(offset);
+    this.#copy("clEnqueueReadBuffer", buffer, into, offset);
+  }
+
+  #copy(
+    call: "clEnqueueWriteBuffer" | "clEnqueueReadBuffer",
+    buffer: SharedBuffer,
+    data: ArrayBufferView,
+    offset: number,
+  ): void {
+    checkRange(offset, data.byteLength, buffer.nbytes, "a shared buffer");
+    const size = BigInt(data.byteLength), start = BigInt(offset);
     this.#call((cl) =>
       check(
-        cl.clEnqueueReadBuffer(this.#queue, unsafeHandle, 1, start, size, into, 0, null, null),
-        "clEnqueueReadBuffer",
+        cl[call](this.#queue, buffer.unsafeHandle, 1, start, size, data, 0, null, null),
+        call,
         `${size} bytes at ${offset} of a buffer of ${buffer.nbytes}`,
       )
     );

@@ -122,16 +122,11 @@ async function replace(
   { durable = true, mode }: SaveOptions,
   number: number,
 ): Promise<void> {
-  const partial = begin(target, mode);
-  try {
-    for await (const part of parts) await partial.write(part);
-    await partial.complete(durable);
-    appear(partial, target, number);
-  } catch (error) {
-    partial.discard();
-    throw error;
-  } finally {
-    leave(target.path);
+  {
+    using replacement = new Replacement(target, mode);
+    for await (const part of parts) await replacement.file.write(part);
+    await replacement.file.complete(durable);
+    replacement.appear(number);
   }
   if (durable) syncFolder(dirname(target.path));
 }
@@ -142,42 +137,47 @@ function replaceSync(
   { durable = true, mode }: SaveOptions,
   number: number,
 ): void {
-  const partial = begin(target, mode);
-  try {
-    partial.writeSync(bytes);
-    partial.completeSync(durable);
-    appear(partial, target, number);
-  } catch (error) {
-    partial.discard();
-    throw error;
-  } finally {
-    leave(target.path);
+  {
+    using replacement = new Replacement(target, mode);
+    replacement.file.writeSync(bytes);
+    replacement.file.completeSync(durable);
+    replacement.appear(number);
   }
   if (durable) syncFolder(dirname(target.path));
 }
 
-/** A file's replacement is private until it has that file's permissions. */
-function begin({ path, former }: Replaced, mode?: number): PartialFile {
-  removeLeftovers(dirname(path));
-  const partial = PartialFile.create(path, former === null ? mode : 0o600);
-  const entry = newest.get(path);
-  if (entry) entry.users++;
-  else newest.set(path, { number: 0, users: 1 });
-  return partial;
-}
+/** A file on its way to a name: it goes, unless it appears under that name. */
+class Replacement implements Disposable {
+  /** Private until it has the permissions of the file that it replaces. */
+  readonly file: PartialFile;
+  readonly #target: Replaced;
+  #isOver = false;
 
-function leave(path: string): void {
-  const entry = newest.get(path);
-  if (entry && --entry.users === 0) newest.delete(path);
-}
+  constructor(target: Replaced, mode?: number) {
+    const { path, former } = target;
+    removeLeftovers(dirname(path));
+    this.#target = target;
+    this.file = PartialFile.create(path, former === null ? mode : 0o600);
+    const entry = newest.get(path);
+    if (entry) entry.users++;
+    else newest.set(path, { number: 0, users: 1 });
+  }
 
-/** Gives it the name, unless a save that began later has it already. */
-function appear(partial: PartialFile, { path, former }: Replaced, number: number): void {
-  const entry = newest.get(path)!;
-  if (entry.number > number) return partial.discard();
-  if (former !== null) keepPermissions(partial.path, former);
-  Deno.renameSync(partial.path, path);
-  entry.number = number;
+  /** Gives it the name, unless a save that began later has it already. */
+  appear(number: number): void {
+    const { path, former } = this.#target, entry = newest.get(path)!;
+    if (entry.number > number) return;
+    if (former !== null) keepPermissions(this.file.path, former);
+    Deno.renameSync(this.file.path, path);
+    entry.number = number;
+    this.#isOver = true;
+  }
+
+  [Symbol.dispose](): void {
+    const { path } = this.#target, entry = newest.get(path);
+    if (entry && --entry.users === 0) newest.delete(path);
+    if (!this.#isOver) this.file.discard();
+  }
 }
 
 /** Owner first: changing it takes away bits of the mode. */

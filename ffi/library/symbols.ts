@@ -24,38 +24,19 @@ import {
   profilingFunctions,
   programFunctions,
 } from "../symbols/programs.ts";
-import { type Calls, CommandQueue, Program } from "../symbols/types.ts";
+import type { Calls } from "../symbols/types.ts";
 
 /** Twins of functions that wait, for use off the main thread. */
 export const waitingFunctions = {
-  clFinishAsync: {
-    name: "clFinish",
-    parameters: [
-      CommandQueue, // cl_command_queue command_queue
-    ],
-    result: "i32", // cl_int
-    nonblocking: true,
-  },
+  clFinishAsync: { ...completionFunctions.clFinish, name: "clFinish", nonblocking: true },
   clWaitForEventsAsync: {
+    ...eventFunctions.clWaitForEvents,
     name: "clWaitForEvents",
-    parameters: [
-      "u32", // cl_uint num_events
-      "buffer", // const cl_event* event_list
-    ],
-    result: "i32", // cl_int
     nonblocking: true,
   },
   clBuildProgramAsync: {
+    ...programFunctions.clBuildProgram,
     name: "clBuildProgram",
-    parameters: [
-      Program, // cl_program program
-      "u32", // cl_uint num_devices
-      "buffer", // const cl_device_id* device_list
-      "buffer", // const char* options
-      "u64", // void (*pfn_notify)(...)
-      "u64", // void* user_data
-    ],
-    result: "i32", // cl_int
     nonblocking: true,
   },
 } as const;

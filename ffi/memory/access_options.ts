@@ -6,6 +6,7 @@
 import type { Event } from "../events/event.ts";
 import * as takes from "../host/option_rules.ts";
 import type { Rules } from "../host/options.ts";
+import { checkPattern, checkRange } from "../host/size.ts";
 
 /** Which bytes a fill covers. */
 export interface FillOptions {
@@ -52,3 +53,34 @@ export const mapRules: Rules<MapOptions> = {
   blocking: takes.bool,
   wait: takes.list,
 };
+
+/** A part of some memory, in bytes. */
+interface Part {
+  readonly offset: number;
+  readonly nbytes: number;
+}
+
+/**
+ * The part that options mean: all behind the offset unless they say how much.
+ *
+ * @param total Bytes of the memory.
+ * @param what The memory, for the error.
+ * @throws {RangeError} Unless the part lies within the memory.
+ */
+export function partOf(options: Partial<Part>, total: number, what: string): Part {
+  const { offset = 0, nbytes = total - offset } = options;
+  checkRange(offset, nbytes, total, what);
+  return { offset, nbytes };
+}
+
+/** The part that a fill means; the size of the pattern must divide both of its numbers. */
+export function filledPart(
+  options: Partial<Part>,
+  pattern: ArrayBufferView,
+  total: number,
+  what: string,
+): Part {
+  const part = partOf(options, total, what);
+  checkPattern(pattern, part.offset, part.nbytes);
+  return part;
+}

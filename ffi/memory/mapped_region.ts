@@ -12,9 +12,9 @@ import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { cl } from "../library/library.ts";
 import { detach, memoryView } from "../library/memory_view.ts";
 import { OpenCLObject, type Releaser } from "../objects/object.ts";
-import { type MapOptions, mapRules } from "./access_options.ts";
+import { type MapOptions, mapRules, partOf } from "./access_options.ts";
 import { runAll } from "../host/run_all.ts";
-import { checkRange, toSize } from "../host/size.ts";
+import { toSize } from "../host/size.ts";
 import type { Handle } from "../symbols/types.ts";
 import { hasWaitPolicy } from "../events/waiting.ts";
 import { checkOptions } from "../host/options.ts";
@@ -105,9 +105,8 @@ class Mapping implements Releaser {
 /** Maps a part of a buffer. */
 export function mapRegion(queue: EnqueueTarget, buffer: Buffer, options: MapOptions): MappedRegion {
   checkOptions("map a buffer", options, mapRules);
-  const { offset = 0, blocking = true, wait } = options;
-  const { nbytes = buffer.nbytes - offset } = options;
-  checkRange(offset, nbytes, buffer.nbytes, "a buffer");
+  const { blocking = true, wait } = options;
+  const { offset, nbytes } = partOf(options, buffer.nbytes, "a buffer");
   const direct = blocking && !hasWaitPolicy();
   const address = cl.clEnqueueMapBuffer(
     queue.unsafeHandle,

@@ -14,8 +14,15 @@ import { cl } from "../library/library.ts";
 import { mapFlags } from "./mapped_region.ts";
 import { detach, memoryView } from "../library/memory_view.ts";
 import { OpenCLObject } from "../objects/object.ts";
-import { type FillOptions, fillRules, type MapOptions, mapRules } from "./access_options.ts";
-import { checkPattern, checkRange, toSize } from "../host/size.ts";
+import {
+  filledPart,
+  type FillOptions,
+  fillRules,
+  type MapOptions,
+  mapRules,
+  partOf,
+} from "./access_options.ts";
+import { checkRange, toSize } from "../host/size.ts";
 import { withProcessLock } from "../host/process_lock.ts";
 import type { Handle } from "../symbols/types.ts";
 import { transferable } from "../events/transfers.ts";
@@ -85,8 +92,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
   map(queue: EnqueueTarget, options: MapOptions = {}): Event {
     checkOptions("map shared memory", options, mapRules);
     const { blocking = true, wait } = options;
-    const { offset = 0, nbytes = this.nbytes - offset } = options;
-    checkRange(offset, nbytes, this.nbytes, "shared memory");
+    const { offset, nbytes } = partOf(options, this.nbytes, "shared memory");
     const status = cl.clEnqueueSVMMap(
       queue.unsafeHandle,
       0, // waiting goes through the event, so that it can be interrupted
@@ -117,10 +123,8 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
   /** Repeats a pattern over it: 1, 2, 4 ... 128 bytes. */
   fill(queue: EnqueueTarget, pattern: ArrayBufferView, options: FillOptions = {}): Event {
     checkOptions("fill shared memory", options, fillRules);
-    const { offset = 0, wait } = options;
-    const { nbytes = this.nbytes - offset } = options;
-    checkRange(offset, nbytes, this.nbytes, "shared memory");
-    checkPattern(pattern, offset, nbytes);
+    const { wait } = options;
+    const { offset, nbytes } = filledPart(options, pattern, this.nbytes, "shared memory");
     const status = cl.clEnqueueSVMMemFill(
       queue.unsafeHandle,
       this.unsafeHandle + BigInt(offset),

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type FillOptions, fillRules } from "../memory/access_options.ts";
+import { filledPart, type FillOptions, fillRules } from "../memory/access_options.ts";
 import type { Buffer } from "../memory/buffer.ts";
 import type { CommandQueue } from "./command_queue.ts";
 import { check } from "../library/errors.ts";
@@ -17,10 +17,11 @@ import { OpenCLObject } from "../objects/object.ts";
 import {
   type BufferCopyOptions,
   bufferCopyRules,
+  copiedParts,
   type LaunchOptions,
   launchRules,
 } from "./queue_options.ts";
-import { checkPattern, checkRange, toSize } from "../host/size.ts";
+import { toSize } from "../host/size.ts";
 import { commandBufferFunctions } from "../symbols/command_buffer.ts";
 import type { Calls, FunctionTable, FunctionType, Handle } from "../symbols/types.ts";
 import { transferable } from "../events/transfers.ts";
@@ -98,18 +99,16 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   /** Records a copy from buffer to buffer. */
   copy(source: Buffer, destination: Buffer, options: Recorded<BufferCopyOptions> = {}): SyncPoint {
     checkOptions("record a copy", options, bufferCopyRules);
-    const { sourceOffset = 0, destinationOffset = 0, wait } = options;
-    const { nbytes = source.nbytes - sourceOffset } = options;
-    checkRange(sourceOffset, nbytes, source.nbytes, "the source");
-    checkRange(destinationOffset, nbytes, destination.nbytes, "the destination");
+    const { wait } = options;
+    const { from, to, nbytes } = copiedParts(options, source.nbytes, destination.nbytes);
     this.#referred.add(source).add(destination);
     const status = this.#functions.clCommandCopyBufferKHR(
       this.unsafeHandle,
       onlyQueue,
       source.unsafeHandle,
       destination.unsafeHandle,
-      toSize(sourceOffset, "an offset"),
-      toSize(destinationOffset, "an offset"),
+      toSize(from, "an offset"),
+      toSize(to, "an offset"),
       toSize(nbytes, "a size"),
       wait?.length ?? 0,
       syncPoints(wait),
@@ -122,10 +121,8 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   /** Records a fill. */
   fill(buffer: Buffer, pattern: ArrayBufferView, options: Recorded<FillOptions> = {}): SyncPoint {
     checkOptions("record a fill", options, fillRules);
-    const { offset = 0, wait } = options;
-    const { nbytes = buffer.nbytes - offset } = options;
-    checkRange(offset, nbytes, buffer.nbytes, "a buffer");
-    checkPattern(pattern, offset, nbytes);
+    const { wait } = options;
+    const { offset, nbytes } = filledPart(options, pattern, buffer.nbytes, "a buffer");
     this.#referred.add(buffer);
     const status = this.#functions.clCommandFillBufferKHR(
       this.unsafeHandle,

@@ -23,7 +23,12 @@ import { type MappedRegion, mapRegion } from "../memory/mapped_region.ts";
 import { OpenCLObject } from "../objects/object.ts";
 import { checkOptions } from "../host/options.ts";
 import * as rules from "./queue_options.ts";
-import { type FillOptions, fillRules, type MapOptions } from "../memory/access_options.ts";
+import {
+  filledPart,
+  type FillOptions,
+  fillRules,
+  type MapOptions,
+} from "../memory/access_options.ts";
 import type {
   BufferCopyOptions,
   LaunchOptions,
@@ -38,7 +43,7 @@ import { registerQueue } from "./queue_registry.ts";
 import { copyRect, readRect, writeRect } from "./rect_transfers.ts";
 import { runAll } from "../host/run_all.ts";
 import { SharedWait } from "../events/shared_wait.ts";
-import { checkPattern, checkRange, toSize } from "../host/size.ts";
+import { checkRange, toSize } from "../host/size.ts";
 import type { OpenCLSymbols } from "../library/symbols.ts";
 import type { Handle } from "../symbols/types.ts";
 import {
@@ -172,16 +177,14 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     options: BufferCopyOptions = {},
   ): Event {
     checkOptions("copy a buffer", options, rules.bufferCopyRules);
-    const { sourceOffset = 0, destinationOffset = 0, wait } = options;
-    const { nbytes = source.nbytes - sourceOffset } = options;
-    checkRange(sourceOffset, nbytes, source.nbytes, "the source");
-    checkRange(destinationOffset, nbytes, destination.nbytes, "the destination");
+    const { wait } = options;
+    const { from, to, nbytes } = rules.copiedParts(options, source.nbytes, destination.nbytes);
     const status = cl.clEnqueueCopyBuffer(
       this.unsafeHandle,
       source.unsafeHandle,
       destination.unsafeHandle,
-      toSize(sourceOffset, "an offset"),
-      toSize(destinationOffset, "an offset"),
+      toSize(from, "an offset"),
+      toSize(to, "an offset"),
       toSize(nbytes, "a size"),
       listEvents(wait),
       eventList(wait),
@@ -212,10 +215,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     options: FillOptions = {},
   ): Event {
     checkOptions("fill a buffer", options, fillRules);
-    const { offset = 0, wait } = options;
-    const { nbytes = buffer.nbytes - offset } = options;
-    checkRange(offset, nbytes, buffer.nbytes, "a buffer");
-    checkPattern(pattern, offset, nbytes);
+    const { wait } = options;
+    const { offset, nbytes } = filledPart(options, pattern, buffer.nbytes, "a buffer");
     const status = cl.clEnqueueFillBuffer(
       this.unsafeHandle,
       buffer.unsafeHandle,

@@ -9,6 +9,7 @@ import type { RectLayout, Triple } from "../memory/rect.ts";
 import { type CopyOptions, copyRules } from "../events/copy_options.ts";
 import * as takes from "../host/option_rules.ts";
 import type { Rules } from "../host/options.ts";
+import { checkRange } from "../host/size.ts";
 
 /** How a queue is made. */
 export interface QueueOptions {
@@ -132,3 +133,22 @@ export const launchRules: Rules<LaunchOptions> = {
   offset: takes.wholeNumbers,
   wait: takes.list,
 };
+
+/**
+ * The parts that a copy between buffers means: all behind the offset in the source unless it says
+ * how much.
+ *
+ * @param available Bytes of the source.
+ * @param room Bytes of the destination.
+ * @throws {RangeError} Unless the parts lie within them.
+ */
+export function copiedParts(
+  options: Omit<BufferCopyOptions, "wait">,
+  available: number,
+  room: number,
+): { readonly from: number; readonly to: number; readonly nbytes: number } {
+  const { sourceOffset: from = 0, destinationOffset: to = 0, nbytes = available - from } = options;
+  checkRange(from, nbytes, available, "the source");
+  checkRange(to, nbytes, room, "the destination");
+  return { from, to, nbytes };
+}

@@ -29,7 +29,15 @@ export function transfer(source: Storage<unknown>, target: Storage<unknown>): Tr
   else if (from === null) to!.write(bufferOf(target), hostBytes(source)).release();
   else if (to === null) {
     from.read(bufferOf(source), hostBytes(target), { blocking: true }).release();
-  } else return betweenDevices(from, bufferOf(source), to, bufferOf(target), source.nbytes);
+  } else {
+    return copy({
+      from,
+      source: bufferOf(source),
+      to,
+      target: bufferOf(target),
+      nbytes: source.nbytes,
+    });
+  }
   return "host";
 }
 
@@ -42,15 +50,21 @@ function bufferOf(storage: Storage<unknown>): Buffer {
   return storage.handle.buffer as Buffer;
 }
 
-function betweenDevices(
-  from: CommandQueue,
-  source: Buffer,
-  to: CommandQueue,
-  target: Buffer,
-  nbytes: number,
-): TransferPath {
+/** A copy from a buffer of one device to a buffer of another, whose commands go to these queues. */
+export interface DeviceCopy {
+  /** The queue of the source. */
+  readonly from: CommandQueue;
+  readonly source: Buffer;
+  /** The queue of the target. */
+  readonly to: CommandQueue;
+  readonly target: Buffer;
+  readonly nbytes: number;
+}
+
+function copy(between: DeviceCopy): TransferPath {
+  const { from, source, to, target, nbytes } = between;
   if (from.context === to.context) {
-    copyWithinContext(from, source, to, target, nbytes);
+    copyWithinContext(between);
     return "device";
   }
   if (from.device.hostUnifiedMemory) {
@@ -63,18 +77,12 @@ function betweenDevices(
     from.read(source, region.bytes, { blocking: true }).release();
     return "mapped";
   }
-  copyStaged(from, source, to, target, nbytes);
+  copyStaged(between);
   return "staged";
 }
 
 /** The driver copies; each queue waits for the other on the device, the host for neither. */
-function copyWithinContext(
-  from: CommandQueue,
-  source: Buffer,
-  to: CommandQueue,
-  target: Buffer,
-  nbytes: number,
-): void {
+function copyWithinContext({ from, source, to, target, nbytes }: DeviceCopy): void {
   using ready = from.marker();
   from.flush();
   using copied = to.copy(source, target, { nbytes, wait: [ready] });
@@ -84,13 +92,7 @@ function copyWithinContext(
 }
 
 /** While one slot is written to the target, the other is filled from the source. */
-export function copyStaged(
-  from: CommandQueue,
-  source: Buffer,
-  to: CommandQueue,
-  target: Buffer,
-  nbytes: number,
-): void {
+export function copyStaged({ from, source, to, target, nbytes }: DeviceCopy): void {
   const pool = getPinnedPool(to);
   const slots = [0, 1].map(() => pool.allocate(Math.min(CHUNK_BYTES, nbytes), { queue: to }));
   const written: (Event | null)[] = [null, null];

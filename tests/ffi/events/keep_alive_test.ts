@@ -1,4 +1,5 @@
 /** What the driver still uses is held until it is done, whatever the program released meanwhile. */
+import { countingFrees } from "../counting_frees.ts";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -9,13 +10,11 @@ import {
   liveObjects,
   MemFlags,
   OpenCLError,
-  type OpenCLSymbols,
   SvmBuffer,
   SvmCapabilities,
   UserEvent,
   withFaults,
 } from "../../../ffi/mod.ts";
-import { cl, replaceSymbols } from "../../../ffi/library/library.ts";
 import { awaitDeferred } from "../../../ffi/events/context_work.ts";
 import { context, device, hasOpenCL, leftBehind, program, queue, testOpenCL } from "../fixture.ts";
 
@@ -134,25 +133,6 @@ testOpenCL("an array that was only copied from is not kept", async () => {
   assertEquals(array.deref(), undefined);
   buffer.release();
 });
-
-/** Counts how often memory is freed while `fn` runs. */
-function countingFrees(fn: (frees: () => number) => void): void {
-  let count = 0;
-  const former = replaceSymbols(
-    {
-      ...cl,
-      clSVMFree: (...args: Parameters<OpenCLSymbols["clSVMFree"]>) => {
-        count++;
-        former.clSVMFree(...args);
-      },
-    } as OpenCLSymbols,
-  );
-  try {
-    fn(() => count);
-  } finally {
-    replaceSymbols(former);
-  }
-}
 
 for (const released of [false, true]) {
   Deno.test({

@@ -223,7 +223,13 @@ Deno.test({
     using source = one.allocate(nbytes), target = two.allocate(nbytes);
     const data = Uint8Array.from({ length: nbytes }, (_, i) => (i * 40503) >>> 8);
     queue!.write(source.buffer, data, { blocking: true }).release();
-    copyStaged(queue!, source.buffer, other, target.buffer, nbytes);
+    copyStaged({
+      from: queue!,
+      source: source.buffer,
+      to: other,
+      target: target.buffer,
+      nbytes,
+    });
     const out = new Uint8Array(nbytes);
     other.read(target.buffer, out, { blocking: true }).release();
     assertEquals(out, data);

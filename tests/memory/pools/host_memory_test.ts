@@ -1,15 +1,8 @@
 /** The pools whose blocks the host can see: pinned, shared and its own. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import {
-  Buffer,
-  CommandQueue,
-  Context,
-  liveObjects,
-  type OpenCLSymbols,
-  UserEvent,
-} from "../../../ffi/mod.ts";
+import { Buffer, CommandQueue, Context, liveObjects, UserEvent } from "../../../ffi/mod.ts";
 import { awaitDeferred } from "../../../ffi/events/context_work.ts";
-import { cl as symbols, replaceSymbols } from "../../../ffi/library/library.ts";
+import { countingFrees } from "../../ffi/counting_frees.ts";
 import {
   destroyContextPools,
   getPersistentPool,
@@ -192,27 +185,15 @@ Deno.test({
     const handle = pool.allocate(MiB, { queue: other });
     other.fill(handle.buffer, new Uint8Array([3]), { wait: [gate], nbytes: MiB }).release();
     handle.release();
-    let frees = 0;
-    const former = replaceSymbols(
-      {
-        ...symbols,
-        clSVMFree: (...args: Parameters<OpenCLSymbols["clSVMFree"]>) => {
-          frees++;
-          former.clSVMFree(...args);
-        },
-      } as OpenCLSymbols,
-    );
-    try {
+    countingFrees((frees) => {
       pool.trim();
       queue!.finishSync();
-      assertEquals(frees, 0, "the fill is still to come");
+      assertEquals(frees(), 0, "the fill is still to come");
       gate.complete();
       other.finishSync();
       awaitDeferred(queue!.context.unsafeHandle);
-      assertEquals(frees, 1);
-    } finally {
-      replaceSymbols(former);
-    }
+      assertEquals(frees(), 1);
+    });
     pool.destroy();
   },
 });
