@@ -10,15 +10,6 @@ export interface Job {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Pages whose snippets need no OpenCL platform. */
-const pages = ["README.md", "CONTRIBUTING.md", "examples/guide", "mod.ts"];
-
-/** The same for doc comments: there are hundreds, on the built-in backend, which needs no compiler. */
-const docs = ["tensor"];
-
-/** Doc comments whose snippets do. */
-export const openCLDocs = ["ffi", "memory", "backend"];
-
 /**
  * What takes longest on two cores with cold caches, the longest first (CPU seconds in 2026: 56 to 10).
  * They are begun first, so that no core waits for one of them at the end.
@@ -58,6 +49,7 @@ const alone = [
  */
 const aboveKernels = [
   "distributed/",
+  "docs/",
   "examples/",
   "tensor/amp/",
   "tensor/autograd/anomaly",
@@ -94,22 +86,17 @@ function testJob(path: string): Job {
   };
 }
 
-function docJob(files: readonly string[], env: Job["env"] = quickly): Job {
-  const args = ["test", "-A", "--doc", "--preload=tests/doc_setup.ts", ...files];
-  const name = `examples in the documentation of ${files.join(", ")}`;
-  return { name, args, alone: false, env };
-}
-
 function rank({ name }: Job): number {
   const at = longest.findIndex((part) => name === `tests/${part}_test.ts`);
   return at < 0 ? longest.length : at;
 }
 
 /** The whole suite, in the order in which to begin. */
-export function suite(withOpenCL: boolean): Job[] {
+export function suite(): Job[] {
   const files = filesBelow("tests", "_test.ts").map(testJob)
     .toSorted((a, b) => rank(a) - rank(b));
-  const types = { name: "types", args: ["check", "--quiet"], alone: false, env: {} };
-  const page = docJob(pages), comments = docJob(docs, { NETCL_DEVICE: "cpu" });
-  return [types, page, comments, ...withOpenCL ? [docJob(openCLDocs)] : [], ...files];
+  // A folder stands for its modules only: the pages, whose examples have types too, are named.
+  const pages = ["README.md", "CONTRIBUTING.md", ...filesBelow("examples/guide", ".md")];
+  const args = ["check", "--quiet", "--doc", ".", ...pages];
+  return [{ name: "types", args, alone: false, env: {} }, ...files];
 }

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { tests as leftOut } from "../rusticl/left_out.ts";
 import { named, suite } from "./jobs.ts";
 
-const files = suite(true).map(({ name }) => name).filter((name) => name.endsWith("_test.ts"));
+const files = suite().map(({ name }) => name).filter((name) => name.endsWith("_test.ts"));
 
 Deno.test("what the suite runs alone, first or quickly is a file or a folder of tests", () => {
   assert(files.includes("tests/suite/jobs_test.ts"));
