@@ -10,6 +10,8 @@ import { bytesOf, type KernelGraph, type Pass, type Step } from "./kernel_graph.
 
 /** A kernel waits for those that it is launched with; what it reads must not fill memory meanwhile. */
 const MAX_HELD_BYTES = 1 << 20;
+/** Results that are computed before they are due, such as half copies of a model's weights, hold so much. */
+const MAX_EARLY_BYTES = 1 << 26;
 
 /** Bytes of a launch's arguments for each buffer: its address, and where it begins. */
 const BUFFER_BYTES = 12;
@@ -26,11 +28,19 @@ export interface Shareable {
   readonly most: number;
 }
 
-/** Kernels that will be one launch, at the place of the last of them. */
+/** Kernels that will be one launch, at the place of the last of them, or of the first. */
 interface Launch {
   readonly members: number[];
   readonly most: number;
   heldBytes: number;
+  /** What all of them read is there before the first kernel, so that they can run at once. */
+  canBeEarly: boolean;
+  /** A result of theirs is read: what joins now must be early. */
+  isDue: boolean;
+  /** They run at the place of the first. */
+  isEarly: boolean;
+  /** Bytes of their results. */
+  madeBytes: number;
 }
 
 /** The pass: kernels of equal structure that do not depend on each other are launched together. */
@@ -63,7 +73,7 @@ function shareable(
 
 /**
  * Joins kernels that are alike and do not depend on each other. A kernel moves behind others only
- * where none of those reads its results.
+ * where none of those reads its results, and before others where all that it reads is there.
  */
 export function fuseAlike(
   graph: KernelGraph,
@@ -71,7 +81,9 @@ export function fuseAlike(
 ): KernelGraph {
   const launches = launchesOf(graph, shareableOf);
   if (launches.every(({ members }) => members.length === 1)) return graph;
-  const places = new Map(launches.map((launch) => [launch.members.at(-1)!, launch]));
+  const places = new Map(
+    launches.map((launch) => [launch.members.at(launch.isEarly ? 0 : -1)!, launch]),
+  );
   const moved = new Set(launches.flatMap(({ members }) => members));
   const steps = graph.steps.flatMap((step, k) => {
     const launch = places.get(k);
@@ -86,31 +98,51 @@ function launchesOf(
   shareableOf: (kernel: LoopKernel) => Shareable | null,
 ): Launch[] {
   const launches: Launch[] = [], open = new Map<string, Launch>();
-  const waiting = new Map<number, string>();
+  const waiting = new Map<number, Launch>();
   const interior = new Set(steps.flatMap(({ outputs }) => outputs));
   steps.forEach(({ kernel, inputs, outputs }, k) => {
-    // Who reads a result comes after its kernel: nothing joins that launch any more.
+    // Who reads a result comes after its kernel: nothing is launched later with that any more.
     for (const at of inputs) {
-      const key = waiting.get(at);
-      if (key !== undefined) open.delete(key);
+      const launch = waiting.get(at);
+      if (launch) launch.isDue = true;
     }
     const found = kernel.kind === "loop" ? shareableOf(kernel) : null;
     if (found === null) return;
     const { key, most } = found;
+    const canBeEarly = inputs.every((at) => buffers[at]!.isStored);
     let launch = open.get(key);
-    if (
-      !launch || launch.members.length === launch.most || launch.heldBytes > MAX_HELD_BYTES
-    ) {
-      open.set(key, launch = { members: [], most, heldBytes: 0 });
+    if (!launch || !canJoin(launch, canBeEarly)) {
+      launch = {
+        members: [],
+        most,
+        heldBytes: 0,
+        canBeEarly: true,
+        isDue: false,
+        isEarly: false,
+        madeBytes: 0,
+      };
+      open.set(key, launch);
       launches.push(launch);
     }
     launch.members.push(k);
+    launch.isEarly ||= launch.isDue;
+    launch.canBeEarly &&= canBeEarly;
     for (const at of new Set(inputs).intersection(interior)) {
       launch.heldBytes += bytesOf(buffers[at]!);
     }
-    for (const at of outputs) waiting.set(at, key);
+    for (const at of outputs) {
+      waiting.set(at, launch);
+      launch.madeBytes += bytesOf(buffers[at]!);
+    }
   });
   return launches;
+}
+
+/** Whether another kernel may be part of a launch; one that is due takes only what can run before its place. */
+function canJoin(launch: Launch, canBeEarly: boolean): boolean {
+  const { members, most, heldBytes, isDue, madeBytes } = launch;
+  if (members.length === most || heldBytes > MAX_HELD_BYTES) return false;
+  return !isDue || launch.canBeEarly && canBeEarly && madeBytes <= MAX_EARLY_BYTES;
 }
 
 function join(steps: readonly Step[]): Step {

@@ -15,7 +15,7 @@ const apply = (fn: PrimitiveName, input: Node): Node =>
   new Node({ kind: "elementwise", fn }, [input], input.shape, "float32");
 
 /** A kernel for each node, in this order, with what `schedule` makes of it; leaves come behind. */
-function graphOf(nodes: readonly Node[]): KernelGraph {
+function graphOf(nodes: readonly Node[], leavesAreStored = false): KernelGraph {
   const all = [...new Set([...nodes, ...nodes.flatMap(({ inputs }) => inputs)])];
   const steps = nodes.map((node): Step => {
     const { kernels } = schedule([new Node(node.op, [leaf(node.size)], node.shape, node.dtype)]);
@@ -26,16 +26,16 @@ function graphOf(nodes: readonly Node[]): KernelGraph {
     dtype,
     size,
     made: id,
-    isStored: false,
+    isStored: leavesAreStored && !nodes.some(({ id: own }) => own === id),
     isPresent: true,
   }));
   return { buffers, steps, wanted: new Set(), later: new Set(), saved: new Set() };
 }
 
 /** The graph with its launches shared: kernels of one operation are alike, and three of them fit. */
-function shared(nodes: readonly Node[]): readonly Step[] {
+function shared(nodes: readonly Node[], leavesAreStored = false): readonly Step[] {
   return fuseAlike(
-    graphOf(nodes),
+    graphOf(nodes, leavesAreStored),
     ({ label }) => label === "exp" ? null : { key: label, most: 3 },
   ).steps;
 }
@@ -66,6 +66,20 @@ Deno.test("a kernel does not move behind a reader of its results", () => {
   assertEquals(launches([inner, outer]), [[0], [1]]);
 });
 
+Deno.test("a kernel moves before a reader of others where all that it reads is there, and little is made", () => {
+  const early = (size: number): (readonly number[])[] => {
+    const weights = [leaf(size), leaf(size), leaf(size)];
+    const halves = weights.map((weight) => apply("neg", weight));
+    const readers = halves.map((half) => apply("exp", half));
+    const late = apply("neg", readers[0]!);
+    const nodes = [0, 1, 2].flatMap((k) => [halves[k]!, readers[k]!]);
+    return shared([...nodes, late], true).map(({ outputs }) => outputs);
+  };
+  assertEquals(early(8), [[0, 2, 4], [1], [3], [5], [6]]);
+  assertEquals(early(1 << 23), [[0, 2, 4], [1], [3], [5], [6]]);
+  assertEquals(early(1 << 25), [[0], [1], [2], [3], [4], [5], [6]]);
+});
+
 Deno.test("kernels that wait hold no more than a little memory", () => {
   const made = Array.from({ length: 3 }, () => apply("exp", leaf(1 << 19)));
   const nodes = [...made, ...made.map((node) => apply("neg", node))];
@@ -79,7 +93,8 @@ Deno.test("batches keep every dependency and every kernel", () => {
     input: fc.nat(),
     fresh: fc.boolean(),
   });
-  fc.assert(fc.property(fc.array(step, { minLength: 1, maxLength: 30 }), (steps) => {
+  const some = fc.array(step, { minLength: 1, maxLength: 30 });
+  fc.assert(fc.property(some, fc.boolean(), (steps, leavesAreStored) => {
     const nodes: Node[] = [];
     for (const { fn, input, fresh } of steps) {
       const source = fresh || nodes.length === 0 ? leaf(8) : nodes[input % nodes.length]!;
@@ -87,7 +102,7 @@ Deno.test("batches keep every dependency and every kernel", () => {
     }
     const done = new Set<number>();
     let count = 0;
-    for (const { inputs, outputs } of shared(nodes)) {
+    for (const { inputs, outputs } of shared(nodes, leavesAreStored)) {
       for (const at of inputs) assert(at >= nodes.length || done.has(at));
       for (const at of outputs) done.add(at);
       count += outputs.length;
