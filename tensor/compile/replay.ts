@@ -48,6 +48,7 @@ export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
   try {
     // Where memory is short, no value may go that has its place already.
     busyWith([], () => {
+      realizeAll(slots, program);
       for (const slot of slots) blocks.push(blockOf(slot, program));
     }, blocks);
     for (const launch of launches) relaunch(launch, blocks);
@@ -74,12 +75,26 @@ function relaunch(
   }
 }
 
+/** Computes what the call uses and nobody has computed yet, in as few kernels as may be. */
+function realizeAll(slots: readonly BlockSlot[], { device }: RecordedProgram): void {
+  const pending: Node[] = [];
+  for (const slot of slots) {
+    const node = slot.kind === "role"
+      ? nodeOf(slot.refs[0]!.tensor!)
+      : slot.kind === "state"
+      ? slot.token.node!
+      : null;
+    if (node !== null && !node.storage) pending.push(node);
+  }
+  if (pending.length > 0) realize(backendOf(device), pending);
+}
+
 function blockOf(slot: BlockSlot, program: RecordedProgram): Block {
   switch (slot.kind) {
     case "role":
-      return presentBlock(nodeOf(slot.refs[0]!.tensor!), program);
+      return nodeOf(slot.refs[0]!.tensor!).storage!.handle;
     case "state":
-      return presentBlock(slot.token.node!, program);
+      return slot.token.node!.storage!.handle;
     case "constant":
       return slot.storage.handle as Block;
     case "fresh":

@@ -11,7 +11,7 @@ import {
   unrecorded,
   type WireType,
 } from "../../backend/internal.ts";
-import { realizeInOrder } from "../execution/realization.ts";
+import { realizeAll, realizeInOrder } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { exposed } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
@@ -132,6 +132,7 @@ function take({ exchange, parameters, wire }: GradientBucket, part: Gradients): 
   internally(() => {
     const likes = parameters.map((parameter, k) => part[k] ?? parameter.cast(wire));
     const sums = exchange.take(part, likes);
+    realizeAll(sums.filter((sum) => sum !== null));
     parameters.forEach((parameter, k) => {
       const sum = sums[k];
       if (sum) {

@@ -2,7 +2,13 @@
  * Copies of a module's tensors on other devices of this process. They follow the originals: what was
  * assigned since is copied once, by way of host memory that all devices share.
  */
-import { backendOf, completedSync, type DeviceHandle, type Node } from "../../backend/internal.ts";
+import {
+  backendOf,
+  completedSync,
+  type DeviceHandle,
+  type Node,
+  type NodeStorage,
+} from "../../backend/internal.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
 import { nodeOf } from "../core/internals.ts";
@@ -25,6 +31,18 @@ interface Place {
   readonly replace: (tensor: Tensor) => void;
 }
 
+/** The value of a tensor: a replay of a compiled function changes what a node has stored. */
+interface Value {
+  readonly node: Node;
+  readonly storage: NodeStorage | null;
+  readonly version: number;
+}
+
+function valueOf(tensor: Tensor): Value {
+  const node = nodeOf(tensor), { storage } = node;
+  return { node, storage, version: storage?.version ?? 0 };
+}
+
 /** Originals that travel together. */
 interface StateBucket {
   readonly tensors: readonly Tensor[];
@@ -37,7 +55,7 @@ export class Replicas implements Disposable {
   readonly #places: readonly Place[];
   readonly #originals: readonly Tensor[];
   /** The values that the copies have. */
-  readonly #sent = new Map<Tensor, Node>();
+  readonly #sent = new Map<Tensor, Value>();
   #buckets: StateBucket[] = [];
 
   /**
@@ -54,7 +72,7 @@ export class Replicas implements Disposable {
       device,
       copies: new Map(this.#originals.map((tensor) => [tensor, copyOn(device, tensor)])),
     }));
-    for (const tensor of this.#originals) this.#sent.set(tensor, nodeOf(tensor.realize()));
+    for (const tensor of this.#originals) this.#sent.set(tensor, valueOf(tensor.realize()));
   }
 
   /**
@@ -63,7 +81,7 @@ export class Replicas implements Disposable {
    * @returns Waits until the copies have the new values.
    */
   refresh(): () => void {
-    const changed = this.#originals.filter((tensor) => this.#sent.get(tensor) !== nodeOf(tensor));
+    const changed = this.#originals.filter((tensor) => !this.#isSent(tensor));
     if (changed.length === 0) return () => {};
     realizeAll(changed);
     const pipeline = new Pipeline();
@@ -71,8 +89,13 @@ export class Replicas implements Disposable {
       bucket.read(tensors);
       pipeline.add({ bucket, communicate: () => done, take: () => this.#give(tensors, bucket) });
     }
-    for (const tensor of changed) this.#sent.set(tensor, nodeOf(tensor));
+    for (const tensor of changed) this.#sent.set(tensor, valueOf(tensor));
     return () => completedSync("copy parameters to other devices", pipeline);
+  }
+
+  #isSent(tensor: Tensor): boolean {
+    const sent = this.#sent.get(tensor)!, now = valueOf(tensor);
+    return sent.node === now.node && sent.storage === now.storage && sent.version === now.version;
   }
 
   /** As a rule the same tensors change in every step. */

@@ -38,10 +38,11 @@ async function assertSame(actual: nn.Module, expected: nn.Module, what: string):
 
 type Way = (model: nn.Sequential, optimizer: optim.Optimizer) => void;
 
-/** Four steps on both devices and on one. */
+/** Six steps on both devices and on one; compiled, from the third on, updates are replayed. */
 async function check(
   what: string,
   both: (parallel: distributed.DataParallel, model: nn.Sequential) => Way,
+  compilesUpdate = false,
 ): Promise<void> {
   const model = makeModel(), expected = makeModel();
   using parallel = new distributed.DataParallel(model, devices, { bucketBytes: 200 });
@@ -49,10 +50,14 @@ async function check(
   const [optimizer, other] = [model, expected].map((m) =>
     new optim.Adam(m.parameters(), { lr: 0.05 })
   );
-  for (let step = 0; step < 4; step++) {
-    optimizer!.zeroGrad();
-    way(model, optimizer!);
+  const update = (): void => {
     optimizer!.step();
+    optimizer!.zeroGrad();
+  };
+  const learn = compilesUpdate ? compile(update) : update;
+  for (let step = 0; step < 6; step++) {
+    way(model, optimizer!);
+    learn();
     other!.zeroGrad();
     expected.forward(x).crossEntropy(y).backward();
     other!.step();
@@ -78,14 +83,16 @@ await check("a batch for each device", (parallel, model) => () => {
   });
   assertEquals(losses.map((loss) => loss.device), devices);
 });
-await check("a compiled function for each device", (parallel, model) => {
-  const gradients = compile((x: Tensor, y: Tensor) => {
-    const loss = model.forward(x).crossEntropy(y);
-    loss.backward();
-    return loss;
-  });
-  return () => void parallel.onEachDevice(batches, gradients);
-});
+for (const compilesUpdate of [false, true]) {
+  await check("a compiled function for each device", (parallel, model) => {
+    const gradients = compile((x: Tensor, y: Tensor) => {
+      const loss = model.forward(x).crossEntropy(y);
+      loss.backward();
+      return loss;
+    });
+    return () => void parallel.onEachDevice(batches, gradients);
+  }, compilesUpdate);
+}
 
 {
   // Fewer samples than devices; what is not on the first device; a batch of images with BatchNorm.
