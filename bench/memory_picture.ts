@@ -6,7 +6,7 @@
  */
 import { manualSeed, memory, type MemoryEvent, nn, optim, Tensor } from "@netcl/netcl";
 import { saveFileSync } from "../ffi/host/atomic_file.ts";
-import { originOf } from "../memory/report/recorder.ts";
+import { originOf } from "../memory/report/memory_event.ts";
 import { Palette, timelineChart } from "../memory/report/report_charts.ts";
 import { style } from "../memory/report/report_style.ts";
 import { layOut } from "../memory/report/timeline.ts";

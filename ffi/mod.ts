@@ -88,10 +88,12 @@ export { deviceProperties, type DevicePropertyName } from "./objects/device_info
 export { Context } from "./objects/context.ts";
 export { Buffer, type BufferOptions } from "./memory/buffer.ts";
 export { type ExistingProgram, type Header, Program } from "./kernels/program.ts";
-export { type ArgumentInfo, Kernel, type KernelArg } from "./kernels/kernel.ts";
+export { Kernel, type KernelArg } from "./kernels/kernel.ts";
+export type { ArgumentInfo } from "./kernels/kernel_args.ts";
 export { Event, type EventProfile, UserEvent } from "./events/event.ts";
-export type { EnqueueTarget, Flushable } from "./events/enqueue_target.ts";
+export type { Completion, EnqueueTarget, Flushable } from "./events/enqueue_target.ts";
 export { CommandQueue } from "./queue/command_queue.ts";
+export { liveQueues, onQueueCreated } from "./queue/live_queues.ts";
 export type {
   BufferCopyOptions,
   LaunchOptions,
@@ -118,7 +120,6 @@ export {
 export type { ImageFormat } from "./memory/image_format.ts";
 export { Sampler, type SamplerOptions } from "./memory/sampler.ts";
 export type { RectLayout, Triple } from "./memory/rect.ts";
-export { liveQueues, onQueueCreated } from "./queue/queue_registry.ts";
 export { setWaitPolicy, type WaitPolicy } from "./events/waiting.ts";
 export { bindExtension, extensionVersion } from "./objects/extension.ts";
 export { CommandBuffer, type Recorded, type SyncPoint } from "./queue/command_buffer.ts";

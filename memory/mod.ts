@@ -112,13 +112,8 @@ export type {
   PoolObserver,
   SegmentSnapshot,
 } from "./core/pool.ts";
-export {
-  type MemoryAction,
-  type MemoryEvent,
-  originOf,
-  Recorder,
-  type RecorderOptions,
-} from "./report/recorder.ts";
+export { type MemoryAction, type MemoryEvent, originOf } from "./report/memory_event.ts";
+export { Recorder, type RecorderOptions } from "./report/recorder.ts";
 export {
   RetryLadder,
   type RetryResult,
@@ -150,4 +145,4 @@ export { StatisticsScope } from "./wrappers/statistics_scope.ts";
 export { type SvmHandle, SvmPool } from "./pools/svm_pool.ts";
 export { PoolCounters, type PoolStats, StatCounter, type StatCounterValues } from "./core/stats.ts";
 export { Storage, type Transport } from "./devices/storage.ts";
-export { transfer, type TransferPath } from "./devices/transfer.ts";
+export { transfer, type TransferEnd, type TransferPath } from "./devices/transfer.ts";

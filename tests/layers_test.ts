@@ -84,6 +84,10 @@ Deno.test("no folders import each other in a circle, and no files do at run time
   assertEquals(circles(edges({ types: false, folders: false })), [], "files at run time");
   assertEquals(circles(edges({ types: false, folders: true })), [], "folders at run time");
   assertEquals(circles(edges({ types: true, folders: true })), [], "folders, types too");
+  const below = edges({ types: true, folders: false }).filter(([from]) =>
+    !from.startsWith("tensor/")
+  );
+  assertEquals(circles(below), [], "files below the tensor layer, types too");
 });
 
 Deno.test("the check of circles sees what it is there for", () => {

@@ -8,7 +8,7 @@
 import { CommandQueue, Context, type Device, type Platform } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
 import { destroyContextPools } from "../../memory/mod.ts";
-import { closeDevice } from "./active_devices.ts";
+import { ActiveDevices } from "./active_devices.ts";
 import { strategyName } from "../cpu/strategy/strategy.ts";
 import { installExitHooks } from "../lifecycle/exit_hooks.ts";
 import { revokeAll } from "../sharing/shared_handles.ts";
@@ -196,6 +196,9 @@ export class DeviceHandle implements DeviceDescription {
    * @throws {Error} When another block, opened later, is still open.
    */
   [Symbol.dispose](): void {
-    closeDevice(this);
+    activeDevices.close(this);
   }
 }
+
+/** Which of the devices is active. */
+export const activeDevices: ActiveDevices<DeviceHandle> = new ActiveDevices();

@@ -2,8 +2,7 @@
  * The active device as a block: `using dev = device("gpu")` for straight-line code,
  * `withDevice("gpu", fn)` where code awaits and several tasks run at once.
  */
-import { openDevice, runWithDevice } from "./active_devices.ts";
-import type { DeviceHandle } from "./device_handle.ts";
+import { activeDevices, type DeviceHandle } from "./device_handle.ts";
 import { manager } from "./devices.ts";
 import { requireValue } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
@@ -30,7 +29,7 @@ import * as takes from "../../ffi/host/option_rules.ts";
  */
 export function device(selector: string | DeviceHandle): DeviceHandle & Disposable {
   const handle = manager.resolve(selector);
-  openDevice(handle);
+  activeDevices.open(handle);
   return handle;
 }
 
@@ -58,5 +57,5 @@ export function device(selector: string | DeviceHandle): DeviceHandle & Disposab
 export function withDevice<T>(selector: string | DeviceHandle, fn: (dev: DeviceHandle) => T): T {
   const handle = manager.resolve(selector);
   requireValue("compute on a device", "fn", fn, takes.callback);
-  return runWithDevice(handle, () => fn(handle));
+  return activeDevices.runWith(handle, () => fn(handle));
 }

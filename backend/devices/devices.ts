@@ -4,9 +4,8 @@
  */
 import { OpenCLError, OpenCLUnavailableError, type Platform, platforms } from "../../ffi/mod.ts";
 import { readEnvironment } from "../../ffi/host/environment.ts";
-import { activeDevice } from "./active_devices.ts";
 import { localRank } from "../../ffi/host/local_ranks.ts";
-import { DeviceHandle, hostBackends } from "./device_handle.ts";
+import { activeDevices, DeviceHandle, hostBackends } from "./device_handle.ts";
 
 export {
   type BackendName,
@@ -117,7 +116,7 @@ export class DeviceManager {
    * `using device(...)`, else `manager.default()`.
    */
   get active(): DeviceHandle {
-    return activeDevice() ?? this.default();
+    return activeDevices.current ?? this.default();
   }
 
   /**

@@ -4,7 +4,6 @@
  * @module
  */
 import type { Handle } from "../symbols/types.ts";
-import type { Event } from "./event.ts";
 
 /** What an event needs of its queue. */
 export interface Flushable {
@@ -14,10 +13,22 @@ export interface Flushable {
   flush(): void;
 }
 
+/** What is left of a command, as transfers and wait lists know it; `Event` is one. */
+export interface Completion {
+  /** The raw handle. */
+  readonly unsafeHandle: Handle<"Event">;
+  /** Whether it was given back. */
+  readonly released: boolean;
+  /** Waits and blocks the thread. */
+  waitSync(): void;
+  /** Gives it back; the command goes on. */
+  release(): void;
+}
+
 /** What commands are enqueued on; `CommandQueue` is one. */
 export interface EnqueueTarget extends Flushable {
   /** The raw handle; who asks for it enqueues something. */
   readonly unsafeHandle: Handle<"CommandQueue">;
   /** Keeps `memory` alive until `event` is complete, then runs `finish`. */
-  hold(event: Event, memory: ArrayBufferView, finish?: (() => void) | null): void;
+  hold(event: Completion, memory: ArrayBufferView, finish?: (() => void) | null): void;
 }

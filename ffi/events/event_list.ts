@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Event } from "./event.ts";
+import type { Completion } from "./enqueue_target.ts";
 
 /** Where enqueue functions put the event that they make. */
 export const eventOut = new BigUint64Array(1);
@@ -12,7 +12,7 @@ export const eventOut = new BigUint64Array(1);
 let events = new BigUint64Array(16);
 
 /** Puts events into the list that {@linkcode eventList} returns, and returns their number. */
-export function listEvents(wait: readonly Event[] | undefined): number {
+export function listEvents(wait: readonly Completion[] | undefined): number {
   if (wait === undefined) return 0;
   if (wait.length > events.length) events = new BigUint64Array(2 * wait.length);
   for (let i = 0; i < wait.length; i++) events[i] = wait[i]!.unsafeHandle;
@@ -20,6 +20,6 @@ export function listEvents(wait: readonly Event[] | undefined): number {
 }
 
 /** The list for C: null where it is empty, as C demands. Evaluated after {@linkcode listEvents}. */
-export function eventList(wait: readonly Event[] | undefined): BigUint64Array | null {
+export function eventList(wait: readonly Completion[] | undefined): BigUint64Array | null {
   return wait?.length ? events : null;
 }

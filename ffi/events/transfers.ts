@@ -10,9 +10,7 @@
  */
 import { settleDeferred } from "./context_work.ts";
 import { check } from "../library/errors.ts";
-import type { CopyOptions } from "./copy_options.ts";
-import type { EnqueueTarget } from "./enqueue_target.ts";
-import type { Event } from "./event.ts";
+import type { Completion, EnqueueTarget } from "./enqueue_target.ts";
 import { cl } from "../library/library.ts";
 import {
   allocateNative,
@@ -25,11 +23,17 @@ import { runAll } from "../host/run_all.ts";
 import type { Handle } from "../symbols/types.ts";
 import { executionStatus, hasWaitPolicy } from "./waiting.ts";
 
+/** What a transfer can be told of the bytes; see `CopyOptions`. */
+interface TransferMode {
+  readonly blocking?: boolean;
+  readonly noCopy?: boolean;
+}
+
 interface Transfer {
   /** A reference of its own: the caller may release the event. */
   readonly event: Handle<"Event">;
   /** Whose wait throws what goes wrong at the end. */
-  readonly owner: Event;
+  readonly owner: Completion;
   /** What the driver reads or writes: only held. */
   readonly memory: ArrayBufferView;
   /** What is left to do when it is complete. */
@@ -37,10 +41,10 @@ interface Transfer {
 }
 
 /** Errors at the end of transfers, by event, while the event is held. */
-const failures = new WeakMap<Event, { readonly error: unknown }>();
+const failures = new WeakMap<Completion, { readonly error: unknown }>();
 
 /** Transfers whose status the last query did not give: they are not known to be complete. */
-const silent = new WeakMap<Event, unknown>();
+const silent = new WeakMap<Completion, unknown>();
 
 /** Memory whose command can neither be waited for nor queried: it is kept for ever. */
 const lost = new Set<unknown>();
@@ -59,7 +63,7 @@ export class TransferList {
   }
 
   /** Holds `memory` until `event` is complete, then runs `finish`. */
-  add(event: Event, memory: ArrayBufferView, finish: (() => void) | null): void {
+  add(event: Completion, memory: ArrayBufferView, finish: (() => void) | null): void {
     const handle = event.unsafeHandle;
     const status = cl.clRetainEvent(handle); // given back in settle()
     if (status < 0) {
@@ -131,7 +135,7 @@ export class TransferList {
     }
   }
 
-  #fail(owner: Event, error: unknown): void {
+  #fail(owner: Completion, error: unknown): void {
     if (owner.released) this.#failures.push(error);
     else failures.set(owner, { error });
   }
@@ -147,7 +151,7 @@ export class TransferList {
 }
 
 /** Throws what went wrong at the end of the event's transfer; each error once. */
-export function throwFailureOf(event: Event): void {
+export function throwFailureOf(event: Completion): void {
   const failure = failures.get(event);
   if (failure === undefined) return;
   failures.delete(event);
@@ -155,7 +159,7 @@ export function throwFailureOf(event: Event): void {
 }
 
 /** Throws the error of the last status query, where it told nothing of the event's transfer. */
-export function throwSilenceOf(event: Event): void {
+export function throwSilenceOf(event: Completion): void {
   if (silent.has(event)) throw silent.get(event);
 }
 
@@ -178,12 +182,12 @@ export function unsettledWith(owner: object): Handle<"Event">[] {
  *
  * @param enqueue Passes the bytes and the blocking flag to C.
  */
-export function upload(
+export function upload<E extends Completion>(
   queue: EnqueueTarget,
   data: ArrayBufferView,
-  { blocking = false, noCopy = blocking }: CopyOptions,
-  enqueue: (bytes: Uint8Array, blocking: number) => Event,
-): Event {
+  { blocking = false, noCopy = blocking }: TransferMode,
+  enqueue: (bytes: Uint8Array, blocking: number) => E,
+): E {
   const bytes = transferable(data, "write from");
   const source = mayUseDirectly(bytes, blocking, noCopy) ? bytes : copyOf(bytes);
   return transfer(queue, source, data, blocking, null, enqueue);
@@ -194,12 +198,12 @@ export function upload(
  *
  * @param enqueue Passes the bytes and the blocking flag to C.
  */
-export function download(
+export function download<E extends Completion>(
   queue: EnqueueTarget,
   into: ArrayBufferView,
-  { blocking = false, noCopy = blocking }: CopyOptions,
-  enqueue: (bytes: Uint8Array, blocking: number) => Event,
-): Event {
+  { blocking = false, noCopy = blocking }: TransferMode,
+  enqueue: (bytes: Uint8Array, blocking: number) => E,
+): E {
   const bytes = transferable(into, "read into");
   if (mayUseDirectly(bytes, blocking, noCopy)) {
     return transfer(queue, bytes, into, blocking, null, enqueue);
@@ -241,14 +245,14 @@ function blocksInDriver(blocking: boolean, finish: (() => void) | null): boolean
  * @param finish Runs when it is complete.
  * @param enqueue Passes the bytes and the blocking flag to C.
  */
-export function transfer(
+export function transfer<E extends Completion>(
   queue: EnqueueTarget,
   bytes: Uint8Array,
   array: ArrayBufferView,
   blocking: boolean,
   finish: (() => void) | null,
-  enqueue: (bytes: Uint8Array, blocking: number) => Event,
-): Event {
+  enqueue: (bytes: Uint8Array, blocking: number) => E,
+): E {
   const direct = blocksInDriver(blocking, finish);
   const event = enqueue(bytes, direct ? 1 : 0);
   if (direct) return event;

@@ -13,7 +13,7 @@ import { KernelArgInfo, KernelInfo, Status, WorkGroupInfo } from "../library/con
 import type { Device } from "../objects/device.ts";
 import { check, OpenCLError } from "../library/errors.ts";
 import { type InfoCall, type PropertyTypes, readers } from "../library/info.ts";
-import { type ArgumentEncoder, encoderOf } from "./kernel_args.ts";
+import { type ArgumentEncoder, type ArgumentInfo, encoderOf } from "./kernel_args.ts";
 import { Image } from "../memory/image.ts";
 import { cl } from "../library/library.ts";
 import { OpenCLObject, releasers, releases } from "../objects/object.ts";
@@ -36,16 +36,6 @@ export type KernelArg =
   | ArrayBufferView
   | number
   | bigint;
-
-/** What a kernel declares about one argument. */
-export interface ArgumentInfo {
-  /** Its name. */
-  readonly name: string;
-  /** Its type, as in `"float*"` or `"uint"`. */
-  readonly typeName: string;
-  /** `"global"`, `"local"`, `"constant"` or `"private"`. */
-  readonly addressSpace: "global" | "local" | "constant" | "private";
-}
 
 /** What an argument takes; unknown where a binary carries no info about arguments. */
 type ArgumentKind = "value" | "local" | "object" | "unknown";

@@ -3,7 +3,15 @@
  *
  * @module
  */
-import type { ArgumentInfo } from "./kernel.ts";
+/** What a kernel declares about one argument. */
+export interface ArgumentInfo {
+  /** Its name. */
+  readonly name: string;
+  /** Its type, as in `"float*"` or `"uint"`. */
+  readonly typeName: string;
+  /** `"global"`, `"local"`, `"constant"` or `"private"`. */
+  readonly addressSpace: "global" | "local" | "constant" | "private";
+}
 
 /** Writes a number as the bytes of an argument; they are valid until the next call. */
 export type ArgumentEncoder = (value: number | bigint) => ArrayBufferView;

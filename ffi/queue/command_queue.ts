@@ -39,7 +39,7 @@ import type {
   TransferOptions,
 } from "./queue_options.ts";
 import { createQueue, queueReleaser } from "./queue_handle.ts";
-import { registerQueue } from "./queue_registry.ts";
+import { Registry } from "./registry.ts";
 import { copyRect, readRect, writeRect } from "./rect_transfers.ts";
 import { runAll } from "../host/run_all.ts";
 import { SharedWait } from "../events/shared_wait.ts";
@@ -54,6 +54,9 @@ import {
   upload,
 } from "../events/transfers.ts";
 import { hasWaitPolicy, underPolicy, waitForEventSync } from "../events/waiting.ts";
+
+/** The queues of this process; see `live_queues.ts`. */
+export const queues: Registry<CommandQueue> = new Registry();
 
 // Parameters of one call at a time: every call below is synchronous.
 const globalOut = new BigUint64Array(3);
@@ -107,7 +110,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     this.outOfOrder = options.outOfOrder ?? false;
     this.#transfers = new TransferList(!this.outOfOrder);
     this.#held = new HeldLaunches(this);
-    registerQueue(this);
+    queues.add(this);
   }
 
   /** The raw handle. Who asks for it uses the queue: nothing is held back any longer. */

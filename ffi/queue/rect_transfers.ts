@@ -4,7 +4,7 @@
  * @module
  */
 import type { Buffer } from "../memory/buffer.ts";
-import type { CommandQueue } from "./command_queue.ts";
+import type { EnqueueTarget } from "../events/enqueue_target.ts";
 import { type Event, takeEvent } from "../events/event.ts";
 import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { cl } from "../library/library.ts";
@@ -27,7 +27,7 @@ import { checkOptions } from "../host/options.ts";
 
 /** Copies a box of an array into a box of a buffer. */
 export function writeRect(
-  queue: CommandQueue,
+  queue: EnqueueTarget,
   buffer: Buffer,
   data: ArrayBufferView,
   options: RectOptions,
@@ -43,7 +43,7 @@ export function writeRect(
 
 /** Copies a box of a buffer into a box of an array; the rest of the array stays as it is. */
 export function readRect(
-  queue: CommandQueue,
+  queue: EnqueueTarget,
   buffer: Buffer,
   into: ArrayBufferView,
   options: RectOptions,
@@ -64,7 +64,7 @@ export function readRect(
 
 /** What reading and writing pass to C. */
 function transferArgs(
-  queue: CommandQueue,
+  queue: EnqueueTarget,
   buffer: Buffer,
   bytes: Uint8Array,
   blocking: number,
@@ -90,7 +90,7 @@ function transferArgs(
 
 /** Copies a box of a buffer into a box of another. */
 export function copyRect(
-  queue: CommandQueue,
+  queue: EnqueueTarget,
   source: Buffer,
   destination: Buffer,
   options: RectCopyOptions,

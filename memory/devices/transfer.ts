@@ -1,8 +1,9 @@
 import type { Buffer, CommandQueue, Event } from "../../ffi/mod.ts";
 import { MiB } from "../core/bytes.ts";
 import { getPinnedPool } from "./context_pools.ts";
+import type { BufferHandle } from "../core/pool.ts";
 import type { HostBuffer } from "../sources/source.ts";
-import type { Storage } from "./storage.ts";
+import type { PendingUploads } from "./pending_uploads.ts";
 
 /**
  * How bytes went from one device to another: `host` to or from the host's own memory, `device` by
@@ -10,6 +11,16 @@ import type { Storage } from "./storage.ts";
  * the host, `staged` through two slots of pinned host memory, one filling while the other drains.
  */
 export type TransferPath = "host" | "device" | "mapped" | "staged";
+
+/** One end of a copy, as `Storage` is one: bytes in the memory of a device. */
+export interface TransferEnd {
+  /** Its bytes. */
+  readonly nbytes: number;
+  /** The block that they lie in. */
+  readonly handle: BufferHandle<unknown>;
+  /** The device's memory: the queue that its commands go to, and copies to it that are under way. */
+  readonly memory: { readonly queue: CommandQueue | null; readonly uploads: PendingUploads };
+}
 
 // Large enough to hide a command's cost (5 us at 50 GB/s is 256 KiB), small enough to start early.
 const CHUNK_BYTES = 4 * MiB;
@@ -20,7 +31,7 @@ const CHUNK_BYTES = 4 * MiB;
  *
  * @returns The path that it took.
  */
-export function transfer(source: Storage<unknown>, target: Storage<unknown>): TransferPath {
+export function transfer(source: TransferEnd, target: TransferEnd): TransferPath {
   const from = source.memory.queue, to = target.memory.queue;
   if (source.nbytes !== target.nbytes) {
     throw new RangeError(`Cannot copy ${source.nbytes} bytes into ${target.nbytes}`);
@@ -41,11 +52,11 @@ export function transfer(source: Storage<unknown>, target: Storage<unknown>): Tr
   return "host";
 }
 
-function hostBytes(storage: Storage<unknown>): Uint8Array {
+function hostBytes(storage: TransferEnd): Uint8Array {
   return (storage.handle.buffer as HostBuffer).bytes.subarray(0, storage.nbytes);
 }
 
-function bufferOf(storage: Storage<unknown>): Buffer {
+function bufferOf(storage: TransferEnd): Buffer {
   storage.memory.uploads.await(storage.handle);
   return storage.handle.buffer as Buffer;
 }

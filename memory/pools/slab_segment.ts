@@ -1,5 +1,5 @@
 import type { Block, PooledHandle } from "./handle.ts";
-import { type Chunk, Segment } from "../regions/region.ts";
+import { type Chunk, Segment } from "../regions/chunk.ts";
 
 /** A place in a segment, kept with its sub-buffer for the next holder of just that place. */
 export class CachedSubBuffer<B> implements Block<B> {

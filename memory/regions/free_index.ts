@@ -1,4 +1,4 @@
-import type { Chunk } from "./region.ts";
+import type { Chunk } from "./chunk.ts";
 
 /**
  * Free chunks in order of size, and of place among equals, so that the best fit is one binary

@@ -1,5 +1,5 @@
 import type { Frame } from "../core/call_stack.ts";
-import type { MemoryEvent } from "./recorder.ts";
+import type { MemoryEvent } from "./memory_event.ts";
 
 // The format of torch.cuda.memory._snapshot(), which PyTorch's viewer reads as a pickle or as JSON.
 // Source: torch/utils/viz/MemoryViz.js and the documentation of torch.cuda.memory.

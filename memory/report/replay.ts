@@ -1,5 +1,5 @@
 import type { BufferHandle, Pool } from "../core/pool.ts";
-import type { MemoryEvent } from "./recorder.ts";
+import type { MemoryEvent } from "./memory_event.ts";
 
 /** What a replay reads of an event. */
 export type ReplayEvent = Pick<MemoryEvent, "action" | "nbytes"> & {

@@ -1,6 +1,6 @@
 import type { LiveAllocation } from "../core/errors.ts";
 import { largestByOrigin } from "../core/live_allocations.ts";
-import { type MemoryEvent, originOf } from "./recorder.ts";
+import { type MemoryEvent, originOf } from "./memory_event.ts";
 
 /** A block of the timeline that is drawn by itself. */
 export interface DrawnBlock {

@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { Owner } from "../../../memory/fences/owner_table.ts";
-import { type Chunk, Region } from "../../../memory/regions/region.ts";
+import type { Chunk } from "../../../memory/regions/chunk.ts";
+import { Region } from "../../../memory/regions/region.ts";
 
 const first = new Owner(0), second = new Owner(1);
 
