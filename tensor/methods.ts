@@ -14,7 +14,7 @@ import { act, compute } from "./core/operations.ts";
 import type { Tensor } from "./core/tensor.ts";
 import * as assignment from "./execution/assignment.ts";
 import { explain } from "./execution/explain.ts";
-import { lendBlock } from "./execution/native_access.ts";
+import { exportBlock } from "./execution/native_access.ts";
 import * as printing from "./execution/printing.ts";
 import * as reading from "./execution/reading.ts";
 import * as contractions from "./ops/contractions.ts";
@@ -259,7 +259,7 @@ const methods = {
   ...actions("dispose", { dispose: assignment.dispose }),
   ...actions("set", { setRequiresGrad: assignment.setRequiresGrad }),
   registerHook: addGradientHook,
-  lendBlock,
+  exportBlock,
   explain,
   toString: printing.describe,
   toJSON: printing.describe,

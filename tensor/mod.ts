@@ -3,8 +3,8 @@
  * knows the backends by their interface only.
  *
  * This folder holds all that users compute with. It imports `backend/`, and of `memory/` and `ffi/`
- * types and errors only. Users call methods of `Tensor` (`core/tensor.ts`; `methods.ts` says what they do); nodes go to `backend/` when
- * a value is needed.
+ * types and errors only. Users call methods of `Tensor` (`core/tensor.ts`), which call the functions
+ * that `methods.ts` names; nodes go to `backend/` when a value is needed.
  *
  * @module
  */

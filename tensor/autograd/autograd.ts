@@ -212,7 +212,7 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   if (!root.isRealized) {
     // A root that is read before the step computes the gradients too, so that its work is done once:
     // those that are there then, since clipping and the like replace them.
-    stateOf(root).coScheduled = () => gradientNodes(leaves);
+    stateOf(root).coScheduled = () => gradientsOfLeaves(leaves);
     pendingOn(root.device).addRoot(stateOf(root));
   }
   if (order) {
@@ -222,7 +222,7 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
 }
 
 /** The nodes of the gradients that leaves have now. */
-function gradientNodes(leaves: readonly Tensor[]): Node[] {
+function gradientsOfLeaves(leaves: readonly Tensor[]): Node[] {
   return leaves.flatMap((leaf) => {
     const { grad } = stateOf(leaf);
     return grad === null || grad.disposed ? [] : [nodeOf(grad)];

@@ -55,7 +55,8 @@ export interface RecordedProgram {
   readonly results: readonly (Target | null)[];
   /** One for each gradient that it leaves. */
   readonly gradients: readonly Target[];
-  readonly streams: readonly { value: number }[];
+  /** The offsets of its random tensors, which its launches read. */
+  readonly offsets: readonly { value: number }[];
   /** What its random numbers are made from. */
   readonly seed: number;
 }
@@ -67,7 +68,8 @@ export interface Recorded {
   readonly assigned: readonly Tensor[];
   /** Leaves with the gradients that the call left them. */
   readonly gradients: readonly (readonly [leaf: Tensor, gradient: Tensor])[];
-  readonly streams: readonly { value: number }[];
+  /** The offsets of its random tensors, which its launches read. */
+  readonly offsets: readonly { value: number }[];
 }
 
 /** The program of a call that was recorded. */
@@ -101,7 +103,7 @@ class ProgramBuilder {
     this.#device = device;
   }
 
-  build({ assigned, results, gradients, streams }: Recorded): RecordedProgram {
+  build({ assigned, results, gradients, offsets }: Recorded): RecordedProgram {
     const left = gradients.map(([, gradient]) => gradient);
     this.#planScratch(this.#freshBlocks([...results, ...assigned, ...left]));
     const launches = this.#recording.launches.map((recorded): ReplayLaunch => ({
@@ -121,7 +123,7 @@ class ProgramBuilder {
       })),
       results: results.map((tensor) => this.#roles.isMade(tensor) ? this.#target(tensor) : null),
       gradients: left.map((tensor) => this.#target(tensor)),
-      streams,
+      offsets,
       seed: presentSeed(),
     };
   }

@@ -30,7 +30,7 @@ const replayed = noGradFn(
  * still, and what an optimizer remembers is there.
  */
 export function isReplayable(program: RecordedProgram): boolean {
-  if (program.streams.length > 0 && program.seed !== presentSeed()) return false;
+  if (program.offsets.length > 0 && program.seed !== presentSeed()) return false;
   return program.slots.every((slot) => {
     if (slot.kind === "state") return slot.token.node !== null;
     if (slot.kind !== "role" || slot.refs.length === 1) return true;
@@ -41,8 +41,8 @@ export function isReplayable(program: RecordedProgram): boolean {
 
 /** Replays a program for a call; returns what the function returned, with its values. */
 export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
-  const { streams, launches, assigned, slots } = program;
-  for (const stream of streams) stream.value = takeOffset();
+  const { offsets, launches, assigned, slots } = program;
+  for (const offset of offsets) offset.value = takeOffset();
   if (assigned.length > 0) releaseTransient(backendOf(program.device).memory);
   const blocks: Block[] = [];
   try {

@@ -63,7 +63,7 @@ export class Trace implements CallObserver {
   readonly #writes: (() => void)[] = [];
   /** Tensors of numbers that were changed after they were used. */
   readonly #written = new Set<Tensor>();
-  readonly #streams: { value: number }[] = [];
+  readonly #offsets: { value: number }[] = [];
   #reason: string | null = null;
 
   /** A call with these tensors among its arguments. */
@@ -80,7 +80,7 @@ export class Trace implements CallObserver {
   ): { outcome: Outcome<R>; recording: Recording } {
     const { result: outcome, recording } = record(() =>
       observeOffsets(
-        (stream) => this.#streams.push(stream),
+        (offset) => this.#offsets.push(offset),
         () =>
           observeAssignments(
             (tensor) => this.#assigned.add(tensor),
@@ -355,7 +355,7 @@ export class Trace implements CallObserver {
     const self = patternOf(value, this.#roleOf), args = [patternOf(gradients, this.#roleOf)];
     this.#path.push(stepOf({ fn: null, kind: "set", self, args }));
     for (const tensor of [...assigned, ...this.gradients.leaves]) this.roles.fix(tensor);
-    return { results, assigned, gradients, streams: this.#streams };
+    return { results, assigned, gradients, offsets: this.#offsets };
   }
 
   /** Adds what was recorded to the calls that are known; returns the end. */

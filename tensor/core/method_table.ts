@@ -28,7 +28,7 @@ export type Methods =
     /** Behind `requiresGrad`. */
     readonly setRequiresGrad: (x: Tensor, value: boolean) => void;
     /** Behind `buffer`, `poolHandle` and `queue`. */
-    readonly lendBlock: (what: string, x: Tensor) => BufferHandle;
+    readonly exportBlock: (what: string, x: Tensor) => BufferHandle;
   };
 
 /** A function for each static method. */

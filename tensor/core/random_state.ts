@@ -21,7 +21,7 @@ const stateRules: Rules<RandomState> = { seed: word, offset: word };
 
 let seed = (Math.random() * 2 ** 32) | 0;
 let next = 0;
-let hook: ((offset: { value: number }) => void) | null = null;
+let offsetObserver: ((offset: { value: number }) => void) | null = null;
 
 /**
  * Sets the seed of every random tensor made from now on. The same seed gives the same bits on every
@@ -96,7 +96,7 @@ export function nextRandom(): RandomKey {
 
 function newKey(): RandomKey {
   const stream = { value: takeOffset() };
-  hook?.(stream);
+  offsetObserver?.(stream);
   return { seed, stream };
 }
 
@@ -109,12 +109,12 @@ export function takeOffset(): number {
 
 /** Tells `observer` of the offset of every random tensor that is made while `fn` runs. */
 export function observeOffsets<T>(observer: (offset: { value: number }) => void, fn: () => T): T {
-  const former = hook;
-  hook = observer;
+  const former = offsetObserver;
+  offsetObserver = observer;
   try {
     return fn();
   } finally {
-    hook = former;
+    offsetObserver = former;
   }
 }
 

@@ -845,7 +845,7 @@ export class Tensor implements Disposable {
    * ```
    */
   get buffer(): Buffer {
-    return methods.lendBlock("buffer", this).buffer;
+    return methods.exportBlock("buffer", this).buffer;
   }
 
   /**
@@ -855,7 +855,7 @@ export class Tensor implements Disposable {
    * @throws {TypeError} On the built-in backend.
    */
   get poolHandle(): BufferHandle {
-    return methods.lendBlock("pool's handle", this);
+    return methods.exportBlock("pool's handle", this);
   }
 
   /**
@@ -863,7 +863,7 @@ export class Tensor implements Disposable {
    * computed by: what is enqueued there next comes after it.
    */
   get queue(): CommandQueue | null {
-    if (this.backend === "cl") methods.lendBlock("queue", this);
+    if (this.backend === "cl") methods.exportBlock("queue", this);
     return this.device.queue;
   }
 

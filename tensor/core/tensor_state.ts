@@ -60,10 +60,10 @@ export class TensorState {
   gradFn: GradFn | null = null;
   /** What `backward` has added up. */
   grad: Tensor | null = null;
-  /** The nodes of gradients, as they are now, that are computed in one schedule with this root of `backward`. */
+  /** Of a root of `backward`: the nodes of the gradients, as they are now, which are computed with it. */
   coScheduled: (() => Node[]) | null = null;
-  /** The memory that the user has of it, which stays where it is until then. */
-  loan: { readonly storage: unknown; end(): void } | null = null;
+  /** Its value in memory where the user has got the buffer: it stays there until it is disposed of. */
+  exported: { readonly storage: unknown; end(): void } | null = null;
   /** What a stand-in stands for; null for others. */
   standsFor: object | null = null;
   /** The tensor that a stand-in has become, where one has become this. */
@@ -203,7 +203,7 @@ export class TensorState {
     // A stand-in has nothing to give back.
     if (this.lifecycle !== "live") return;
     this.lifecycle = "disposed";
-    this.loan?.end();
+    this.exported?.end();
     this.dropFormer();
     this.coScheduled = null;
     if (this.#token.saved !== null) releaseAll(this.#token.saved);

@@ -429,7 +429,7 @@ async function bytesOn(tensor: Tensor): Promise<Uint8Array<ArrayBuffer>> {
 }
 
 /** Gives tensors new values, which are there. */
-export function assignAll(tensors: readonly Tensor[], values: readonly Tensor[]): void {
+function assignAll(tensors: readonly Tensor[], values: readonly Tensor[]): void {
   internally(() => tensors.forEach((tensor, k) => tensor.assign(values[k]!)));
   realizeAll(tensors);
 }

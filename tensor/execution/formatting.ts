@@ -8,7 +8,7 @@ import {
 } from "../../backend/internal.ts";
 
 /** Tensors of more elements are shortened. */
-export const MOST_PRINTED = 1000;
+export const MAX_PRINTED = 1000;
 /** Elements at either end of an axis of a shortened tensor. */
 const EDGE = 3;
 /** Numbers stand in lines of this many characters at most. */
@@ -17,7 +17,7 @@ const LINE = 80;
 /** Which part of a tensor is printed: along each axis all of it, or both ends. */
 export function shortened(shape: Shape): boolean[] {
   const size = shape.reduce((a, b) => a * b, 1);
-  return shape.map((n) => size > MOST_PRINTED && n > 2 * EDGE);
+  return shape.map((n) => size > MAX_PRINTED && n > 2 * EDGE);
 }
 
 /** The positions along an axis that are printed. */

@@ -1,18 +1,18 @@
-/** A tensor's memory for those who enqueue by hand. */
+/** A tensor's memory for users who enqueue commands themselves. */
 import { finalizer, formatShape } from "../../backend/internal.ts";
 import type { BufferHandle, Storage } from "../../memory/mod.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 
-/** Lets go of memory that was lent by tensors which nobody can reach any more. */
+/** Lets go of memory that was exported by tensors which nobody can reach any more. */
 const forgotten = finalizer<Storage>(
   "memory of a forgotten tensor",
   (storage) => storage.release(),
 );
 
-/** A value that a tensor has lent: it stays where it is until the tensor is disposed of. */
-class Loan {
+/** An exported value: it stays where it is in memory until the tensor is disposed of. */
+class ExportedValue {
   constructor(readonly storage: Storage) {
     storage.retain();
     forgotten.register(this, storage, this);
@@ -25,7 +25,7 @@ class Loan {
 }
 
 /** The block of a tensor's value, computed and in place before what is enqueued next. */
-export function lendBlock(what: string, tensor: Tensor): BufferHandle {
+export function exportBlock(what: string, tensor: Tensor): BufferHandle {
   if (tensor.backend !== "cl") {
     throw new TypeError(
       `Cannot take the ${what} of a tensor of shape ${formatShape(tensor.shape)} on ` +
@@ -34,9 +34,9 @@ export function lendBlock(what: string, tensor: Tensor): BufferHandle {
   }
   giveUpReplay(`it takes the ${what} of a tensor`);
   const storage = nodeOf(tensor.realize()).storage!, state = stateOf(tensor);
-  if (state.loan?.storage !== storage) {
-    state.loan?.end();
-    state.loan = new Loan(storage);
+  if (state.exported?.storage !== storage) {
+    state.exported?.end();
+    state.exported = new ExportedValue(storage);
   }
   // Copies to the device run beside the kernels: what the caller enqueues waits for them.
   storage.memory.uploads.await(storage.handle);

@@ -5,7 +5,7 @@ import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { nodeOf } from "../core/internals.ts";
 import { fromHost } from "../ops/creation/host_data.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { formatTensor, MOST_PRINTED, printedPositions, shortened } from "./formatting.ts";
+import { formatTensor, MAX_PRINTED, printedPositions, shortened } from "./formatting.ts";
 import { hostView, toHost } from "./reading.ts";
 import type { PrintOptions } from "../core/arguments.ts";
 
@@ -44,7 +44,7 @@ export function inspect(x: Tensor): string {
   const head = `Tensor(${formatShape(shape)}, ${dtype}, ${backend}`;
   if (x.disposed) return `${head}, disposed)`;
   if (!x.isRealized) return `${head}, lazy)`;
-  const bytes = x.size > MOST_PRINTED ? null : peekNode(backendOf(x.device), nodeOf(x));
+  const bytes = x.size > MAX_PRINTED ? null : peekNode(backendOf(x.device), nodeOf(x));
   if (bytes === null) return `${head}, in memory: await print() shows it)`;
   return formatTensor({ shape, dtype, backend, elements: hostView(bytes, dtype) });
 }

@@ -108,9 +108,10 @@ function realizeOn(
   // A recorded call computes what it returns and assigns, and nothing beside it.
   const endsFormer = !isRecording() && pending.takeHasAssigned();
   const unread = endsFormer ? pending.takeUnread(roots) : [];
-  compute({ tensors, nodes, assigned, unread, roots, later, endsFormer });
+  runSchedule({ tensors, nodes, assigned, unread, roots, later, endsFormer });
 }
 
+/** What one schedule computes. */
 interface Work {
   /** What is asked for: at least one tensor, all on one device. */
   readonly tensors: readonly Tensor[];
@@ -122,11 +123,13 @@ interface Work {
   readonly unread: readonly Node[];
   /** What is computed if its gradients are. */
   readonly roots: readonly Companion[];
+  /** What will be computed later, by backward or a later group: what it reads is kept. */
   readonly later: readonly Node[];
+  /** Whether values that were replaced are let go after it. */
   readonly endsFormer: boolean;
 }
 
-function compute({ tensors, nodes, assigned, unread, roots, later, endsFormer }: Work): void {
+function runSchedule({ tensors, nodes, assigned, unread, roots, later, endsFormer }: Work): void {
   const { device } = tensors[0]!, pending = pendingOn(device);
   try {
     const all = [...nodes, ...assigned.map(nodeOf), ...unread];
@@ -167,7 +170,7 @@ function computeAlone(
   nodes: readonly Node[],
   roots: readonly Companion[],
 ): void {
-  compute({ tensors, nodes, assigned: [], unread: [], roots, later: [], endsFormer: false });
+  runSchedule({ tensors, nodes, assigned: [], unread: [], roots, later: [], endsFormer: false });
 }
 
 /** Computes an assigned value that may be gone: who reads it is told. */

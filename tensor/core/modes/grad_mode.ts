@@ -86,8 +86,9 @@ export function isAnomalyEnabled(): boolean {
 /**
  * Runs `fn` with anomaly detection: operations note where they were called, and `backward` (and
  * `grad`) throws an `AnomalyError` if a gradient is NaN, which names the operation that made it so
- * and where that was called. Put the forward pass and `backward` inside. It is for finding bugs: backward computes at once, and more than it otherwise would; functions made by
- * `compile` run as they are written. Safe across await.
+ * and where that was called. Put the forward pass and `backward` inside. It is for finding bugs:
+ * backward computes at once, and more than it otherwise would; functions made by `compile` run as
+ * they are written. Safe across await.
  *
  * @param fn What to run.
  * @returns What `fn` returns.
@@ -123,18 +124,19 @@ export function setDetectAnomaly(on: boolean): void {
   always = on;
 }
 
-const here = new URL("../", import.meta.url).href;
-const layers = new URL("nn/", here).href;
-const MOST_FRAMES = 64;
+const tensorFolder = new URL("../../", import.meta.url).href;
+const nnFolder = new URL("nn/", tensorFolder).href;
+const MAX_FRAMES = 64;
 
+/** True for the frames of operations; those of layers lead to the user's model, and stay. */
 function isInside(frame: string): boolean {
-  return frame.includes(here) && !frame.includes(layers);
+  return frame.includes(tensorFolder) && !frame.includes(nnFolder);
 }
 
 /** Where the running operation was called: the stack without the library's own first frames. */
 export function callerStack(): string {
   const limit = Error.stackTraceLimit;
-  Error.stackTraceLimit = MOST_FRAMES;
+  Error.stackTraceLimit = MAX_FRAMES;
   const frames = (new Error().stack ?? "").split("\n").slice(1);
   Error.stackTraceLimit = limit;
   const first = frames.findIndex((frame) => !isInside(frame));

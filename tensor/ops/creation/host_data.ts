@@ -197,7 +197,8 @@ export function fromBuffer(
     );
   }
   const backend = backendOf(device);
-  const borrowed: Block = {
+  // The user's buffer as a block: no pool has it, and releasing it does nothing.
+  const block: Block = {
     buffer,
     base: buffer,
     nbytes,
@@ -207,5 +208,5 @@ export function fromBuffer(
     release: () => {},
     [Symbol.dispose]: () => {},
   } as unknown as Block;
-  return made(Node.stored(new Storage(backend.memory, borrowed), shape, dtype), { device });
+  return made(Node.stored(new Storage(backend.memory, block), shape, dtype), { device });
 }

@@ -40,7 +40,7 @@ function requireFloatType(op: string, { dtype = "float32" }: TensorOptions): voi
 }
 
 /** Normal, by the transform of G. Box and M. Muller, 1958. */
-export function standardNormal(shape: Shape, options: TensorOptions = {}): Tensor {
+function standardNormal(shape: Shape, options: TensorOptions = {}): Tensor {
   requireFloatType("randn", options);
   const plain: TensorOptions = { ...options, dtype: "float32" };
   const radius = uniform(shape, plain).neg().add(1).log().mul(-2).sqrt();

@@ -2,8 +2,8 @@
  * Elementwise operations, each with its gradient beside it. To add one: an entry in `unaries` (or
  * `binaries`), a method in `tensor/core/tensor.ts`, a row in the tests.
  *
- * This folder (`elementwise/`) imports, of `tensor/`, `core/` alone. The file is long because it is two tables, a
- * row an operation with its gradient, and what applies them.
+ * This folder (`elementwise/`) imports, of `tensor/`, `core/` alone. The file is long because it is
+ * two tables, a row an operation with its gradient, and what applies them.
  */
 import {
   broadcastShapes,

@@ -18,7 +18,7 @@ const sizes: Rule = {
 };
 
 /** What {@linkcode InterpolateOptions} may hold. */
-export const interpolateRules: Rules<InterpolateOptions> = {
+const interpolateRules: Rules<InterpolateOptions> = {
   size: sizes,
   scaleFactor: scales,
   mode: takes.oneOf("nearest", "bilinear"),

@@ -11,7 +11,7 @@ import { expand, listOf, reshape } from "./views.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
 /** Throws where a caller without types passes no array. */
-export function requireTensors(op: string, tensors: readonly Tensor[]): void {
+function requireTensors(op: string, tensors: readonly Tensor[]): void {
   if (Array.isArray(tensors)) return;
   throw new TypeError(`Cannot ${op} ${tensors}: pass an array of tensors`);
 }

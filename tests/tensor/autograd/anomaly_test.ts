@@ -1,5 +1,5 @@
 /** Anomaly detection names what made a gradient NaN, and where it was called. */
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   AnomalyError,
   compile,
@@ -30,7 +30,8 @@ testOnBackends("the error names the operation and the function that called it", 
     assertStringIncludes(error.message, "NaN in 1 of 2 elements");
     assertStringIncludes(error.message, "at suspiciousRoot (file:");
     assertStringIncludes(error.message, "0 * Infinity");
-    assert(!error.message.includes("elementwise_methods"), error.message);
+    // The operation's own calls are left out: the first line is the user's.
+    assertMatch(error.message, /sqrt was called\n\s+at suspiciousRoot/);
     assertEquals(x.grad, null);
   });
 });
