@@ -2,7 +2,7 @@
  * Host memory that copies to a device pass through: the caller's array is free at once, and the
  * device copies from here when its turn comes.
  */
-import { type Event, OpenCLError } from "../../../ffi/mod.ts";
+import { Buffer, type CommandQueue, type Event, MemFlags, OpenCLError } from "../../../ffi/mod.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import {
   hasEnded,
@@ -10,6 +10,7 @@ import {
   type PinnedBufferPool,
   type PinnedHandle,
 } from "../../../memory/mod.ts";
+import type { HostBlock } from "../../execution/backend.ts";
 
 /** Bytes on their way to the device. */
 interface Piece {
@@ -114,4 +115,22 @@ export class Staging {
     if (block !== null) this.#pool().releaseIdle(block);
     event.release();
   }
+}
+
+/** The bytes, in memory that cannot move under the driver. */
+export function fixed(data: Uint8Array): Uint8Array {
+  const { buffer } = data;
+  const isFixed = buffer instanceof ArrayBuffer ? !buffer.resizable : !buffer.growable;
+  return isFixed ? data : data.slice();
+}
+
+/** Memory of somebody else, pinned: NVIDIA's driver pins what a buffer is made of. */
+export function pinned(queue: CommandQueue, bytes: Uint8Array<ArrayBuffer>): HostBlock {
+  const flags = MemFlags.READ_WRITE | MemFlags.USE_HOST_PTR;
+  const buffer = new Buffer(queue.context, bytes.byteLength, { flags, data: bytes });
+  const region = queue.map(buffer);
+  return {
+    bytes,
+    [Symbol.dispose]: () => runAll([() => region.release(), () => buffer.release()]),
+  };
 }

@@ -10,7 +10,7 @@
  * beside the kernels. The block comes from the pool for that queue, so it is one that no kernel
  * uses; kernels that use it later wait for its copy alone (`DeviceMemory.uploads`).
  */
-import { Buffer, CommandQueue, type Event, MemFlags } from "../../../ffi/mod.ts";
+import { type Buffer, CommandQueue, type Event } from "../../../ffi/mod.ts";
 import { readEnvironment } from "../../../ffi/host/environment.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import {
@@ -26,7 +26,7 @@ import { throwIfInterrupted } from "../../lifecycle/interruption.ts";
 import { obeySignals } from "../../lifecycle/waits.ts";
 import { readSwitch } from "../../../ffi/host/switches.ts";
 import { traceCommand, tracedWait } from "./traced_command.ts";
-import { Staging, type StagingOptions } from "./staging.ts";
+import { fixed, pinned, Staging, type StagingOptions } from "./staging.ts";
 
 /** How transfers are made; what is left out comes from the environment and the device. */
 export interface TransferOptions {
@@ -275,13 +275,7 @@ export class Transfers {
   /** Host memory of somebody else, for the same: NVIDIA's driver pins what a buffer is made of. */
   pin(bytes: Uint8Array<ArrayBuffer>): HostBlock {
     if (this.#isUnified) return { bytes, [Symbol.dispose]: () => {} };
-    const flags = MemFlags.READ_WRITE | MemFlags.USE_HOST_PTR;
-    const buffer = new Buffer(this.#queue.context, bytes.byteLength, { flags, data: bytes });
-    const region = this.#queue.map(buffer);
-    return {
-      bytes,
-      [Symbol.dispose]: () => runAll([() => region.release(), () => buffer.release()]),
-    };
+    return pinned(this.#queue, bytes);
   }
 
   /**
@@ -399,11 +393,4 @@ export class Transfers {
     const { context, device, profiling } = this.#queue;
     return this.#transferQueue ??= new CommandQueue(context, device, { profiling });
   }
-}
-
-/** The bytes, in memory that cannot move under the driver. */
-function fixed(data: Uint8Array): Uint8Array {
-  const { buffer } = data;
-  const isFixed = buffer instanceof ArrayBuffer ? !buffer.resizable : !buffer.growable;
-  return isFixed ? data : data.slice();
 }
