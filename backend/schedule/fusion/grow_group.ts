@@ -27,9 +27,18 @@ const MAX_EPILOGUE = 16;
 /** A node that is read so many times more often than it has elements is repeated. */
 const REPEATED = 8;
 
-/** The group of `root`, or the loop that must be split before it can be made. */
-export function growGroup(root: NodeInfo, limits: Limits, rules: FusionRules): Group | LoopSplit {
-  return new GroupBuilder(root, limits, rules).build();
+/**
+ * The group of `root`, or the loop that must be split before it can be made.
+ *
+ * @param partners Values of the root's shape that are asked for, too, and computed in the same loops.
+ */
+export function growGroup(
+  root: NodeInfo,
+  limits: Limits,
+  rules: FusionRules,
+  partners: readonly NodeInfo[] = [],
+): Group | LoopSplit {
+  return new GroupBuilder(root, limits, rules).build(partners);
 }
 
 /** What is found out about a node: its role, or the split that it takes. */
@@ -67,11 +76,11 @@ class GroupBuilder {
     this.#effects = new GroupEffects(root);
   }
 
-  build(): Group | LoopSplit {
+  build(partners: readonly NodeInfo[]): Group | LoopSplit {
     const outer: number[] = [];
     const coords = this.#root.node.shape.map((n) => this.#loops.axis(n, outer));
     this.#loops.outer = outer;
-    this.#ask(this.#root, { coords, bounds: [] });
+    for (const info of [this.#root, ...partners]) this.#ask(info, { coords, bounds: [] });
     for (let info = this.#queue.pop(); info; info = this.#queue.pop()) {
       const reads = this.#pending.get(info)!;
       this.#pending.delete(info);

@@ -85,3 +85,17 @@ Deno.test("lowerGroup writes the same kernel for a group each time", () => {
   assertEquals(kernel.label, "neg_exp_sum");
   assertEquals([kernel.outer.length, kernel.inner.length], [1, 1]);
 });
+
+Deno.test("two results of a value that nobody asks for are one unit: a step's state and parameter", () => {
+  const [n, skip] = [4, leaf([4, 4])];
+  const gradient = sum(leaf([n, n, 3]), 2);
+  const momentum = leaf([n, n]), parameter = leaf([n, n]);
+  const next = map("add", map("mul", momentum, constant(0.9, [n, n])), gradient);
+  const state = map("where", skip, momentum, next);
+  const learned = map("where", skip, parameter, map("sub", parameter, next));
+  const units = unitsOf(state, learned);
+  const outputs = units.map((unit) =>
+    unit.kind === "group" ? unit.group.members.filter(({ isOutput }) => isOutput).length : 0
+  );
+  assertEquals(outputs, [2]);
+});
