@@ -29,7 +29,7 @@ export { GoneError } from "./graph/toposort.ts";
 export { type Companion, schedule } from "./schedule/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
 export { isInterrupted } from "./lifecycle/interruption.ts";
-export { isEager, MOST_ON_HOST, realize } from "./execution/realize.ts";
+export { isEager, MAX_HOST_DATA_BYTES, realize } from "./execution/realize.ts";
 export { busyWith } from "./execution/spilling.ts";
 export { releaseTransient } from "./graph/stored_value.ts";
 export { isReadable, peekNode, readNode, readNodeSync } from "./execution/reading.ts";

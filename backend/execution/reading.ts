@@ -7,8 +7,8 @@ import { type HostView, hostViewOf } from "./host_view.ts";
 import { realize } from "./realize.ts";
 import { activeRecording } from "./recording.ts";
 
-/** A view reads this many bytes beside its own, or as many times its own, from the device. */
-const MOST_BESIDE = 16 << 20, MOST_TIMES = 8;
+/** What a view reads from the device beside its own bytes, at most: this many, or this many times its own. */
+const MAX_EXTRA_BYTES = 16 << 20, MAX_EXTRA_FACTOR = 8;
 
 /** What is copied to the host for a read, and how the elements lie in it. */
 interface Source {
@@ -38,7 +38,7 @@ function presentSource(node: Node): Source | null {
   const { base } = view, itemBytes = dtypes[node.dtype].bytes;
   if (base.op.kind === "data") return { storage: null, data: base.op.bytes, view, itemBytes };
   const spare = (view.last - view.first + 1 - node.size) * itemBytes;
-  if (spare > MOST_BESIDE && spare > MOST_TIMES * node.size * itemBytes) return null;
+  if (spare > MAX_EXTRA_BYTES && spare > MAX_EXTRA_FACTOR * node.size * itemBytes) return null;
   return { storage: base.storage, data: null, view, itemBytes };
 }
 

@@ -13,8 +13,8 @@ import { SavedInMemory, SavedValues } from "./saved_values.ts";
 import { busyWith, relieve, spillWhereShort } from "./spilling.ts";
 import { readSwitch } from "../../ffi/host/switches.ts";
 
-/** Data of so few bytes stays on the host until a kernel reads it: it costs no device memory. */
-export const MOST_ON_HOST = 4096;
+/** Data of at most this many bytes stays on the host until a kernel reads it: it costs no device memory. */
+export const MAX_HOST_DATA_BYTES = 4096;
 
 let eager: boolean | undefined;
 
@@ -188,8 +188,8 @@ function newBlock(
   const block = blocks[at] = allocate(backend, node ?? temporaries[at - order.length]!, label);
   if (node?.op.kind !== "data") return block;
   backend.write(block, node.op.bytes);
-  // What is so large was moved to the host where memory was short: it comes back to stay.
-  if (node.op.bytes.length > MOST_ON_HOST) {
+  // Larger data was moved to the host where memory was short: it comes back to stay.
+  if (node.op.bytes.length > MAX_HOST_DATA_BYTES) {
     blocks[at] = undefined;
     node.store(new Storage(backend.memory, block));
   }

@@ -37,19 +37,20 @@ export interface KernelDeclaration {
   readonly numbers: readonly KernelParameter[];
 }
 
-const scalarTypes: readonly string[] = [
-  "char",
-  "uchar",
-  "short",
-  "ushort",
-  "int",
-  "uint",
-  "long",
-  "ulong",
-  "float",
-  "double",
-  "half",
-];
+/** The bytes of a number as an argument of each scalar type. */
+const encoders: Readonly<Record<ScalarType, (value: number) => ArrayBufferView>> = {
+  char: (value) => Int8Array.of(value),
+  uchar: (value) => Uint8Array.of(value),
+  short: (value) => Int16Array.of(value),
+  ushort: (value) => Uint16Array.of(value),
+  int: (value) => Int32Array.of(value),
+  uint: (value) => Uint32Array.of(value),
+  long: (value) => BigInt64Array.of(BigInt(Math.trunc(value))),
+  ulong: (value) => BigUint64Array.of(BigInt(Math.trunc(value))),
+  float: (value) => Float32Array.of(value),
+  double: (value) => Float64Array.of(value),
+  half: (value) => Float16Array.of(value),
+};
 
 /** The element types that a kernel may declare for tensors of a type; bfloat16 is its 16 bits. */
 export const declaredTypes: Readonly<Record<DType, readonly ScalarType[]>> = {
@@ -156,7 +157,7 @@ function parameterOf(
       refuse("a pointer of no address space; tensors are global pointers");
     }
   } else if (type === null || type.isVector) {
-    refuse(`which is no number; those are ${scalarTypes.join(", ")}`);
+    refuse(`which is no number; those are ${Object.keys(encoders).join(", ")}`);
   }
   return {
     name: parameter,
@@ -171,36 +172,12 @@ function typeOf(words: string): { scalar: ScalarType; isVector: boolean } | null
   const [, unsigned, name = "", width] =
     /^(unsigned\b|signed\b)?\s*([a-z]*)(2|3|4|8|16)?(?:\s+int)?$/.exec(words) ?? [];
   const plain = unsigned && name === "" ? "int" : name;
-  if (!scalarTypes.includes(plain)) return null;
+  if (!Object.hasOwn(encoders, plain)) return null;
   const scalar = unsigned === "unsigned" ? unsignedTypes[plain] : plain as ScalarType;
   return scalar === undefined ? null : { scalar, isVector: width !== undefined };
 }
 
 /** The bytes of a number as a kernel's scalar argument. */
 export function encodeScalar(value: number, type: ScalarType): ArrayBufferView {
-  const whole = (): bigint => BigInt(Math.trunc(value));
-  switch (type) {
-    case "char":
-      return Int8Array.of(value);
-    case "uchar":
-      return Uint8Array.of(value);
-    case "short":
-      return Int16Array.of(value);
-    case "ushort":
-      return Uint16Array.of(value);
-    case "int":
-      return Int32Array.of(value);
-    case "uint":
-      return Uint32Array.of(value);
-    case "long":
-      return BigInt64Array.of(whole());
-    case "ulong":
-      return BigUint64Array.of(whole());
-    case "half":
-      return Float16Array.of(value);
-    case "float":
-      return Float32Array.of(value);
-    case "double":
-      return Float64Array.of(value);
-  }
+  return encoders[type](value);
 }

@@ -82,7 +82,7 @@ export class Node {
   op: Op;
   /** What it is made from; empty once it has been stored. */
   inputs: readonly Node[];
-  /** The longest way to a value in memory, when it was made. */
+  /** Nodes on the longest path to a value in memory, when it was made. */
   readonly depth: number;
   /** The token of the one tensor whose present value this is. */
   token: Token | null = null;
@@ -90,7 +90,7 @@ export class Node {
   owner: Token | null = null;
   /** Set while the stored value is one that can be let go and computed again. */
   saved: Saved | null = null;
-  /** The collection that it was put in last, and its place there. */
+  /** The toposort that it was put in last, and its place there. */
   pass = 0;
   /** See `pass`. */
   position = 0;
@@ -335,7 +335,7 @@ export class Node {
     changed.push(this);
   }
 
-  /** Has the holders' changes take effect: on what is stored, or on what it is made from. */
+  /** Applies a change of its holders: frees the stored value, or holds its inputs otherwise. */
   react(): void {
     this.#isChanged = false;
     const { saved } = this;
@@ -360,27 +360,28 @@ export class Node {
     return this.#lasting > 0 ? NEED.lasting : this.#transient > 0 ? NEED.transient : NEED.none;
   }
 
+  /** Counts one more, or one less, that needs it so strongly. */
+  #count(need: Need, change: 1 | -1): void {
+    if (need === NEED.firm) {
+      this.#holders += change;
+      this.#users += change;
+    } else if (need === NEED.lasting) this.#lasting += change;
+    else if (need === NEED.transient) this.#transient += change;
+  }
+
   #setNeed(need: Need): void {
     const former = this.#need;
     if (need === former) return;
     this.#need = need;
     for (const input of this.inputs) {
-      if (former === NEED.firm) {
-        input.#holders--;
-        input.#users--;
-      } else if (former === NEED.lasting) input.#lasting--;
-      else if (former === NEED.transient) input.#transient--;
-      if (need === NEED.firm) {
-        input.#holders++;
-        input.#users++;
-      } else if (need === NEED.lasting) input.#lasting++;
-      else if (need === NEED.transient) input.#transient++;
+      input.#count(former, -1);
+      input.#count(need, 1);
       if (input.inputs.length > 0 || input.#holders <= 0 || input.#isSoft) input.#changed();
     }
   }
 }
 
-/** Has all changes take effect, however long the chains that they go along. */
+/** Applies all changes one by one: a change may go along a chain of any length. */
 function update(): void {
   if (isUpdating || changed.length === 0) return;
   isUpdating = true;

@@ -95,7 +95,7 @@ export class Signature {
     this.#push(halves[1]!);
   }
 
-  /** Outputs of one call are told from those of two: the first stands for the others. */
+  /** A call is a number, the same for all of its outputs: two outputs of one call are not those of two calls. */
   #call(call: CustomCall | AttentionCall): void {
     let at = this.#calls.indexOf(call);
     if (at < 0) at = this.#calls.push(call) - 1;

@@ -30,7 +30,7 @@ interface Entry {
 /** The plans that were used last, by what their graphs look like. */
 export class PlanCache {
   /** The most plans that are kept. */
-  static readonly MOST = 512;
+  static readonly MAX_PLANS = 512;
   readonly #entries = new Map<number, Entry>();
   readonly #signature = new Signature();
   #size = 0;
@@ -63,7 +63,7 @@ export class PlanCache {
   /** Keeps a plan; returns it. */
   add({ order, wanted, later }: Request, plan: Plan, streams: readonly StreamPlace[]): Plan {
     const nodes = order.length;
-    while (this.#size === PlanCache.MOST || this.#nodes + nodes > this.#mostNodes) {
+    while (this.#size === PlanCache.MAX_PLANS || this.#nodes + nodes > this.#mostNodes) {
       this.#forgetOldest();
     }
     this.#signature.describe(order, wanted, later);

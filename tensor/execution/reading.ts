@@ -6,7 +6,7 @@ import {
   formatShape,
   fromBfloat16Bits,
   GoneError,
-  MOST_ON_HOST,
+  MAX_HOST_DATA_BYTES,
   type Node,
   readNode,
   readNodeSync,
@@ -70,7 +70,7 @@ function readable(x: Tensor): { node: Node; isAsked: boolean } {
 
 /** A few bytes that were computed to be read need no memory on the device any more. */
 function keepOnHost(x: Tensor, node: Node, bytes: Uint8Array): void {
-  if (bytes.length <= MOST_ON_HOST && !x.requiresGrad) node.keepOnHost(bytes.slice());
+  if (bytes.length <= MAX_HOST_DATA_BYTES && !x.requiresGrad) node.keepOnHost(bytes.slice());
 }
 
 /** The elements, row-major, in a typed array. */

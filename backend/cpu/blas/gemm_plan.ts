@@ -4,14 +4,9 @@
  * a loop of its own over the product, in place where an output can hold it.
  */
 import { type AffineExpr, coefficient, linearize, symbol } from "../../kernel/affine.ts";
+import { collapse } from "../../kernel/collapse.ts";
 import { type DType, isFloat } from "../../graph/dtype.ts";
-import {
-  collapse,
-  type Contraction,
-  extent,
-  type Load,
-  type LoopKernel,
-} from "../../kernel/kernel.ts";
+import { type Contraction, extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import type { GemmType } from "./gemm.ts";
 

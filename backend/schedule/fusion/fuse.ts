@@ -27,8 +27,8 @@ import type { NodeInfo } from "./node_info.ts";
 import { isSpecial } from "./special.ts";
 import { leavesIdle } from "../passes/split_reduction.ts";
 
-/** Operations of so many instructions count in what follows a product. */
-const COSTLY = 8;
+/** Operations of this cost, in additions, count in what follows a product. */
+const MIN_COSTLY = 8;
 
 /** What one launch will compute. */
 export type Unit =
@@ -172,7 +172,7 @@ function isMasked({ contraction: c }: LoopKernel): boolean {
 /** The costs of those operations behind a product that take many instructions. */
 function epilogueCost({ exprs }: LoopKernel): number {
   const costs = exprs.map((e) => e.op === "primitive" ? primitives[e.fn].cost : 0);
-  return costs.filter((cost) => cost >= COSTLY).reduce((a, b) => a + b, 0);
+  return costs.filter((cost) => cost >= MIN_COSTLY).reduce((a, b) => a + b, 0);
 }
 
 /** Notes what a group decided about other nodes. */

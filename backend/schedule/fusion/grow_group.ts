@@ -24,8 +24,8 @@ const MAX_EXPRS = 160;
 const MAX_LOADS = 24;
 /** How far a product is looked for behind a value. */
 const MAX_EPILOGUE = 16;
-/** A node that is read so many times more often than it has elements is repeated. */
-const REPEATED = 8;
+/** A node whose elements are read this many times each is repeated. */
+const MIN_REPEATS = 8;
 
 /**
  * The group of `root`, or the loop that must be split before it can be made.
@@ -189,7 +189,7 @@ class GroupBuilder {
     }
     if (this.#isFull()) return false;
     if (!this.#effects.isServed(info)) return info.recomputeCost < cheap || this.#isDerived(info);
-    const isRepeated = info.node.size * REPEATED <= this.#loops.iterations &&
+    const isRepeated = info.node.size * MIN_REPEATS <= this.#loops.iterations &&
       info.recomputeCost >= cheap;
     return !isRepeated || info.reduces;
   }

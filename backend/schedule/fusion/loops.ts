@@ -12,8 +12,8 @@ import type { Node } from "../../graph/node.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { type Access, viewAccess } from "../../kernel/view.ts";
 
-/** A row of so many elements is work for more than one work-item or group. */
-const LONG_ROW = 8192;
+/** A longer row, in elements, is work for more than one work-item or group. */
+const MAX_UNSPLIT_ROW = 8192;
 
 /** True for a loop that must be split before an index can be expressed. */
 export function isLoopSplit<T extends object>(found: T | LoopSplit | null): found is LoopSplit {
@@ -114,7 +114,7 @@ export class Loops {
     if (this.inner !== null && rest.length > 0) return null;
     // A row that is walked twice cannot be reduced in parts.
     const isWalkedTwice = this.inner === null || isNested;
-    const isLong = node.size < this.#minRows && this.#extent(this.inner ?? rest) > LONG_ROW;
+    const isLong = node.size < this.#minRows && this.#extent(this.inner ?? rest) > MAX_UNSPLIT_ROW;
     if (isWalkedTwice && (isLong || this.#cutsRows)) return null;
     const coords = this.#innerCoords(this.inner ?? rest, reducedSizes);
     if (isLoopSplit(coords)) return coords;

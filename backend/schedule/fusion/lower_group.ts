@@ -1,11 +1,10 @@
 /** Lowers a group to a kernel: loads, scalar expressions, reductions and stores, by index. */
 import { type AffineExpr, linearize, symbol as symbolExpr } from "../../kernel/affine.ts";
+import { collapse, compact } from "../../kernel/collapse.ts";
 import { canonicalize } from "../../kernel/canonicalize.ts";
 import type { DType } from "../../graph/dtype.ts";
 import {
   type Bound,
-  collapse,
-  compact,
   type Contraction,
   type Expr,
   type IndirectIndex,

@@ -86,8 +86,8 @@ function infoOf(
   return { ...blank, inputs, recomputeCost, reduces, derivation };
 }
 
-/** Operands that are so many times smaller cost nothing to read again. */
-const SMALL = 8;
+/** An operand that is this many times smaller costs nothing to read again. */
+const MIN_SIZE_RATIO = 8;
 
 /**
  * How a node follows from what is in memory in any case.
@@ -104,7 +104,7 @@ function derivationOf(
   if (isStored) return { origin: node, cost: 0 };
   let origin: Node | null = null, cost = costOf(node);
   for (const { node: input, derivation } of inputs) {
-    if (input.size * SMALL <= node.size) continue;
+    if (input.size * MIN_SIZE_RATIO <= node.size) continue;
     if (derivation === null || origin && derivation.origin && derivation.origin !== origin) {
       return null;
     }

@@ -6,7 +6,7 @@ import {
   type DType,
   dtypes,
   formatShape,
-  MOST_ON_HOST,
+  MAX_HOST_DATA_BYTES,
   Node,
   type Shape,
   sizeOf,
@@ -55,7 +55,7 @@ export function fromHost(data: HostData, options: TensorOptions = {}): Tensor {
   const { values, shape } = flatten(data, options.shape, options.dtype !== undefined);
   const bytes = encode(values, dtype);
   const { pinMemory = false, persistent = false } = options;
-  if (bytes.byteLength <= MOST_ON_HOST && !pinMemory && !persistent) {
+  if (bytes.byteLength <= MAX_HOST_DATA_BYTES && !pinMemory && !persistent) {
     const kept = bytes.slice(); // the caller may change its array
     return made(new Node({ kind: "data", bytes: kept }, [], shape, dtype), { ...options, device });
   }

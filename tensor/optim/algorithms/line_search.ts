@@ -9,8 +9,8 @@ export interface Point {
   readonly slope: number;
 }
 
-/** How much the loss must fall, and the slope become flatter. */
-const ENOUGH_LOSS = 1e-4, ENOUGH_SLOPE = 0.9;
+/** The constants c1 and c2 of the Wolfe conditions: how much the loss must fall, the slope become flatter. */
+const SUFFICIENT_DECREASE = 1e-4, CURVATURE = 0.9;
 const MAX_TRIES = 25;
 
 /**
@@ -30,8 +30,8 @@ export async function strongWolfe(
   tolerance: number,
   largest: number,
 ): Promise<Point> {
-  const isFlat = ({ slope }: Point): boolean => Math.abs(slope) <= -ENOUGH_SLOPE * start.slope;
-  const isHigh = ({ t, f }: Point): boolean => f > start.f + ENOUGH_LOSS * t * start.slope;
+  const isFlat = ({ slope }: Point): boolean => Math.abs(slope) <= -CURVATURE * start.slope;
+  const isHigh = ({ t, f }: Point): boolean => f > start.f + SUFFICIENT_DECREASE * t * start.slope;
   let former = start, point = await evaluate(first), tries = 0;
   let bracket: [Point, Point] | null = null;
   for (; tries < MAX_TRIES; tries++) {

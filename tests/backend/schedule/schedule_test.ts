@@ -133,9 +133,9 @@ Deno.test("the plans that were used last are kept", () => {
   const cache = new PlanCache();
   const planOf = (n: number) => schedule([map("neg", leaf([n]))], { cache }).remembered;
   const first = planOf(1), second = planOf(2);
-  for (let n = 3; n <= PlanCache.MOST; n++) planOf(n);
+  for (let n = 3; n <= PlanCache.MAX_PLANS; n++) planOf(n);
   assert(planOf(1) === first);
-  planOf(PlanCache.MOST + 1);
+  planOf(PlanCache.MAX_PLANS + 1);
   assert(planOf(1) === first);
   assert(planOf(2) !== second);
 });

@@ -56,7 +56,7 @@ function isWritable({ exprs }: LoopKernel, e: Expr): boolean {
 }
 
 /** Rows shorter than this are better computed side by side than one by one. */
-const SHORT_ROW = 16;
+const MIN_PLAIN_ROW = 16;
 
 /** The loop index for the lanes: the one that most of the elements lie side by side along. */
 export function chooseLanes(kernel: LoopKernel): number {
@@ -74,7 +74,7 @@ export function chooseLanes(kernel: LoopKernel): number {
       ...kernel.outputs.flatMap((o, k) => usesInner(kernel, k) || !isInner ? [o.index] : []),
     ];
     let cost = size < LANES ? 4 * indices.length : 0;
-    if (isInner && size < SHORT_ROW) cost += 2;
+    if (isInner && size < MIN_PLAIN_ROW) cost += 2;
     for (const index of indices) {
       const c = coefficient(index, symbol);
       cost += c === 1 ? 1 : c === 0 ? 0.9 : 6;

@@ -36,8 +36,8 @@ const ROWS = 16;
 const COLUMNS = 64;
 /** Rows of more features would not leave registers for the sums. */
 const MAX_FEATURES = 128;
-/** From so many queries on a warp takes two rows of instructions. */
-const MANY_QUERIES = 512;
+/** From this many queries on a warp takes two rows of instructions. */
+const MIN_PAIRED_QUERIES = 512;
 
 /** Attention of half types whose rows lie in pieces of 16 bytes. */
 export const mmaAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
@@ -106,9 +106,8 @@ function tileOf(
 function forward(kernel: AttentionKernel, target: Target): Generated {
   const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
   const text = new AttentionText(kernel);
-  const tiles = Math.max(features, valueFeatures) <= 64 && queries >= MANY_QUERIES && !isCausal
-    ? 2
-    : 1;
+  const tiles =
+    Math.max(features, valueFeatures) <= 64 && queries >= MIN_PAIRED_QUERIES && !isCausal ? 2 : 1;
   const rows = WARPS * tiles * ROWS;
   const query = tileOf("query", kernel.query, rows, features, queries, 0);
   const key = tileOf("key", kernel.key, COLUMNS, features, keys, query.bytes);

@@ -14,8 +14,8 @@ import type { RowLoops } from "./contraction_shape.ts";
 import { type RegisterTile, vectorWidth } from "./register_tile.ts";
 import { storeTile, without } from "./tile_text.ts";
 
-/** Loops of so few iterations are written with their bounds, so that the compiler unrolls them. */
-const SHORT_LOOP = 8;
+/** Loops of at most this many iterations are written with their bounds, so that the compiler unrolls them. */
+const MAX_UNROLLED = 8;
 
 /** The columns of a tile: vectors of `width`, the last one moved back to end with the tile. */
 export interface Columns {
@@ -135,7 +135,7 @@ function openSum(
     return emitter.open(dialect.loopHead(`i${symbol}`, ...bounds));
   }
   const size = emitter.kernel.sizes[symbol]!;
-  if (size > SHORT_LOOP) return openLoop(emitter, dialect, symbol);
+  if (size > MAX_UNROLLED) return openLoop(emitter, dialect, symbol);
   if (isLast) emitter.line("#pragma unroll");
   emitter.open(dialect.loopHead(`i${symbol}`, "0", String(size)));
 }

@@ -19,9 +19,9 @@ type Scan = SpecialKernel & { readonly op: "scan" };
 /** Rows of a GPU that are shorter are walked by a work-item each. */
 const MIN_LENGTH = 64;
 /** Work-items of a group, and elements that each of them takes side by side. */
-const GROUP = 256, SHARE = 4;
+const GROUP = 256, ITEM_ELEMENTS = 4;
 /** A chunk has so many elements at least, and a row so many chunks at most: each adds up all before it. */
-const MIN_CHUNK = 4 * GROUP * SHARE, MAX_CHUNKS = 512;
+const MIN_CHUNK = 4 * GROUP * ITEM_ELEMENTS, MAX_CHUNKS = 512;
 /** Elements of a CPU device's chunk. */
 const CPU_CHUNK = 1 << 14;
 
@@ -133,10 +133,10 @@ function groupResults({ kernel, chunks }: ScanPlan): string {
   return `  const int lid = get_local_id(0);
   local ${T} joined[${GROUP}];
   ${T} carry = ${identity}${isCompensated(kernel) ? ", rest = 0" : ""};${before}
-  for (Index base = start; base < end; base += ${GROUP * SHARE}) {
-    ${T} x[${SHARE}], so = ${identity};
-    for (int k = 0; k < ${SHARE}; ++k) {
-      const Index i = base + lid * ${SHARE} + k;
+  for (Index base = start; base < end; base += ${GROUP * ITEM_ELEMENTS}) {
+    ${T} x[${ITEM_ELEMENTS}], so = ${identity};
+    for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
+      const Index i = base + lid * ${ITEM_ELEMENTS} + k;
       if (i < end) so = ${join("so", load("i"))};
       x[k] = so;
     }
@@ -150,8 +150,8 @@ function groupResults({ kernel, chunks }: ScanPlan): string {
     }
     const ${T} before = ${isCompensated(kernel) ? "carry + rest" : "carry"};
     const ${T} low = lid > 0 ? ${join("before", "joined[lid - 1]")} : before;
-    for (int k = 0; k < ${SHARE}; ++k) {
-      const Index i = base + lid * ${SHARE} + k;
+    for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
+      const Index i = base + lid * ${ITEM_ELEMENTS} + k;
       if (i < end) { ${store("i", join("low", "x[k]"))} }
     }
     ${carryOn(kernel, `joined[${GROUP - 1}]`)}
