@@ -98,6 +98,7 @@ const options = {
     ...number("N", "a port from 0 to 65535", (n) => isWhole(n) && n >= 0 && n < 65536),
     help: "where the page is; 0 takes any that is free",
   },
+  only: { ...anything("FILE", "an example, such as vae.ts"), help: "runs this one only" },
   out: { ...anything("DIR", "a folder"), help: "where the results are written" },
 } satisfies Record<string, Option>;
 

@@ -9,7 +9,7 @@ const devices = await Deno.readTextFile(new URL(`${guide}/devices.md`, root));
 
 /** The pages for people, as paths from the root of the package. */
 const pages = [
-  ...["README.md", "CHANGELOG.md", "SECURITY.md", "examples/data/README.md"],
+  ...["README.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md", "examples/data/README.md"],
   ...["CONTRIBUTING.md", "ARCHITECTURE.md"],
   ...[...Deno.readDirSync(new URL(guide, root))]
     .filter(({ name }) => name.endsWith(".md")).map(({ name }) => `${guide}/${name}`),

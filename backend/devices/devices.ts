@@ -133,8 +133,11 @@ export class DeviceManager {
    * ```
    */
   describeChoice(handle: DeviceHandle = this.active): string {
-    const kind = handle.clDevice === null ? "" : `OpenCL ${TYPE_NAMES[handle.deviceType]} `;
-    return `${kind}${handle}: ${this.#reasons.get(handle) ?? "not chosen by anyone yet"}`;
+    const { clDevice, deviceName, deviceType, selector } = handle;
+    const name = clDevice === null
+      ? deviceName
+      : `OpenCL ${TYPE_NAMES[deviceType]} ${deviceName} (${selector})`;
+    return `${name}: ${this.#reasons.get(handle) ?? "not chosen by anyone yet"}`;
   }
 
   #builtIn(): DeviceHandle {
@@ -148,7 +151,7 @@ export class DeviceManager {
     const problems = [...search.problems];
     for (const handle of forLocalRank(byPreference(search.handles))) {
       const problem = openingProblem(handle);
-      if (problem === null) return { handle, reason: autoReason(handle) };
+      if (problem === null) return { handle, reason: autoReason() };
       problems.push(problem);
     }
     return { handle: this.#builtIn(), reason: noDeviceReason(problems) };
@@ -270,15 +273,14 @@ function openingProblem(handle: DeviceHandle): string | null {
   }
 }
 
+/** A line has room for what is wrong; what was tried and what to do is told to who asks for "cl". */
 function noDeviceReason(problems: readonly string[]): string {
-  return `no OpenCL device (${problems.join("; ").replaceAll(/\s*\n\s*/g, " ")})`;
+  return `no OpenCL device (${problems.map((each) => each.split(/\.\s|\n/)[0]).join("; ")})`;
 }
 
-function autoReason(handle: DeviceHandle): string {
-  const kind = `OpenCL ${TYPE_NAMES[handle.deviceType]}`, rank = localRank();
-  return rank === null
-    ? `the first ${kind} found; NETCL_DEVICE chooses another`
-    : `the ${kind} of local rank ${rank}; NETCL_DEVICE chooses another`;
+function autoReason(): string {
+  const rank = localRank();
+  return rank === null ? "the first found" : `that of local rank ${rank}`;
 }
 
 /**

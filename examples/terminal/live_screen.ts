@@ -32,6 +32,8 @@ export class LiveScreen {
   #drawn = 0;
   /** Whether streamed text stands before the cursor. */
   #isWithinLine = false;
+  /** Whether nobody reads any more. */
+  #isLeft = false;
 
   constructor(
     {
@@ -97,9 +99,17 @@ export class LiveScreen {
     if (text !== "") this.#write(text);
   }
 
+  /** Who reads may leave, as `head` does: then nothing is written any more, as console.log does it. */
   #write(text: string): void {
     const bytes = new TextEncoder().encode(text);
-    for (let at = 0; at < bytes.length;) at += this.#output.writeSync(bytes.subarray(at));
+    try {
+      for (let at = 0; at < bytes.length && !this.#isLeft;) {
+        at += this.#output.writeSync(bytes.subarray(at));
+      }
+    } catch (error) {
+      if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+      this.#isLeft = true;
+    }
   }
 }
 

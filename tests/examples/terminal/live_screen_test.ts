@@ -83,6 +83,20 @@ Deno.test("off a terminal there is no block and no escape sequence", () => {
   assertEquals(seen(), ["said", "text", ""]);
 });
 
+Deno.test("a reader who leaves, as head does, ends no program", () => {
+  let writes = 0;
+  const output = {
+    writeSync: (): number => {
+      writes++;
+      throw new Deno.errors.BrokenPipe("gone");
+    },
+  };
+  const screen = new LiveScreen({ output, isLive: false });
+  screen.print("one");
+  screen.print("two");
+  assertEquals(writes, 1);
+});
+
 Deno.test("lines are rewritten on a terminal that is not asked for plain text", () => {
   const canWith = (env: Record<string, string>, isTerminal = true) =>
     canRewrite(isTerminal, (name) => env[name]);

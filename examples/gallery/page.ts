@@ -1,0 +1,47 @@
+import { entries, type Entry, type Picture } from "./entries.ts";
+
+/** What one types for an entry, in the folder of the package. */
+export function commandOf({ file, args, launcher = [] }: Entry): string {
+  return [...launcher, "deno run -A", `examples/${file}`, ...args].join(" ");
+}
+
+/**
+ * The page: every entry with its command, what it prints and what it draws.
+ *
+ * @param outputs What each command has printed.
+ */
+export function galleryPage(outputs: ReadonlyMap<string, string>): string {
+  return `# Examples
+
+Each runs from anywhere with \`deno run -A FILE\`, takes \`--help\`, and needs no download. Those that
+compute take \`--device\` and \`--seed\`. On a terminal, what goes on is rewritten in place; elsewhere,
+and with \`NO_COLOR=1\`, it is plain lines. \`deno task gallery\` has made this page.
+
+The [guide](guide/README.md) explains; [data](data/README.md) says where the data come from.
+
+${entries.map((entry) => section(entry, outputs.get(commandOf(entry)) ?? "")).join("\n")}`;
+}
+
+function section(entry: Entry, output: string): string {
+  const { file, title = file, about, terminal, pictures = [], page } = entry;
+  const shown = [
+    ...terminal ? [{ image: terminal, alt: `The terminal after ${file} has run` }] : [],
+    ...pictures,
+    ...page ? [page] : [],
+  ];
+  const lines = output.split("\n"), rows = entry.rows ?? lines.length;
+  const text = [...lines.slice(0, rows), ...lines.length > rows ? ["..."] : []].join("\n");
+  return [
+    `## [${title}](${file})\n`,
+    `${about}\n`,
+    "```sh\n" + commandOf(entry) + "\n```\n",
+    ...text === "" ? [] : ["```text\n" + text + "\n```\n"],
+    ...shown.map(({ image, alt }: Picture) => `![${alt}](guide/images/${image})\n`),
+  ].join("\n");
+}
+
+/** What the page holds of each command's output, so that one program may be run alone. */
+export function sectionsOf(page: string): [command: string, output: string][] {
+  const sections = page.matchAll(/```sh\n(.*)\n```\n(?:\n```text\n([^]*?)\n```)?/g);
+  return [...sections].map(([, command, output]) => [command!, output ?? ""]);
+}
