@@ -2,6 +2,7 @@ import { formatBytes } from "../core/bytes.ts";
 import type { DeviceMemory } from "../devices/device_memory.ts";
 import type { LiveAllocation } from "../core/errors.ts";
 import { type Content, html, type Markup } from "./html.ts";
+import { leakSection } from "./leaks.ts";
 import { largestByOrigin } from "../core/live_allocations.ts";
 import { type MemoryEvent, originOf } from "./memory_event.ts";
 import type { Recorder } from "./recorder.ts";
@@ -59,6 +60,7 @@ export function reportPage(memory: DeviceMemory<any>, recorder: Recorder | null)
       : []}
     ${originTable("Live now", live, palette)}
     </div>
+    ${timeline ? leakSection(events) : []}
     <section><h2>Segments</h2>
     <p class="hint">What is held from the driver. Coloured blocks are live, pale ones free, hatched ones free
     once another queue is done.</p>
@@ -115,7 +117,8 @@ function timelineSection(
 ): Content {
   return [
     html`<p class="hint">Every block while it lives, stacked; the line above is what is held from the driver.
-Columns are events, not time: the labels say when. Point at a block to see what it is.</p>`,
+Columns are events, not time: the labels say when. Point at a block to see what it is; drag across the picture, or
+turn the wheel over it, to look closer, and double-click to see all again.</p>`,
     timelineChart(timeline, palette, memory.pool.limitBytes),
     html`
       <ul

@@ -2,6 +2,7 @@ import { formatBytes } from "../core/bytes.ts";
 import { type Content, html, type Markup } from "./html.ts";
 import type { SegmentSnapshot } from "../core/pool.ts";
 import type { DrawnBlock, Timeline } from "./timeline.ts";
+import { zoomScript } from "./zoom.ts";
 
 const PLOT = { left: 78, top: 14, width: 1100, height: 380, bottom: 34, right: 14 } as const;
 
@@ -38,7 +39,10 @@ export function timelineChart(timeline: Timeline, palette: Palette, limitBytes: 
   return html`
     <svg class="timeline" viewBox="0 0 ${width} ${height}" role="img"
       aria-label="Live blocks over the recording">
+    <clipPath id="picture"><rect x="${PLOT.left}" y="0" width="${PLOT
+      .width}" height="${height}" /></clipPath>
     ${axes(timeline, top, x, y)}
+    <g clip-path="url(#picture)"><g class="plot">
     <g class="blocks">${timeline.blocks.map((block) => blockPath(block, palette, x, y))}</g>
     <path class="others" d="${othersPath(
       timeline,
@@ -46,9 +50,13 @@ export function timelineChart(timeline: Timeline, palette: Palette, limitBytes: 
       y,
     )}"><title>smaller and shorter-lived blocks</title></path>
     <path class="reserved" d="${stepPath(reserved, x, y)}"/>
+    </g></g>
     ${limitBytes <= top ? limitLine(limitBytes, y) : []}
     ${peakMarker(timeline, x, y)}
+    <rect class="mark" y="${PLOT.top}" width="0" height="${PLOT.height}" />
     </svg>
+    <button class="reset" hidden>Show all</button>
+    ${zoomScript({ ...timeline, left: PLOT.left, width: PLOT.width }, formatTime)}
   `;
 }
 
@@ -79,7 +87,7 @@ function axes({ columns, times }: Timeline, top: number, x: Scale, y: Scale): Co
       `
     ),
     ...marks.map((column) =>
-      html`<text class="tick" x="${x(column)}" y="${bottom + 18}">${
+      html`<text class="tick time" x="${x(column)}" y="${bottom + 18}">${
         formatTime(times[column]!)
       }</text>`
     ),
@@ -137,16 +145,14 @@ function limitLine(limitBytes: number, y: Scale): Markup {
 }
 
 function peakMarker({ peak, columns }: Timeline, x: Scale, y: Scale): Markup {
-  const side = peak.column > columns / 2 ? "end" : "start";
-  const at = x(peak.column);
+  const side = peak.column > columns / 2 ? "end" : "start", top = y(peak.nbytes);
   return html`
-    <line class="peak" x1="${at}" x2="${at}" y1="${y(peak.nbytes)}" y2="${PLOT.top +
-      PLOT.height}" />
-    <circle class="peak-dot" cx="${at}" cy="${y(peak.nbytes)}" r="3.5" />
-    <text class="note" x="${at + (side === "end" ? -7 : 7)}" y="${Math.max(
-      PLOT.top + 10,
-      y(peak.nbytes) - 6,
-    )}" text-anchor="${side}">peak ${formatBytes(peak.nbytes)}</text>
+    <g data-column="${peak.column}" transform="translate(${x(peak.column)} 0)">
+      <line class="peak" y1="${top}" y2="${PLOT.top + PLOT.height}" />
+      <circle class="peak-dot" cy="${top}" r="3.5" />
+      <text class="note" x="${side === "end" ? -7 : 7}" y="${Math.max(PLOT.top + 10, top - 6)}"
+        text-anchor="${side}">peak ${formatBytes(peak.nbytes)}</text>
+    </g>
   `;
 }
 

@@ -34,12 +34,17 @@ h1{font-size:25px;margin:0}h2{font-size:17px;margin:0 0 6px}
 section{margin-top:30px;min-width:0}.hint,.empty{color:var(--quiet);font-size:13px;margin:2px 0 8px}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:10px;margin-top:18px}
 .card{background:var(--card);border-radius:8px;padding:10px 12px}.card .hint{margin:0}
-.name{color:var(--quiet);font-size:12px}.value{font-size:20px;font-weight:600;white-space:nowrap}
+.name{color:var(--quiet);font-size:12px}.value{font-size:18px;font-weight:600;white-space:nowrap}
 .columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:0 36px}
 svg{display:block;width:100%;height:auto}svg text{font:11.5px system-ui,sans-serif;fill:var(--text)}
 svg .tick{fill:var(--quiet)}.grid{stroke:var(--line);stroke-width:1}
 .blocks path{stroke:var(--page);stroke-width:.15}.blocks path:hover,.segments rect:hover{opacity:.6}
-path.reserved{fill:none;stroke:var(--text);stroke-width:1.4}
+path.reserved{fill:none;stroke:var(--text);stroke-width:1.4}.plot path{vector-effect:non-scaling-stroke}
+.timeline{cursor:crosshair;touch-action:pan-y;user-select:none}.mark{fill:var(--text);fill-opacity:.15}
+.reset{font:13px system-ui,sans-serif;margin:4px 0 0}
+.shapes{display:grid;grid-template-columns:repeat(auto-fit,minmax(260px,1fr));gap:4px 28px;font-size:14px}
+.shapes p{margin:4px 0}.shape{height:46px;width:150px}
+.shape polyline{fill:none;stroke:#4477aa;stroke-width:2;stroke-linejoin:round}
 i.reserved{height:0;border-top:2px solid var(--text);vertical-align:middle}
 .limit{stroke:#cc3311;stroke-width:1.2;stroke-dasharray:6 4}.peak{stroke:var(--text);stroke-dasharray:2 3}
 .peak-dot{fill:var(--text)}svg .note{font-weight:600}

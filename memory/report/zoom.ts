@@ -1,0 +1,96 @@
+/** The script of the report's timeline: the one thing on the page that moves. */
+import { Markup } from "./html.ts";
+
+/** Where a timeline's picture lies in its SVG, and what it shows. */
+export interface Zoomable {
+  /** The left end of the picture, and its width, in the units of the SVG. */
+  readonly left: number;
+  readonly width: number;
+  readonly columns: number;
+  /** Milliseconds of the recording at which each column begins. */
+  readonly times: readonly number[];
+}
+
+/** The fewest columns that are shown. */
+const MIN_SPAN = 4;
+
+/**
+ * The wheel zooms about the pointer, dragging across the picture shows what was marked, a double click
+ * shows all again. Only `.plot` is stretched; labels of times (`.time`) and what carries a column
+ * (`data-column`) is moved.
+ *
+ * @param formatTime Writes a time; goes into the page as it is, so it must not need anything else.
+ */
+export function zoomScript(
+  { left, width, columns, times }: Zoomable,
+  formatTime: (milliseconds: number) => string,
+): Markup {
+  const data = JSON.stringify({ left, width, columns, times: times.map(roundTime) });
+  return new Markup(`<script type="module">
+const { left, width, columns, times } = ${data};
+const formatTime = ${formatTime};
+${code}
+</script>`);
+}
+
+/** Microseconds are enough for a label. */
+function roundTime(time: number): number {
+  return Math.round(time * 1000) / 1000;
+}
+
+const code = `const svg = document.querySelector("svg.timeline");
+const [plot, mark, reset] = [".plot", ".mark", ".reset"].map((name) => document.querySelector(name));
+let from = 0, until = columns, start = null;
+const place = (column) => left + width * (column - from) / (until - from);
+const columnAt = (event) => {
+  const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+  return from + Math.min(Math.max((x - left) / width, 0), 1) * (until - from);
+};
+function show(begin, end) {
+  const span = Math.min(Math.max(end - begin, Math.min(${MIN_SPAN}, columns)), columns);
+  from = Math.min(Math.max(begin, 0), columns - span);
+  until = from + span;
+  const scale = columns / span;
+  plot.setAttribute("transform", "translate(" + (place(0) - left * scale) + " 0) scale(" + scale + " 1)");
+  const labels = svg.querySelectorAll(".time");
+  labels.forEach((label, k) => {
+    const column = Math.floor(from + span * k / labels.length);
+    label.textContent = formatTime(times[column]);
+  });
+  for (const part of svg.querySelectorAll("[data-column]")) {
+    const column = Number(part.dataset.column);
+    part.style.display = column < from || column > until ? "none" : "";
+    part.setAttribute("transform", "translate(" + place(column) + " 0)");
+  }
+  reset.hidden = span === columns;
+}
+function drawMark(event) {
+  const [a, b] = [start, columnAt(event)].sort((a, b) => a - b);
+  mark.setAttribute("x", place(a));
+  mark.setAttribute("width", place(b) - place(a));
+  return [a, b];
+}
+svg.addEventListener("wheel", (event) => {
+  event.preventDefault();
+  const at = columnAt(event), factor = Math.exp(event.deltaY / 400);
+  show(at - (at - from) * factor, at + (until - at) * factor);
+}, { passive: false });
+svg.addEventListener("pointerdown", (event) => {
+  start = columnAt(event);
+  svg.setPointerCapture(event.pointerId);
+});
+svg.addEventListener("pointermove", (event) => start !== null && drawMark(event));
+svg.addEventListener("pointerup", (event) => {
+  if (start === null) return;
+  const [a, b] = drawMark(event);
+  start = null;
+  mark.setAttribute("width", 0);
+  if (place(b) - place(a) > 4) show(a, b);
+});
+svg.addEventListener("pointercancel", () => {
+  start = null;
+  mark.setAttribute("width", 0);
+});
+const showAll = () => show(0, columns);
+svg.addEventListener("dblclick", showAll);
+reset.addEventListener("click", showAll);`;
