@@ -1,6 +1,7 @@
 /**
  * A stand-in for `@std/assert` on machines that cannot reach JSR: the functions that netcl's tests
- * use, over `node:assert`. With JSR at hand, `deno unlink ./tests/std` uses the genuine package.
+ * use, over `node:assert`. The import map in deno.json names it; with JSR at hand,
+ * "jsr:@std/assert@^1.0.19" there uses the genuine package.
  *
  * @module
  */
