@@ -1,7 +1,7 @@
 /** What of a recording grows all along, and how to read that. */
 import { formatBytes } from "../core/bytes.ts";
 import { html, type Markup } from "./html.ts";
-import { type MemoryEvent, originOf } from "./recorder.ts";
+import { type MemoryEvent, originOf } from "./memory_event.ts";
 
 /** Blocks of one origin that become more and more. */
 export interface Growth {
