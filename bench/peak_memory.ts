@@ -8,7 +8,7 @@
  * ratio to PyTorch's (`max_memory_allocated`); without PyTorch or CUDA, netcl's alone.
  */
 import { fileURLToPath } from "node:url";
-import { compile, device, manager, manualSeed, memory, nn, optim, Tensor } from "../mod.ts";
+import { compile, device, manager, manualSeed, memory, type nn, optim, Tensor } from "../mod.ts";
 import { backendOf } from "../backend/internal.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { GPT, ResNet } from "./peers/models.ts";
