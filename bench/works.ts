@@ -52,6 +52,18 @@ function streamed(kind: string, size: number, bytes: number, ...cl: Target[]): W
   return { kind, size, ...rate, targets: { cl, cpu: twiceTfjs } };
 }
 
+/** A work of `size` in a compiled function, on a GPU beside PyTorch; `bytes` are those that it cannot do without. */
+function compiledOnGPU(kind: string, size: number, bytes: number): Work {
+  const targets = { gpu: [of(1, "torch")] };
+  return { ...streamed(kind, size, bytes), variant: "compiled", targets, devices: ["gpu"] };
+}
+
+/** A million elements that are put in order, or added where indices say, on a GPU beside PyTorch. */
+function placed(kind: string): Work {
+  const rate = { unit: "us", figure: (seconds: number) => seconds * 1e6 };
+  return { kind, size: 2 ** 20, ...rate, targets: { gpu: [of(1, "torch")] }, devices: ["gpu"] };
+}
+
 function convolution(kind: string, products: number, cl: Target, cpu: Target[]): Work {
   const flops = products * 2 * 32 * 28 * 28 * 32 * 16 * 9;
   const rate = { unit: "GFLOP/s", figure: (seconds: number) => flops / seconds / 1e9 };
@@ -116,6 +128,11 @@ export const works: readonly Work[] = [
   streamed("sum", 1.6e7, 4 * 1.6e7, of(0.9, "torch")),
   streamed("softmax", 1024, 8 * 1024 ** 2, of(1.2, "onednn")),
   streamed("layernorm", 1024, 8 * 1024 ** 2, of(0.9, "onednn")),
+  compiledOnGPU("gelu", 1.6e7, 8 * 1.6e7),
+  compiledOnGPU("softmax", 1024, 8 * 1024 ** 2),
+  compiledOnGPU("layernorm", 1024, 8 * 1024 ** 2),
+  placed("sort"),
+  placed("scatter-add"),
   convolution("conv2d", 1, of(0.85, "onednn"), twiceTfjs),
   convolution("conv2d-backward", 2, of(1, "torch"), []),
   ...steps(
@@ -131,6 +148,7 @@ export const works: readonly Work[] = [
   ...model("resnet", { cl: 16, gpu: 128 }, 1, 1.2),
   ...model("resnet-float16", { gpu: 128 }, 1),
   ...model("embedding", { cl: 1024, gpu: 8192 }, 1, 1.2),
+  ...model("lstm", { gpu: 64 }, 1),
   ...model("attention", { cl: 256, gpu: 1024 }, 1, 1.2),
   ...model("attention-float16", { gpu: 1024 }, 0.8),
   ...[4096, 8192].map((size): Work => ({

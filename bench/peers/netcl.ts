@@ -29,9 +29,14 @@ function random(...shape: number[]): Tensor {
 }
 
 /** A function of random tensors, computed anew with every call. */
-function expression(shapes: number[][], fn: (...inputs: Tensor[]) => Tensor): Runnable {
+function expression(
+  shapes: number[][],
+  fn: (...inputs: Tensor[]) => Tensor,
+  variant?: string,
+): Runnable {
   const inputs = shapes.map((shape) => random(...shape));
-  const run = () => noGrad(() => fn(...inputs).realize().dispose());
+  const call = variant === "compiled" ? compile(fn) : fn;
+  const run = () => noGrad(() => call(...inputs).realize().dispose());
   return { run, sync, close: () => inputs.forEach((input) => input.dispose()) };
 }
 
@@ -199,6 +204,28 @@ function embedding(count: number, variant: string | undefined): Runnable {
   return { run: () => call(ids).realize().dispose(), sync };
 }
 
+/** A training step of a recurrent layer of 512 over 32 steps. */
+function lstm(batch: number, variant: string | undefined): Runnable {
+  const layer = new nn.LSTM(512, 512), x = random(32, batch, 512);
+  const optimizer = new optim.SGD(layer.parameters(), { lr: 0.01 });
+  const step = (x: Tensor): Tensor => {
+    const sum = layer.forward(x).output.sum();
+    optimizer.zeroGrad();
+    sum.backward();
+    optimizer.step();
+    return sum;
+  };
+  const call = variant === "compiled" ? compile(step) : step;
+  return { run: () => call(x).realize().dispose(), sync };
+}
+
+/** Numbers that are added to a thousand others. */
+function scatterAdd(count: number): Runnable {
+  const [base, source] = [random(1000), random(count)];
+  const indices = Tensor.randint(0, 1000, [count]).realize();
+  return { run: () => noGrad(() => base.scatterAdd(0, indices, source).realize().dispose()), sync };
+}
+
 function attention(dtype: Precision): Maker {
   return (length) => {
     const shape = isGPU ? [8, 12, length, 64] : [2, 4, length, 32];
@@ -226,6 +253,8 @@ const models: Record<string, Maker> = {
   resnet: resnet("float32"),
   "resnet-float16": resnet("float16"),
   embedding,
+  lstm,
+  "scatter-add": scatterAdd,
   attention: attention("float32"),
   "attention-float16": attention("float16"),
   "matmul-float16": halfMatmul,
@@ -239,12 +268,13 @@ await serve(`netcl on ${handle.deviceName}`, {
       Array(5).fill([n]),
       (a, b, c, d, e) => a!.mul(b!).add(c!).relu().mul(d!).sub(e!),
     ),
-  gelu: (n) => expression([[n]], (x) => x!.gelu()),
+  gelu: (n, variant) => expression([[n]], (x) => x!.gelu(), variant),
+  sort: (n) => expression([[n]], (x) => x!.sort(0).values),
   sum: (n) => expression([[n]], (x) => x!.sum()),
-  softmax: (n) => expression([[n, n]], (x) => x!.softmax(1)),
-  layernorm: (n) => {
+  softmax: (n, variant) => expression([[n, n]], (x) => x!.softmax(1), variant),
+  layernorm: (n, variant) => {
     const layer = new nn.LayerNorm(n);
-    return expression([[n, n]], (x) => layer.forward(x!));
+    return expression([[n, n]], (x) => layer.forward(x!), variant);
   },
   conv2d: (batch) =>
     expression(

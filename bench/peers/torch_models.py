@@ -120,6 +120,26 @@ def makers(device, gpu):
 
         return run
 
+    def lstm(batch):
+        layer, x = nn.LSTM(512, 512).to(device), torch.rand(32, batch, 512, device=device) - 0.5
+        optimizer = torch.optim.SGD(layer.parameters(), 0.01)
+
+        def run():
+            optimizer.zero_grad(set_to_none=True)
+            layer(x)[0].sum().backward()
+            optimizer.step()
+
+        return run
+
+    def scatter_add(count):
+        base, source = torch.rand(1000, device=device), torch.rand(count, device=device)
+        indices = torch.randint(0, 1000, (count,), device=device)
+        return lambda: base.scatter_add(0, indices, source)
+
+    def sort(count):
+        x = torch.rand(count, device=device) - 0.5
+        return lambda: x.sort()
+
     def attention(dtype=torch.float32):
         def make(length):
             shape = (8, 12, length, 64) if gpu else (2, 4, length, 32)
@@ -147,6 +167,9 @@ def makers(device, gpu):
         "resnet": resnet(),
         "resnet-float16": resnet(torch.float16),
         "embedding": embedding,
+        "lstm": lstm,
+        "scatter-add": scatter_add,
+        "sort": sort,
         "attention": attention(),
         "attention-float16": attention(torch.float16),
         "matmul-float16": half_matmul,
