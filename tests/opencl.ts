@@ -14,8 +14,8 @@ export const hasOpenCL: boolean = isOpenCLAvailable();
 if (hasOpenCL) void manager.default("cl").queue;
 backendOf(manager.default("cpu"));
 
-/** The backends, for tests that hold on all: give each one's test `ignoreOn(backend)`. */
-export const backends: readonly BackendName[] = ["cpu", "cl"];
+/** The backends that tests run on. */
+const backends: readonly BackendName[] = ["cpu", "cl"];
 
 /** True for a backend that this machine does not have. */
 export function ignoreOn(backend: BackendName): boolean {

@@ -59,11 +59,11 @@ export function addUser(context: ContextHandle): void {
  */
 export function whenIdle(context: ContextHandle, finish: () => void): void {
   deferred.push({ context, markers: tryMark(() => markAll(context)), finish });
-  settleDeferred();
+  retireDeferred();
 }
 
 /** Runs what is due. Called after each wait. */
-export function settleDeferred(): void {
+export function retireDeferred(): void {
   if (deferred.length === 0) return;
   const due: Deferred[] = [], busy: Deferred[] = [];
   for (const entry of deferred) (isPending(entry) ? busy : due).push(entry);
@@ -85,7 +85,7 @@ export function awaitDeferred(context: ContextHandle): boolean {
     .flatMap((entry) => entry.markers ?? []);
   // A failed command has ended, too; its own event throws the error.
   if (markers.length > 0) cl.clWaitForEvents(markers.length, new BigUint64Array(markers));
-  settleDeferred();
+  retireDeferred();
   return markers.length > 0;
 }
 

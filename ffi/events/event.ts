@@ -18,7 +18,7 @@ import { readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
 import { OpenCLObject, type Releaser, releasers } from "../objects/object.ts";
 import type { Handle } from "../symbols/types.ts";
-import { settleTransfers, throwFailureOf, throwSilenceOf } from "./transfers.ts";
+import { retireTransfers, throwFailureOf, throwSilenceOf } from "./transfers.ts";
 import { executionStatus, waitForEvent, waitForEventSync } from "./waiting.ts";
 
 /** Time stamps of a command in nanoseconds of the device's clock. */
@@ -77,7 +77,7 @@ export class Event extends OpenCLObject<"Event"> {
       await waitForEvent(this.unsafeHandle);
     } finally {
       this.#waiting = null;
-      settleTransfers();
+      retireTransfers();
     }
     this.#throwFailure();
   }
@@ -102,7 +102,7 @@ export class Event extends OpenCLObject<"Event"> {
     try {
       waitForEventSync(this.unsafeHandle);
     } finally {
-      settleTransfers();
+      retireTransfers();
     }
     this.#throwFailure();
   }
@@ -123,7 +123,7 @@ export class Event extends OpenCLObject<"Event"> {
     if (status < 0) {
       throw new CommandFailedError(status, "clGetEventInfo", `a command (${this.command})`);
     }
-    if (status === 0) settleTransfers();
+    if (status === 0) retireTransfers();
     return states[status]!;
   }
 

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { settleDeferred } from "./context_work.ts";
+import { retireDeferred } from "./context_work.ts";
 import { check } from "../library/errors.ts";
 import type { Completion, EnqueueTarget } from "./enqueue_target.ts";
 import { cl } from "../library/library.ts";
@@ -32,7 +32,7 @@ interface TransferMode {
 interface Transfer {
   /** A reference of its own: the caller may release the event. */
   readonly event: Handle<"Event">;
-  /** Whose wait throws what goes wrong at the end. */
+  /** The event of the caller, whose wait throws the transfer's error. */
   readonly owner: Completion;
   /** What the driver reads or writes: only held. */
   readonly memory: ArrayBufferView;
@@ -65,27 +65,27 @@ export class TransferList {
   /** Holds `memory` until `event` is complete, then runs `finish`. */
   add(event: Completion, memory: ArrayBufferView, finish: (() => void) | null): void {
     const handle = event.unsafeHandle;
-    const status = cl.clRetainEvent(handle); // given back in settle()
+    const status = cl.clRetainEvent(handle); // given back in retire()
     if (status < 0) {
       lost.add(memory);
       event.waitSync(); // it cannot be held, so it must be done before this returns
       lost.delete(memory);
       check(status, "clRetainEvent");
     }
-    this.settle();
+    this.retire();
     this.#transfers.push({ event: handle, owner: event, memory, finish });
-    unsettled.add(this);
+    pendingLists.add(this);
   }
 
   /**
    * Lets go of what is complete. Never throws: a transfer's error is thrown by its
    * event, or by the wait for the queue where the event was released.
    */
-  settle(): void {
+  retire(): void {
     this.#silence = null;
     if (this.#transfers.length === 0) return;
     const done = this.#inOrder ? this.#takeFirst() : this.#takeAny();
-    if (this.#transfers.length === 0) unsettled.delete(this);
+    if (this.#transfers.length === 0) pendingLists.delete(this);
     for (const transfer of done) this.#end(transfer);
   }
 
@@ -164,17 +164,17 @@ export function throwSilenceOf(event: Completion): void {
 }
 
 // Reached from the module, not from the queues: a queue may be collected before its transfers end.
-const unsettled = new Set<TransferList>();
+const pendingLists = new Set<TransferList>();
 
 /** Lets go of every transfer that is complete. Called after each wait. */
-export function settleTransfers(): void {
-  for (const list of unsettled) list.settle();
-  settleDeferred();
+export function retireTransfers(): void {
+  for (const list of pendingLists) list.retire();
+  retireDeferred();
 }
 
 /** Events of the transfers under way from or to memory of `owner`, on all queues. */
-export function unsettledWith(owner: object): Handle<"Event">[] {
-  return [...unsettled].flatMap((list) => list.with(owner));
+export function pendingWith(owner: object): Handle<"Event">[] {
+  return [...pendingLists].flatMap((list) => list.with(owner));
 }
 
 /**

@@ -6,7 +6,7 @@
 import { check } from "../library/errors.ts";
 import { Event } from "./event.ts";
 import { cl } from "../library/library.ts";
-import { settleTransfers, unsettledWith } from "./transfers.ts";
+import { pendingWith, retireTransfers } from "./transfers.ts";
 
 /**
  * The transfers under way from or to mapped memory, also those of queues that were released since.
@@ -15,8 +15,8 @@ import { settleTransfers, unsettledWith } from "./transfers.ts";
  * @returns Their events, which are the caller's to release.
  */
 export function transfersWith(owner: object): Event[] {
-  settleTransfers();
-  return unsettledWith(owner).map((handle) => {
+  retireTransfers();
+  return pendingWith(owner).map((handle) => {
     check(cl.clRetainEvent(handle), "clRetainEvent");
     return new Event(handle);
   });

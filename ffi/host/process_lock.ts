@@ -9,7 +9,7 @@
  * contexts made and released, and the first program of a thread built by one thread at a time.
  *
  * The lock is a robust mutex of the C library: a worker that ends while it holds the lock leaves it
- * to the next. Where a terminated worker's thread stays (Deno ends no thread that naps), others wait
+ * to the next. Where a terminated worker's thread stays (Deno ends no thread that sleeps in the C library), others wait
  * for a few seconds and then do without. Its address stands in the environment of the C library, the
  * one place that every worker finds; it is set once, before the first call of a driver. Where there
  * are no such mutexes (macOS, Windows) or no permission, there is no lock.

@@ -144,8 +144,8 @@ function wrap(name: string, type: FunctionType, call: AnyCall, fault: ActiveFaul
     if (fault.nth !== undefined && fault.nth !== fault.calls) return call(...args);
     fault.hits++;
     const outcome = (): unknown => misbehave(name, type, call, fault, args);
-    if (type.nonblocking) return nap(fault.delayMs ?? 0).then(outcome);
-    napSync(fault.delayMs ?? 0);
+    if (type.nonblocking) return sleep(fault.delayMs ?? 0).then(outcome);
+    sleepSync(fault.delayMs ?? 0);
     return outcome();
   };
 }
@@ -184,10 +184,10 @@ function toBytes(value: bigint | string | Uint8Array): Uint8Array {
   return typeof value === "bigint" ? new Uint8Array(new BigUint64Array([value]).buffer) : value;
 }
 
-function nap(ms: number): Promise<void> {
+function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-function napSync(ms: number): void {
+function sleepSync(ms: number): void {
   if (ms > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

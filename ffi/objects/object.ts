@@ -29,23 +29,20 @@ export type ObjectKind =
   | "Event"
   | "CommandBuffer";
 
-const kinds: readonly ObjectKind[] = [
-  "SubDevice",
-  "Context",
-  "CommandQueue",
-  "Buffer",
-  "MappedRegion",
-  "Image",
-  "Sampler",
-  "SvmBuffer",
-  "Program",
-  "Kernel",
-  "Event",
-  "CommandBuffer",
-];
-
-const zeros = (): Record<ObjectKind, number> =>
-  Object.fromEntries(kinds.map((kind) => [kind, 0])) as Record<ObjectKind, number>;
+const zeros = (): Record<ObjectKind, number> => ({
+  SubDevice: 0,
+  Context: 0,
+  CommandQueue: 0,
+  Buffer: 0,
+  MappedRegion: 0,
+  Image: 0,
+  Sampler: 0,
+  SvmBuffer: 0,
+  Program: 0,
+  Kernel: 0,
+  Event: 0,
+  CommandBuffer: 0,
+});
 
 const live = zeros();
 const leaked = zeros();
@@ -79,8 +76,8 @@ interface Owned {
   readonly releaser: Releaser;
 }
 
-// The net below `using` and release(). It holds no reference to the object itself, and runs on the
-// main thread between two turns of the event loop.
+// For objects that were neither disposed of nor released. It holds no reference to the object
+// itself, and runs in its thread of JavaScript between two turns of the event loop.
 const forgotten = finalizer<Owned>(
   ({ kind }) => `a forgotten ${kind}`,
   ({ kind, handle, releaser }) => {

@@ -48,7 +48,7 @@ import type { OpenCLSymbols } from "../library/symbols.ts";
 import type { Handle } from "../symbols/types.ts";
 import {
   download,
-  settleTransfers,
+  retireTransfers,
   transferable,
   TransferList,
   upload,
@@ -113,7 +113,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     queues.add(this);
   }
 
-  /** The raw handle. Who asks for it uses the queue: nothing is held back any longer. */
+  /** The raw handle. Launches that were held back start first: a caller may wait for the queue. */
   override get unsafeHandle(): Handle<"CommandQueue"> {
     if (!this.#held.isEmpty) this.#held.start();
     return super.unsafeHandle;
@@ -361,7 +361,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     try {
       check(await cl.clFinishAsync(handle), "clFinish");
     } finally {
-      settleTransfers();
+      retireTransfers();
       check(cl.clReleaseCommandQueue(handle), "clReleaseCommandQueue");
     }
     this.#transfers.throwFailure();
@@ -375,7 +375,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
       waitForEventSync(marker.unsafeHandle);
     }
     check(cl.clFinish(this.unsafeHandle), "clFinish");
-    settleTransfers();
+    retireTransfers();
     this.#transfers.throwFailure();
   }
 

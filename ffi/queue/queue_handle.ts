@@ -16,7 +16,7 @@ import { type QueueOptions, queueRules } from "./queue_options.ts";
 
 const errorCode = new Int32Array(1);
 
-/** Also of queues that the collector finds: what they were given goes on. */
+/** Gives a queue back, also one that the garbage collector found; its commands go on. */
 export const queueReleaser: Releaser = {
   call: releasers.queue.call,
   run(queue) {

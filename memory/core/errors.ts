@@ -105,7 +105,7 @@ export class OutOfMemoryError extends Error implements OutOfMemoryDetails {
   readonly details: OutOfMemoryDetails;
 
   /**
-   * Words the figures.
+   * Makes the message of the figures.
    *
    * @param details The figures; the message is made of them.
    */

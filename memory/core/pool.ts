@@ -58,7 +58,7 @@ export interface BufferHandle<B = Buffer> extends Disposable {
   readonly bucketSize: number;
   /** Where the block begins in `base`; 0 where that is all its own. */
   readonly offset: number;
-  /** The pool that `release()` gives it back to. */
+  /** The pool that `release()` gives it back to; `null` for memory that a user owns. */
   readonly pool: Pool<B> | null;
   /** Where the block is now. */
   readonly state: HandleState;

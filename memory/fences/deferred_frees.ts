@@ -36,7 +36,8 @@ interface Waiting<T> {
 export class DeferredFrees<T extends Sized> {
   /** Oldest first. */
   readonly #entries = new Set<Entry<T>>();
-  readonly #lines = new Map<FenceQueue, Waiting<T>[]>();
+  /** What waits for each queue, oldest first. */
+  readonly #byUser = new Map<FenceQueue, Waiting<T>[]>();
 
   get count(): number {
     return this.#entries.size;
@@ -53,23 +54,23 @@ export class DeferredFrees<T extends Sized> {
     const entry = { block, queue, fence, events, pending: events.length };
     this.#entries.add(entry);
     users.forEach((user, i) => {
-      const line = this.#lines.get(user), waiting = { event: events[i]!, entry };
-      if (line === undefined) this.#lines.set(user, [waiting]);
-      else line.push(waiting);
+      const others = this.#byUser.get(user), waiting = { event: events[i]!, entry };
+      if (others === undefined) this.#byUser.set(user, [waiting]);
+      else others.push(waiting);
     });
   }
 
   /** Takes out those whose other users are done; asks, but does not wait. */
   takeDone(): DeferredFree<T>[] {
     const done: Entry<T>[] = [];
-    for (const [user, line] of this.#lines) {
+    for (const [user, waiting] of this.#byUser) {
       let passed = 0;
-      while (passed < line.length && this.#isPast(line[passed]!)) {
-        const { entry } = line[passed++]!;
+      while (passed < waiting.length && this.#isPast(waiting[passed]!)) {
+        const { entry } = waiting[passed++]!;
         if (--entry.pending === 0) done.push(entry);
       }
-      if (passed === line.length) this.#lines.delete(user);
-      else if (passed > 0) line.splice(0, passed);
+      if (passed === waiting.length) this.#byUser.delete(user);
+      else if (passed > 0) waiting.splice(0, passed);
     }
     return this.#take(done.filter((entry) => this.#entries.has(entry)));
   }
@@ -97,7 +98,7 @@ export class DeferredFrees<T extends Sized> {
 
   /** Takes out all of them; the caller has ordered what comes next after their users. */
   takeAll(): DeferredFree<T>[] {
-    this.#lines.clear();
+    this.#byUser.clear();
     return this.#take([...this.#entries]);
   }
 

@@ -116,7 +116,7 @@ export abstract class BucketPool<B> extends PoolBase<B> {
   protected override discardFreeOfDefault(): void {
     const buckets = [...this.#buckets.values()].flat();
     runAll(buckets.map(({ free }) => () => {
-      for (let block; (block = free.takeOldest(this.fences.defaultQueue)) !== null;) {
+      for (let block; (block = free.takeOldestOf(this.fences.defaultQueue)) !== null;) {
         this.#destroy(block);
       }
     }));

@@ -28,13 +28,13 @@ export interface PersistentPoolStats extends PoolStats {
 }
 
 /**
- * A bounded cache for long runs: a fixed ladder of sizes, a bound on all cached bytes and one on
+ * A bounded cache for long runs: a fixed list of sizes, a bound on all cached bytes and one on
  * the buffers of each size. What is released above the bounds goes back to the driver at once.
  *
  * On devices that share the host's memory, its buffers are made where the host can map them.
  */
 export class PersistentBufferPool<B = Buffer> extends BucketPool<B> {
-  /** The ladder in bytes, 1 KiB to 256 MiB; larger requests take powers of two. */
+  /** The sizes in bytes, 1 KiB to 256 MiB; larger requests take powers of two. */
   static readonly BUCKETS: readonly number[] = [
     KiB,
     4 * KiB,

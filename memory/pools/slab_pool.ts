@@ -53,7 +53,7 @@ interface Arena {
  * more.
  *
  * A block's `buffer` is a sub-buffer, made at its first use and kept for the next holder
- * of that place. Who passes its `base` and `offset` to kernels and commands needs none.
+ * of that place. Callers that pass `base` and `offset` to kernels and commands need none.
  *
  * Blocks of different queues are kept apart. When memory is short, a queue takes over the others'
  * free blocks and waits for them on the device.

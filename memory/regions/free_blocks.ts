@@ -54,11 +54,15 @@ export class FreeBlocks<T extends FreeBlock> {
     return null;
   }
 
-  /** Takes the oldest block of a queue; without one that is named, of any. */
-  takeOldest(...named: [queue?: FenceQueue | undefined]): T | null {
-    const queues = named.length > 0 ? named : this.#lists.keys();
-    for (const queue of queues) if (this.#lists.has(queue)) return this.#takeAt(queue, 0);
+  /** Takes the oldest block of the queue that has had free ones longest. */
+  takeOldest(): T | null {
+    for (const queue of this.#lists.keys()) return this.#takeAt(queue, 0);
     return null;
+  }
+
+  /** Takes the oldest block that a queue, or without one no queue, used. */
+  takeOldestOf(queue: FenceQueue | undefined): T | null {
+    return this.#lists.has(queue) ? this.#takeAt(queue, 0) : null;
   }
 
   #takeLast(queue: FenceQueue | undefined): T | null {

@@ -94,7 +94,7 @@ function cards(memory: DeviceMemory<any>): Markup {
         : "–",
       "peak reserved / requested",
     ],
-    ["out of memory", String(s.numOoms), `${s.numRetries} saved by the ladder`],
+    ["out of memory", String(s.numOoms), `${s.numRetries} saved by a retry`],
   ];
   return html`<div class="cards">${
     cards.map(([name, value, note]) =>

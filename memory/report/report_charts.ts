@@ -64,7 +64,7 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** The next of 1, 1.5, 2, 3, 4, 6, 8 times a power of two. */
+/** The next of 1, 1.25, 1.5, 1.75 and 2 times a power of two. */
 function niceCeiling(bytes: number): number {
   const power = 2 ** Math.floor(Math.log2(bytes));
   return [1, 1.25, 1.5, 1.75, 2].map((times) => times * power).find((nice) => nice >= bytes)!;
@@ -119,10 +119,10 @@ function blockPath(block: DrawnBlock, palette: Palette, x: Scale, y: Scale): Mar
   `;
 }
 
-function othersPath({ columns, drawn, others }: Timeline, x: Scale, y: Scale): string {
+function othersPath({ drawn, others }: Timeline, x: Scale, y: Scale): string {
   const upper = drawn.map((bytes, i) => bytes + others[i]!);
   const back = drawn.map((bytes, i) => `V${y(bytes)}H${x(i)}`).reverse();
-  return `${stepPath(upper, x, y)}${back.join("")}Z`.replace(`H${x(columns)}V`, `H${x(columns)}V`);
+  return `${stepPath(upper, x, y)}${back.join("")}Z`;
 }
 
 function stepPath(values: readonly number[], x: Scale, y: Scale): string {

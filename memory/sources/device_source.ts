@@ -95,7 +95,9 @@ export class DeviceSource implements MemorySource<Buffer> {
 
 /** The error that a source throws: what says that memory is short becomes a `NoMemoryError`. */
 export function asMemoryError(error: unknown, name: string, nbytes: number): unknown {
-  // The codes differ by driver and moment; the last says: more than I give out in one piece today.
+  // Which code a shortage has differs by driver and moment. CL_INVALID_BUFFER_SIZE stands for more
+  // than the driver makes in one piece just now: sizes above `maxAllocationBytes` come no further
+  // than the pool.
   const isShortage = error instanceof OpenCLError &&
     (error.outOfMemory || error.code === Status.CL_INVALID_BUFFER_SIZE);
   if (!isShortage) return error;

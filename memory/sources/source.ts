@@ -48,7 +48,7 @@ export interface MemorySource<B> {
 }
 
 /**
- * The source is out of memory. Pools answer with their ladder; callers see an `OutOfMemoryError`.
+ * The source is out of memory. Pools run their retry steps; callers see an `OutOfMemoryError`.
  */
 export class NoMemoryError extends Error {
   /** The class's name. */

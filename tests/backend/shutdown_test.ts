@@ -3,7 +3,7 @@ import { manager } from "../../backend/devices/devices.ts";
 import { hasOpenCL, testOpenCL } from "../opencl.ts";
 import { inProcess } from "./child.ts";
 
-/** Makes everything that an engine makes: blocks, staging memory, a queue's marks. */
+/** Makes everything that a backend makes: blocks, staging memory, a queue's marks. */
 const use = `
   function use(device) {
     const backend = backendOf(device);

@@ -33,11 +33,11 @@ const ways: Record<string, TransferOptions> = {
   "pinned through a small ring": { pinned: true, stagingBytes: 4 * KiB },
 };
 
-function withEngine<T>(options: TransferOptions, fn: (engine: Transfers) => T): T {
-  const engine = new Transfers(queue, options);
-  const result = fn(engine);
-  if (result instanceof Promise) return result.finally(() => engine.dispose()) as T;
-  engine.dispose();
+function withTransfers<T>(options: TransferOptions, fn: (transfers: Transfers) => T): T {
+  const transfers = new Transfers(queue, options);
+  const result = fn(transfers);
+  if (result instanceof Promise) return result.finally(() => transfers.dispose()) as T;
+  transfers.dispose();
   return result;
 }
 
@@ -57,31 +57,31 @@ function hold(target: CommandQueue): () => void {
 
 for (const [way, options] of Object.entries(ways)) {
   testOpenCL(`what is written comes back, ${way}`, async () => {
-    await withEngine(options, async (engine) => {
+    await withTransfers(options, async (transfers) => {
       for (const nbytes of [0, 1, 3, 64, 1000, 4096, 4097, 100_000]) {
         using buffer = new Buffer(queue.context, Math.max(1, nbytes) + 8);
         const data = pattern(nbytes), into = new Uint8Array(nbytes);
-        engine.write(buffer, 8, data);
-        await engine.read([{ buffer, offset: 8, into }]);
+        transfers.write(buffer, 8, data);
+        await transfers.read([{ buffer, offset: 8, into }]);
         assertEquals(into, data);
         into.fill(0);
-        engine.readSync([{ buffer, offset: 8, into }]);
+        transfers.readSync([{ buffer, offset: 8, into }]);
         assertEquals(into, data);
       }
     });
   });
 
   testOpenCL(`the source may change as soon as write returns, ${way}`, async () => {
-    await withEngine(options, async (engine) => {
+    await withTransfers(options, async (transfers) => {
       using buffer = new Buffer(queue.context, 8 * KiB);
       const into = new Uint8Array(8 * KiB);
       for (let round = 0; round < 20; round++) {
         const data = pattern(8 * KiB, round), expected = data.slice();
-        engine.afterLaunch(); // as if the device were busy
-        engine.write(buffer, 0, data);
+        transfers.afterLaunch(); // as if the device were busy
+        transfers.write(buffer, 0, data);
         data.fill(255);
         data.buffer.transfer(0);
-        await engine.read([{ buffer, offset: 0, into }]);
+        await transfers.read([{ buffer, offset: 0, into }]);
         assertEquals(into, expected);
       }
     });
@@ -91,29 +91,29 @@ for (const [way, options] of Object.entries(ways)) {
 testOpenCL("a busy queue does not hold a write up", () => {
   for (const pinned of [true, false]) {
     for (const nbytes of [KiB, 128 * KiB]) {
-      withEngine({ pinned }, (engine) => {
+      withTransfers({ pinned }, (transfers) => {
         using buffer = new Buffer(queue.context, nbytes);
         const letGo = hold(queue);
-        engine.afterLaunch();
-        engine.write(buffer, 0, pattern(nbytes)); // would wait for ever if it waited
+        transfers.afterLaunch();
+        transfers.write(buffer, 0, pattern(nbytes)); // would wait for ever if it waited
         letGo();
         const into = new Uint8Array(nbytes);
-        engine.readSync([{ buffer, offset: 0, into }]);
+        transfers.readSync([{ buffer, offset: 0, into }]);
         assertEquals(into, pattern(nbytes));
       });
     }
   }
 });
 
-/** An engine with a device's memory of its own, as a backend has them. */
+/** Transfers with a device's memory of its own, as a backend has them. */
 function withMemory(
   options: TransferOptions,
-  fn: (engine: Transfers, memory: DeviceMemory) => void,
+  fn: (transfers: Transfers, memory: DeviceMemory) => void,
 ): void {
   const pinnedPool = new PinnedBufferPool(queue);
   const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
   try {
-    withEngine({ pinnedPool, ...options }, (engine) => fn(engine, memory));
+    withTransfers({ pinnedPool, ...options }, (transfers) => fn(transfers, memory));
   } finally {
     memory.destroy();
     pinnedPool.destroy();
@@ -121,33 +121,33 @@ function withMemory(
 }
 
 /** Reads a block on the compute queue, as a kernel would. */
-function content(engine: Transfers, memory: DeviceMemory, block: BufferHandle): Uint8Array {
+function content(transfers: Transfers, memory: DeviceMemory, block: BufferHandle): Uint8Array {
   const into = new Uint8Array(block.nbytes);
   memory.uploads.await(block);
-  engine.readSync([{ buffer: block.base, offset: block.offset, into }]);
+  transfers.readSync([{ buffer: block.base, offset: block.offset, into }]);
   return into;
 }
 
 for (const pinMemory of [false, true]) {
   const how = pinMemory ? "from pinned memory" : "through staging blocks";
   testOpenCL(`an upload ${how} waits for no kernel, and only its users wait for it`, () => {
-    withMemory({ pinned: true }, (engine, memory) => {
+    withMemory({ pinned: true }, (transfers, memory) => {
       const nbytes = 512 * KiB;
-      const first = engine.upload(memory, pattern(nbytes, 1), { pinMemory });
+      const first = transfers.upload(memory, pattern(nbytes, 1), { pinMemory });
       const letGo = hold(queue); // the compute queue stands still from here on
-      engine.afterLaunch();
-      const second = engine.upload(memory, pattern(nbytes, 2), { pinMemory });
+      transfers.afterLaunch();
+      const second = transfers.upload(memory, pattern(nbytes, 2), { pinMemory });
       // Done although the compute queue is not: an event that depended on it would never be.
       const other = new CommandQueue(queue.context);
       assertEquals(memory.uploads.isEmpty, false);
-      engine.awaitUploads();
+      transfers.awaitUploads();
       const into = new Uint8Array(nbytes);
       other.read(second.base, into, { offset: second.offset, blocking: true }).release();
       assertEquals(into, pattern(nbytes, 2));
       other.release();
       letGo();
-      assertEquals(content(engine, memory, first), pattern(nbytes, 1));
-      assertEquals(content(engine, memory, second), pattern(nbytes, 2));
+      assertEquals(content(transfers, memory, first), pattern(nbytes, 1));
+      assertEquals(content(transfers, memory, second), pattern(nbytes, 2));
       assert(memory.uploads.isEmpty);
       first.release();
       second.release();
@@ -156,32 +156,32 @@ for (const pinMemory of [false, true]) {
 }
 
 testOpenCL("a kernel that uses what is uploaded waits for the copy", () => {
-  withMemory({ pinned: true }, (engine, memory) => {
+  withMemory({ pinned: true }, (transfers, memory) => {
     const nbytes = 1024 * KiB;
     for (let round = 0; round < 20; round++) {
-      const block = engine.upload(memory, pattern(nbytes, round));
-      assertEquals(content(engine, memory, block), pattern(nbytes, round));
+      const block = transfers.upload(memory, pattern(nbytes, round));
+      assertEquals(content(transfers, memory, block), pattern(nbytes, round));
       block.release();
     }
   });
 });
 
 testOpenCL("a block that a kernel still reads is not filled again", () => {
-  withMemory({ pinned: true }, (engine, memory) => {
+  withMemory({ pinned: true }, (transfers, memory) => {
     const nbytes = 1024 * KiB;
     const copies: { into: Uint8Array; event: Event }[] = [];
     for (let round = 0; round < 8; round++) {
       const letGo = hold(queue);
-      const block = engine.upload(memory, pattern(nbytes, round));
+      const block = transfers.upload(memory, pattern(nbytes, round));
       memory.uploads.await(block);
       const into = new Uint8Array(nbytes);
       const { base: buffer, offset } = block;
       copies.push({ into, event: queue.read(buffer, into, { offset, noCopy: true }) });
       block.release(); // its memory is the pool's while the read waits behind the gate
-      const next = engine.upload(memory, pattern(nbytes, 100 + round));
-      engine.awaitUploads();
+      const next = transfers.upload(memory, pattern(nbytes, 100 + round));
+      transfers.awaitUploads();
       letGo();
-      assertEquals(content(engine, memory, next), pattern(nbytes, 100 + round));
+      assertEquals(content(transfers, memory, next), pattern(nbytes, 100 + round));
       next.release();
     }
     queue.finishSync();
@@ -194,11 +194,11 @@ testOpenCL("a block that a kernel still reads is not filled again", () => {
 });
 
 testOpenCL("NETCL_ASYNC_H2D=0 copies before upload returns", () => {
-  withMemory({ pinned: true, async: false }, (engine, memory) => {
+  withMemory({ pinned: true, async: false }, (transfers, memory) => {
     for (const pinMemory of [false, true]) {
-      const block = engine.upload(memory, pattern(512 * KiB), { pinMemory });
+      const block = transfers.upload(memory, pattern(512 * KiB), { pinMemory });
       assert(memory.uploads.isEmpty);
-      assertEquals(content(engine, memory, block), pattern(512 * KiB));
+      assertEquals(content(transfers, memory, block), pattern(512 * KiB));
       block.release();
     }
   });
@@ -209,10 +209,10 @@ testOpenCL(
   () => {
     const pinnedPool = new PinnedBufferPool(queue);
     const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
-    withEngine({ pinnedPool }, (engine) => {
+    withTransfers({ pinnedPool }, (transfers) => {
       for (let round = 0; round < 20; round++) {
-        engine.upload(memory, pattern(300 * KiB, round), { pinMemory: true }).release();
-        engine.finishSync();
+        transfers.upload(memory, pattern(300 * KiB, round), { pinMemory: true }).release();
+        transfers.finishSync();
       }
       assertEquals(pinnedPool.stats.bytesAllocated, 0);
       assert(pinnedPool.stats.nativeAllocs <= 2, `${pinnedPool.stats.nativeAllocs} native`);
@@ -224,10 +224,10 @@ testOpenCL(
 
 testOpenCL("where pinned memory runs out, uploads wait for earlier ones or do without", () => {
   const pinnedPool = new PinnedBufferPool(queue, { maxBytes: 1024 * KiB });
-  withMemory({ pinnedPool }, (engine, memory) => {
+  withMemory({ pinnedPool }, (transfers, memory) => {
     for (const nbytes of [600 * KiB, 700 * KiB, 3000 * KiB]) {
-      const block = engine.upload(memory, pattern(nbytes), { pinMemory: true });
-      assertEquals(content(engine, memory, block), pattern(nbytes));
+      const block = transfers.upload(memory, pattern(nbytes), { pinMemory: true });
+      assertEquals(content(transfers, memory, block), pattern(nbytes));
       block.release();
     }
   });
@@ -236,52 +236,52 @@ testOpenCL("where pinned memory runs out, uploads wait for earlier ones or do wi
 
 testOpenCL("the host runs as many launches ahead as it may, and no more", () => {
   using busy = busyDevice(manager.default("cl"));
-  withEngine({ maxLaunchesAhead: 64 }, (engine) => {
+  withTransfers({ maxLaunchesAhead: 64 }, (transfers) => {
     using slow = busy(400);
-    for (let i = 0; i < 64; i++) engine.afterLaunch();
+    for (let i = 0; i < 64; i++) transfers.afterLaunch();
     assert(slow.status !== "complete", "64 launches do not wait");
-    for (let i = 0; i < 8; i++) engine.afterLaunch();
+    for (let i = 0; i < 8; i++) transfers.afterLaunch();
     assertEquals(slow.status, "complete");
   });
 });
 
 testOpenCL("marks of the launches do not pile up", () => {
-  withEngine({ maxLaunchesAhead: 64 }, (engine) => {
+  withTransfers({ maxLaunchesAhead: 64 }, (transfers) => {
     const before = liveObjects().Event;
-    for (let i = 0; i < 10_000; i++) engine.afterLaunch();
+    for (let i = 0; i < 10_000; i++) transfers.afterLaunch();
     assert(liveObjects().Event - before <= 8);
   });
 });
 
-testOpenCL("a copy that the device refuses is an error, and the engine goes on", () => {
-  withEngine({}, (engine) => {
+testOpenCL("a copy that the device refuses is an error, and the transfers goes on", () => {
+  withTransfers({}, (transfers) => {
     using buffer = new Buffer(queue.context, KiB);
     const short = { call: "clEnqueueWriteBuffer", status: Status.CL_OUT_OF_RESOURCES } as const;
     for (const busy of [false, true]) {
-      if (busy) engine.afterLaunch();
+      if (busy) transfers.afterLaunch();
       withFaults([short], () => {
-        const error = assertThrows(() => engine.write(buffer, 0, pattern(KiB)), OpenCLError);
+        const error = assertThrows(() => transfers.write(buffer, 0, pattern(KiB)), OpenCLError);
         assertEquals((error as OpenCLError).codeName, "CL_OUT_OF_RESOURCES");
       });
     }
-    engine.write(buffer, 0, pattern(KiB));
+    transfers.write(buffer, 0, pattern(KiB));
     const into = new Uint8Array(KiB);
-    engine.readSync([{ buffer, offset: 0, into }]);
+    transfers.readSync([{ buffer, offset: 0, into }]);
     assertEquals(into, pattern(KiB));
   });
 });
 
 testOpenCL("a read that fails rejects", async () => {
-  await withEngine({}, async (engine) => {
+  await withTransfers({}, async (transfers) => {
     using buffer = new Buffer(queue.context, KiB);
     const lost = { call: "clEnqueueReadBuffer", status: Status.CL_DEVICE_NOT_AVAILABLE } as const;
     await withFaults([lost], async () => {
       await assertRejects(
-        () => engine.read([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
+        () => transfers.read([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
         OpenCLError,
       );
       assertThrows(
-        () => engine.readSync([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
+        () => transfers.readSync([{ buffer, offset: 0, into: new Uint8Array(KiB) }]),
         OpenCLError,
       );
     });
@@ -292,15 +292,15 @@ testOpenCL("finish waits for everything, and dispose leaves nothing behind", asy
   const before = liveObjects();
   const pinnedPool = new PinnedBufferPool(queue);
   const memory = new DeviceMemory(new SlabPool(queue), { name: "test", queue });
-  const engine = new Transfers(queue, { pinned: true, pinnedPool });
+  const transfers = new Transfers(queue, { pinned: true, pinnedPool });
   using buffer = new Buffer(queue.context, 512 * KiB);
-  engine.upload(memory, pattern(512 * KiB));
-  engine.write(buffer, 0, pattern(512 * KiB));
-  engine.write(buffer, 0, pattern(1000));
-  for (let i = 0; i < 1000; i++) engine.afterLaunch();
-  await engine.finish();
-  engine.finishSync();
-  engine.dispose();
+  transfers.upload(memory, pattern(512 * KiB));
+  transfers.write(buffer, 0, pattern(512 * KiB));
+  transfers.write(buffer, 0, pattern(1000));
+  for (let i = 0; i < 1000; i++) transfers.afterLaunch();
+  await transfers.finish();
+  transfers.finishSync();
+  transfers.dispose();
   memory.destroy();
   pinnedPool.destroy();
   assertEquals(liveObjects(), { ...before, Buffer: before.Buffer + 1 });
@@ -310,16 +310,16 @@ testOpenCL("memory of a resizable buffer can be written from, but not read into"
   const resizable = new Uint8Array(new ArrayBuffer(64, { maxByteLength: 128 }));
   resizable.set(pattern(64));
   for (const options of Object.values(ways)) {
-    await withEngine(options, async (engine) => {
+    await withTransfers(options, async (transfers) => {
       using buffer = new Buffer(queue.context, 64);
-      engine.write(buffer, 0, resizable);
+      transfers.write(buffer, 0, resizable);
       await assertRejects(
-        () => engine.read([{ buffer, offset: 0, into: resizable }]),
+        () => transfers.read([{ buffer, offset: 0, into: resizable }]),
         TypeError,
         "resizable",
       );
       const into = new Uint8Array(64);
-      await engine.read([{ buffer, offset: 0, into }]);
+      await transfers.read([{ buffer, offset: 0, into }]);
       assertEquals(into, pattern(64));
     });
   }

@@ -1,10 +1,10 @@
-/** Engines and cache folders of their own, for tests of what lasts from one start to the next. */
+/** Backends and cache folders of their own, for tests of what lasts from one start to the next. */
 import { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";
 import type { DeviceType } from "../../../backend/devices/device_handle.ts";
 import { backendOf } from "../../../backend/internal.ts";
 import { DeviceHandle, manager, withDevice } from "../../../mod.ts";
 
-/** Runs with an engine as another start of a program would make it, on the device for tests. */
+/** Runs with a backend as another start of a program would make it, on the device for tests. */
 export async function withFreshBackend(
   fn: (backend: OpenCLBackend) => void | Promise<void>,
   deviceType?: DeviceType,

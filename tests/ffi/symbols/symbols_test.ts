@@ -42,7 +42,7 @@ function compare(prototype: Prototype, entry: FunctionType | undefined): void {
     `the parameters of ${name}`,
   );
   assertEquals(offers(entry.result), needs(prototype.result), `the result of ${name}`);
-  // A pointer that is not an address of the device's must be a buffer: the engine checks those.
+  // A pointer that is not an address of the device's must be a buffer: V8 checks those.
   assertEquals(entry.result === "i32", prototype.result === "cl_int", `the status of ${name}`);
 }
 

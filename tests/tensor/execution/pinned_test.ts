@@ -133,7 +133,7 @@ for (const pinMemory of [false, true]) {
       backendOf(device).finishSync();
       Tensor.ones([8], { device }).add(1).realize().dispose();
       using slow = busy(3000);
-      Tensor.ones([8], { device }).add(1).realize().dispose(); // behind it: the engine is busy
+      Tensor.ones([8], { device }).add(1).realize().dispose(); // behind it: the queue is busy
       {
         using _trace = profiler.trace(path);
         using _batch = Tensor.fromHost(ramp(200_000), { device, pinMemory });
