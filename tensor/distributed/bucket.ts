@@ -21,7 +21,7 @@ import type { Tensor } from "../core/tensor.ts";
 /** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */
 export const BUCKET_BYTES = 25 * 2 ** 20;
 
-/** Between devices of one process a chain of three copies begins with the first bucket's end. */
+/** Between devices of one host a chain of copies begins with the first bucket's end. */
 export const DEVICE_BUCKET_BYTES = 4 * 2 ** 20;
 
 /** Consecutive items in groups of at most `maxBytes`, a larger one alone. */

@@ -12,7 +12,7 @@ import { giveUpReplay } from "../core/calls.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { Module } from "../nn/module/module.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { BUCKET_BYTES, DEVICE_BUCKET_BYTES } from "./bucket.ts";
+import { DEVICE_BUCKET_BYTES } from "./bucket.ts";
 import { DeviceParallel } from "./device_parallel.ts";
 import { GradientReducer } from "./gradient_reducer.ts";
 import { Group } from "./group.ts";
@@ -22,7 +22,7 @@ import { StateBroadcast } from "./state_broadcast.ts";
 
 /** How a {@linkcode DataParallel} works. */
 export interface DataParallelOptions {
-  /** Gradients that travel together, in bytes; default 25 MiB, 4 MiB between devices of one process. */
+  /** Gradients that travel together, in bytes; default 25 MiB, 4 MiB where devices of a host add up. */
   bucketBytes?: number;
   /** Whether all ranks get rank 0's buffers with the gradients, as for BatchNorm; default true. */
   broadcastBuffers?: boolean;
@@ -125,7 +125,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
       accepts: (value) => value instanceof Group || Array.isArray(value) && value.length > 0,
     });
     checkOptions("make a DataParallel", options, rules);
-    const { bucketBytes = BUCKET_BYTES, broadcastBuffers = true } = options;
+    const { bucketBytes, broadcastBuffers = true } = options;
     this.module = module;
     if (!(where instanceof Group)) {
       this.devices = devicesFor(module, where);
@@ -134,7 +134,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
         this.#local = new DeviceParallel(
           module,
           this.devices,
-          options.bucketBytes ?? DEVICE_BUCKET_BYTES,
+          bucketBytes ?? DEVICE_BUCKET_BYTES,
         );
       }
       return;

@@ -15,7 +15,7 @@ import { realizeAll, realizeInOrder } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { exposed } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { groupBySize } from "./bucket.ts";
+import { BUCKET_BYTES, DEVICE_BUCKET_BYTES, groupBySize } from "./bucket.ts";
 import {
   DeviceExchange,
   type GradientExchange,
@@ -35,8 +35,8 @@ interface GradientBucket {
 
 /** How gradients are reduced. */
 export interface GradientReducerOptions {
-  /** Gradients that travel together. */
-  readonly bucketBytes: number;
+  /** Gradients that travel together; by default what suits the way that they are added up. */
+  readonly bucketBytes: number | undefined;
   /** What rank 0 sends with the gradients. */
   readonly state: StateBroadcast | null;
   /**
@@ -100,6 +100,8 @@ export class GradientReducer implements Disposable {
   #layOut(order: readonly Tensor[]): GradientBucket[] {
     const addsOnDevice = this.#communicator.localSize === this.#communicator.size &&
       agree(this.#communicator, this.#options.addsOnDevice);
+    const usualBytes = addsOnDevice ? DEVICE_BUCKET_BYTES : BUCKET_BYTES;
+    const { bucketBytes = usualBytes } = this.#options;
     const places = new Map(this.#parameters.map((parameter, k) => [parameter, k]));
     const reached = order.map((parameter) => places.get(parameter)!);
     const seen = new Set(reached);
@@ -107,7 +109,7 @@ export class GradientReducer implements Disposable {
     const agreed = Int32Array.from(own), bytes = new Uint8Array(agreed.buffer);
     completedSync("agree on buckets", this.#communicator.broadcast(bytes, 0));
     return runsOf([...agreed].map((k) => this.#parameters[k]!)).flatMap(({ wire, parameters }) =>
-      groupBySize(parameters, ({ size }) => size * dtypes[wire].bytes, this.#options.bucketBytes)
+      groupBySize(parameters, ({ size }) => size * dtypes[wire].bytes, bucketBytes)
         .map((part) => this.#bucketOf(part, wire, addsOnDevice))
     );
   }
