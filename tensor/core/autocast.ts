@@ -3,7 +3,7 @@
  * running task; operations ask here.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { type DType, dtypes } from "../../backend/internal.ts";
+import { type DType, isFloat } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
 import { requireValue, takes } from "./rules/options.ts";
 
@@ -57,7 +57,7 @@ export function withoutAutocast<T>(fn: () => T): T {
 }
 
 function isCast(dtype: DType): boolean {
-  return dtypes[dtype].kind === "float" && dtype !== "float64";
+  return isFloat(dtype) && dtype !== "float64";
 }
 
 /** The operands of a product: in half precision where that is asked for. */

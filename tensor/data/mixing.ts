@@ -2,7 +2,7 @@
  * Two images and their labels in one, by chance: mixup (H. Zhang et al., 2018) and CutMix (S. Yun et al.,
  * 2019), on the device, lazily.
  */
-import { dtypes, formatShape } from "../../backend/internal.ts";
+import { formatShape, isFloat } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
 import { DTypeError, ShapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
@@ -54,7 +54,7 @@ function requireBatch(action: string, x: unknown, labels: unknown, classes: numb
       }: pass images (N, C, H, W) and labels (N)`,
     );
   }
-  if (dtypes[x.dtype].kind !== "float") {
+  if (!isFloat(x.dtype)) {
     throw new DTypeError(`Cannot ${action} of ${x.dtype}: cast them to float32 first`);
   }
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { dtypes, formatShape } from "../../backend/internal.ts";
+import { formatShape, isFloat } from "../../backend/internal.ts";
 import { requireTensor } from "../core/apply.ts";
 import { DTypeError, ShapeError } from "../core/rules/errors.ts";
 import { checkOptions, pairFrom, requireValue, takes } from "../core/rules/options.ts";
@@ -135,7 +135,7 @@ export { cutmix, type Mixed, type MixOptions, mixup } from "./mixing.ts";
  */
 export function randomRotation(x: Tensor, degrees: number | readonly [number, number]): Tensor {
   requireImages("turn images", x);
-  if (dtypes[x.dtype].kind !== "float") {
+  if (!isFloat(x.dtype)) {
     throw new DTypeError(`Cannot turn images of ${x.dtype}: cast them to float32 first`);
   }
   const [from, to] = typeof degrees === "number" ? [-degrees, degrees] : degrees;

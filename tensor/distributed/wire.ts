@@ -1,5 +1,5 @@
 /** How the elements of a tensor travel between ranks. */
-import { type DType, dtypes, type WireOp, type WireType } from "../../backend/internal.ts";
+import { type DType, isFloat, type WireOp, type WireType } from "../../backend/internal.ts";
 import { DTypeError } from "../core/rules/errors.ts";
 import { type Rules, shown, takes } from "../core/rules/options.ts";
 
@@ -35,8 +35,7 @@ const wireTypes: Readonly<Record<DType, WireType>> = {
  * @throws {DTypeError} Where the operation has no result of that type.
  */
 export function wireTypeOf(dtype: DType, op: ReduceOp): WireType {
-  const isFloat = dtypes[dtype].kind === "float";
-  if (op === "mean" && !isFloat || op === "sum" && dtype === "bool") {
+  if (op === "mean" && !isFloat(dtype) || op === "sum" && dtype === "bool") {
     throw new DTypeError(
       `Cannot reduce tensors of ${dtype} by ${shown(op)} in place: cast() to ` +
         `${op === "mean" ? "float32" : "int32"} first`,

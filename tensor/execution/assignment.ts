@@ -1,5 +1,5 @@
 /** Assignment: a tensor gets another value, which is computed with what is computed next. */
-import { dtypes, formatShape, Node, sameShape } from "../../backend/internal.ts";
+import { formatShape, isFloat, Node, sameShape } from "../../backend/internal.ts";
 import { tellAssigned } from "../core/calls.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
@@ -58,7 +58,7 @@ export function dispose(x: Tensor): void {
 export function setRequiresGrad(x: Tensor, value: boolean): void {
   requireValue("set requiresGrad", "value", value, takes.bool);
   const state = stateOf(x);
-  if (value && dtypes[x.dtype].kind !== "float") {
+  if (value && !isFloat(x.dtype)) {
     throw new TypeError(
       `Cannot require a gradient of a tensor of ${x.dtype}: only floating point has one`,
     );

@@ -1,8 +1,8 @@
 /** Values as text, as NumPy prints them: aligned, four decimals, the middle of long axes left out. */
 import {
   type DType,
-  dtypes,
   formatShape,
+  isFloat,
   type Shape,
   type TypedArray,
 } from "../../backend/internal.ts";
@@ -67,7 +67,7 @@ function joined(parts: readonly string[], depth: number, indent: number): string
 
 function wordsOf(values: readonly (number | bigint)[], dtype: DType): string[] {
   if (dtype === "bool") return values.map((value) => value ? "true" : "false");
-  if (dtypes[dtype].kind !== "float") return values.map((value) => `${value}`);
+  if (!isFloat(dtype)) return values.map((value) => `${value}`);
   return floatWords(values.map(Number));
 }
 

@@ -1,5 +1,5 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
-import { dtypes, formatShape, sameShape, sizeOf } from "../../backend/internal.ts";
+import { formatShape, isFloat, sameShape, sizeOf } from "../../backend/internal.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { aTensor, result, sameDevice } from "../core/apply.ts";
 import { holds } from "./elementwise/elements.ts";
@@ -32,13 +32,13 @@ export function crossEntropy(
 ): Tensor {
   checkOptions("crossEntropy", options, crossEntropyRules);
   sameDevice("crossEntropy", [logits, labels, ...(options.weight ? [options.weight] : [])]);
-  if (dtypes[logits.dtype].kind !== "float") {
+  if (!isFloat(logits.dtype)) {
     throw new DTypeError(
       `Cannot crossEntropy logits of ${logits.dtype}: cast them with .cast("float32")`,
     );
   }
   const input = widened(logits);
-  const entropy = dtypes[labels.dtype].kind === "float" ? entropyOfMixture : entropyOfLabels;
+  const entropy = isFloat(labels.dtype) ? entropyOfMixture : entropyOfLabels;
   return entropy(atLeastSingle(input), labels, options).cast(input.dtype);
 }
 

@@ -4,7 +4,7 @@
  * The file is long because each reduction stands beside its gradient, and both share one table of
  * options.
  */
-import { type DType, dtypes, formatShape, Node, type ReduceFn } from "../../backend/internal.ts";
+import { type DType, formatShape, isFloat, Node, type ReduceFn } from "../../backend/internal.ts";
 import { result } from "../core/apply.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
 import { DTypeError, ShapeError } from "../core/rules/errors.ts";
@@ -41,7 +41,7 @@ function finishKept(out: Tensor, axes: readonly number[], options?: ReduceOption
 
 /** What sums and products add up in: integers and truth values in int64. */
 export function summable(x: Tensor): Tensor {
-  return dtypes[x.dtype].kind === "float" ? widened(x) : x.cast("int64");
+  return isFloat(x.dtype) ? widened(x) : x.cast("int64");
 }
 
 /** The sum; of integers and truth values in int64, as in PyTorch. */
@@ -77,7 +77,7 @@ export function mean(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
 }
 
 function requireFloat(op: string, x: Tensor): void {
-  if (dtypes[x.dtype].kind === "float") return;
+  if (isFloat(x.dtype)) return;
   throw new DTypeError(`Cannot take the ${op} of ${x.dtype}: cast it with .cast("float32")`);
 }
 

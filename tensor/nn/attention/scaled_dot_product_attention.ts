@@ -1,6 +1,6 @@
 /** Attention of queries to keys, as one function: what {@linkcode MultiheadAttention} computes for its heads. */
 import { compute } from "../../core/operations.ts";
-import { broadcastShapes, dtypes, formatShape } from "../../../backend/internal.ts";
+import { broadcastShapes, formatShape, isFloat } from "../../../backend/internal.ts";
 import { aTensor, sameDevice } from "../../core/apply.ts";
 import { checkpoint } from "../../autograd/checkpoint.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
@@ -174,7 +174,7 @@ function zeroWhere(dead: Tensor, weights: Tensor): Tensor {
 function check(query: Tensor, key: Tensor, value: Tensor, mask?: Tensor): void {
   sameDevice("attend", [query, key, value, ...(mask ? [mask] : [])]);
   for (const { dtype } of [query, key, value]) {
-    if (dtypes[dtype].kind === "float") continue;
+    if (isFloat(dtype)) continue;
     throw new DTypeError(`Cannot attend with tensors of ${dtype}: cast them with .cast("float32")`);
   }
   const fail = (why: string): ShapeError =>
@@ -195,7 +195,7 @@ function check(query: Tensor, key: Tensor, value: Tensor, mask?: Tensor): void {
 }
 
 function checkMask(mask: Tensor, scores: readonly number[]): void {
-  if (mask.dtype !== "bool" && dtypes[mask.dtype].kind !== "float") {
+  if (mask.dtype !== "bool" && !isFloat(mask.dtype)) {
     throw new DTypeError(
       `Cannot attend with a mask of ${mask.dtype}: pass bool, true where a query may look, or ` +
         `floating point numbers to add`,

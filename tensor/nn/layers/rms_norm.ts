@@ -1,4 +1,4 @@
-import { dtypes, type Shape } from "../../../backend/internal.ts";
+import { isFloat, type Shape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
 import { result } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
@@ -83,6 +83,6 @@ export class RMSNorm extends Module {
 }
 
 function requireFloat({ dtype }: Tensor): void {
-  if (dtypes[dtype].kind === "float") return;
+  if (isFloat(dtype)) return;
   throw new DTypeError(`Cannot run RMSNorm on ${dtype}: cast it with .cast("float32")`);
 }

@@ -4,7 +4,7 @@
  * This folder (`losses/`) imports `module/`, `ops/` and `core/`. Outputs and targets come in; what
  * goes out is a tensor, by default a scalar.
  */
-import { type DType, dtypes, formatShape, sameShape } from "../../../backend/internal.ts";
+import { formatShape, isFloat, sameShape } from "../../../backend/internal.ts";
 import { widened } from "../../core/autocast.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import type { CrossEntropyOptions } from "../../core/arguments.ts";
@@ -62,11 +62,6 @@ export function operands(
     );
   }
   return [widened(input), widened(target)];
-}
-
-/** True for the types of floating point. */
-export function isFloat(dtype: DType): boolean {
-  return dtypes[dtype].kind === "float";
 }
 
 /** The losses of elements as one number, or as they are. */

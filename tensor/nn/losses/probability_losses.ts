@@ -1,13 +1,13 @@
 /** Losses of probabilities, and of their logarithms. */
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
-import { formatShape, sameShape } from "../../../backend/internal.ts";
+import { formatShape, isFloat, sameShape } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { gather, indexSelect } from "../../ops/indexing/indexing.ts";
 import { inRows, weightsOf } from "../../ops/losses.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import { huber, isFloat, l1, type LossOptions, lossRules, operands, reduced } from "./losses.ts";
+import { huber, l1, type LossOptions, lossRules, operands, reduced } from "./losses.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 
 /** Options of {@linkcode nll}. */

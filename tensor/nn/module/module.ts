@@ -4,7 +4,7 @@
  * This folder (`module/`) knows what a module is: members, names, states, initial values. It
  * imports `ops/`, `execution/` and `core/`, and no layer: those import it.
  */
-import { type DeviceHandle, type DType, dtypes, formatShape } from "../../../backend/internal.ts";
+import { type DeviceHandle, type DType, formatShape, isFloat } from "../../../backend/internal.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { noGrad } from "../../core/modes/grad_mode.ts";
@@ -319,9 +319,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    * @returns This module.
    */
   cast(dtype: DType): this {
-    return this.#replaceAll((tensor) =>
-      dtypes[tensor.dtype].kind === "float" ? tensor.cast(dtype) : tensor
-    );
+    return this.#replaceAll((tensor) => isFloat(tensor.dtype) ? tensor.cast(dtype) : tensor);
   }
 
   /** Replaces every tensor that has a role by another; shared ones stay shared. */

@@ -6,6 +6,7 @@ import {
   type DType,
   dtypes,
   formatShape,
+  isFloat,
   MAX_HOST_DATA_BYTES,
   Node,
   type Shape,
@@ -155,7 +156,7 @@ export function encode(values: Values, dtype: DType): Uint8Array<ArrayBuffer> {
     for (let k = 0; k < values.length; k++) target[k] = wholeOf(values[k]!);
   } else if (dtype === "bfloat16") {
     for (let k = 0; k < values.length; k++) target[k] = toBfloat16Bits(Number(values[k]));
-  } else if (dtypes[dtype].kind === "float") {
+  } else if (isFloat(dtype)) {
     for (let k = 0; k < values.length; k++) target[k] = Number(values[k]);
   } else {
     for (let k = 0; k < values.length; k++) {

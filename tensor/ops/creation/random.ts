@@ -4,6 +4,7 @@ import {
   type DType,
   dtypes,
   formatShape,
+  isFloat,
   Node,
   sameShape,
   type Shape,
@@ -103,7 +104,7 @@ export function randperm(n: number, options?: TensorOptions): Tensor {
 const drawRules: Rules<MultinomialOptions> = { replacement: takes.bool };
 
 function requireFloat(op: string, what: string, { dtype }: Tensor): void {
-  if (dtypes[dtype].kind === "float") return;
+  if (isFloat(dtype)) return;
   throw new DTypeError(`Cannot ${op}: ${what} are ${dtype}; cast them with .cast("float32")`);
 }
 

@@ -1,5 +1,5 @@
 /** Activations: what networks put between their layers. */
-import { dtypes, formatShape } from "../../../backend/internal.ts";
+import { formatShape, isFloat } from "../../../backend/internal.ts";
 import { requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
@@ -7,6 +7,11 @@ import type { Tensor } from "../../core/tensor.ts";
 
 const SQRT_HALF = Math.SQRT1_2;
 const SQRT_TWO_OVER_PI = Math.sqrt(2 / Math.PI);
+
+/** Integers and truth values as float32. */
+function asFloat(x: Tensor): Tensor {
+  return isFloat(x.dtype) ? x : x.cast("float32");
+}
 
 /** `x` where positive, else `slope * x`. */
 export function leakyRelu(x: Tensor, slope = 0.01): Tensor {
@@ -45,7 +50,7 @@ export function mish(x: Tensor): Tensor {
 
 /** `x * clamp(x + 3, 0, 6) / 6`; at its corners the slope is that outside, as in PyTorch. */
 export function hardswish(x: Tensor): Tensor {
-  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const input = asFloat(x);
   const value = withoutGrad(() => {
     const detached = input.detach();
     return detached.mul(detached.add(3).clamp(0, 6)).div(6);
@@ -81,7 +86,7 @@ export function prelu(x: Tensor, weight: Tensor): Tensor {
  * a corner at 0.
  */
 export function softplus(x: Tensor): Tensor {
-  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const input = asFloat(x);
   const value = withoutGrad(() => {
     const detached = input.detach();
     return detached.abs().neg().exp().log1p().add(detached.relu());
@@ -91,7 +96,7 @@ export function softplus(x: Tensor): Tensor {
 
 /** `x` where positive, else `alpha * (exp(x) - 1)`; its gradient does not vanish before `exp(x)` does. */
 export function elu(x: Tensor, alpha = 1): Tensor {
-  const input = dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const input = asFloat(x);
   const value = withoutGrad(() => {
     const detached = input.detach();
     return detached.gt(0).where(detached, detached.minimum(0).expm1().mul(alpha));

@@ -10,6 +10,7 @@ import {
   type DType,
   dtypes,
   formatShape,
+  isFloat,
   Node,
   type PrimitiveName,
   sameShape,
@@ -105,7 +106,7 @@ export function unary(name: UnaryName, x: Tensor): Tensor {
       `Cannot take ${name} of bool: cast it with .cast("int32"), or use logicalNot`,
     );
   }
-  const number = entry.integers || dtypes[x.dtype].kind === "float" ? x : x.cast("float32");
+  const number = entry.integers || isFloat(x.dtype) ? x : x.cast("float32");
   const input = entry.wide ? widened(number) : number;
   const fn = primitiveOf(name, entry);
   const dtype = entry.bool ? "bool" : input.dtype;
@@ -318,9 +319,9 @@ export function binary(name: BinaryName, a: TensorLike, b: TensorLike): Tensor {
   if (entry.bool && !isTensor(b) && !holds(common, b)) {
     common = holds("int64", b) ? "int64" : "float32";
   }
-  if (entry.floats && dtypes[common].kind !== "float") common = "float32";
+  if (entry.floats && !isFloat(common)) common = "float32";
   if (entry.wide) common = widenedType(common);
-  if (entry.bits && dtypes[common].kind === "float") {
+  if (entry.bits && isFloat(common)) {
     throw new DTypeError(`Cannot ${name} ${common}: it takes integers; cast with .cast("int32")`);
   }
   if (common === "bool" && !entry.bools) {
@@ -412,7 +413,7 @@ export function cast(x: Tensor, dtype: DType): Tensor {
     );
   }
   const from = x.dtype;
-  const differentiable = dtypes[dtype].kind === "float" && dtypes[from].kind === "float";
+  const differentiable = isFloat(dtype) && isFloat(from);
   return derived(
     "cast",
     x,

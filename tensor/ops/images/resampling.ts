@@ -1,8 +1,9 @@
 /** Images in another size. An output is a weighted sum of few inputs, and so is each gradient. */
-import { dtypes, formatShape } from "../../../backend/internal.ts";
+import { formatShape, isFloat } from "../../../backend/internal.ts";
 import { result } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
+import { repeatEach } from "../shaping/joining.ts";
 import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
 import type { InterpolateOptions } from "../../core/image_options.ts";
@@ -54,7 +55,7 @@ export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
       } by "${mode}": pass [N, C, H, W]`,
     );
   }
-  if (mode === "bilinear" && dtypes[x.dtype].kind !== "float") {
+  if (mode === "bilinear" && !isFloat(x.dtype)) {
     throw new DTypeError(
       `Cannot interpolate ${x.dtype} by "bilinear": cast it with .cast("float32")`,
     );
@@ -66,7 +67,7 @@ export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
       ? undefined
       : [options.scaleFactor].flat()[k] ?? [options.scaleFactor].flat()[0];
     if (mode === "nearest" && length % n === 0 && (factor ?? length / n) === length / n) {
-      return repeated(image, 2 + k, length / n);
+      return repeatEach(image, length / n, 2 + k);
     }
     const isSame = length === n && (factor === undefined || factor === 1 || alignCorners);
     if (isSame) return image;
@@ -96,13 +97,6 @@ function lengthsOf(x: Tensor, { size, scaleFactor }: InterpolateOptions): number
       formatShape(lengths)
     }: images have pixels`,
   );
-}
-
-/** Every element of an axis, `times` times: a view. */
-function repeated(x: Tensor, axis: number, times: number): Tensor {
-  const [lead, tail] = [x.shape.slice(0, axis + 1), x.shape.slice(axis + 1)];
-  return x.unsqueeze(axis + 1).expand([...lead, times, ...tail])
-    .reshape([...lead.slice(0, -1), lead[axis]! * times, ...tail]);
 }
 
 /** Where the elements of a resampled axis come from. */

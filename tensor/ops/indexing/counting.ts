@@ -1,5 +1,5 @@
 /** Distinct values, and how often values occur. */
-import { dtypes, formatShape } from "../../../backend/internal.ts";
+import { formatShape, isFloat } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
@@ -108,7 +108,7 @@ export function histogram(
   const op = "histogram";
   checkOptions(op, options, histogramRules);
   requireWeights(op, x, options.weights);
-  const dtype = dtypes[x.dtype].kind === "float" ? x.dtype : "float32";
+  const dtype = isFloat(x.dtype) ? x.dtype : "float32";
   const values = x.detach().reshape([x.size]).cast(dtype);
   const edges = withoutGrad(() => edgesOf(values, bins, options).contiguous());
   const count = edges.size - 1;

@@ -1,5 +1,5 @@
 /** Places in sorted sequences, counts of what comes before: what selections and histograms are made of. */
-import { broadcastShapes, dtypes, formatShape, isRecording } from "../../../backend/internal.ts";
+import { broadcastShapes, formatShape, isFloat, isRecording } from "../../../backend/internal.ts";
 import { derived, requireTensor, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
@@ -42,29 +42,20 @@ function runningSum(x: Tensor): Tensor {
   return derived("cumsum", x, { kind: "scan", fn: "sum" }, x.shape, x.dtype, null);
 }
 
-/** How many elements of a vector are true up to each one, itself included: in blocks, in parallel. */
+/** How many elements of a vector are true up to each one, itself included. */
 export function runningCount(mask: Tensor): Tensor {
-  const n = mask.size, dtype = positionType(n);
-  const ones = mask.cast(dtype);
-  if (n <= COUNT_BLOCK) return runningSum(ones);
-  const rows = Math.ceil(n / COUNT_BLOCK);
-  const blocks = ones.pad([[0, rows * COUNT_BLOCK - n]]).reshape([rows, COUNT_BLOCK]);
-  const within = runningSum(blocks);
-  const totals = within.slice(null, COUNT_BLOCK - 1);
-  const before = runningCountOf(totals).sub(totals);
-  return within.add(before.unsqueeze(1)).reshape([rows * COUNT_BLOCK]).slice([0, n]);
+  return sumsInBlocks(mask.cast(positionType(mask.size)));
 }
 
-/** Running sums of the blocks' totals, of which there may be many again. */
-function runningCountOf(totals: Tensor): Tensor {
-  const n = totals.size;
-  if (n <= COUNT_BLOCK) return runningSum(totals);
+/** Running sums of a vector: of blocks, in parallel, to which those of the blocks' totals are added. */
+function sumsInBlocks(x: Tensor): Tensor {
+  const n = x.size;
+  if (n <= COUNT_BLOCK) return runningSum(x);
   const rows = Math.ceil(n / COUNT_BLOCK);
-  const within = runningSum(
-    totals.pad([[0, rows * COUNT_BLOCK - n]]).reshape([rows, COUNT_BLOCK]),
-  );
-  const ends = within.slice(null, COUNT_BLOCK - 1);
-  const before = runningCountOf(ends).sub(ends);
+  const blocks = x.pad([[0, rows * COUNT_BLOCK - n]]).reshape([rows, COUNT_BLOCK]);
+  const within = runningSum(blocks);
+  const totals = within.slice(null, COUNT_BLOCK - 1);
+  const before = sumsInBlocks(totals).sub(totals);
   return within.add(before.unsqueeze(1)).reshape([rows * COUNT_BLOCK]).slice([0, n]);
 }
 
@@ -118,7 +109,7 @@ function bisect(sorted: Tensor, values: Tensor, right: boolean): Tensor {
 /** In the order of `sort`: NaN is the largest. */
 function comesBefore(a: Tensor, b: Tensor): Tensor {
   const isLess = a.lt(b);
-  if (dtypes[a.dtype].kind !== "float") return isLess;
+  if (!isFloat(a.dtype)) return isLess;
   return isLess.logicalOr(b.isNaN().logicalAnd(a.isNaN().logicalNot()));
 }
 

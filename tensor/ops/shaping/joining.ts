@@ -1,5 +1,5 @@
 /** Tensors joined along an axis, taken apart, repeated, or spread over a grid. */
-import { type DType, dtypes, formatShape } from "../../../backend/internal.ts";
+import { type DType, formatShape, isFloat } from "../../../backend/internal.ts";
 import { distinct, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
@@ -44,7 +44,7 @@ export function concat(tensors: readonly Tensor[], axis = 0): Tensor {
   }
   const total = tensors.reduce((sum, t) => sum + t.shape[at]!, 0);
   // What is added changes nothing, not even the sign of a zero.
-  const neutral = dtypes[dtype].kind === "float" ? -0 : 0;
+  const neutral = isFloat(dtype) ? -0 : 0;
   let start = 0;
   return tensors.map((t) => {
     const n = t.shape[at]!;
