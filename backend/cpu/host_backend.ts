@@ -55,8 +55,8 @@ export abstract class HostBackend implements Backend {
     fp16: false,
     unifiedMemory: true,
     attention: new Set<DType>(["float32", "float16", "bfloat16"]),
-    // 1.25 times as long as several operations on two cores with AVX-512, whatever the length; but from
-    // here on its memory, which grows with the length and not with its square, is worth that.
+    // Attention as one operation takes 1.25 times as long as several on two cores with AVX-512, whatever the
+    // length. Its memory grows with the length, not with its square: from here on that is worth the time.
     minAttentionScores: 2 ** 20,
   };
   readonly target = hostTarget;

@@ -74,7 +74,7 @@ class BLAS implements Gemm {
   readonly name: string;
   readonly types = new Set(["float32", "float64"] as const);
   // A call costs about a microsecond: as much as this many products in JavaScript.
-  readonly least = 4096;
+  readonly minProducts = 4096;
   readonly #symbols: Symbols;
 
   constructor(name: string, symbols: Symbols) {

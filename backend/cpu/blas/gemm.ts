@@ -31,6 +31,6 @@ export interface Gemm {
   readonly name: string;
   readonly types: ReadonlySet<GemmType>;
   /** Fewer multiplications than this do not pay for the call. */
-  readonly least: number;
+  readonly minProducts: number;
   multiply(product: Product): void;
 }

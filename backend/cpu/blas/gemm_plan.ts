@@ -65,17 +65,17 @@ const MIN_READS = 8;
  */
 const MAX_TERMS = 1 << 14;
 
-/** How to compute a contraction by products of at least `least` multiplications; null: not so. */
-export function planGemm(kernel: LoopKernel, least: number): GemmPlan | null {
+/** How to compute a contraction by products of at least `minProducts` multiplications; null where it cannot. */
+export function planGemm(kernel: LoopKernel, minProducts: number): GemmPlan | null {
   const c = kernel.contraction;
   if (!c || !isFloat(c.dtype) || c.a.bounds.length + c.b.bounds.length > 0) return null;
   const terms = extent(kernel, kernel.inner);
-  if (extent(kernel, kernel.outer) * terms < least || terms > MAX_TERMS) return null;
+  if (extent(kernel, kernel.outer) * terms < minProducts || terms > MAX_TERMS) return null;
   const dtype = c.dtype === "float64" ? "float64" : "float32";
   const targets = [...kernel.outputs.keys()].filter((o) => kernel.outputs[o]!.dtype === dtype);
   for (const [packA, packB] of packings(kernel, c, dtype)) {
     for (const output of [...targets, null]) {
-      const plan = planWith(kernel, c, dtype, [packA, packB], output, least);
+      const plan = planWith(kernel, c, dtype, [packA, packB], output, minProducts);
       if (plan) return plan;
     }
   }
@@ -101,7 +101,7 @@ function planWith(
   dtype: GemmType,
   [packA, packB]: readonly [boolean, boolean],
   output: number | null,
-  least: number,
+  minProducts: number,
 ): GemmPlan | null {
   const a = packA ? pack(kernel, c.a, [...moving(c.batch, c.a), ...c.m, ...c.k], dtype) : null;
   const b = packB ? pack(kernel, c.b, [...moving(c.batch, c.b), ...c.k, ...c.n], dtype) : null;
@@ -115,7 +115,7 @@ function planWith(
     contraction: { ...c, a: a?.load ?? c.a, b: b?.load ?? c.b },
     outputs: [{ expr: 0, dtype, index: target, size: extent(kernel, kernel.outer) }],
   });
-  const product = planProduct(core, least);
+  const product = planProduct(core, minProducts);
   if (!product) return null;
   return {
     dtype,
@@ -196,7 +196,7 @@ interface Dimension {
   readonly c: number;
 }
 
-function planProduct(core: LoopKernel, least: number): ProductPlan | null {
+function planProduct(core: LoopKernel, minProducts: number): ProductPlan | null {
   const contraction = core.contraction!;
   const [a, b, c] = [contraction.a.index, contraction.b.index, core.outputs[0]!.index];
   if ([contraction.m, contraction.n, contraction.k].some((group) => group.length > 1)) return null;
@@ -212,7 +212,7 @@ function planProduct(core: LoopKernel, least: number): ProductPlan | null {
     Dimension,
     Dimension,
   ];
-  if (m.size * n.size * k.size < least) return null;
+  if (m.size * n.size * k.size < minProducts) return null;
   const batch = contraction.batch.map((s): BatchLoop => {
     const { size, a, b, c } = dimension([s]);
     return { size, steps: [a, b, c] };

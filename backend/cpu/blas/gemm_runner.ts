@@ -25,7 +25,7 @@ export function gemmRunner(
   host: GemmHost,
   copies: boolean,
 ): Runner | null {
-  const plan = planGemm(kernel, gemm.least);
+  const plan = planGemm(kernel, gemm.minProducts);
   if (!plan || !gemm.types.has(plan.dtype)) return null;
   const unrolls = ({ input, pack }: OperandPlan): boolean =>
     pack !== null && kernel.inputs[input] === plan.dtype;

@@ -56,7 +56,7 @@ export class WasmMemory {
   }
 
   /** The address of that many bytes, of whatever content; null where there are none. */
-  take(nbytes: number): number | null {
+  tryAllocate(nbytes: number): number | null {
     const size = Math.ceil(nbytes / PAGE_BYTES) * PAGE_BYTES;
     const fitting = this.#gaps.filter((gap) => gap.nbytes >= size);
     if (fitting.length === 0) return this.#grow(size);
@@ -73,7 +73,7 @@ export class WasmMemory {
     if (size >= MIN_GROWTH_BYTES) return this.#growBy(size);
     const address = this.#growBy(MIN_GROWTH_BYTES);
     if (address === null) return this.#growBy(size);
-    this.give(address + size, MIN_GROWTH_BYTES - size);
+    this.deallocate(address + size, MIN_GROWTH_BYTES - size);
     return address;
   }
 
@@ -87,8 +87,8 @@ export class WasmMemory {
     }
   }
 
-  /** Takes back what {@linkcode take} gave. */
-  give(address: number, nbytes: number): void {
+  /** Takes back what {@linkcode tryAllocate} gave. */
+  deallocate(address: number, nbytes: number): void {
     const size = Math.ceil(nbytes / PAGE_BYTES) * PAGE_BYTES;
     const gap = { address, nbytes: size };
     const before = this.#gaps.find((g) => g.address + g.nbytes === gap.address);
@@ -126,12 +126,12 @@ export class WasmSource extends HostSource {
   }
 
   override create(nbytes: number): HostBuffer {
-    const address = this.#memory.take(nbytes);
+    const address = this.#memory.tryAllocate(nbytes);
     if (address === null) return super.create(nbytes);
     return new WasmBuffer(this.#memory, this.#memory.bytes(address, nbytes));
   }
 
   override destroy(buffer: HostBuffer): void {
-    if (buffer instanceof WasmBuffer) this.#memory.give(buffer.address, buffer.nbytes);
+    if (buffer instanceof WasmBuffer) this.#memory.deallocate(buffer.address, buffer.nbytes);
   }
 }

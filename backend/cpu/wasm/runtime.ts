@@ -62,7 +62,7 @@ export class WasmRuntime {
 
   constructor(memory: WasmMemory, threads: number) {
     this.memory = memory;
-    const start = memory.take(CONTROL_BYTES + ARGUMENT_BYTES)!;
+    const start = memory.tryAllocate(CONTROL_BYTES + ARGUMENT_BYTES)!;
     this.#args = start + CONTROL_BYTES;
     this.words = new Int32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
     this.floats = new Float32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
@@ -92,7 +92,7 @@ export class WasmRuntime {
   #keepCode(bytes: Uint8Array): number | null {
     if (this.#codeAt + bytes.length > this.#codeEnd) {
       const size = Math.max(65536, bytes.length);
-      const place = this.memory.take(size);
+      const place = this.memory.tryAllocate(size);
       if (place === null) return null;
       this.#codeAt = place;
       this.#codeEnd = place + size;

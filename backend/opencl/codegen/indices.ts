@@ -22,7 +22,7 @@ export function decompose(emitter: Emitter, symbols: readonly number[], text: st
 
 /**
  * Opens the loop over the rows of one work-item, `share` of them, and declares their indices; gives
- * back how many items there are. A driver's work for a group is that for some hundred elements.
+ * back how many items there are. To start a group takes a driver as long as some hundred elements.
  */
 export function openRows(emitter: Emitter, symbols: readonly number[], share: number): number {
   const rows = extent(emitter.kernel, symbols);

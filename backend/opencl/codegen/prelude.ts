@@ -20,7 +20,7 @@ const floating = (T: string): Record<string, string> => ({
     `inline ${T} nan_max_${T}(${T} a, ${T} b) { return ((a > b) | (a != a)) ? a : b; }`,
   [`nan_min_${T}`]:
     `inline ${T} nan_min_${T}(${T} a, ${T} b) { return ((a < b) | (a != a)) ? a : b; }`,
-  // As PyTorch computes it, from the remainder: 1 over a tenth is 9 times and a rest, not 10 times.
+  // From the remainder, as in PyTorch: floordiv(1, 0.1) is 9, since 0.1 is rounded up.
   [`float_floordiv_${T}`]:
     `inline ${T} float_floordiv_${T}(${T} a, ${T} b) { if (b == 0) return a / b; ${T} r = fmod(a, b), q = (a - r) / b; if (r != 0 && (r < 0) != (b < 0)) q -= 1; return q == 0 ? copysign((${T})0, a / b) : rint(q); }`,
   [`float_mod_${T}`]:
@@ -175,7 +175,7 @@ const helpers: Readonly<Record<string, string>> = {
   ...vectorMath,
   ...mmaHelpers,
   ...warpgroupHelpers,
-  // vstore16 goes out in three pieces (PoCL 3.1).
+  // PoCL 3.1 compiles vstore16 to three stores.
   store_16: `inline void store_16(float16 v, global float* p) {
   typedef float16 __attribute__((aligned(4))) unaligned;
   *(global unaligned*)p = v;
@@ -186,7 +186,7 @@ const helpers: Readonly<Record<string, string>> = {
   __builtin_prefetch(p);
 #endif
 }`,
-  // Past the caches, which needs whole lines, and a compiler that knows how.
+  // A store that bypasses the caches; only whole cache lines can, and only clang has a builtin for it.
   stream_16: `inline void stream_16(float16 v, global float* p) {
 #ifdef CLANG_BUILTINS
   if (((ulong)p & 63) == 0) __builtin_nontemporal_store(v, (global float16*)p);
@@ -201,7 +201,7 @@ const helpers: Readonly<Record<string, string>> = {
   sum_float8:
     "inline float sum_float8(float8 v) { float4 b = v.lo + v.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
   sum_float4: "inline float sum_float4(float4 v) { float2 c = v.lo + v.hi; return c.x + c.y; }",
-  // `count` elements, of which those from `low` to before `high` lie in memory; zeros are the others.
+  // `count` elements: those from `low` to before `high` lie in memory, the others are zeros.
   pack_row:
     `inline void pack_row(local float* to, global const float* from, int count, int low, int high) {
   low = clamp(low, 0, count); high = clamp(high, low, count);

@@ -85,7 +85,7 @@ export function renderScalar(
 ): string {
   const form = formOf<Text, "float" | "int">(forms, name, isFloat(dtype) ? "float" : "int");
   const text = fillTemplate(form, operands).replaceAll("$T", computeType(dtype));
-  // OpenCL C computes uchar in int, and comparisons give int: both are brought back to size.
+  // OpenCL C computes uchar in int, and comparisons give int: both are cast back.
   if (computeType(result) === "uchar") {
     return primitives[name].isTest || result === "bool"
       ? `(uchar)(${text} != 0)`

@@ -10,13 +10,13 @@ import {
   kernelText,
 } from "./generated.ts";
 
-/** What a text must not ask for: it would be told of all kernels together. */
-const asksForAll = /get_(num_groups|global_size|global_offset|global_linear_id)\(/;
+/** Queries of the whole launch: in a shared one they would count the work-items of all members. */
+const queriesLaunch = /get_(num_groups|global_size|global_offset|global_linear_id)\(/;
 
 /** True where kernels have one text, which can be shared; planning finds them by structure. */
 export function haveOneText([first, ...others]: readonly Generated[]): boolean {
   const { source, global, local, isWide } = first!;
-  return !isWide && global.length === 1 && !asksForAll.test(source) &&
+  return !isWide && global.length === 1 && !queriesLaunch.test(source) &&
     others.every((other) => other.source === source && other.local[0] === local[0]);
 }
 

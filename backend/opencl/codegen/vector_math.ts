@@ -119,7 +119,7 @@ export const vectorMath: Readonly<Record<string, string>> = {
   const float16 f = log_parts_16(x, &k, &c);
   return log_value_16(x, k + ((f - c) * 4.4269504e-1f + (f - c)));
 }`,
-  // What 1 + x lost is made good in proportion.
+  // Adds back what 1 + x has rounded off, divided by 1 + x.
   log1p_16: `inline float16 log1p_16(float16 x) {
   const float16 u = 1.0f + x;
   const float16 lost = (x - (u - 1.0f)) / u;

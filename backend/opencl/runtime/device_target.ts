@@ -12,7 +12,7 @@ import { driverOf } from "./driver.ts";
 import { hasMatrixUnits, hasWarpgroups } from "./matrix_units.ts";
 import { readTunedTiles } from "./tuned_tiles.ts";
 
-/** GPUs add up to 20 times while they move a byte (H100: 60 TFLOP/s, 3 TB/s). */
+/** The cost below which a GPU computes again, in additions: it adds 20 times while it moves a byte (H100: 60 TFLOP/s, 3 TB/s). */
 const GPU_CHEAP = 64;
 /** One tanh or sigmoid, but no erf: gelu's gradient behind a product takes 430 us, in a kernel of its own 125 (H100). */
 const GPU_EPILOGUE = 10;

@@ -17,7 +17,7 @@ export interface Driver {
    * in vectors leave all lanes but one idle there (a product of 256 by 256: 3 s).
    */
   readonly itemsAreLanes: boolean;
-  /** Mesa's llvmpipe takes an int that became a long for never less than a constant. */
+  /** Mesa's llvmpipe computes `(long)i < constant` as false, whatever the int `i` is. */
   readonly widensByHalves: boolean;
   /**
    * PoCL compiles every kernel once more to give a binary: 0.14 to 0.8 s each, where the binary saves a

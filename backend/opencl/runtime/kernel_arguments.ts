@@ -35,7 +35,7 @@ function encode(value: number, dtype: DType): ArrayBufferView {
 /** A kernel and what its arguments are; several launches of other sizes may share it. */
 export class KernelArguments {
   readonly kernel: Kernel;
-  /** The last to set all scalar parameters: for it those that never change are set. */
+  /** The launch that set all scalar parameters last: for it those that never change need not be set again. */
   owner: object | null = null;
   /** Called once, after the first launch; set where the driver compiles for that. */
   onFirstLaunch: ((queue: CommandQueue) => void) | null = null;

@@ -36,7 +36,7 @@ export const wasmBackend = backendWith(strategyWith(null));
 const loops: Gemm = {
   name: "loops",
   types: new Set(["float32", "float64"]),
-  least: 1,
+  minProducts: 1,
   multiply({ m, n, k, a, b, c }) {
     const at = ({ isTransposed, offset, leading }: Matrix, i: number, j: number): number =>
       offset + (isTransposed ? j * leading + i : i * leading + j);

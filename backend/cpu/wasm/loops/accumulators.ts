@@ -22,7 +22,7 @@ interface Join {
   readonly identity: number;
   /** Values are kept as doubles, two vectors for one. */
   readonly isWide: boolean;
-  /** NaN does not come through: a mask of where it was is kept in a vector more. */
+  /** The operation loses NaN: a mask of where it was is kept in another vector. */
   readonly losesNaN?: true;
 }
 
@@ -30,7 +30,7 @@ const joins: Readonly<Record<LaneKind, Readonly<Record<JoinFn, Join | "scalar">>
   float: {
     sum: { op: f64x2.add, identity: 0, isWide: true },
     prod: { op: f64x2.mul, identity: 1, isWide: true },
-    // These pass over NaN, which is noted apart: that is quicker than the ones that keep it.
+    // These ignore NaN, which is noted apart: quicker than the operations that keep it.
     max: { op: f32x4.pmax, identity: floatBits(-Infinity), isWide: false, losesNaN: true },
     min: { op: f32x4.pmin, identity: floatBits(Infinity), isWide: false, losesNaN: true },
   },

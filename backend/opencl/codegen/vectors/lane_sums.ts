@@ -80,14 +80,14 @@ export class LaneSums {
     const emitter = this.#emitter, reduction = emitter.kernel.reductions[r]!;
     const z = `${this.#name(r)}_${copy}`;
     if (picks(reduction)) {
-      // A bare comparison is one instruction; what it loses is collected beside it.
+      // A bare comparison is one instruction but loses NaN, which is collected in a vector of its own.
       const n = `n${r}_${copy}`, operator = reduction.fn === "max" ? ">" : "<";
       emitter.line(`${z} = select(${value}, ${z}, ${z} ${operator} ${value});`);
       emitter.line(`${n} = select(${n}, ${value}, ${value} != ${value});`);
     } else this.join(r, value, copy);
   }
 
-  /** The same for a value whose NaN needs no care. */
+  /** Joins a vector of values by one expression, which keeps NaN. */
   join(r: number, value: string, copy = 0): void {
     const z = `${this.#name(r)}_${copy}`;
     this.#emitter.line(`${z} = ${joinLanes(this.#emitter.kernel.reductions[r]!, z, value)};`);

@@ -40,7 +40,7 @@ const forms: PrimitiveForms<Form, LaneKind> = {
   sqrt: "sqrt($0)",
   rsqrt: "(1.0f / sqrt($0))",
   reciprocal: "(1.0f / $0)",
-  // Small elements beside very large ones come out wrong from PoCL 3.1's vectors: a series has them.
+  // PoCL 3.1 computes small lanes wrongly where other lanes are very large: small ones take a series.
   sin: "select(sin($0), $0 - $0 * $0 * $0 * 0.16666667f, fabs($0) < 0.0078125f)",
   cos: "select(cos($0), 1.0f - $0 * $0 * 0.5f, fabs($0) < 0.0078125f)",
   tan: "scalar",

@@ -23,8 +23,8 @@ export interface LocalMemoryTile {
 }
 
 /**
- * Of the tiles of which there are so many groups, the one whose code needs the least time is chosen.
- * Measured on NVIDIA H100 and H200.
+ * Tiles that may be chosen where a product has at least `groups` of them; `speed` is that of their code,
+ * relative to the fastest. Measured on NVIDIA H100 and H200.
  */
 const choices = [
   { groups: 128, speed: 1, tile: { bm: 128, bn: 128, bk: 16, tm: 8, tn: 8 } },

@@ -112,7 +112,7 @@ export class OperandAddress {
     this.#boundsOf(part).forEach((isUsed, b) => {
       if (!isUsed) return;
       const text = textOf(bounds[b]!.index);
-      // Far below 0, whatever is added: no term of such a row is inside.
+      // So far below 0 that no term of such a row is inside, whatever is added.
       const value = inside !== null && b === 0 ? `${inside} ? ${text} : INT_MIN / 2` : text;
       emitter.line(`${part}${b}_${this.#name}[${at}] = ${value};`);
     });
@@ -124,7 +124,7 @@ export class OperandAddress {
     return `p_${this.#name}[${p}] + k_${this.#name}[${k}]`;
   }
 
-  /** The conditions of its mask, one by one: a negative number is a large one without its sign. */
+  /** The conditions of its mask, one by one: unsigned, so that one comparison finds negative numbers, too. */
   conditions(p: string, k: string): string[] {
     const moving = this.#boundsOf("k");
     return this.#load.bounds.flatMap(({ size }, b) => {

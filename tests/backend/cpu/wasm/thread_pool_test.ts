@@ -65,21 +65,21 @@ Deno.test("WasmMemory joins what is given back, and gives it out again", () => {
   const memory = new WasmMemory(
     new WebAssembly.Memory({ initial: 1, maximum: 4, shared: true }),
   );
-  const pages = [0, 1, 2].map(() => memory.take(65536)!);
+  const pages = [0, 1, 2].map(() => memory.tryAllocate(65536)!);
   assertEquals(pages, [0, 65536, 131072]);
-  assertEquals(memory.take(1), null, "the last page is never given out");
-  memory.give(pages[0]!, 65536);
-  memory.give(pages[2]!, 65536);
-  assertEquals(memory.take(131072), null);
-  memory.give(pages[1]!, 65536);
-  assertEquals(memory.take(131073), 0);
+  assertEquals(memory.tryAllocate(1), null, "the last page is never given out");
+  memory.deallocate(pages[0]!, 65536);
+  memory.deallocate(pages[2]!, 65536);
+  assertEquals(memory.tryAllocate(131072), null);
+  memory.deallocate(pages[1]!, 65536);
+  assertEquals(memory.tryAllocate(131073), 0);
 });
 
 Deno.test("views stay valid while the memory grows", () => {
   const memory = makeWasmMemory()!;
-  const bytes = memory.bytes(memory.take(100)!, 100).fill(7);
+  const bytes = memory.bytes(memory.tryAllocate(100)!, 100).fill(7);
   const before = memory.memory.buffer.byteLength;
-  memory.take(2 ** 25);
+  memory.tryAllocate(2 ** 25);
   assert(memory.memory.buffer.byteLength > before, "it grew");
   assertEquals([bytes.length, bytes[99]], [100, 7]);
 });
@@ -87,7 +87,7 @@ Deno.test("views stay valid while the memory grows", () => {
 Deno.test("room for many small pieces comes from few growths: each visits every kernel", () => {
   const memory = makeWasmMemory()!, sizes = new Set<number>(), places = new Set<number>();
   for (let i = 0; i < 200; i++) {
-    places.add(memory.take(65536)!);
+    places.add(memory.tryAllocate(65536)!);
     sizes.add(memory.memory.buffer.byteLength);
   }
   assertEquals([sizes.size, places.size], [1, 200]);
