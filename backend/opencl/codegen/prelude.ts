@@ -56,6 +56,12 @@ const unsigned: Record<string, string> = {
     "inline uchar int_pow_uchar(uchar a, uchar b) { uchar r = 1; while (b > 0) { if (b & 1) r *= a; a *= a; b >>= 1; } return r; }",
 };
 
+/** For what is seldom run, and would be compiled wherever it is called. */
+const OUT_OF_LINE = `#ifdef CLANG_BUILTINS
+__attribute__((noinline))
+#endif
+`;
+
 /** Loads and stores of the first `n` lanes of a vector. */
 const part = (T: string): Record<string, string> => {
   const lane = T === "uchar" || T === "int" ? "int" : T === "ushort" ? "ushort" : "float";
@@ -63,18 +69,54 @@ const part = (T: string): Record<string, string> => {
   const write = T === "half" ? "vstore_half(lanes[k], k, p)" : "p[k] = lanes[k]";
   const stored = T === "uchar" ? "uchar" : lane;
   return {
-    [`load_part_${T}`]: `inline ${lane}16 load_part_${T}(global const ${T}* p, int n) {
+    [`load_part_${T}`]:
+      `${OUT_OF_LINE}inline ${lane}16 load_part_${T}(global const ${T}* p, int n) {
   ${lane} lanes[16] = { 0 };
   for (int k = 0; k < min(n, 16); ++k) lanes[k] = ${read};
   return vload16(0, lanes);
 }`,
-    [`store_part_${T}`]: `inline void store_part_${T}(${stored}16 v, global ${T}* p, int n) {
+    [`store_part_${T}`]:
+      `${OUT_OF_LINE}inline void store_part_${T}(${stored}16 v, global ${T}* p, int n) {
   ${stored} lanes[16];
   vstore16(v, 0, lanes);
   for (int k = 0; k < min(n, 16); ++k) ${write};
 }`,
   };
 };
+
+/**
+ * Loads and stores of 16 lanes as instructions: PoCL's own are calls of calls (a vload16 is one of two
+ * vload8, and so on), which take its compiler longer than the kernel around them.
+ */
+const direct: Record<string, string> = {
+  vload16: `#ifdef CLANG_BUILTINS
+${
+    lanesAccess((T, space) =>
+      `inline ${T}16 DIRECT load_lanes(${space} const ${T}* p) { typedef ${T}16 ALIGNED(${T}); return *(${space} const lanes*)p; }`
+    )
+  }
+#undef vload16
+#define vload16(n, p) load_lanes((p) + 16 * (n))
+#endif`,
+  vstore16: `#ifdef CLANG_BUILTINS
+${
+    lanesAccess((T, space) =>
+      `inline void DIRECT store_lanes(${T}16 v, ${space} ${T}* p) { typedef ${T}16 ALIGNED(${T}); *(${space} lanes*)p = v; }`
+    )
+  }
+#undef vstore16
+#define vstore16(v, n, p) store_lanes(v, (p) + 16 * (n))
+#endif`,
+};
+
+function lanesAccess(text: (T: string, space: string) => string): string {
+  const lines = ["float", "int", "ushort", "uchar"].flatMap((T) =>
+    ["global", "local", "private"].map((space) => text(T, space))
+  );
+  return lines.join("\n")
+    .replaceAll("DIRECT", "__attribute__((overloadable, always_inline))")
+    .replaceAll(/ALIGNED\((\w+)\)/g, "__attribute__((aligned(sizeof($1)))) lanes");
+}
 
 /** How two vectors are joined: which lanes of the 32, for each of two results. */
 interface Shuffle {
@@ -147,6 +189,7 @@ const select = (operator: string) => (a: string, b: string) =>
   `select(${b}, ${a}, (${a} ${operator} ${b}) | (${a} != ${a}))`;
 
 const helpers: Readonly<Record<string, string>> = {
+  ...direct,
   ...integer("int"),
   ...integer("long"),
   ...unsigned,

@@ -25,6 +25,8 @@ export interface Driver {
    * asked for a few at the end of each start. Other drivers have binaries at hand after a build.
    */
   readonly compilesForBinary: boolean;
+  /** PoCL compiles three copies of a kernel: see `opencl/codegen/outlined_kernel.ts`. */
+  readonly copiesKernels: boolean;
 }
 
 /** What is known of the driver of a device. */
@@ -36,6 +38,7 @@ export function driverOf(device: Device): Driver {
     itemsAreLanes: device.platform.name === "rusticl",
     widensByHalves: device.platform.name === "rusticl",
     compilesForBinary: isPoCL,
+    copiesKernels: isPoCL && device.type === "cpu",
   };
 }
 

@@ -174,7 +174,7 @@ export class OpenCLBackend implements Backend {
     );
     const steps = plans.flatMap((plan) => plan ?? []);
     this.#programs.build(
-      steps.map(({ generated, label }) => ({ source: generated.source, label })),
+      steps.map(({ generated, label }) => ({ source: generated.source, label, generated })),
     );
     return plans.map((plan, k) => {
       if (plan === null) return this.#custom(kernels[k] as CustomKernelCall);

@@ -15,6 +15,8 @@ import type { CustomKernel } from "../../graph/custom.ts";
 import { buildOptions, driverOf, STANDARD } from "./driver.ts";
 import { withoutDeadline } from "../../lifecycle/native_handlers.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
+import type { Generated } from "../codegen/generated.ts";
+import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { preludeFor } from "../codegen/prelude.ts";
 import { hasLifted, liftInstructions } from "../codegen/warpgroup_helpers.ts";
 import type { BinaryCache } from "./binary_cache.ts";
@@ -23,6 +25,8 @@ import type { BinaryCache } from "./binary_cache.ts";
 export interface KernelText {
   readonly source: string;
   readonly label: string;
+  /** The same in pieces, for drivers that take the body better as a function of its own. */
+  readonly generated?: Generated;
 }
 
 /** When a driver is asked for the binaries of what it built. */
@@ -40,6 +44,7 @@ export class Programs {
   readonly #cache: BinaryCache | null;
   readonly #keepBinaries: KeepBinaries;
   readonly #options: string;
+  readonly #outlines: boolean;
   readonly #programs: Program[] = [];
   /** What is to be kept at the end, in the order of its first use, with its number of kernels. */
   readonly #unsaved = new Map<
@@ -60,7 +65,9 @@ export class Programs {
     this.#context = context;
     this.#device = device;
     this.#cache = cache;
-    this.#options = buildOptions(driverOf(device));
+    const driver = driverOf(device);
+    this.#options = buildOptions(driver);
+    this.#outlines = driver.copiesKernels;
   }
 
   /** The compiled kernel of a text that was built before. */
@@ -72,22 +79,30 @@ export class Programs {
 
   /** Builds what is missing, as one program: a compiler's start-up costs more than a kernel. */
   build(texts: readonly KernelText[]): void {
-    const missing = new Map<string, string>();
-    for (const { source, label } of texts) {
-      if (this.#kernels.has(source) || missing.has(source)) continue;
-      missing.set(source, kernelName(label, source));
+    const missing = new Map<string, KernelText>();
+    for (const text of texts) {
+      if (!this.#kernels.has(text.source)) missing.set(text.source, text);
     }
     // What is built twice has a program of its own.
-    const [lifted, plain] = [[...missing], [...missing]].map((all, k) =>
-      new Map(all.filter(([source]) => hasLifted(source) === (k === 0)))
+    const [lifted, plain] = [true, false].map((wanted) =>
+      [...missing.values()].filter(({ source }) => hasLifted(source) === wanted)
     );
     for (const part of [plain!, lifted!]) {
-      if (part.size === 0) continue;
-      const program = this.#compile(programText(part), part.size, this.#options);
-      for (const [source, name] of part) {
-        this.#kernels.set(source, this.#arguments(program, name));
+      if (part.length === 0) continue;
+      const kernels = part.map((text) => this.#kernelText(text));
+      const program = this.#compile(programText(kernels), part.length, this.#options);
+      for (const text of part) {
+        this.#kernels.set(text.source, this.#arguments(program, kernelName(text)));
       }
     }
+  }
+
+  #kernelText(text: KernelText): string {
+    const name = kernelName(text), { generated } = text;
+    if (this.#outlines && generated && canOutline(generated)) {
+      return outlinedKernel(name, generated);
+    }
+    return `kernel void ${name}${text.source}`;
   }
 
   /**
@@ -253,12 +268,12 @@ function named<T>(name: string, build: () => T): T {
 }
 
 /** A name that a person can read in a trace, and that no other text has. */
-function kernelName(label: string, source: string): string {
+function kernelName({ label, source }: KernelText): string {
   return `${label.replace(/\W+/g, "_").slice(0, 48)}_${hashText(source).slice(0, 8)}`;
 }
 
-function programText(kernels: ReadonlyMap<string, string>): string {
-  const bodies = [...kernels].map(([source, name]) => `kernel void ${name}${source}`).join("\n\n");
+function programText(kernels: readonly string[]): string {
+  const bodies = kernels.join("\n\n");
   const prelude = preludeFor(bodies);
   return prelude ? `${prelude}\n\n${bodies}` : bodies;
 }

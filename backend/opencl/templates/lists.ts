@@ -31,6 +31,7 @@ import { elementCol2im } from "./special/col2im.ts";
 import { groupArgsort } from "./special/group_argsort.ts";
 import { mergeArgsort } from "./special/merge_argsort.ts";
 import { rowScan } from "./special/scan.ts";
+import { rangeScatter } from "./special/range_scatter.ts";
 import { lineScatter } from "./special/scatter.ts";
 import { sortedScatter } from "./special/sorted_scatter.ts";
 import { sharedScatter } from "./special/shared_scatter.ts";
@@ -67,6 +68,7 @@ export const attentions: readonly Template<AttentionKernel>[] = [
 export const specials: readonly Template<SpecialKernel>[] = [
   sortedScatter,
   sharedScatter,
+  rangeScatter,
   lineScatter,
   blockScan,
   rowScan,
