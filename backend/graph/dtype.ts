@@ -1,4 +1,8 @@
-/** Element types: their size, how they are stored, and what arithmetic on them happens in. */
+/**
+ * Element types: their size, how they are stored, and what arithmetic on them happens in. To add one,
+ * name it in `DType`: type checking then names every table that lacks it, here, in the writers of both
+ * backends, in `tensor/io` and in `tensor/distributed`.
+ */
 
 /** The element type of a tensor. */
 export type DType =

@@ -1,4 +1,7 @@
-/** What reductions do: how partial results are joined, and what they start from. */
+/**
+ * What reductions do: how partial results are joined, and what they start from. A further one is a name
+ * in `ReduceFn` and a row here; type checking names the accumulators of the WebAssembly writer.
+ */
 import { type DType, dtypes } from "./dtype.ts";
 import type { ReduceFn } from "./op.ts";
 import type { PrimitiveName } from "./primitives.ts";

@@ -26,17 +26,15 @@ const lanes: Readonly<Record<number, ProfilerRow["lane"]>> = {
   [SPANS]: "span",
 };
 
+/** The lanes in the order of their rows. */
+const order: readonly ProfilerRow["lane"][] = ["kernel", "host", "copy", "span"];
+
 /** The rows of the trace that ended last: kernels first, on each lane what took longest first. */
 export function profilerRows(): ProfilerRow[] {
   const groups = Map.groupBy(lastSlices(), ({ name, tid }) => `${tid} ${name}`);
-  const order = Object.values({ ...lanes, [HOST]: "host" });
   return [...groups.values()].map(rowOf).toSorted((a, b) =>
-    rank(a, order) - rank(b, order) || b.total - a.total
+    order.indexOf(a.lane) - order.indexOf(b.lane) || b.total - a.total
   );
-}
-
-function rank({ lane }: ProfilerRow, order: readonly string[]): number {
-  return lane === "kernel" ? -1 : order.indexOf(lane);
 }
 
 function rowOf(slices: readonly Slice[]): ProfilerRow {
