@@ -1,6 +1,6 @@
 /**
  * What fusion decides: the nodes that one loop kernel computes, and where each of them is read. A group
- * says nothing of expressions; `lower.ts` writes those.
+ * says nothing of expressions; `lower_group.ts` writes those.
  */
 import type { AffineExpr } from "../../kernel/affine.ts";
 import type { LoopNest } from "../../kernel/kernel.ts";

@@ -234,7 +234,7 @@ class Lowering {
     });
   }
 
-  /** Around what is padded there is no index: what stands there must not be looked at. */
+  /** Outside of the bounds there is no index: what memory holds there must not be checked. */
   #maskedIndex(index: number, dtype: DType, { bounds }: Access): number {
     if (bounds.length === 0) return index;
     const inside = this.#emit({ op: "inside", bounds, dtype: "bool" });

@@ -288,23 +288,9 @@ function queryGradient(kernel: AttentionKernel, target: Target): Generated {
 }
 
 function keyGradient(kernel: AttentionKernel, target: Target): Generated {
-  const { queries, keys, features, valueFeatures, dropout, isCausal, scale } = kernel;
-  const { gradient: g, logSums, products } = kernel.backward!;
+  const { queries, keys, features, valueFeatures, isCausal, scale } = kernel;
   const text = new AttentionText(kernel), rows = WARPS * ROWS;
-  // Both sums and both tiles of scores must fit into the registers.
-  const columns = Math.max(features, valueFeatures) > 64 ? COLUMNS / 2 : COLUMNS;
-  const key = tileOf("key", kernel.key, rows, features, keys, 0);
-  const value = tileOf("value", kernel.value, rows, valueFeatures, keys, key.bytes);
-  const query = tileOf("query", kernel.query, columns, features, queries, value.at + value.bytes);
-  const gradient = tileOf(
-    "gradient",
-    g,
-    columns,
-    valueFeatures,
-    queries,
-    query.at + 2 * query.bytes,
-  );
-  const numbers = gradient.at + 2 * gradient.bytes;
+  const { columns, key, value, query, gradient, numbers } = keyTiles(kernel, rows);
   declareGroup(text, numbers + 8 * columns, keys, rows, 1, false);
   text.placeMatrices();
   const [l, s] = [text.index(queries), text.index(keys)];
@@ -317,6 +303,43 @@ function keyGradient(kernel: AttentionKernel, target: Target): Generated {
   );
   // Queries before the first key of the group see none of its keys.
   openWalk(text, [query, gradient], columns, isCausal ? `row0 / ${columns} * ${columns}` : "0", l);
+  loadColumnNumbers(text, columns, l);
+  clearSums(text, "scores", 1, columns);
+  tileProducts(text, "scores", "smem", "query_tile", features, columns);
+  clearSums(text, "ofWeights", 1, columns);
+  tileProducts(text, "ofWeights", `smem + ${value.at}u`, "gradient_tile", valueFeatures, columns);
+  text.add(barrier, ...eachScore(1, columns, weighColumns(text)));
+  addProducts(text, "valueSum", "scores", "gradient_tile", 1, columns, valueFeatures);
+  addProducts(text, "keySum", "ofWeights", "query_tile", 1, columns, features);
+  // The numbers of this turn are read until here.
+  text.add(barrier, "}");
+  storeSums(text, 1, "keySum", 1, features, s, ` * ${text.float(scale)}`);
+  storeSums(text, 2, "valueSum", 1, valueFeatures, s, "");
+  return text.finish(headsOf(kernel) * Math.ceil(keys / rows), THREADS, target.narrowEnd);
+}
+
+/** The tiles of the gradients of keys and values in local memory, and where two numbers a column lie. */
+function keyTiles(kernel: AttentionKernel, rows: number) {
+  const { queries, keys, features, valueFeatures, backward } = kernel;
+  // Both sums and both tiles of scores must fit into the registers.
+  const columns = Math.max(features, valueFeatures) > 64 ? COLUMNS / 2 : COLUMNS;
+  const key = tileOf("key", kernel.key, rows, features, keys, 0);
+  const value = tileOf("value", kernel.value, rows, valueFeatures, keys, key.bytes);
+  const query = tileOf("query", kernel.query, columns, features, queries, value.at + value.bytes);
+  const gradient = tileOf(
+    "gradient",
+    backward!.gradient,
+    columns,
+    valueFeatures,
+    queries,
+    query.at + 2 * query.bytes,
+  );
+  return { columns, key, value, query, gradient, numbers: gradient.at + 2 * gradient.bytes };
+}
+
+/** Loads the saved logarithm of each query of a turn, of base 2, and what its gradients are reduced by. */
+function loadColumnNumbers(text: AttentionText, columns: number, l: string): void {
+  const { logSums, products } = text.kernel.backward!;
   text.add(
     `if (lid < ${columns}) {`,
     "  const Index column = first + lid;",
@@ -326,35 +349,14 @@ function keyGradient(kernel: AttentionKernel, target: Target): Generated {
     `  apart[lid] = column < ${l} ? ${text.load("products", products, "column", "0")} : 0.0f;`,
     "}",
   );
-  clearSums(text, "scores", 1, columns);
-  tileProducts(text, "scores", "smem", "query_tile", features, columns);
-  clearSums(text, "ofWeights", 1, columns);
-  tileProducts(
-    text,
-    "ofWeights",
-    `smem + ${value.at}u`,
-    "gradient_tile",
-    valueFeatures,
-    columns,
-  );
-  const at = "(j * 8 + (lane & 3) * 2 + (e & 1))";
-  text.add(
-    barrier,
-    ...eachScore(
-      1,
-      columns,
-      `${scoreText(text, text.float(scale * LOG2E), true)}
+}
+
+/** Makes the weight of a key (row) and a query (column), and the gradient of their score. */
+function weighColumns(text: AttentionText): string {
+  const { dropout, scale } = text.kernel, at = "(j * 8 + (lane & 3) * 2 + (e & 1))";
+  return `${scoreText(text, text.float(scale * LOG2E), true)}
     const float w = MMA_EXP2(scores[i][j][e] - logs[${at}]);
     const float kept = ${dropout ? text.kept("head", "column", "row") : "1.0f"};
     scores[i][j][e] = w * kept;
-    ofWeights[i][j][e] = w * (ofWeights[i][j][e] * kept - apart[${at}]);`,
-    ),
-  );
-  addProducts(text, "valueSum", "scores", "gradient_tile", 1, columns, valueFeatures);
-  addProducts(text, "keySum", "ofWeights", "query_tile", 1, columns, features);
-  // The numbers of this turn are read until here.
-  text.add(barrier, "}");
-  storeSums(text, 1, "keySum", 1, features, s, ` * ${text.float(scale)}`);
-  storeSums(text, 2, "valueSum", 1, valueFeatures, s, "");
-  return text.finish(headsOf(kernel) * Math.ceil(keys / rows), THREADS, target.narrowEnd);
+    ofWeights[i][j][e] = w * (ofWeights[i][j][e] * kept - apart[${at}]);`;
 }
