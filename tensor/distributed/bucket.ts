@@ -145,7 +145,7 @@ export class Bucket implements Disposable {
     this.#copies.push(this.#backend.writeBeside(own));
     const others = this.#pieces.filter((_, k) => storages[k] === null);
     for (const piece of others) release(piece);
-    const uploaded = this.#upload(this.#backend, others, this.bytes);
+    const uploaded = this.#upload(this.#backend, others);
     return storages.map((storage) => storage ?? uploaded.shift()!);
   }
 
@@ -153,19 +153,25 @@ export class Bucket implements Disposable {
    * Copies the host's content to new blocks.
    *
    * @param backend Of the device where they are, by default that of the tensors.
-   * @param bytes Where the content is: by default here, or in another bucket like this one.
    * @returns As {@linkcode Bucket.write}.
    */
-  upload(backend: Backend = this.#backend, bytes = this.bytes): NodeStorage[] {
+  upload(backend: Backend = this.#backend): NodeStorage[] {
     this.forget();
-    return this.#upload(backend, this.#pieces, bytes);
+    return this.#upload(backend, this.#pieces);
   }
 
-  #upload(
-    backend: Backend,
-    pieces: readonly Piece[],
-    bytes: Uint8Array<ArrayBuffer>,
-  ): NodeStorage[] {
+  /**
+   * Copies the tensors' part of another bucket like this one to a new block.
+   *
+   * @param bytes The other's memory.
+   */
+  uploadWhole(bytes: Uint8Array<ArrayBuffer>): NodeStorage {
+    const last = this.#pieces.at(-1)!;
+    const piece = { offset: 0, nbytes: last.offset + last.nbytes, storage: null };
+    return this.#upload(this.#backend, [piece], bytes)[0]!;
+  }
+
+  #upload(backend: Backend, pieces: readonly Piece[], bytes = this.bytes): NodeStorage[] {
     if (pieces.length === 0) return [];
     const { blocks, copy } = backend.uploadBeside(
       pieces.map(({ offset, nbytes }) => bytes.subarray(offset, offset + nbytes)),

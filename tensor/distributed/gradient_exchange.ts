@@ -12,7 +12,7 @@ import {
   type WireType,
 } from "../../backend/internal.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { Bucket, storedTensor } from "./bucket.ts";
+import { Bucket, storedTensor, tensorOf } from "./bucket.ts";
 
 /** The gradients of a bucket; null for those that this rank does not have. */
 export type Gradients = readonly (Tensor | null)[];
@@ -157,22 +157,26 @@ export class DeviceExchange implements GradientExchange {
 
   take(gradients: Gradients, likes: readonly Tensor[]): (Tensor | null)[] {
     const { shared: { parts }, bucket } = this.#turns[this.#turn]!;
-    const { backend } = this.#layout, { rank } = this.#communicator;
+    const { sizes } = this.#layout, { rank } = this.#communicator;
     const marks = parts.map((bytes) => marksIn(bytes, this.#layout));
-    const stored = parts.map((bytes, r) => r === rank ? null : bucket.upload(backend, bytes));
-    return likes.map((like, k) => {
+    const total = sizes.reduce((a, b) => a + b, 0);
+    bucket.forget();
+    const landed = parts.map((bytes, r) =>
+      r === rank ? null : tensorOf(bucket.uploadWhole(bytes), [total], likes[0]!)
+    );
+    let end = 0;
+    const sums = likes.map(({ shape, size }, k) => {
+      const start = end;
+      end += size;
       // In the order of the ranks, so that all have the same bits.
-      const terms = stored.flatMap((storages, r) => {
-        if (storages === null) return gradients[k] ?? [];
-        const landed = storedTensor(storages[k]!, like);
-        if (marks[r]![k] !== 0) return landed;
-        landed.dispose();
-        return [];
+      const terms = landed.flatMap((whole, r) => {
+        if (whole === null) return gradients[k] ?? [];
+        return marks[r]![k] === 0 ? [] : whole.slice([start, end]).reshape(shape);
       });
-      const sum = terms.length === 0 ? null : terms.reduce((a, b) => a.add(b));
-      for (const term of terms) if (term !== sum && term !== gradients[k]) term.dispose();
-      return sum;
+      return terms.length === 0 ? null : terms.reduce((a, b) => a.add(b));
     });
+    for (const whole of landed) whole?.dispose();
+    return sums;
   }
 
   [Symbol.dispose](): void {

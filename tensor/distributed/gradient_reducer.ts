@@ -94,6 +94,8 @@ export class GradientReducer implements Disposable {
     });
     this.#options.state?.begin(pipeline);
     completedSync("reduce gradients", pipeline);
+    // Many small sums are few kernels together.
+    realizeAll(this.#parameters.flatMap(({ grad }) => grad ?? []));
   }
 
   /** The order of rank 0 for all: ranks may have reached different parameters. */
@@ -134,7 +136,6 @@ function take({ exchange, parameters, wire }: GradientBucket, part: Gradients): 
   internally(() => {
     const likes = parameters.map((parameter, k) => part[k] ?? parameter.cast(wire));
     const sums = exchange.take(part, likes);
-    realizeAll(sums.filter((sum) => sum !== null));
     parameters.forEach((parameter, k) => {
       const sum = sums[k];
       if (sum) {
