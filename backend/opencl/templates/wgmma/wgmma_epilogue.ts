@@ -1,12 +1,12 @@
 /** How the sums of warpgroups leave: through local memory of each warp, with what follows the product. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Emitter } from "../../../codegen/emit.ts";
-import { extent, type LoopKernel, type Output } from "../../../kernel/kernel.ts";
+import type { LoopKernel, Output } from "../../../kernel/kernel.ts";
 import { dtypes } from "../../../graph/dtype.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
-import { last } from "../parts/contraction_shape.ts";
 import { isFlat } from "../parts/operand_address.ts";
-import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
+import { emitEpilogue } from "../parts/tile_text.ts";
+import { declarePlace, innermost } from "./tile_side.ts";
 import { recompute } from "../mma/mma_epilogue.ts";
 import type { WgmmaProduct } from "./wgmma_product.ts";
 import { SLAB_COLUMNS, slabBytes, stageBytes, WARP_ROWS } from "./wgmma_tile.ts";
@@ -23,10 +23,9 @@ function slabPlace(row: string, column: string): string {
 
 /** Stores the sums of a tile, 64 columns of each warp at a time. */
 export function storeSums(emitter: Emitter, product: WgmmaProduct): void {
-  const { c, tile } = product, { kernel } = emitter;
+  const { tile } = product, { kernel } = emitter;
   const offset = tile.stages * stageBytes(tile, product.parts);
   emitter.line(`local float* slab = (local float*)(sm + ${offset} + (lid >> 5) * ${slabBytes()});`);
-  emitter.line("const Index row1 = row0 + (lid >> 5) * 16;");
   emitter.open(`for (int piece = 0; piece < ${tile.bn / SLAB_COLUMNS}; ++piece) {`);
   emitter.line("WG_SYNC();");
   emitter.line("#pragma unroll");
@@ -40,33 +39,33 @@ export function storeSums(emitter: Emitter, product: WgmmaProduct): void {
   );
   emitter.close();
   emitter.line("WG_SYNC();");
-  emitter.line(`const Index column1 = column0 + piece * ${SLAB_COLUMNS};`);
-  const sizeM = emitter.index(extent(kernel, c.m)), sizeN = emitter.index(extent(kernel, c.n));
-  if (isStoredInVectors(kernel, c.n)) storeVectors(emitter, product, sizeM, sizeN);
-  else storeElements(emitter, product, sizeM, sizeN);
+  if (isStoredInVectors(kernel, product)) storeVectors(emitter, product);
+  else storeElements(emitter, product);
   emitter.close();
 }
 
+/** Declares the indices of row `r`, column `q` of what a warp stores; leaves out what does not exist. */
+function declareElement(emitter: Emitter, { rows, columns }: WgmmaProduct): void {
+  const row = declarePlace(emitter, rows, `((lid >> 5) * ${WARP_ROWS} + r)`);
+  const column = declarePlace(emitter, columns, `(piece * ${SLAB_COLUMNS} + q)`);
+  emitter.line(`if (!(${row} && ${column})) continue;`);
+}
+
 /** An element after the other; neighbours walk along the axis on which results lie side by side. */
-function storeElements(
-  emitter: Emitter,
-  { c, parts }: WgmmaProduct,
-  sizeM: string,
-  sizeN: string,
-): void {
+function storeElements(emitter: Emitter, product: WgmmaProduct): void {
+  const { c, parts, rows, columns } = product;
   const { outputs } = emitter.kernel;
   const isTransposed = outputs.length > 0 &&
-    outputs.every(({ index }) => isAlong(index, last(c.m)) && !isAlong(index, last(c.n)));
+    outputs.every(({ index }) =>
+      isAlong(index, innermost(rows)) && !isAlong(index, innermost(columns))
+    );
   const [r, q] = isTransposed
     ? [`e % ${WARP_ROWS}`, `e / ${WARP_ROWS}`]
     : [`e / ${SLAB_COLUMNS}`, `e % ${SLAB_COLUMNS}`];
   emitter.line("#pragma unroll 4");
   emitter.open(`for (int e = lane; e < ${WARP_ROWS * SLAB_COLUMNS}; e += 32) {`);
   emitter.line(`const int r = ${r}, q = ${q};`);
-  emitter.line("const Index row = row1 + r, column = column1 + q;");
-  emitter.line(`if (row >= ${sizeM} || column >= ${sizeN}) continue;`);
-  decomposeInto(emitter, c.m, "row", "i");
-  decomposeInto(emitter, c.n, "column", "i");
+  declareElement(emitter, product);
   emitter.line(`float acc = slab[${slabPlace("r", "q")}];`);
   if (parts > 1) recompute(emitter, c);
   emitEpilogue(emitter);
@@ -74,29 +73,27 @@ function storeElements(
 }
 
 /** Eight columns at once, which lie side by side in every output. */
-function storeVectors(
-  emitter: Emitter,
-  { c, parts }: WgmmaProduct,
-  sizeM: string,
-  sizeN: string,
-): void {
-  const { kernel } = emitter, inner = last(c.n);
+function storeVectors(emitter: Emitter, product: WgmmaProduct): void {
+  const { c, parts, columns } = product, { kernel } = emitter, inner = innermost(columns);
   const perRow = SLAB_COLUMNS / VECTOR;
   emitter.open(`for (int e = lane; e < ${WARP_ROWS * perRow}; e += 32) {`);
   emitter.line(`const int r = e / ${perRow}, q = e % ${perRow} * ${VECTOR};`);
-  emitter.line("const Index row = row1 + r, column = column1 + q;");
-  emitter.line(`if (row >= ${sizeM} || column >= ${sizeN}) continue;`);
-  decomposeInto(emitter, c.m, "row", "i");
-  decomposeInto(emitter, c.n, "column", "i");
+  declareElement(emitter, product);
   kernel.outputs.forEach(({ index }, o) => {
     emitter.line(`const Index at${o} = ${emitter.affine(index)};`);
     emitter.line(`float out${o}[${VECTOR}];`);
   });
   emitter.line(`const Index first = i${inner};`);
+  // The compiler does not see that eight neighbours stay neighbours.
+  emitter.line(`local const float* from = slab + ${slabPlace("r", "q")};`);
+  emitter.line(`float in[${VECTOR}];`);
+  for (const h of [0, 4]) {
+    emitter.line(`vstore4(*(local const float4*)(from + ${h}), 0, in + ${h});`);
+  }
   emitter.line("#pragma unroll");
   emitter.open(`for (int v = 0; v < ${VECTOR}; ++v) {`);
   emitter.line(`const Index i${inner} = first + v;`);
-  emitter.line(`float acc = slab[${slabPlace("r", "q + v")}];`);
+  emitter.line("float acc = in[v];");
   if (parts > 1) recompute(emitter, c);
   emitter.declare(neededBy(kernel, kernel.outputs.map(({ expr }) => expr)));
   kernel.outputs.forEach(({ expr }, o) => emitter.line(`out${o}[v] = ${emitter.name(expr)};`));
@@ -126,16 +123,18 @@ function storeVector(emitter: Emitter, { dtype }: Output, o: number): void {
 }
 
 /** True where every eight columns of a row lie side by side in all outputs, from a multiple of eight on. */
-function isStoredInVectors(kernel: LoopKernel, n: readonly number[]): boolean {
-  const inner = last(n);
-  if (kernel.outputs.length === 0 || kernel.indirect.length > 0) return false;
+function isStoredInVectors(kernel: LoopKernel, { c, columns }: WgmmaProduct): boolean {
+  const inner = innermost(columns), size = kernel.sizes[inner]!;
+  if (kernel.outputs.length === 0 || kernel.indirect.length > 0 || size % VECTOR !== 0) {
+    return false;
+  }
+  if (columns.kind === "boxed" && columns.loops.at(-1)!.box % VECTOR !== 0) return false;
   return kernel.outputs.every(({ dtype, index }) => {
-    const isWhole = isFlat(kernel, index, n);
+    const isWhole = columns.kind === "flat" && isFlat(kernel, index, c.n);
     return dtypes[dtype].kind === "float" && dtype !== "float64" &&
-      extent(kernel, n) % VECTOR === 0 && kernel.sizes[inner]! % VECTOR === 0 &&
       coefficient(index, inner) === 1 && index.offset % VECTOR === 0 &&
       index.terms.every(([s, step]) =>
-        s === inner || isWhole && n.includes(s) || step % VECTOR === 0
+        s === inner || isWhole && c.n.includes(s) || step % VECTOR === 0
       );
   });
 }

@@ -7,9 +7,9 @@
  *   the last are stored.
  * - A ring of stages in local memory, each with two barriers: `full` opens when its bytes have arrived, `empty`
  *   when all warpgroups have multiplied it.
- * - Operands may be transposed, in batches, and of any size; they have no mask, and steps of 16 bytes. Others are
- *   for `mma.sync`.
- * - Floats are multiplied as sums of numbers of bfloat16, which a kernel before writes: six products of three
+ * - Operands may be transposed, in batches, and of any size, with steps of 16 bytes. Others, such as those of
+ *   convolutions, a kernel before writes once more, with their channels side by side.
+ * - Floats are multiplied as sums of numbers of bfloat16, which that kernel writes, too: six products of three
  *   parts keep float32's accuracy, three of two have 16 bits.
  *
  * Measured on an H100, in TFLOP/s, at 4096: float16 684 (`mma.sync` 319, PyTorch 726), float32 122 (47, 52) with
@@ -19,19 +19,23 @@
  * `parts/`, `opencl/codegen/`, `backend/codegen/` and `kernel/`.
  */
 import type { Emitter } from "../../../codegen/emit.ts";
-import type { DType } from "../../../graph/dtype.ts";
-import { type Contraction, extent } from "../../../kernel/kernel.ts";
 import type { Scratch } from "../../../kernel/template.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { type ContractionTemplate, isTileable } from "../parts/contraction_shape.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
-import { tileCount } from "../parts/tiling.ts";
-import { writeParts } from "./operand_parts.ts";
+import { writeOperands, writtenOperands } from "./operand_parts.ts";
 import { MAP_WORDS, writeMaps } from "./tensor_map.ts";
+import { declareOrigin, tilesAlong } from "./tile_side.ts";
 import { storeSums } from "./wgmma_epilogue.ts";
-import { type WgmmaPlan, wgmmaPlanOf } from "./wgmma_product.ts";
+import {
+  splitsOf,
+  tilesOf,
+  type WgmmaPlan,
+  wgmmaPlanOf,
+  type WgmmaProduct,
+} from "./wgmma_product.ts";
 import { consumeStages, declareBarriers, produceStages } from "./wgmma_stages.ts";
-import { localBytes, residentGroups, splitsOf, type WgmmaTile, workItemsOf } from "./wgmma_tile.ts";
+import { localBytes, residentGroups, workItemsOf } from "./wgmma_tile.ts";
 
 /** A tile after the other for each work-group. */
 export const wgmmaGemm: ContractionTemplate<WgmmaPlan> = {
@@ -41,69 +45,70 @@ export const wgmmaGemm: ContractionTemplate<WgmmaPlan> = {
       ? wgmmaPlanOf(kernel, target)
       : null,
   emit: (plan) => {
-    const { kernel, target, product } = plan;
+    const { kernel, target, product } = plan, written = writtenOperands(product);
     const types = scratchOf(plan).map(({ dtype }) => dtype);
     const kernelOf = (write: (emitter: Emitter) => WorkSize) =>
       generatedLoop(kernel, target, (emitter) => {
-        nameScratch(emitter, types);
+        nameScratch(emitter, plan);
         return write(emitter);
       }, types);
     const gemm = kernelOf((emitter) => writeKernel(emitter, plan));
-    if (product.parts === 1) return { kernels: [gemm] };
-    return { kernels: [kernelOf((emitter) => writeParts(emitter, product)), gemm] };
+    if (written.length === 0) return { kernels: [gemm] };
+    return { kernels: [kernelOf((emitter) => writeOperands(emitter, written)), gemm] };
   },
-  workItems: ({ shape, tile }) => tileCount(shape, tile.bm, tile.bn),
-  sumParts: ({ shape, tile, target, product }) => splitsOf(tile, product.parts, shape, target),
+  workItems: tilesOf,
+  sumParts: splitsOf,
   scratch: scratchOf,
 };
 
-/** Maps for each group; the parts of both operands where elements are split. */
+/** Maps for each group; what is written of operands before. */
 function scratchOf(plan: WgmmaPlan): Scratch[] {
-  const { parts, a, b } = plan.product;
-  const maps: Scratch = { dtype: "int64", size: groupsOf(plan) * 2 * parts * MAP_WORDS };
-  if (parts === 1) return [maps];
+  const { product } = plan, { parts } = product;
   return [
-    maps,
-    ...[a, b].map(({ count }): Scratch => ({ dtype: "bfloat16", size: parts * count })),
+    { dtype: "int64", size: groupsOf(plan) * 2 * parts * MAP_WORDS },
+    ...writtenOperands(product).map(({ source }): Scratch => ({
+      dtype: "bfloat16",
+      size: parts * source.count,
+    })),
   ];
 }
 
-function nameScratch(emitter: Emitter, types: readonly DType[]): void {
+function nameScratch(emitter: Emitter, { product }: WgmmaPlan): void {
   const first = emitter.kernel.outputs.length;
   emitter.line(`global ulong* maps = (global ulong*)o${first};`);
-  if (types.length === 1) return;
-  emitter.line(`global ushort* parts_a = o${first + 1};`);
-  emitter.line(`global ushort* parts_b = o${first + 2};`);
+  writtenOperands(product).forEach(({ name }, at) =>
+    emitter.line(`global ushort* parts_${name} = o${first + 1 + at};`)
+  );
 }
 
 /** Groups that are launched: as many as the device runs side by side. */
-function groupsOf({ shape, tile, target, product }: WgmmaPlan): number {
-  const resident = target.computeUnits * residentGroups(tile, product.parts);
-  return Math.min(resident, tileCount(shape, tile.bm, tile.bn));
+function groupsOf(plan: WgmmaPlan): number {
+  const { tile, target, product } = plan;
+  return Math.min(target.computeUnits * residentGroups(tile, product.parts), tilesOf(plan));
 }
 
 function writeKernel(emitter: Emitter, plan: WgmmaPlan): WorkSize {
-  const { tile, product } = plan, { c, parts } = product;
+  const { tile, product } = plan, { parts } = product;
   const items = workItemsOf(tile), words = parts * MAP_WORDS;
   emitter.line(`local uchar sm[${localBytes(tile, parts)}] __attribute__((aligned(1024)));`);
   emitter.line("const uint smem = (uint)(size_t)sm;");
   emitter.line("const int lid = get_local_id(0), lane = lid & 31;");
   emitter.line(`global ulong* map_a = maps + get_group_id(0) * ${2 * words};`);
   emitter.line(`global ulong* map_b = map_a + ${words};`);
-  const grid = declareTiles(emitter, c, tile);
+  const grid = declareTiles(emitter, plan);
   declareBarriers(emitter, product);
   emitter.open(`if (lid >= ${items - 32}) {`);
   emitter.open(`if (lid == ${items - 32}) {`);
   writeMaps(emitter, product.a, "map_a");
   writeMaps(emitter, product.b, "map_b");
   for (let map = 0; map < 2 * parts; map++) emitter.line(`WG_MAPPED(map_a + ${map * MAP_WORDS});`);
-  openTiles(emitter, c, tile, grid);
+  openTiles(emitter, product, grid);
   produceStages(emitter, product);
   emitter.close();
   emitter.close();
   emitter.line("return;");
   emitter.close();
-  openTiles(emitter, c, tile, grid);
+  openTiles(emitter, product, grid);
   consumeStages(emitter, product);
   storeSums(emitter, product);
   emitter.close();
@@ -117,15 +122,14 @@ interface TileGrid {
   readonly all: string;
 }
 
-function declareTiles(emitter: Emitter, c: Contraction, { bm, bn }: WgmmaTile): TileGrid {
-  const { kernel } = emitter;
-  const [m, n] = [Math.ceil(extent(kernel, c.m) / bm), Math.ceil(extent(kernel, c.n) / bn)];
-  const all = m * n * extent(kernel, c.batch);
-  return { m: emitter.index(m), n: emitter.index(n), all: emitter.index(all) };
+function declareTiles(emitter: Emitter, plan: WgmmaPlan): TileGrid {
+  const { kernel, product: { rows, columns } } = plan;
+  const [m, n] = [rows, columns].map((side) => emitter.index(tilesAlong(kernel, side)));
+  return { m: m!, n: n!, all: emitter.index(tilesOf(plan)) };
 }
 
 /** Opens the loop over a group's tiles: strips of eight along the rows share columns in the cache. */
-function openTiles(emitter: Emitter, c: Contraction, { bm, bn }: WgmmaTile, grid: TileGrid): void {
+function openTiles(emitter: Emitter, { c, rows, columns }: WgmmaProduct, grid: TileGrid): void {
   emitter.open(
     `for (Index tile = get_group_id(0); tile < ${grid.all}; tile += get_num_groups(0)) {`,
   );
@@ -133,7 +137,7 @@ function openTiles(emitter: Emitter, c: Contraction, { bm, bn }: WgmmaTile, grid
   emitter.line(`const Index strip = place / (8 * ${grid.n}) * 8;`);
   emitter.line(`const Index height = min(${grid.m} - strip, (Index)8);`);
   emitter.line(`const Index within = place - strip * ${grid.n};`);
-  emitter.line(`const Index row0 = (strip + within % height) * ${bm};`);
-  emitter.line(`const Index column0 = within / height * ${bn};`);
+  declareOrigin(emitter, rows, "strip + within % height");
+  declareOrigin(emitter, columns, "within / height");
   decomposeInto(emitter, c.batch, `tile / (${grid.m} * ${grid.n})`, "i");
 }

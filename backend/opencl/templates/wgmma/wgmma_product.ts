@@ -1,17 +1,20 @@
 /** A product as warpgroups compute it: its loops, its tile, its operands as maps. */
-import type { Contraction, LoopKernel } from "../../../kernel/kernel.ts";
+import { type Contraction, extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import type { Target } from "../../../kernel/target.ts";
 import { groupShape, type TiledPlan, withoutFreeBatch } from "../parts/contraction_shape.ts";
 import { unitOf } from "../mma/warp_tiling.ts";
 import { type ContractionSize, keyOf, product, tileOf } from "../parts/tiling.ts";
-import { type OperandMap, operandMapOf } from "./tensor_map.ts";
-import { type PartCount, type WgmmaTile, wgmmaTiles } from "./wgmma_tile.ts";
+import { writtenOperands } from "./operand_parts.ts";
+import { packedProductOf } from "./packed_operand.ts";
+import { type OperandMap, operandMapOf, ROW_TERMS } from "./tensor_map.ts";
+import { type FlatSide, tilesAlong, type TileSide } from "./tile_side.ts";
+import { estimateOf, type PartCount, tilesFor, type WgmmaTile, wgmmaTiles } from "./wgmma_tile.ts";
 
 /** Products with fewer rows, columns or terms leave most of a tile empty. */
 const MIN_SIDE = 64, MIN_TERMS = 64;
-/** An element that is split into parts costs as much time as so many operations of a product save. */
-const PART_OPERATIONS = 290;
-/** One more launch costs as much. */
+/** To write an element once more takes as long as so many operations of a product that are saved. */
+const WRITE_OPERATIONS = 290;
+/** One more launch takes as long. */
 const LAUNCH_OPERATIONS = 3e8;
 
 /** What a kernel is written from. */
@@ -19,6 +22,9 @@ export interface WgmmaProduct {
   readonly c: Contraction;
   readonly tile: WgmmaTile;
   readonly parts: PartCount;
+  readonly rows: TileSide;
+  readonly columns: TileSide;
+  readonly terms: TileSide;
   readonly a: OperandMap;
   readonly b: OperandMap;
 }
@@ -32,16 +38,101 @@ export interface WgmmaPlan extends TiledPlan<WgmmaTile> {
 export function wgmmaPlanOf(kernel: LoopKernel, target: Target): WgmmaPlan | null {
   const whole = kernel.contraction!, parts = partsOf(whole);
   if (parts === null) return null;
-  const rule = wgmmaTiles[parts];
-  for (const c of new Set([withoutFreeBatch(whole), whole])) {
-    const shape = groupShape(kernel, rule.kind, c);
-    if (!isWorthwhile(shape, parts) && !target.tuned.get(keyOf(shape))) continue;
-    const tile = tileOf(rule, shape, target), { batch, m, n, k } = c;
-    const a = operandMapOf(kernel, "a", c.a, { batch, p: m, k }, tile.bm, parts);
-    const b = operandMapOf(kernel, "b", c.b, { batch, p: n, k }, tile.bn, parts);
-    if (a && b) return { kernel, target, shape, tile, product: { c, tile, parts, a, b } };
+  const { kind } = wgmmaTiles[parts], free = withoutFreeBatch(whole);
+  for (const c of new Set([free, whole])) {
+    const shape = groupShape(kernel, kind, c), tile = tileOf(wgmmaTiles[parts], shape, target);
+    const plan = planIn(directProduct(kernel, c, tile, parts), kernel, shape, target);
+    if (plan !== null) return plan;
   }
-  return null;
+  return packedPlanOf(kernel, free, parts, target);
+}
+
+/** The plan in the tile that takes the least time: channels and windows fill some better than others. */
+function packedPlanOf(
+  kernel: LoopKernel,
+  c: Contraction,
+  parts: PartCount,
+  target: Target,
+): WgmmaPlan | null {
+  const shape = groupShape(kernel, wgmmaTiles[parts].kind, c);
+  const tiles = isTuned(shape, target)
+    ? [tileOf(wgmmaTiles[parts], shape, target)]
+    : tilesFor(parts);
+  let best: WgmmaPlan | null = null, least = Infinity;
+  for (const tile of tiles) {
+    const packed = packedProductOf(kernel, c, tile, parts);
+    const plan = planIn(packed && { ...packed, c, tile, parts }, kernel, shape, target);
+    if (plan === null) continue;
+    const { time } = estimateOf(tile, parts, filledShape(plan), target);
+    if (time < least) [best, least] = [plan, time];
+  }
+  return best;
+}
+
+/** The plan of a product, where it is worth its tiles and what is written before it. */
+function planIn(
+  product: WgmmaProduct | null,
+  kernel: LoopKernel,
+  shape: ContractionSize,
+  target: Target,
+): WgmmaPlan | null {
+  if (product === null || isThin(shape)) return null;
+  if (!isTuned(shape, target) && !isWorthwhile(shape, product)) return null;
+  return { kernel, target, shape, tile: product.tile, product };
+}
+
+function isTuned(shape: ContractionSize, { tuned }: Target): boolean {
+  return tuned.get(keyOf(shape)) !== undefined;
+}
+
+function isThin({ m, n, k }: ContractionSize): boolean {
+  return Math.min(m, n) < MIN_SIDE || product(k) < MIN_TERMS;
+}
+
+/** The shape with what fills up the last tiles of each side. */
+function filledShape({ kernel, shape, tile, product }: WgmmaPlan): ContractionSize {
+  const { rows, columns, terms } = product;
+  return {
+    ...shape,
+    m: tilesAlong(kernel, rows) * tile.bm,
+    n: tilesAlong(kernel, columns) * tile.bn,
+    k: [tilesAlong(kernel, terms) * ROW_TERMS],
+  };
+}
+
+/** In how many parts the sum of a plan is computed. */
+export function splitsOf(plan: WgmmaPlan): number {
+  const { tile, product, target } = plan;
+  return estimateOf(tile, product.parts, filledShape(plan), target).splits;
+}
+
+/** Operands as they lie, or their parts. */
+function directProduct(
+  kernel: LoopKernel,
+  c: Contraction,
+  tile: WgmmaTile,
+  parts: PartCount,
+): WgmmaProduct | null {
+  const { batch, m, n, k } = c;
+  const a = operandMapOf(kernel, "a", c.a, { batch, p: m, k }, tile.bm, parts);
+  const b = operandMapOf(kernel, "b", c.b, { batch, p: n, k }, tile.bn, parts);
+  if (a === null || b === null) return null;
+  const side = (name: FlatSide["name"], symbols: readonly number[], length: number): FlatSide => ({
+    kind: "flat",
+    name,
+    symbols,
+    length,
+  });
+  return {
+    c,
+    tile,
+    parts,
+    a,
+    b,
+    rows: side("row", m, tile.bm),
+    columns: side("column", n, tile.bn),
+    terms: side("term", k, ROW_TERMS),
+  };
 }
 
 /** In how many parts elements are multiplied; null for types that are not. */
@@ -52,10 +143,15 @@ function partsOf(c: Contraction): PartCount | null {
   return unit === "3xtf32" ? 3 : 2;
 }
 
-/** Whether a product fills tiles, and pays for its operands' parts. */
-function isWorthwhile({ m, n, k, batch }: ContractionSize, parts: PartCount): boolean {
-  const terms = product(k);
-  if (Math.min(m, n) < MIN_SIDE || terms < MIN_TERMS) return false;
-  return parts === 1 ||
-    2 * batch * m * n * terms > PART_OPERATIONS * batch * (m + n) * terms + LAUNCH_OPERATIONS;
+/** Whether a product pays for the operands that are written before it. */
+function isWorthwhile({ m, n, k, batch }: ContractionSize, made: WgmmaProduct): boolean {
+  const written = writtenOperands(made);
+  if (written.length === 0) return true;
+  const elements = written.reduce((all, { source }) => all + source.count, 0);
+  return 2 * batch * m * n * product(k) > WRITE_OPERATIONS * elements + LAUNCH_OPERATIONS;
+}
+
+/** The tiles of all products of a plan. */
+export function tilesOf({ kernel, product: { c, rows, columns } }: WgmmaPlan): number {
+  return tilesAlong(kernel, rows) * tilesAlong(kernel, columns) * extent(kernel, c.batch);
 }

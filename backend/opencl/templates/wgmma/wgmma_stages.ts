@@ -1,8 +1,8 @@
 /** The stages of products by warpgroups: one warp copies them, the others multiply them. */
 import type { Emitter } from "../../../codegen/emit.ts";
-import { extent } from "../../../kernel/kernel.ts";
 import { LIFTED } from "../../codegen/warpgroup_helpers.ts";
 import { BLOCK_BYTES, copyStage, type OperandMap, ROW_TERMS } from "./tensor_map.ts";
+import { declareOrigin, tilesAlong } from "./tile_side.ts";
 import type { WgmmaProduct } from "./wgmma_product.ts";
 import {
   GROUP_ROWS,
@@ -33,8 +33,8 @@ export function declareBarriers(emitter: Emitter, { tile, parts }: WgmmaProduct)
 }
 
 /** The loop over the stages of a tile. */
-function openStages(emitter: Emitter, { c }: WgmmaProduct): void {
-  const stages = emitter.index(Math.ceil(extent(emitter.kernel, c.k) / ROW_TERMS));
+function openStages(emitter: Emitter, { terms }: WgmmaProduct): void {
+  const stages = emitter.index(tilesAlong(emitter.kernel, terms));
   emitter.open(`for (Index t = 0; t < ${stages}; ++t) {`);
 }
 
@@ -51,9 +51,9 @@ export function produceStages(emitter: Emitter, product: WgmmaProduct): void {
   emitter.line(
     `const uint to_a = smem + stage * ${bytes}u, to_b = to_a + ${parts * tile.bm * ROW_BYTES}u;`,
   );
-  const k = `t * ${ROW_TERMS}`, ready = "full + stage * 8";
-  copyStage(emitter, a, { to: "to_a", full: ready }, "row0", k);
-  copyStage(emitter, b, { to: "to_b", full: ready }, "column0", k);
+  declareOrigin(emitter, product.terms, "t");
+  copyStage(emitter, a, { to: "to_a", full: "full + stage * 8" });
+  copyStage(emitter, b, { to: "to_b", full: "full + stage * 8" });
   nextStage(emitter, product);
   emitter.close();
 }

@@ -125,28 +125,33 @@ function fastest(
   parts: PartCount,
   shape: ContractionSize,
   target: Target,
-): { readonly tile: WgmmaTile; readonly splits: number } {
-  let best = { tile: tiles[0]!.tile, splits: 1 }, least = Infinity;
+): { readonly tile: WgmmaTile; readonly splits: number; readonly time: number } {
+  let best = { tile: tiles[0]!.tile, splits: 1, time: Infinity };
   const longest = Math.max(1, Math.min(MAX_SPLITS, product(shape.k) / MIN_TERMS));
   for (const choice of tiles) {
     for (let splits = 1; splits <= longest; splits *= 2) {
       const time = timeOf(choice, parts, splits, shape, target);
-      if (time < least) [best, least] = [{ tile: choice.tile, splits }, time];
+      if (time < best.time) best = { tile: choice.tile, splits, time };
     }
   }
   return best;
 }
 
-/** In how many parts the sum of a product in such tiles is computed. */
-export function splitsOf(
+/** The tiles that products are computed in, if nothing was tuned. */
+export function tilesFor(parts: PartCount): readonly WgmmaTile[] {
+  return choices[parts].map(({ tile }) => tile);
+}
+
+/** The least time that a product takes in a tile, in microseconds, and into how many parts its sum is divided. */
+export function estimateOf(
   tile: WgmmaTile,
   parts: PartCount,
   shape: ContractionSize,
   target: Target,
-): number {
+): { readonly time: number; readonly splits: number } {
   const { bm, bn } = tile;
   const known = choices[parts].find(({ tile: t }) => t.bm === bm && t.bn === bn);
-  return fastest([{ speed: known?.speed ?? 1, tile }], parts, shape, target).splits;
+  return fastest([{ speed: known?.speed ?? 1, tile }], parts, shape, target);
 }
 
 function rule(parts: PartCount): TileRule<WgmmaTile> {

@@ -11,3 +11,31 @@ export function numbers(dtype: DType, ...shape: number[]): Tensor {
   });
   return Tensor.fromHost(data, { shape }).cast(dtype).realize();
 }
+
+/** Geometry of a convolution. */
+export interface Geometry {
+  readonly stride?: number;
+  readonly padding?: number;
+  readonly groups?: number;
+  readonly dilation?: number;
+}
+
+/** What is asked of a convolution: its value, or the gradient of an operand. */
+export type ConvolutionPart = "value" | "image" | "weight";
+
+/** A convolution of such shapes, or one of its gradients. */
+export function convolution(
+  image: readonly number[],
+  weight: readonly number[],
+  options: Geometry,
+  part: ConvolutionPart = "value",
+): (dtype: DType) => Tensor {
+  return (dtype) => {
+    const x = numbers(dtype, ...image), w = numbers(dtype, ...weight);
+    if (part === "value") return x.conv2d(w, options);
+    x.requiresGrad = w.requiresGrad = true;
+    const y = x.conv2d(w, options);
+    y.backward(numbers(dtype, ...y.shape));
+    return part === "image" ? x.grad! : w.grad!;
+  };
+}

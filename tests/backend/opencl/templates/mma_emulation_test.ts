@@ -1,5 +1,5 @@
 /** Kernels of matrix units hold against the built-in backend, on any device: their instructions are emulated. */
-import { numbers } from "./few_digits.ts";
+import { convolution, numbers } from "./few_digits.ts";
 import { assert } from "@std/assert";
 import type { MmaTile } from "../../../../backend/opencl/templates/mma/mma_tile.ts";
 import { type DType, type Tensor, withDevice } from "../../../../mod.ts";
@@ -21,22 +21,6 @@ class SmallTiles extends Map<string, { tile: MmaTile; parts: number }> {
 }
 
 type Make = (dtype: DType) => Tensor;
-
-function convolution(
-  image: readonly number[],
-  weight: readonly number[],
-  options: { stride?: number; padding?: number; groups?: number; dilation?: number },
-  part: "value" | "image" | "weight",
-): Make {
-  return (dtype) => {
-    const x = numbers(dtype, ...image), w = numbers(dtype, ...weight);
-    if (part === "value") return x.conv2d(w, options);
-    x.requiresGrad = w.requiresGrad = true;
-    const y = x.conv2d(w, options);
-    y.backward(numbers(dtype, ...y.shape));
-    return part === "image" ? x.grad! : w.grad!;
-  };
-}
 
 /** Of float32 these are as many products as matrix units are asked for at least. */
 const cases: Readonly<Record<string, Make>> = {

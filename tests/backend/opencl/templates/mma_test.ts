@@ -5,7 +5,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { hasMatrixUnits } from "../../../../backend/opencl/runtime/matrix_units.ts";
 import { type DType, manager, setFloat32Precision, Tensor, withDevice } from "../../../../mod.ts";
-import { numbers } from "./few_digits.ts";
+import { convolution, numbers } from "./few_digits.ts";
 import { hasOpenCL } from "../../../opencl.ts";
 import { gpuTarget, templateOf } from "./chosen_template.ts";
 
@@ -109,14 +109,14 @@ const others: Case[] = [
   },
   ...(["image", "weight"] as const).map((part): Case => ({
     name: `the gradient of a convolution's ${part}`,
-    make: (t) => {
-      const x = numbers(t, 4, 24, 19, 21), w = numbers(t, 40, 24, 3, 3);
-      x.requiresGrad = w.requiresGrad = true;
-      const y = x.conv2d(w, { padding: 1 });
-      y.backward(numbers(t, ...y.shape));
-      return part === "image" ? x.grad! : w.grad!;
-    },
+    make: convolution([4, 24, 19, 21], [40, 24, 3, 3], { padding: 1 }, part),
   })),
+  ...(["value", "image", "weight"] as const).flatMap((part) =>
+    [1, 2].map((stride): Case => ({
+      name: `a convolution of many channels in steps of ${stride}: ${part}`,
+      make: convolution([32, 64, 32, 30], [128, 64, 3, 3], { padding: 1, stride }, part),
+    }))
+  ),
   {
     name: "a convolution in steps of 2, groups",
     make: (t) =>

@@ -14,12 +14,15 @@ const bfloat = "as_float((uint)*(local const ushort*)(sm + X) << 16)";
 /** Copies a box: element `e` of it comes from the place that the map and its start give, or is 0. */
 const copy = (rank: number): string => {
   const axes = Array.from({ length: rank }, (_, axis) => axis);
-  const box = (axis: number): string =>
-    axis === 0 ? "(int)((m_[6] >> 56) + 1)" : `(int)((m_[7] >> ${8 * (axis - 1)} & 0xff) + 1)`;
+  const every = (axis: number): string => `((int)(m_[6] >> ${32 + 3 * axis} & 7) + 1)`;
+  const box = (axis: number): string => {
+    const last = axis === 0 ? "m_[6] >> 56" : `m_[7] >> ${8 * (axis - 1)} & 0xff`;
+    return `((int)(${last}) / ${every(axis)} + 1)`;
+  };
   const size = ["m_[4]", "m_[4] >> 32", "m_[5]", "m_[5] >> 32", "m_[6]"];
   const stride = ["", "m_[1] >> 32", "m_[2]", "m_[2] >> 32", "m_[3]"];
   const step = axes.map((axis) =>
-    `{ const int b_ = ${box(axis)}, at_ = c${axis} + rest_ % b_; rest_ /= b_; ` +
+    `{ const int b_ = ${box(axis)}, at_ = c${axis} + rest_ % b_ * ${every(axis)}; rest_ /= b_; ` +
     `if (at_ < 0 || at_ > (int)(uint)(${size[axis]})) is_ = 0; ` +
     `from_ += (long)at_ * ${axis === 0 ? 2 : `(long)((uint)(${stride[axis]})) * 16`}; }`
   ).join(" ");
@@ -73,13 +76,17 @@ const STATEMENT = /asm volatile\("\/\/@ ([^"]*wgmma\.mma_async[^"]*)" : "\+f"\((
 const INSTRUCTION =
   /add\.s64 xa, %\d+, (\d+); add\.s64 xb, %\d+, (\d+); wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(\w+)\.\w+ \{[^}]*\}, xa, xb, (\w+), 1, 1, (\d), (\d);/g;
 
+/** A statement's instructions, which differ in where their operands begin, as a loop: compilers take long else. */
 function emulatedProducts(_: string, text: string, sums: string): string {
-  return [...text.matchAll(INSTRUCTION)].map(([, a, b, columns, type, keep, ta, tb]) =>
-    `EMU_MULTIPLY_${type}(${sums}, ${columns}, ${ta}, ${tb}, ${16 * Number(a)}, ${
-      16 * Number(b)
-    }, ` +
-    `${keep === "all" ? 1 : 0});`
-  ).join("\n");
+  const all = [...text.matchAll(INSTRUCTION)], [, , , columns, type, , ta, tb] = all[0]!;
+  const table = (name: string, of: (instruction: RegExpMatchArray) => number): string =>
+    `const int ${name}[] = { ${all.map(of).join(", ")} };`;
+  return `{ ${table("a_", ([, a]) => 16 * Number(a))} ${
+    table("b_", ([, , b]) => 16 * Number(b))
+  } ` +
+    `${table("keep_", (instruction) => instruction[5] === "all" ? 1 : 0)} ` +
+    `for (int i_ = 0; i_ < ${all.length}; ++i_) ` +
+    `EMU_MULTIPLY_${type}(${sums}, ${columns}, ${ta}, ${tb}, a_[i_], b_[i_], keep_[i_]); }`;
 }
 
 /** The text of a kernel by warpgroups as one that any device runs. */
@@ -93,14 +100,17 @@ export function emulatedWarpgroups(source: string): string {
   const maps = `  if (lid == 0) {\n${
     lines(/^\s*map_\w\[/)
   }\n  }\n  barrier(CLK_GLOBAL_MEM_FENCE);\n`;
-  const copies = `barrier(CLK_LOCAL_MEM_FENCE); ${lines(/const uint to_a|WG_COPY/)}\n` +
+  const copies =
+    `barrier(CLK_LOCAL_MEM_FENCE); ${
+      lines(/const uint to_a|const (int|long) (fq?\d|term)|WG_COPY/)
+    }\n` +
     "barrier(CLK_LOCAL_MEM_FENCE);";
   const consume = source.slice(end + "    return;\n  }\n".length)
     .replaceAll(/WG_AWAIT\([^;]*;/g, () => copies)
     .replaceAll(STATEMENT, emulatedProducts)
     .replaceAll(/asm volatile\("\/\/@ [^;]*;"[^;]*\);/g, "")
     .replaceAll("vstore2(", `if (lid < ${items}) vstore2(`)
-    .replaceAll("if (row >=", `if (lid >= ${items} || row >=`);
+    .replaceAll(/const int r = .*;/g, `$& if (lid >= ${items}) continue;`);
   const body = `${source.slice(0, begin)}${maps}${consume}`
     .replace("const uint smem = (uint)(size_t)sm;", "const uint smem = 0;")
     .replaceAll("#pragma unroll", "#pragma nounroll");

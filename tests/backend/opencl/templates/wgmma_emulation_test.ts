@@ -3,7 +3,7 @@ import { assert } from "@std/assert";
 import type { WgmmaTile } from "../../../../backend/opencl/templates/wgmma/wgmma_tile.ts";
 import { type DType, type Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
-import { numbers } from "./few_digits.ts";
+import { convolution, numbers } from "./few_digits.ts";
 import { withEmulatedUnits } from "./matrix_unit_emulation.ts";
 
 /** What was tuned: the same tile for every shape. */
@@ -21,6 +21,28 @@ class OneTile extends Map<string, { tile: WgmmaTile; parts: number }> {
 }
 
 type Make = (dtype: DType) => Tensor;
+
+/** Each has another layout: channels are terms, or rows and columns; windows move in steps, apart, or not. */
+const convolutions: Readonly<Record<string, Make>> = {
+  "a convolution of odd sizes": convolution([1, 60, 7, 15], [64, 60, 3, 3], { padding: 1 }),
+  "a dilated convolution in groups and steps": convolution([4, 64, 9, 6], [128, 32, 3, 1], {
+    groups: 2,
+    dilation: 2,
+    padding: 1,
+    stride: 2,
+  }),
+  "a convolution of single pixels in steps": convolution([4, 64, 8, 8], [64, 64, 1, 1], {
+    stride: 2,
+  }),
+  "the gradient of an image, in steps": convolution([4, 64, 8, 8], [32, 64, 3, 3], {
+    stride: 2,
+    padding: 1,
+  }, "image"),
+  "the gradient of a weight, in steps": convolution([4, 36, 8, 8], [64, 36, 3, 3], {
+    stride: 2,
+    padding: 1,
+  }, "weight"),
+};
 
 const cases: Readonly<Record<string, Make>> = {
   "sizes that fill no tile": (t) => numbers(t, 70, 136).matmul(numbers(t, 136, 72)),
@@ -44,7 +66,7 @@ const cases: Readonly<Record<string, Make>> = {
 const limits: Partial<Record<DType, number>> = { float32: 1e-6, float16: 2e-3, bfloat16: 1.6e-2 };
 
 async function holds(dtype: DType, name: string, texts: string[]): Promise<void> {
-  const make = cases[name]!;
+  const make = (cases[name] ?? convolutions[name])!;
   const wanted = await withDevice("cpu", () => make(dtype).cast("float32").toHost());
   texts.length = 0;
   const found = await make(dtype).cast("float32").toHost();
@@ -88,6 +110,16 @@ testOpenCL(
     return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
       await holds("float32", "wide rows", texts);
       await holds("float32", "wide rows, both transposed, from an odd place on", texts);
+    });
+  },
+);
+
+testOpenCL(
+  "kernels by warpgroups compute convolutions and their gradients, on emulated units",
+  () => {
+    const tuned = new OneTile({ bm: 64, bn: 64, stages: 2 });
+    return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
+      for (const name of Object.keys(convolutions)) await holds("float16", name, texts);
     });
   },
 );
