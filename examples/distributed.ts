@@ -47,6 +47,7 @@ async function accuracy(
 async function train(options: Options, group: distributed.Group): Promise<void> {
   const { epochs, batchSize, lr, seed, out } = options, isFirst = group.rank === 0;
   const data = await loadDataset(options);
+  await Deno.mkdir(out, { recursive: true });
   manualSeed(seed);
   const model = makeModel(options.model, data.size);
   // Every rank goes on from rank 0's weights, and gets the mean of all ranks' gradients.
@@ -79,7 +80,6 @@ async function train(options: Options, group: distributed.Group): Promise<void> 
     console.log(`epoch ${epoch}/${epochs}  loss ${loss!.toFixed(4)}  accuracy ${read.toFixed(4)}`);
   }
   if (isFirst) {
-    await Deno.mkdir(out, { recursive: true });
     await saveSafetensors(`${out}/model.safetensors`, model.stateDict());
     console.log(`model: ${out}/model.safetensors`);
   }

@@ -200,16 +200,28 @@ function byDefault(flag: Flag): string {
   return flag.isSwitch || flag.default === "" ? "" : ` (${flag.default})`;
 }
 
+/** Mistakes that a user can mend: their messages name the file, the folder or the port. */
+const mendable = [
+  UsageError,
+  EnvironmentError,
+  Deno.errors.NotFound,
+  Deno.errors.NotADirectory,
+  Deno.errors.AlreadyExists,
+  Deno.errors.PermissionDenied,
+  Deno.errors.AddrInUse,
+] as const;
+
 /**
- * Runs a program; a mistake on its command line or in its environment is said in a line, and the
- * program then ends with status 2.
+ * Runs a program; a mistake on its command line or in its environment, or a file or port that cannot be
+ * used, is said in a line, and the program then ends with status 2.
  */
 export async function reportUsage(main: () => void | Promise<void>): Promise<void> {
   try {
     await main();
   } catch (error) {
-    if (!(error instanceof UsageError || error instanceof EnvironmentError)) throw error;
-    console.error(error.message);
+    const mistake = mendable.find((kind) => error instanceof kind);
+    if (mistake === undefined) throw error;
+    console.error((error as Error).message);
     Deno.exitCode = 2;
   }
 }

@@ -102,6 +102,10 @@ async function show(entry: Entry): Promise<string> {
 }
 
 async function main(only: string): Promise<void> {
+  const files = [...new Set(entries.map(({ file }) => file))];
+  if (only !== "" && !files.includes(only)) {
+    throw new UsageError(`--only takes one of ${files.join(", ")}: got "${only}"`);
+  }
   const sections = new Map(sectionsOf(await Deno.readTextFile(readme)));
   for (const entry of entries) {
     if (only !== "" && entry.file !== only) continue;

@@ -15,7 +15,7 @@ import {
   Tensor,
   transforms,
 } from "@netcl/netcl";
-import { optionsWith } from "./flags.ts";
+import { optionsWith, UsageError } from "./flags.ts";
 import { runExample } from "./run_example.ts";
 import { Progress } from "./terminal/progress.ts";
 import { loadDataset } from "./train/datasets.ts";
@@ -55,6 +55,16 @@ async function accuracy(model: nn.Module, digits: Dataset): Promise<number> {
   return right / digits.length;
 }
 
+/** @throws UsageError for a file that is none, is damaged, or holds another model. */
+async function load(model: nn.Module, path: string): Promise<void> {
+  try {
+    model.loadStateDict(await loadSafetensors(path));
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    throw new UsageError(`--weights takes a digit CNN that train.ts has saved: ${error.message}`);
+  }
+}
+
 /** 64 numbers from 0 to 1, or what is wrong with them. */
 function parsePixels(body: unknown): number[] | string {
   const isPixel = (value: unknown) => typeof value === "number" && value >= 0 && value <= 1;
@@ -86,7 +96,7 @@ const flags = optionsWith({ weights: "", epochs: "15", port: "8000" });
 await runExample({ about, file: "examples/serve.ts", flags }, async (values, print) => {
   const model = makeModel("cnn", SIZE);
   if (values.weights === "") await train(model, Number(values.epochs), Number(values.seed));
-  else model.loadStateDict(await loadSafetensors(values.weights));
+  else await load(model, values.weights);
   model.eval();
   const server = Deno.serve({
     port: Number(values.port),

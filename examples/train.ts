@@ -100,7 +100,6 @@ async function save(
   options: Options,
 ) {
   const { out, dataset, model: kind, seed, batchSize } = options;
-  await Deno.mkdir(out, { recursive: true });
   await saveSafetensors(`${out}/model.safetensors`, model.stateDict(), {
     metadata: { dataset, model: kind, seed: `${seed}` },
   });
@@ -127,6 +126,7 @@ const needs = (values: Parameters<typeof optionsOf>[0]): Deno.PermissionDescript
 };
 await runExample({ about, file, flags, needs }, async (values) => {
   const options = optionsOf(values), data = await loadDataset(options);
+  await Deno.mkdir(options.out, { recursive: true }); // a folder that cannot be is said now
   const [seen, unseen] = [data.train.length, data.test.length].map((n) => n.toLocaleString("en"));
   screen.print(`data:   ${options.dataset}, ${seen} samples to train on, ${unseen} to test with`);
   const model = makeModel(options.model, data.size);

@@ -89,11 +89,11 @@ async function train(model: Autoencoder, epochs: number, seed: number): Promise<
 const about = "Learns to draw digits: a variational autoencoder.";
 const flags = optionsWith({ epochs: "40", rows: "8", out: "out" });
 await runExample({ about, file: "examples/vae.ts", flags }, async (values, print) => {
+  await Deno.mkdir(values.out, { recursive: true });
   const model = new Autoencoder(), columns = 12, drawn = Number(values.rows) * columns;
   await train(model, Number(values.epochs), Number(values.seed));
   const digits = noGrad(() => model.decoder.forward(Tensor.randn([drawn, LATENT])).sigmoid());
   const pixels = await digits.toHost() as Float32Array;
-  await Deno.mkdir(values.out, { recursive: true });
   saveFileSync(`${values.out}/digits.svg`, drawImages(pixels, { size: 8, columns }));
   print(`${drawn} digits: ${values.out}/digits.svg`);
 });

@@ -96,8 +96,8 @@ export const entries: readonly Entry[] = [
     file: "transformer.ts",
     about:
       "A transformer learns from sonnets, character by character, and writes: the text comes " +
-      "while it is made. These are its first 300 steps of 1,000.",
-    args: ["--steps", "300"],
+      "while it is made.",
+    args: [],
     terminal: "transformer.svg",
   },
   {

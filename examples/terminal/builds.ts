@@ -14,7 +14,7 @@ export function showBuilds(
   patience = 1000,
 ): Disposable {
   let start: number | null = null, hasWarned = false;
-  return profiler.onBuild(({ wanted, built }) => {
+  const watching = profiler.onBuild(({ wanted, built }) => {
     start ??= performance.now();
     const text = "building kernels (first run)";
     screen.status(built < wanted ? `${text} ${built}/${wanted}` : "");
@@ -22,4 +22,10 @@ export function showBuilds(
     hasWarned = true;
     warn(text);
   });
+  return {
+    [Symbol.dispose]: () => {
+      watching[Symbol.dispose]();
+      screen.status("");
+    },
+  };
 }

@@ -116,7 +116,8 @@ function rangeOf(values: readonly number[], { isLogarithmic }: Chart): [low: num
   const low = values.reduce((a, b) => Math.min(a, b)),
     high = values.reduce((a, b) => Math.max(a, b));
   if (high > low) return [low, high];
-  return isLogarithmic ? [low / 2, high * 2] : [low - 0.5, high + 0.5];
+  const margin = Math.abs(low) / 10 || 1;
+  return isLogarithmic ? [low / 1.1, high * 1.1] : [low - margin, high + margin];
 }
 
 function scaleOf(low: number, high: number, isLogarithmic: boolean): (value: number) => number {

@@ -1,4 +1,11 @@
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
+import { reportUsage } from "../../examples/flags.ts";
 import { helpText, parseOptions, UsageError } from "../../examples/train/options.ts";
 
 const flags = ["device", "dataset", "data", "model", "epochs", "batch-size", "lr", "seed", "out"];
@@ -65,3 +72,20 @@ for (const [args, says] of wrong) {
     assertThrows(() => parseOptions(args), UsageError, says);
   });
 }
+
+Deno.test("a file that is not there is said in a line, a defect with its stack", async () => {
+  const said: string[] = [], error = console.error;
+  console.error = (line: string) => void said.push(line);
+  try {
+    const message = "No such file or directory (os error 2): open 'x.safetensors'";
+    await reportUsage(() => Promise.reject(new Deno.errors.NotFound(message)));
+    assertEquals([said, Deno.exitCode], [[message], 2]);
+    await assertRejects(
+      () => reportUsage(() => Promise.reject(new TypeError("a defect"))),
+      TypeError,
+    );
+  } finally {
+    console.error = error;
+    Deno.exitCode = 0;
+  }
+});

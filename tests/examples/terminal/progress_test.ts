@@ -62,6 +62,17 @@ Deno.test("a first run is told on a terminal what it waits for, and nothing of i
   assertEquals(seen(), [""]);
 });
 
+Deno.test("kernels that are still being built at the end of a program leave no line", () => {
+  const { screen, seen } = recorded(true);
+  {
+    using _builds = showBuilds(screen);
+    beginBuild(2);
+    screen.print("interrupted");
+  }
+  assertEquals(seen(), ["interrupted", ""]);
+  endBuild(2);
+});
+
 Deno.test("off a terminal a first run is told once, and only when it takes a while", () => {
   const warned: string[] = [];
   const { screen, seen } = recorded(false);
