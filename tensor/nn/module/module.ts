@@ -19,6 +19,7 @@ import {
 import { type NamedMember, slotsOf } from "./members.ts";
 import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
+import { describeModule } from "./summary.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { requireState } from "../../core/apply.ts";
 import { disposeForGood, isTensor, stateOf } from "../../core/internals.ts";
@@ -359,6 +360,16 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   /** {@linkcode Module.dispose}, for `using`. */
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  /** The parts of the module, the shapes of their tensors, and the number of parameters. */
+  toString(): string {
+    return describeModule(this);
+  }
+
+  /** What `console.log` prints. */
+  [Symbol.for("Deno.customInspect")](): string {
+    return describeModule(this);
   }
 }
 

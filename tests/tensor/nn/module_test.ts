@@ -192,3 +192,29 @@ Deno.test(
     assert(a.every((v, k) => Math.abs(v - b[k]!) < 1e-7), "they differ");
   },
 );
+
+Deno.test("a model is written as its parts with their tensors and the number of parameters", () => {
+  class Gate extends nn.Module {
+    scale = nn.parameter(Tensor.ones([1]));
+    seen = nn.buffer(Tensor.zeros([2]));
+    list = new nn.ModuleList([new nn.Linear(4, 2, { bias: false })]);
+    forward(x: Tensor): Tensor {
+      return x.mul(this.scale);
+    }
+  }
+  const model = new nn.Sequential(new nn.Conv2d(1, 4, 3), new nn.ReLU(), new Gate());
+  const text = `Sequential(
+  (0): Conv2d(weight [4, 1, 3, 3], bias [4])
+  (1): ReLU()
+  (2): Gate(
+    scale [1]
+    seen [2]
+    (list): ModuleList(
+      (0): Linear(weight [2, 4])
+    )
+  )
+)
+49 parameters`;
+  assertEquals(`${model}`, text);
+  assertEquals(Deno.inspect(model), text);
+});
