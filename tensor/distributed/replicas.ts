@@ -12,7 +12,7 @@ import {
 import { realizeAll } from "../execution/realization.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
 import { nodeOf } from "../core/internals.ts";
-import { type AnyModule, tensorSlots } from "../nn/module/module.ts";
+import { type AnyModule, tensorMembers } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { Bucket, bytesOf, DEVICE_BUCKET_BYTES, groupBySize, storedTensor } from "./bucket.ts";
@@ -65,7 +65,7 @@ export class Replicas implements Disposable {
    * @param devices The others.
    */
   constructor(module: AnyModule, devices: readonly DeviceHandle[]) {
-    this.#places = tensorSlots(module)
+    this.#places = tensorMembers(module)
       .map(({ value, replace }) => ({ original: value, replace }));
     this.#originals = [...new Set(this.#places.map(({ original }) => original))];
     this.all = devices.map((device) => ({

@@ -9,7 +9,7 @@ export interface NamedMember<T> {
 }
 
 /** The values of one kind in an object's properties, and in the arrays, Maps and plain objects in them. */
-export function* slotsOf<T>(
+export function* namedMembers<T>(
   holder: Collection,
   prefix: string,
   is: (value: unknown) => value is T,
@@ -17,7 +17,7 @@ export function* slotsOf<T>(
   for (const { key, value, replace } of entriesOf(holder)) {
     const name = prefix + key;
     if (is(value)) yield { name, value, replace };
-    else if (isCollection(value)) yield* slotsOf(value, `${name}.`, is);
+    else if (isCollection(value)) yield* namedMembers(value, `${name}.`, is);
   }
 }
 

@@ -16,7 +16,7 @@ import {
   rememberMade,
   successorOf,
 } from "./construction.ts";
-import { type NamedMember, slotsOf } from "./members.ts";
+import { type NamedMember, namedMembers } from "./members.ts";
 import { addForwardHook } from "./forward_hooks.ts";
 import { roleOf, withRole } from "./parameter.ts";
 import { describeModule } from "./summary.ts";
@@ -37,7 +37,7 @@ export interface LoadReport {
 }
 
 /** The tensors of a module and all below it, where they are held. */
-export let tensorSlots: (module: AnyModule) => NamedMember<Tensor>[];
+export let tensorMembers: (module: AnyModule) => NamedMember<Tensor>[];
 
 const loadRules: Rules<{ strict?: boolean }> = { strict: takes.bool };
 
@@ -89,7 +89,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
 
   /** The modules that this one holds, by name. */
   children(): [string, AnyModule][] {
-    return [...slotsOf(this.members(), "", isModule)].map(({ name, value }) => [name, value]);
+    return [...namedMembers(this.members(), "", isModule)].map(({ name, value }) => [name, value]);
   }
 
   /** This module and all below it. */
@@ -172,18 +172,18 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
   }
 
   static {
-    tensorSlots = (module) => module.modules().flatMap((each) => each.#slots());
+    tensorMembers = (module) => module.modules().flatMap((each) => each.#ownTensors());
   }
 
   /** The tensors that this module holds itself. */
-  #slots(): NamedMember<Tensor>[] {
-    return [...slotsOf(this.members(), "", isTensor)];
+  #ownTensors(): NamedMember<Tensor>[] {
+    return [...namedMembers(this.members(), "", isTensor)];
   }
 
   /** The tensors of this module and all below it, its own before its children's. */
   *#tensors(prefix = ""): Generator<[string, Tensor]> {
     this.#requireAll();
-    for (const { name, value } of this.#slots()) yield [prefix + name, value];
+    for (const { name, value } of this.#ownTensors()) yield [prefix + name, value];
     for (const [name, child] of this.children()) yield* child.#tensors(`${prefix}${name}.`);
   }
 
@@ -336,7 +336,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
       return withRole(other, roleOf(tensor)!);
     };
     for (const module of this.modules()) {
-      for (const { value, replace } of module.#slots()) {
+      for (const { value, replace } of module.#ownTensors()) {
         if (roleOf(value)) replace(replaced(value));
       }
     }
