@@ -52,8 +52,9 @@ import * as triangles from "./ops/shaping/triangles.ts";
 import * as views from "./ops/shaping/views.ts";
 import { copyTo } from "./ops/transfer.ts";
 
+/** What `compute` calls: a function of four arguments at most, the tensor among them. */
 // deno-lint-ignore no-explicit-any -- rows take what they take
-type Row = (...args: any[]) => any;
+type Row = (a: any, b: any, c: any, d: any) => any;
 
 type Table = Readonly<Record<string, Row>>;
 
@@ -62,25 +63,25 @@ function each<Rows extends Table>(rows: Rows, wrap: (fn: Row, name: string) => R
   return Object.fromEntries(Object.entries(rows).map(([k, fn]) => [k, wrap(fn, k)])) as Rows;
 }
 
-/** Operations: they give tensors and do nothing else. They take four arguments at most. */
+/** Operations: they give tensors and do nothing else. */
 function operations<Rows extends Table>(rows: Rows): Rows {
-  return each(rows, (fn) => (x, a, b, c) => compute(fn, x, a, b, c));
+  return each(rows, (fn) => (a, b, c, d) => compute(fn, a, b, c, d));
 }
 
 /**
  * Operations that may have nothing to do. What they give then is another tensor of the same value, so
- * that disposing of one leaves the other. They take three arguments at most.
+ * that disposing of one leaves the other.
  */
 function distinctOperations<Rows extends Table>(rows: Rows): Rows {
-  return operations(each(rows, (fn, name) => (x, a, b) => {
-    const out = fn(x, a, b);
+  return operations(each(rows, (fn, name) => (x, a, b, c) => {
+    const out = fn(x, a, b, c);
     return out === x ? distinct(name, x) : out;
   }));
 }
 
-/** What is done with a tensor, with three arguments at most. */
+/** What is done with a tensor, such as to read it. */
 function actions<Rows extends Table>(kind: OperationKind, rows: Rows): Rows {
-  return each(rows, (fn) => (x, a, b) => act(kind, fn, x, a, b));
+  return each(rows, (fn) => (x, a, b, c) => act(kind, fn, x, a, b, c));
 }
 
 /** A row for each name. */

@@ -128,12 +128,13 @@ class ProgramBuilder {
     };
   }
 
-  #freshBlocks(tensors: readonly Tensor[]): Map<Block, number> {
-    const fresh = new Map<Block, number>();
+  /** The blocks of values that outlive the call. */
+  #freshBlocks(tensors: readonly Tensor[]): Set<Block> {
+    const fresh = new Set<Block>();
     for (const tensor of tensors) {
       const node = nodeOf(tensor);
       const { handle } = node.storage!;
-      if (this.#recording.produces(handle)) fresh.set(handle, handle.nbytes);
+      if (this.#recording.produces(handle)) fresh.add(handle);
     }
     return fresh;
   }
@@ -166,38 +167,42 @@ class ProgramBuilder {
    * The static memory plan: results on the way get memory that the compiled function keeps, shared by
    * those that are not needed at the same time.
    */
-  #planScratch(fresh: ReadonlyMap<Block, number>): void {
+  #planScratch(fresh: ReadonlySet<Block>): void {
+    const ends = this.#lastUses(fresh), free: number[] = [];
+    this.#recording.launches.forEach(({ outputs }, k) => {
+      for (const block of outputs) {
+        if (this.#slotOf.has(block)) continue;
+        const slot = fresh.has(block)
+          ? this.#slots.push({ kind: "fresh", nbytes: block.nbytes }) - 1
+          : this.#takeScratch(free, block.nbytes);
+        this.#slotOf.set(block, slot);
+      }
+      for (const [block, at] of ends) if (at === k) free.push(this.#slotOf.get(block)!);
+    });
+  }
+
+  /** The launch after which nobody needs a result on the way. */
+  #lastUses(fresh: ReadonlySet<Block>): Map<Block, number> {
     const last = new Map<Block, number>();
     this.#recording.launches.forEach(({ inputs, outputs }, k) => {
       for (const block of [...outputs, ...inputs]) {
         if (this.#recording.produces(block) && !fresh.has(block)) last.set(block, k);
       }
     });
-    const free: { slot: number; nbytes: number }[] = [];
-    const memory = backendOf(this.#device).memory;
-    this.#recording.launches.forEach(({ outputs }, k) => {
-      for (const block of outputs) {
-        if (this.#slotOf.has(block)) continue;
-        if (fresh.has(block)) {
-          this.#slotOf.set(block, this.#slots.push({ kind: "fresh", nbytes: block.nbytes }) - 1);
-          continue;
-        }
-        const fit = free.filter((f) =>
-          f.nbytes >= block.nbytes
-        ).sort((a, b) => a.nbytes - b.nbytes)[0];
-        if (fit) {
-          free.splice(free.indexOf(fit), 1);
-          this.#slotOf.set(block, fit.slot);
-          continue;
-        }
-        const own = memory.allocate(block.nbytes, { label: "compiled" });
-        this.#slotOf.set(block, this.#slots.push({ kind: "scratch", block: own }) - 1);
-      }
-      for (const [block, at] of last) {
-        if (at !== k) continue;
-        const slot = this.#slotOf.get(block)!;
-        free.push({ slot, nbytes: (this.#slots[slot] as { block: Block }).block.nbytes });
-      }
-    });
+    return last;
+  }
+
+  /** The smallest free slot that is large enough, or a new one. */
+  #takeScratch(free: number[], nbytes: number): number {
+    const sizeOf = (slot: number): number =>
+      (this.#slots[slot] as { readonly block: Block }).block.nbytes;
+    const [fit] = free.filter((slot) => sizeOf(slot) >= nbytes)
+      .sort((a, b) => sizeOf(a) - sizeOf(b));
+    if (fit !== undefined) {
+      free.splice(free.indexOf(fit), 1);
+      return fit;
+    }
+    const block = backendOf(this.#device).memory.allocate(nbytes, { label: "compiled" });
+    return this.#slots.push({ kind: "scratch", block }) - 1;
   }
 }

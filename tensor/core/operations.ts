@@ -40,7 +40,7 @@ export function compute(
  * @param kind What it does.
  * @param fn The function, the same one in every call.
  * @param x The tensor.
- * @param args What else the function takes, two values at most.
+ * @param args What else the function takes, three values at most.
  */
 export function act<A extends unknown[], R>(
   kind: OperationKind,
@@ -54,8 +54,9 @@ export function act(
   x: Tensor,
   a?: unknown,
   b?: unknown,
+  c?: unknown,
 ): unknown {
-  return observer === null ? fn(x, a, b) : observer.call(kind, fn, x, given(x, a, b));
+  return observer === null ? fn(x, a, b, c) : observer.call(kind, fn, x, given(x, a, b, c));
 }
 
 /** The arguments up to the last one that is there. */

@@ -4,7 +4,8 @@
  *
  * This folder (`core/`) is what all of `tensor/` shares: the class and the state of tensors, results
  * of operations, random numbers; in `rules/` options, element types, errors, in `modes/` what is
- * recorded. It imports `backend/`, types of `memory/` and `ffi/`, and nothing else of `tensor/`.
+ * recorded. It imports `backend/`, types of `memory/` and `ffi/`, the rules of options of
+ * `ffi/host/`, and nothing else of `tensor/`.
  */
 import {
   type DeviceHandle,
