@@ -203,11 +203,13 @@ const recipes = [
   "Add a backend",
 ];
 
-/** Tests of the tree that hold for the additions too: laws of pools, C headers, the layers. */
+/** Tests of the tree that hold for the additions too: pools, C headers, devices, layers, pages. */
 const laws = [
   "tests/memory/pools/pool_conformance_test.ts",
   "tests/ffi/symbols/symbols_test.ts",
+  "tests/backend/devices/devices_test.ts",
   "tests/layers_test.ts",
+  "tests/docs_test.ts",
 ];
 
 /** Every method of tensors has a row among the operations that are held against PyTorch. */
@@ -224,7 +226,16 @@ Deno.test("the recipes work as the page says, all of them in one tree", async ()
   await inFolder(async (path) => {
     const folder = toFileUrl(path);
     const tree = ["ffi", "memory", "backend", "tensor", "tests", "bench", "examples"];
-    for (const needed of [...tree, "mod.ts", "deno.json"]) await copyInto(folder, needed);
+    const pages = [
+      "README.md",
+      "CHANGELOG.md",
+      "SECURITY.md",
+      "CONTRIBUTING.md",
+      "ARCHITECTURE.md",
+    ];
+    for (const needed of [...tree, ...pages, "LICENSE", "mod.ts", "deno.json"]) {
+      await copyInto(folder, needed);
+    }
     await follow(folder, edits);
     await Deno.writeTextFile(new URL("additions_test.ts", folder), programOfAdditions);
     const changed = [...new Set(edits.map((edit) => edit.path))].filter((p) => p.endsWith(".ts"));

@@ -50,7 +50,7 @@ Deno.test("the built-in device is always there, with the fields of a handle", ()
   );
   assertStringIncludes(cpu.deviceName, "built-in CPU backend");
   assertStrictEquals(manager.default("cpu"), cpu);
-  assertStrictEquals(manager.list().at(-1), cpu);
+  assert(manager.list().includes(cpu));
 });
 
 Deno.test("a string that selects nothing is an error that lists the right ones", () => {
@@ -174,7 +174,8 @@ const withoutOpenCL: Record<string, { env?: Record<string, string>; flags?: stri
 };
 const noPlatform = { env: { OCL_ICD_VENDORS: "/nowhere" } };
 // Only some loaders know the variable.
-if (await inProcess("console.log(manager.list().length);", noPlatform) === "1\n") {
+const countOpenCL = 'console.log(manager.list().filter(({ backend }) => backend === "cl").length);';
+if (await inProcess(countOpenCL, noPlatform) === "0\n") {
   withoutOpenCL["there is no platform"] = noPlatform;
 }
 if (hasOpenCL) {
@@ -198,7 +199,7 @@ for (const [why, circumstances] of Object.entries(withoutOpenCL)) {
         `for (const selector of ["cl", "gpu"]) {
           try { manager.default(selector); } catch (e) { console.log(e.name, e.message); }
         }
-        console.log(manager.list().length);`,
+        ${countOpenCL}`,
         circumstances,
       );
       assertMatch(refused, /OpenCLUnavailableError Cannot select device "cl": .*pocl-opencl-icd/s);
@@ -206,7 +207,7 @@ for (const [why, circumstances] of Object.entries(withoutOpenCL)) {
         refused,
         /OpenCLUnavailableError Cannot select device "gpu": .*built-in backend/s,
       );
-      assertMatch(refused, /\n1\n$/);
+      assertMatch(refused, /\n0\n$/);
     },
   });
 }
