@@ -17,6 +17,8 @@ export interface FusionRules {
    * fills the registers there are too few work-items to hide what such operations wait for.
    */
   readonly maxEpilogue: number;
+  /** Reductions of values that are read for one are computed with it. */
+  readonly joinsReductions: boolean;
   /** Attention reads its operands by steps, through views; else they are stored row by row. */
   readonly attendsViews: boolean;
 }
@@ -89,6 +91,7 @@ export const defaultFusion: FusionRules = {
   cheap: 8,
   derivedCheap: 0,
   maxEpilogue: Infinity,
+  joinsReductions: false,
   attendsViews: false,
 };
 

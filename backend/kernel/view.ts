@@ -26,6 +26,17 @@ export function accessKey({ coords, bounds }: Access): string {
   return key;
 }
 
+/** The access to a value of the accessed shape but for axes of one element. */
+export function rowAccess(
+  { shape }: { readonly shape: Shape },
+  accessed: { readonly shape: Shape },
+  coords: readonly AffineExpr[],
+): Access {
+  const rest = coords.filter((_, k) => accessed.shape[k] !== 1);
+  let at = 0;
+  return { coords: shape.map((n) => n === 1 ? zero : rest[at++]!), bounds: [] };
+}
+
 const viewKinds = new Set(["reshape", "permute", "expand", "slice", "pad", "im2col"]);
 
 /** True for the operations that only rearrange elements. */

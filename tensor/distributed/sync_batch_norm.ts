@@ -5,6 +5,7 @@ import { giveUpReplay } from "../core/calls.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
 import { requireValue } from "../core/rules/options.ts";
 import {
+  type Affine,
   BatchNorm,
   type BatchNormOptions,
   type Moments,
@@ -73,8 +74,10 @@ export class SyncBatchNorm extends BatchNorm {
   }
 
   /** Normalizes by the batches of all ranks. */
-  protected override normalizeBatch(x: Tensor, eps: number): NormalizedBatch {
-    if (!this.training || this.#communicator.size === 1) return super.normalizeBatch(x, eps);
+  protected override normalizeBatch(x: Tensor, eps: number, affine?: Affine): NormalizedBatch {
+    if (!this.training || this.#communicator.size === 1) {
+      return super.normalizeBatch(x, eps, affine);
+    }
     giveUpReplay("ranks communicate in a SyncBatchNorm");
     const axes = x.shape.map((_, axis) => axis).filter((axis) => axis !== 1);
     const shape = x.shape.map((length, axis) => axis === 1 ? length : 1);

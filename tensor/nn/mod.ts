@@ -51,6 +51,7 @@ export {
 } from "./layers/convolution.ts";
 export { AdaptiveAvgPool2d, AvgPool2d, MaxPool2d } from "./layers/pooling.ts";
 export {
+  type Affine,
   BatchNorm,
   BatchNorm1d,
   BatchNorm2d,

@@ -59,6 +59,7 @@ function gpuFusion(computeUnits: number): FusionRules {
     minRows: 2 * computeUnits,
     derivedCheap: GPU_CHEAP,
     maxEpilogue: GPU_EPILOGUE,
+    joinsReductions: true,
   };
 }
 

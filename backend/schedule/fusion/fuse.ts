@@ -15,7 +15,6 @@ import type { CustomCall } from "../../graph/custom.ts";
 import type { LoopKernel } from "../../kernel/kernel.ts";
 import { primitives } from "../../graph/primitives.ts";
 import type { Op } from "../../graph/op.ts";
-import { sameShape } from "../../graph/shape.ts";
 import type { FusionRules } from "../../kernel/target.ts";
 import type { PlanningDevice } from "../../kernel/template.ts";
 import { type AttentionOperand, attentionOperands } from "./attention.ts";
@@ -24,6 +23,7 @@ import { growGroup } from "./grow_group.ts";
 import { isLoopSplit } from "./loops.ts";
 import { lowerGroup } from "./lower_group.ts";
 import type { NodeInfo } from "./node_info.ts";
+import { Partners } from "./partners.ts";
 import { isSpecial } from "./special.ts";
 import { leavesIdle } from "../passes/split_reduction.ts";
 
@@ -55,7 +55,8 @@ export type Unit =
 export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[] {
   const units: Unit[] = [];
   const produced = new Set<NodeInfo>();
-  const calls = callsOf(infos), users = usersAskedFor(infos);
+  const calls = callsOf(infos);
+  const partners = new Partners(infos, produced, device.target.fusion);
   for (const info of infos.toReversed()) {
     const { node } = info;
     if (node.isLeaf || produced.has(info)) continue;
@@ -67,11 +68,7 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
       storeInputs(info);
       units.push({ kind: "special", info });
     } else {
-      const group = groupOf(
-        info,
-        device,
-        (stored) => users.get(stored)?.filter((user) => !produced.has(user)) ?? [],
-      );
+      const group = groupOf(info, device, partners);
       commit(group);
       for (const member of group.members) if (member.isOutput) produced.add(member.info);
       units.push({ kind: "group", group });
@@ -80,53 +77,8 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
   return units.reverse();
 }
 
-/** The elementwise values that are asked for, by what they are computed from. */
-function usersAskedFor(infos: readonly NodeInfo[]): ReadonlyMap<NodeInfo, readonly NodeInfo[]> {
-  const users = new Map<NodeInfo, NodeInfo[]>();
-  for (const info of infos) {
-    if (!info.materialized || info.node.op.kind !== "elementwise") continue;
-    for (const input of info.inputs) {
-      if (input.node.isLeaf) continue;
-      const known = users.get(input);
-      if (known) known.push(info);
-      else users.set(input, [info]);
-    }
-  }
-  return users;
-}
-
-/**
- * The group together with others that are asked for, where they spare it a value in memory: the new state of
- * an optimizer and the new parameter, of which each would be computed from the step that both share.
- */
-function withPartners(
-  group: Group,
-  limits: Limits,
-  rules: FusionRules,
-  usersOf: (stored: NodeInfo) => readonly NodeInfo[],
-): Group {
-  const { root, stores, members } = group, { shape } = root.node;
-  if (members.some(({ role }) => role !== "map" && role !== "load" && role !== "leaf")) {
-    return group;
-  }
-  const partners = new Set(
-    stores.flatMap(usersOf).filter((user) =>
-      user !== root && user.accounted === user.consumers && sameShape(user.node.shape, shape)
-    ),
-  );
-  if (partners.size === 0) return group;
-  const together = growGroup(root, limits, rules, [...partners]);
-  // What the partners read beside, they would read in a kernel of their own.
-  const spares = !isLoopSplit(together) && stores.some((info) => !together.stores.includes(info));
-  return spares ? together : group;
-}
-
 /** The largest group that the device has a good kernel for. */
-function groupOf(
-  root: NodeInfo,
-  device: PlanningDevice,
-  usersOf: (stored: NodeInfo) => readonly NodeInfo[],
-): Group {
+function groupOf(root: NodeInfo, device: PlanningDevice, partners: Partners): Group {
   const splits = new Map<string, number>();
   const storesPadding = device.planKernel === null;
   let limits: Limits = { splits, storesPadding, storesProducts: false, cutsRows: false };
@@ -137,7 +89,7 @@ function groupOf(
       continue;
     }
     const stricter = stricterLimits(group, limits, device);
-    if (stricter === null) return withPartners(group, limits, device.target.fusion, usersOf);
+    if (stricter === null) return partners.join(group, limits);
     limits = stricter;
   }
 }

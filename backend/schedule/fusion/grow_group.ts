@@ -1,13 +1,18 @@
 /**
  * Grows one group from a node that must be stored: walks towards its inputs and takes in what may be
  * computed in the same loops (elementwise operations, casts, views, gathers, row-wise reductions, one
- * contraction), until it meets values in memory.
- *
- * Nothing outside is changed: what the group decides about other nodes is part of the result, so that a
- * group which turns out to be unsuitable is simply dropped.
+ * contraction), until it meets values in memory. Nothing outside is changed: what a group decides about
+ * other nodes is part of it, so that one which turns out to be unsuitable is simply dropped.
  */
 import { type AffineExpr, linearize, symbol as symbolExpr } from "../../kernel/affine.ts";
-import { type Access, accessKey, broadcastAccess, isView, viewAccess } from "../../kernel/view.ts";
+import {
+  type Access,
+  accessKey,
+  broadcastAccess,
+  isView,
+  rowAccess,
+  viewAccess,
+} from "../../kernel/view.ts";
 import type { Bound, LoopNest } from "../../kernel/kernel.ts";
 import type { Node } from "../../graph/node.ts";
 import { stridesOf } from "../../graph/shape.ts";
@@ -20,8 +25,7 @@ import { roundingOf } from "./lower_group.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
 
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
-const MAX_EXPRS = 160;
-const MAX_LOADS = 24;
+const MAX_EXPRS = 160, MAX_LOADS = 24;
 /** How far a product is looked for behind a value. */
 const MAX_EPILOGUE = 16;
 /** A node whose elements are read this many times each is repeated. */
@@ -30,7 +34,7 @@ const MIN_REPEATS = 8;
 /**
  * The group of `root`, or the loop that must be split before it can be made.
  *
- * @param partners Values of the root's shape that are asked for, too, and computed in the same loops.
+ * @param partners What else is computed in its loops: of the root's shape but for axes of one element.
  */
 export function growGroup(
   root: NodeInfo,
@@ -80,7 +84,9 @@ class GroupBuilder {
     const outer: number[] = [];
     const coords = this.#root.node.shape.map((n) => this.#loops.axis(n, outer));
     this.#loops.outer = outer;
-    for (const info of [this.#root, ...partners]) this.#ask(info, { coords, bounds: [] });
+    for (const info of [this.#root, ...partners]) {
+      this.#ask(info, rowAccess(info.node, this.#root.node, coords));
+    }
     for (let info = this.#queue.pop(); info; info = this.#queue.pop()) {
       const reads = this.#pending.get(info)!;
       this.#pending.delete(info);

@@ -36,10 +36,24 @@ function rootOf({ variance }: Moments, eps: number): Tensor {
   return variance.add(eps).rsqrt();
 }
 
-/** `(x - mean) / sqrt(variance + eps)` over axes, with the gradient in closed form. */
-export function standardize(x: Tensor, axes: readonly number[], eps: number): Standardized {
+/** What normalized values are multiplied by, and what is added then; both broadcast to their shape. */
+export type Affine = readonly [weight: Tensor, bias: Tensor];
+
+/**
+ * `(x - mean) / sqrt(variance + eps)` over axes, with the gradient in closed form.
+ *
+ * @param affine The same for all elements along the axes: its gradients are the sums that x's is made of.
+ */
+export function standardize(
+  x: Tensor,
+  axes: readonly number[],
+  eps: number,
+  affine?: Affine,
+): Standardized {
   // The moments are the layer's: kept for a user who never sees them, they would hold former parameters.
-  const made = withTemporaries(() => compute(standardizedBy, x, axes, eps));
+  const made = withTemporaries(() =>
+    affine ? compute(scaledBy, x, axes, eps, affine) : compute(standardizedBy, x, axes, eps)
+  );
   stateOf(made.value).expose();
   return made;
 }
@@ -53,8 +67,7 @@ function standardizedBy(x: Tensor, axes: readonly number[], eps: number): Standa
   const { moments, scale, node } = withoutGrad(() => {
     const detached = x.detach(), moments = momentsOf(detached, axes);
     const scale = rootOf(moments, eps);
-    const scaled = detached.sub(moments.mean).mul(scale);
-    return { moments, scale, node: nodeOf(scaled.sub(moments.rest.mul(scale))) };
+    return { moments, scale, node: nodeOf(centred(detached, moments, scale)) };
   });
   const value = result("standardize", [x], node, (g, y) => {
     const factor = isGradEnabled() ? rootOf(momentsOf(x, axes), eps) : scale;
@@ -65,10 +78,41 @@ function standardizedBy(x: Tensor, axes: readonly number[], eps: number): Standa
   return { value, moments };
 }
 
+/** The same with weight and bias: two sums over the axes give all three gradients. */
+function scaledBy(
+  x: Tensor,
+  axes: readonly number[],
+  eps: number,
+  [weight, bias]: Affine,
+): Standardized {
+  const { moments, scale, node } = withoutGrad(() => {
+    const detached = x.detach(), moments = momentsOf(detached, axes);
+    const scale = rootOf(moments, eps);
+    const standard = centred(detached, moments, scale);
+    return { moments, scale, node: nodeOf(standard.mul(weight.detach()).add(bias.detach())) };
+  });
+  const value = result("standardize", [x, weight, bias], node, (g) => {
+    const differentiates = isGradEnabled(), keepDims = true;
+    const factor = differentiates ? rootOf(momentsOf(x, axes), eps) : scale;
+    const y = differentiates ? standardizedBy(x, axes, eps).value : centred(x, moments, scale);
+    const total = g.sum(axes, { keepDims }), along = g.mul(y).sum(axes, { keepDims });
+    const share = total.size / g.size;
+    const inner = g.sub(total.mul(share)).sub(y.mul(along.mul(share)));
+    return [factor.mul(weight).mul(inner), along, total];
+  });
+  return { value, moments };
+}
+
+function centred(x: Tensor, { mean, rest }: Moments, scale: Tensor): Tensor {
+  return x.sub(mean).mul(scale).sub(rest.mul(scale));
+}
+
 /** A batch that was normalized. */
 export interface NormalizedBatch {
-  /** Mean 0 and variance 1 in each channel. */
+  /** Mean 0 and variance 1 in each channel; with weight and bias where `isScaled`. */
   readonly value: Tensor;
+  /** Whether weight and bias are in the value; default false. */
+  readonly isScaled?: boolean;
   /** What it was normalized by. */
   readonly moments: Moments;
   /** The values of a channel that these are of. */
@@ -156,30 +200,34 @@ export abstract class BatchNorm extends Module {
 
   #normalize(x: Tensor): Tensor {
     const perChannel = x.shape.map((n, axis) => axis === 1 ? n : 1);
+    const weight = this.weight?.reshape(perChannel), bias = this.bias?.reshape(perChannel);
     const { runningMean, runningVar } = this;
     let out: Tensor;
     if (this.training || !runningMean || !runningVar) {
-      out = this.#byBatch(x);
+      const batch = this.#byBatch(x, weight && bias ? [weight, bias] : undefined);
+      if (batch.isScaled) return batch.value;
+      out = batch.value;
     } else {
       const scale = runningVar.add(this.#eps).rsqrt();
       out = x.sub(runningMean.reshape(perChannel)).mul(scale.reshape(perChannel));
     }
-    if (this.weight) out = out.mul(this.weight.reshape(perChannel));
-    return this.bias ? out.add(this.bias.reshape(perChannel)) : out;
+    if (weight) out = out.mul(weight);
+    return bias ? out.add(bias) : out;
   }
 
-  #byBatch(x: Tensor): Tensor {
-    const { value, moments, count } = this.normalizeBatch(x, this.#eps);
-    if (this.training && !isRecomputing()) this.#remember(moments, count);
-    return value;
+  #byBatch(x: Tensor, affine: Affine | undefined): NormalizedBatch {
+    const batch = this.normalizeBatch(x, this.#eps, affine);
+    if (this.training && !isRecomputing()) this.#remember(batch.moments, batch.count);
+    return batch;
   }
 
   /**
    * Normalizes by the mean and variance of a batch, which other layers take of more than this batch.
    *
+   * @param affine Weight and bias, which may be taken in.
    * @throws {ShapeError} When it has one value a channel only.
    */
-  protected normalizeBatch(x: Tensor, eps: number): NormalizedBatch {
+  protected normalizeBatch(x: Tensor, eps: number, affine?: Affine): NormalizedBatch {
     const axes = x.shape.map((_, axis) => axis).filter((axis) => axis !== 1);
     const count = x.size / this.#channels;
     if (this.training && count <= 1) {
@@ -188,7 +236,9 @@ export abstract class BatchNorm extends Module {
           `variance of one value a channel is 0`,
       );
     }
-    return { ...standardize(x, axes, eps), count };
+    // What is promoted by its weights is multiplied by them as any other tensor.
+    const isScaled = affine?.every(({ dtype }) => dtype === x.dtype) ?? false;
+    return { ...standardize(x, axes, eps, isScaled ? affine : undefined), count, isScaled };
   }
 
   /** The running statistics take the batch in, together with whatever is computed next. */

@@ -4,6 +4,9 @@ import type { Node } from "../../../backend/graph/node.ts";
 import { extent } from "../../../backend/kernel/kernel.ts";
 import { reducesInGroups } from "../../../backend/kernel/row_order.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
+import { nn, Tensor, withDevice } from "../../../mod.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
+import "../../opencl.ts"; // starts what listens to signals before any test
 import { apply, constant, gpu, leaf, map, sum } from "./nodes.ts";
 
 const planned = (...nodes: Node[]): Schedule => schedule(nodes, { device: gpu });
@@ -63,3 +66,33 @@ Deno.test("what is read once a column does not make its elements neighbours", ()
   assert(first!.kernel.kind === "loop");
   assert(!reducesInGroups(first!.kernel), "neighbouring work-items read neighbouring columns");
 });
+
+Deno.test("sums of values that one of them reads are computed in its walk, where nothing lies between", () => {
+  const [g, y] = [leaf([128, 64, 32, 32]), leaf([128, 64, 32, 32])];
+  const total = sum(g, 0, 2, 3), along = sum(map("mul", g, y), 0, 2, 3);
+  assertEquals(planned(total, along).kernels.length, 2);
+  assertEquals(planned(map("add", total, constant(1, [64])), along).kernels.length, 2);
+  // Others read nothing together, or are over other axes, or follow from the first.
+  assertEquals(planned(sum(g, 0, 2, 3), sum(y, 0, 2, 3)).kernels.length, 3);
+  assertEquals(planned(sum(g, 1), sum(y, 0, 2, 3)).kernels.length, 3);
+  const mean = apply({ kind: "reshape" }, total, [1, 64, 1, 1]);
+  const centred = map("sub", g, apply({ kind: "expand" }, mean, [128, 64, 32, 32]));
+  assertEquals(planned(total, sum(map("mul", centred, centred), 0, 2, 3)).kernels.length, 4);
+});
+
+Deno.test("the three gradients of a batch norm take one walk over few channels, and one over elements", () =>
+  withDevice("cpu", () => {
+    const layer = new nn.BatchNorm2d(64), shape = [32, 64, 32, 32];
+    const x = Tensor.zeros(shape).realize();
+    x.requiresGrad = true;
+    const y = layer.forward(x).realize();
+    y.backward(Tensor.ones(shape).realize());
+    const gradients = [x.grad!, layer.weight!.grad!, layer.bias!.grad!].map(nodeOf);
+    const large = planned(...gradients).kernels.filter(({ kernel }) =>
+      kernel.kind === "loop" && extent(kernel, [...kernel.outer, ...kernel.inner]) >= x.size
+    );
+    assertEquals(large.map(({ kernel }) => kernel.kind === "loop" && kernel.inner.length > 0), [
+      true,
+      false,
+    ]);
+  }));
