@@ -1,4 +1,9 @@
-import type { DType, TypedArray } from "../../backend/internal.ts";
+import {
+  type DType,
+  fromBfloat16Bits,
+  toBfloat16Bits,
+  type TypedArray,
+} from "../../backend/internal.ts";
 
 /**
  * How the elements of an array lie in a file, named as NumPy does by kind and bytes: `f4` is a
@@ -106,7 +111,7 @@ export function decodeElements(
 export function encodeElements(data: TypedArray, dtype: DType): Uint8Array {
   const type = elementTypeOf(dtype);
   const own = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  if (dtype === "bfloat16") return bfloat16Bytes(Float32Array.from(data as Float32Array));
+  if (dtype === "bfloat16") return bfloat16Bytes(data as ArrayLike<number>);
   if (data.BYTES_PER_ELEMENT !== elementBytes(type)) {
     throw new TypeError(
       `Cannot write ${data.constructor.name} values as ${dtype}: cast them first`,
@@ -122,22 +127,13 @@ function swapBytes(bytes: Uint8Array, width: number): void {
   for (let at = 0; at < bytes.length; at += width) bytes.subarray(at, at + width).reverse();
 }
 
-const float32Scratch = new DataView(new ArrayBuffer(4));
-
 function bfloat16At(view: DataView, offset: number, littleEndian: boolean): number {
-  float32Scratch.setUint32(0, view.getUint16(offset, littleEndian) << 16);
-  return float32Scratch.getFloat32(0);
+  return fromBfloat16Bits(view.getUint16(offset, littleEndian));
 }
 
-/** Rounds to nearest, ties to even; a NaN stays one even if its payload lies in the lower half. */
-function bfloat16Bytes(values: Float32Array): Uint8Array {
-  const bits = new Uint32Array(values.buffer);
+function bfloat16Bytes(values: ArrayLike<number>): Uint8Array {
   const bytes = new Uint8Array(2 * values.length);
   const view = new DataView(bytes.buffer);
-  for (let i = 0; i < values.length; i++) {
-    const word = bits[i]!;
-    const rounded = word + 0x7fff + ((word >>> 16) & 1);
-    view.setUint16(2 * i, Number.isNaN(values[i]) ? (word >>> 16) | 0x40 : rounded >>> 16, true);
-  }
+  for (let i = 0; i < values.length; i++) view.setUint16(2 * i, toBfloat16Bits(values[i]!), true);
   return bytes;
 }
