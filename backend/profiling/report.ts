@@ -1,8 +1,9 @@
-/** The last trace as one HTML page: a timeline and the table. */
+/** The last trace as one HTML page: a timeline to look closer at, and the table. */
+import { zoomScript } from "../../memory/report/zoom.ts";
 import { cellsOf, columns, profilerRows, withShares } from "./table.ts";
 import { COPIES, DEVICE, HOST, lastSlices, type Slice, SPANS } from "./trace.ts";
 
-const WIDTH = 1180, LEFT = 90, ROW = 20, GAP = 14;
+const WIDTH = 1180, LEFT = 90, PICTURE = WIDTH - LEFT - 10, ROW = 20, GAP = 14;
 /** More slices than this are not drawn one by one: the longest ones are. */
 const MAX_SLICES = 4000;
 
@@ -19,10 +20,12 @@ const style =
 body{margin:0;background:var(--page);color:var(--text);font:15px/1.45 system-ui,sans-serif}
 main{max-width:1240px;margin:0 auto;padding:28px 24px 60px}h1{font-size:25px}
 svg{width:100%;height:auto}svg text{font:11.5px system-ui,sans-serif;fill:var(--quiet)}
-line{stroke:var(--line)}rect{stroke:var(--page);stroke-width:.4}rect:hover{opacity:.6}
+line{stroke:var(--line)}rect:hover{opacity:.6}
 table{border-collapse:collapse;width:100%;font-size:14px;margin-top:24px}
 td,th{padding:4px 10px 4px 0;border-bottom:1px solid var(--line);text-align:right;font-variant-numeric:tabular-nums}
 td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}th{color:var(--quiet);font-weight:500;font-size:12px}
+.timeline{cursor:crosshair;touch-action:pan-y;user-select:none}rect.mark{fill:var(--text);fill-opacity:.15;stroke:none}
+.plot rect{vector-effect:non-scaling-stroke}.reset{font:13px system-ui,sans-serif}p{color:var(--quiet);font-size:13px}
 .l1{fill:#ee8866}.l2{fill:#4477aa}.l3{fill:#44bb99}.l4{fill:#aa3377}`;
 
 function escaped(text: string): string {
@@ -46,30 +49,48 @@ function timeline(all: readonly Slice[]): string {
   const drawn = all.toSorted((a, b) => b.dur - a.dur).slice(0, MAX_SLICES);
   const from = Math.min(...all.map(({ ts }) => ts));
   const until = Math.max(...all.map(({ ts, dur }) => ts + dur));
-  const x = (time: number) => LEFT + (WIDTH - LEFT - 10) * (time - from) / (until - from);
+  const x = (time: number) => LEFT + PICTURE * (time - from) / (until - from);
   let top = 10;
-  const parts = lanes.flatMap(([tid, name]) => {
+  const names: string[] = [], parts: string[] = [];
+  for (const [tid, name] of lanes) {
     const placed = nested(drawn.filter((slice) => slice.tid === tid));
-    if (placed.length === 0) return [];
-    const begin = top;
+    if (placed.length === 0) continue;
+    names.push(`<text x="${LEFT - 10}" y="${top + 14}" text-anchor="end">${name}</text>`);
+    parts.push(...placed.map((each) => rectOf(each, top, x)));
     top += ROW * (1 + Math.max(...placed.map(([, depth]) => depth))) + GAP;
-    return [
-      `<text x="${LEFT - 10}" y="${begin + 14}" text-anchor="end">${name}</text>`,
-      ...placed.map(([{ name, ts, dur }, depth]) =>
-        `<rect class="l${tid}" x="${x(ts).toFixed(2)}" y="${begin + ROW * depth}" height="${
-          ROW - 3
-        }" ` +
-        `width="${Math.max(x(ts + dur) - x(ts), 0.3).toFixed(2)}">` +
-        `<title>${escaped(name)}: ${dur.toFixed(1)} us</title></rect>`
-      ),
-    ];
+  }
+  const shares = Array.from({ length: 6 }, (_, k) => k / 5);
+  const marks = shares.map((share) => {
+    const at = LEFT + PICTURE * share, label = `${((until - from) * share / 1000).toFixed(2)} ms`;
+    return `<line x1="${at}" x2="${at}" y1="4" y2="${top}"/><text class="time" data-share="${share}" ` +
+      `x="${at}" y="${top + 14}" text-anchor="${share === 1 ? "end" : "middle"}">${label}</text>`;
   });
-  const marks = Array.from({ length: 6 }, (_, k) => from + (until - from) * k / 5).map((time) =>
-    `<line x1="${x(time)}" x2="${x(time)}" y1="4" y2="${top}"/><text x="${x(time)}" ` +
-    `y="${top + 14}" text-anchor="middle">${((time - from) / 1000).toFixed(2)} ms</text>`
-  );
-  return `<svg viewBox="0 0 ${WIDTH} ${top + 20}" role="img" aria-label="What ran when">` +
-    `${marks.join("")}${parts.join("")}</svg>`;
+  const script = zoomScript({
+    ...{ left: LEFT, width: PICTURE, columns: until - from, minSpan: 1 },
+    labelOf: `(time) => (time / 1000).toFixed(2) + " ms"`,
+  });
+  return `<p>Drag across the picture, or turn the wheel over it, to look closer; double-click to see all.</p>` +
+    `<svg class="timeline" viewBox="0 0 ${WIDTH} ${
+      top + 20
+    }" role="img" aria-label="What ran when">` +
+    `<clipPath id="picture"><rect x="${LEFT}" y="0" width="${PICTURE}" height="${top}"/></clipPath>` +
+    `${marks.join("")}${names.join("")}<g clip-path="url(#picture)"><g class="plot">${
+      parts.join("")
+    }` +
+    `</g></g><rect class="mark" y="4" width="0" height="${top - 4}"/></svg>` +
+    `<button class="reset" hidden>Show all</button>${script.text}`;
+}
+
+/** A slice of a lane that begins at `top`; its name is shown where one points at it. */
+function rectOf(
+  [{ name, ts, dur, tid }, depth]: Placed,
+  top: number,
+  x: (time: number) => number,
+): string {
+  const width = Math.max(x(ts + dur) - x(ts), 0.01); // to be seen when one looks closer
+  return `<rect class="l${tid}" x="${x(ts).toFixed(3)}" y="${top + ROW * depth}" ` +
+    `height="${ROW - 3}" width="${width.toFixed(3)}">` +
+    `<title>${escaped(name)}: ${dur.toFixed(1)} us</title></rect>`;
 }
 
 /** The page; where nothing was traced, it says so. */

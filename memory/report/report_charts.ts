@@ -6,6 +6,9 @@ import { zoomScript } from "./zoom.ts";
 
 const PLOT = { left: 78, top: 14, width: 1100, height: 380, bottom: 34, right: 14 } as const;
 
+/** What is held is drawn while it is at most so many times what lives at the peak. */
+const MAX_HELD = 4;
+
 /** Origins by number; the first ones have colours of their own, the others share one. */
 export class Palette {
   readonly #numbers: ReadonlyMap<string, number>;
@@ -29,8 +32,10 @@ export class Palette {
 
 /** The live blocks over the recording, with the reserved bytes above them. */
 export function timelineChart(timeline: Timeline, palette: Palette, limitBytes: number): Markup {
-  const { peak, reserved } = timeline;
-  const most = Math.max(peak.nbytes, ...reserved, 1);
+  const { peak, reserved } = timeline, held = Math.max(...reserved);
+  // One segment may be much more than a small model needs, whose blocks would be a line at the bottom.
+  const isAbove = held > MAX_HELD * peak.nbytes && peak.nbytes > 0;
+  const most = Math.max(isAbove ? 1.1 * peak.nbytes : Math.max(peak.nbytes, held), 1);
   const top = niceCeiling(limitBytes < 1.5 * most ? Math.max(most, limitBytes) : most);
   const x = (column: number) => round(PLOT.left + PLOT.width * column / timeline.columns);
   const y = (bytes: number) => round(PLOT.top + PLOT.height * (1 - bytes / top));
@@ -51,13 +56,25 @@ export function timelineChart(timeline: Timeline, palette: Palette, limitBytes: 
     )}"><title>smaller and shorter-lived blocks</title></path>
     <path class="reserved" d="${stepPath(reserved, x, y)}"/>
     </g></g>
+    ${isAbove ? aboveNote(held) : []}
     ${limitBytes <= top ? limitLine(limitBytes, y) : []}
     ${peakMarker(timeline, x, y)}
     <rect class="mark" y="${PLOT.top}" width="0" height="${PLOT.height}" />
     </svg>
     <button class="reset" hidden>Show all</button>
-    ${zoomScript({ ...timeline, left: PLOT.left, width: PLOT.width }, formatTime)}
+    ${zoomScript({
+      ...{ left: PLOT.left, width: PLOT.width, columns: timeline.columns, minSpan: 4 },
+      labelOf: labelsOf(timeline),
+    })}
   `;
+}
+
+/** JavaScript that writes the time of a column; to a microsecond. */
+function labelsOf({ times }: Timeline): string {
+  const rounded = times.map((time) => Math.round(time * 1000) / 1000);
+  return `((times, format) => (column) => format(times[Math.floor(column)]))(${
+    JSON.stringify(rounded)
+  }, ${formatTime})`;
 }
 
 function round(value: number): number {
@@ -87,9 +104,9 @@ function axes({ columns, times }: Timeline, top: number, x: Scale, y: Scale): Co
       `
     ),
     ...marks.map((column) =>
-      html`<text class="tick time" x="${x(column)}" y="${bottom + 18}">${
-        formatTime(times[column]!)
-      }</text>`
+      html`<text class="tick time" data-share="${column / columns}" x="${x(column)}" y="${
+        bottom + 18
+      }">${formatTime(times[column]!)}</text>`
     ),
   ];
 }
@@ -141,6 +158,13 @@ function limitLine(limitBytes: number, y: Scale): Markup {
     )}" />
     <text class="note" x="${right - 4}" y="${y(limitBytes) -
       5}" text-anchor="end">limit ${formatBytes(limitBytes)}</text>
+  `;
+}
+
+function aboveNote(held: number): Markup {
+  return html`
+    <text class="note" x="${PLOT.left + 8}"
+      y="${PLOT.top + 12}">${formatBytes(held)} are reserved: above the picture</text>
   `;
 }
 

@@ -6,36 +6,26 @@ export interface Zoomable {
   /** The left end of the picture, and its width, in the units of the SVG. */
   readonly left: number;
   readonly width: number;
+  /** How many units the picture shows from its left to its right end: events, or microseconds. */
   readonly columns: number;
-  /** Milliseconds of the recording at which each column begins. */
-  readonly times: readonly number[];
+  /** The fewest of them that are shown. */
+  readonly minSpan: number;
+  /** JavaScript: a function from a column to the label of the axis there. */
+  readonly labelOf: string;
 }
-
-/** The fewest columns that are shown. */
-const MIN_SPAN = 4;
 
 /**
  * The wheel zooms about the pointer, dragging across the picture shows what was marked, a double click
- * shows all again. Only `.plot` is stretched; labels of times (`.time`) and what carries a column
- * (`data-column`) is moved.
- *
- * @param formatTime Writes a time; goes into the page as it is, so it must not need anything else.
+ * shows all again. In `svg.timeline`, `.plot` is stretched, labels of the axis (`.time`) are written anew,
+ * and what carries a column (`data-column`) is moved; `rect.mark` shows what is marked, `.reset` is a
+ * button that shows all.
  */
-export function zoomScript(
-  { left, width, columns, times }: Zoomable,
-  formatTime: (milliseconds: number) => string,
-): Markup {
-  const data = JSON.stringify({ left, width, columns, times: times.map(roundTime) });
+export function zoomScript({ labelOf, ...sizes }: Zoomable): Markup {
   return new Markup(`<script type="module">
-const { left, width, columns, times } = ${data};
-const formatTime = ${formatTime};
+const { left, width, columns, minSpan } = ${JSON.stringify(sizes)};
+const labelOf = ${labelOf};
 ${code}
 </script>`);
-}
-
-/** Microseconds are enough for a label. */
-function roundTime(time: number): number {
-  return Math.round(time * 1000) / 1000;
 }
 
 const code = `const svg = document.querySelector("svg.timeline");
@@ -47,15 +37,14 @@ const columnAt = (event) => {
   return from + Math.min(Math.max((x - left) / width, 0), 1) * (until - from);
 };
 function show(begin, end) {
-  const span = Math.min(Math.max(end - begin, Math.min(${MIN_SPAN}, columns)), columns);
+  const span = Math.min(Math.max(end - begin, Math.min(minSpan, columns)), columns);
   from = Math.min(Math.max(begin, 0), columns - span);
   until = from + span;
   const scale = columns / span;
   plot.setAttribute("transform", "translate(" + (place(0) - left * scale) + " 0) scale(" + scale + " 1)");
   const labels = svg.querySelectorAll(".time");
-  labels.forEach((label, k) => {
-    const column = Math.floor(from + span * k / labels.length);
-    label.textContent = formatTime(times[column]);
+  labels.forEach((label) => {
+    label.textContent = labelOf(from + span * Number(label.dataset.share));
   });
   for (const part of svg.querySelectorAll("[data-column]")) {
     const column = Number(part.dataset.column);

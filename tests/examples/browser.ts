@@ -66,9 +66,14 @@ export class Page implements AsyncDisposable {
     const { sessionId } = await page.send("Target.attachToTarget", { targetId, flatten: true });
     page.#session = sessionId as string;
     await page.send("Page.enable");
-    await page.send("Page.navigate", { url: address });
-    while (await page.evaluate("document.readyState") !== "complete") await delay(20);
+    await page.goTo(address);
     return page;
+  }
+
+  /** Opens another address and waits until it is loaded. */
+  async goTo(address: string): Promise<void> {
+    await this.send("Page.navigate", { url: address });
+    while (await this.evaluate("document.readyState") !== "complete") await delay(20);
   }
 
   /** Sends a command of the protocol and waits for its answer. */

@@ -14,6 +14,8 @@ import { html } from "../../../memory/report/html.ts";
 import { growing } from "../../../memory/report/leaks.ts";
 import { reportPage } from "../../../memory/report/report.ts";
 import { layOut } from "../../../memory/report/timeline.ts";
+import { manager, profiler, Tensor } from "../../../mod.ts";
+import "../../opencl.ts"; // opens the devices outside of any test
 import { findBrowser, Page } from "../../examples/browser.ts";
 import { sequenceLengths, transformerTrace } from "../transformer_trace.ts";
 import { fileURLToPath } from "node:url";
@@ -163,10 +165,55 @@ Deno.test("What grows all along is named, what comes and goes and what is made o
   assertEquals(growing([event("alloc", 1, 10), event("alloc", 1, 10)]), [], "too short to tell");
 });
 
+Deno.test("A model much smaller than a segment fills the picture, which says what is held above it", () => {
+  const card = trainedCard(), small = 100_000;
+  using recorder = new Recorder();
+  recorder.attach(card.name, card.pool);
+  card.allocate(small, { label: "weights" });
+  const page = reportPage(card, recorder);
+  assertMatch(page, /\d+ MiB are reserved: above the picture/);
+  assertMatch(page, />112 KiB</, "the scale ends near what lives");
+  card.allocate(40 * 2 ** 20, { label: "activations" });
+  assert(!reportPage(card, recorder).includes("above the picture"));
+});
+
+/** What a page with a timeline shows: how far it is stretched, and the labels below. */
+async function lookAt(page: Page): Promise<readonly [scale: number, labels: unknown]> {
+  const scale = "/scale\\(([\\d.]+)/.exec(document.querySelector('.plot')" +
+    ".getAttribute('transform'))?.[1] ?? 1";
+  const labels = "[...document.querySelectorAll('.time')].map((each) => each.textContent).join()";
+  return [Number(await page.evaluate(scale)), await page.evaluate(labels)];
+}
+
+/** Drags over a quarter of the timeline, and has everything shown again. */
+async function lookCloser(page: Page, shoot: (name: string) => Promise<void>, name: string) {
+  const box = JSON.parse(
+    await page.evaluate(
+      "JSON.stringify(document.querySelector('svg.timeline').getBoundingClientRect())",
+    ) as string,
+  );
+  const at = (share: number): [number, number] => [box.x + share * box.width, box.y + 100];
+  const [whole, allLabels] = await lookAt(page);
+  assertEquals(whole, 1);
+  await page.drag([at(0.25), at(0.4), at(0.5)]);
+  const [marked, labels] = await lookAt(page);
+  assert(marked > 3.3 && marked < 4.8, `a quarter of the picture fills it: ${marked}`);
+  assert(labels !== allLabels, "the times are those of what is shown");
+  await shoot(name);
+  const [x, y] = at(0.5);
+  await page.send("Input.dispatchMouseEvent", {
+    ...{ type: "mouseWheel", x, y, deltaX: 0, deltaY: -400 },
+  });
+  const [closer] = await lookAt(page);
+  assert(closer > 2 * marked, `the wheel looks closer: ${closer}`);
+  await page.evaluate("document.querySelector('.reset').click()");
+  assertEquals(await lookAt(page), [1, allLabels]);
+}
+
 const browser = findBrowser();
 
 Deno.test({
-  name: "The report can be looked at closer in a browser: see out/memory_report.png",
+  name: "The reports can be looked at closer in a browser: see out/memory_report.png",
   ignore: browser === null,
   async fn() {
     const card = trainedCard();
@@ -183,48 +230,26 @@ Deno.test({
     const out = fileURLToPath(new URL("../../../out/", import.meta.url));
     Deno.mkdirSync(out, { recursive: true });
     Deno.writeTextFileSync(`${out}memory_report.html`, reportPage(card, recorder));
+    {
+      using _trace = profiler.trace();
+      using _span = profiler.span("products");
+      const x = Tensor.ones([200, 200], { device: manager.default("cpu") });
+      for (let k = 0; k < 5; k++) x.matmul(x).realize();
+    }
+    profiler.report(`${out}profile.html`);
     await using page = await Page.open(browser!, `file://${out}memory_report.html`);
-    const width = 1280, height = 1700;
-    const size = { width, height, deviceScaleFactor: 1, mobile: false };
+    const size = { width: 1280, height: 1700, deviceScaleFactor: 1, mobile: false };
     await page.send("Emulation.setDeviceMetricsOverride", size);
     const shoot = async (name: string) => {
       const { data } = await page.send("Page.captureScreenshot", { format: "png" });
       const png = Uint8Array.from(atob(data as string), (byte) => byte.charCodeAt(0));
-      assert(png.length > 50_000, "a page without a picture would be smaller");
+      assert(png.length > 20_000, "a page without a picture would be smaller");
       Deno.writeFileSync(`${out}${name}.png`, png);
     };
     await shoot("memory_report");
-    const seen = async () => {
-      const scale = "/scale\\(([\\d.]+)/.exec(document.querySelector('.plot')" +
-        ".getAttribute('transform'))?.[1] ?? 1";
-      const labels =
-        "[...document.querySelectorAll('.time')].map((each) => each.textContent).join()";
-      return [Number(await page.evaluate(scale)), await page.evaluate(labels)] as const;
-    };
-    const box = JSON.parse(
-      await page.evaluate(
-        "JSON.stringify(document.querySelector('svg.timeline').getBoundingClientRect())",
-      ) as string,
-    );
-    const at = (share: number): [number, number] => [box.x + share * box.width, box.y + 100];
-    const [whole, allLabels] = await seen();
-    assertEquals(whole, 1);
-    await page.drag([at(0.25), at(0.4), at(0.5)]);
-    const [marked, labels] = await seen();
-    assert(marked > 3.3 && marked < 4.8, `a quarter of the picture fills it: ${marked}`);
-    assert(labels !== allLabels, "the times are those of what is shown");
-    await shoot("memory_report_closer");
-    const [x, y] = at(0.5);
-    await page.send("Input.dispatchMouseEvent", {
-      type: "mouseWheel",
-      x,
-      y,
-      deltaX: 0,
-      deltaY: -400,
-    });
-    const [closer] = await seen();
-    assert(closer > 2 * marked, `the wheel looks closer: ${closer}`);
-    await page.evaluate("document.querySelector('.reset').click()");
-    assertEquals(await seen(), [1, allLabels]);
+    await lookCloser(page, shoot, "memory_report_closer");
+    await page.goTo(`file://${out}profile.html`);
+    await shoot("profile");
+    await lookCloser(page, shoot, "profile_closer");
   },
 });
