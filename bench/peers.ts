@@ -36,6 +36,8 @@ const recipes: Record<PeerName | "netcl", Recipe> = {
     // Which is best depends on the work, and on what else the machine does.
     settings: [{}, { OMP_WAIT_POLICY: "PASSIVE" }, oneThread],
   },
+  // Compiling takes a minute a model, so in one setting.
+  "torch-compile": { commands: (device) => python("torch_peer.py", device, "compile") },
   onednn: {
     commands: () => [["sh", here("compiled.sh"), here("onednn.c"), "-ldnnl"]],
     settings: [{}, { OMP_WAIT_POLICY: "PASSIVE" }],

@@ -1,7 +1,14 @@
 /** What is measured: one table of works, how their times are shown, and what is to be reached. */
 
 /** The names of the peers; each is a program in peers/ but "machine", the limits of this machine. */
-export type PeerName = "numpy" | "torch" | "onednn" | "tfjs" | "jax-js" | "machine";
+export type PeerName =
+  | "numpy"
+  | "torch"
+  | "torch-compile"
+  | "onednn"
+  | "tfjs"
+  | "jax-js"
+  | "machine";
 
 /** What netcl is to reach: a share of the best of some peers' speeds, or a figure at most or at least. */
 export type Target =
@@ -92,8 +99,15 @@ function model(
     devices: ["gpu"],
   };
   if (sizes.cl === undefined) return [gpu];
-  const targets = { cl: [of(onCPU, "torch")], cpu: [of(0.7, "torch")] };
+  const targets = { cl: [of(onCPU, "torch", "torch-compile")], cpu: [of(0.7, "torch")] };
   return [gpu, { ...rate, size: sizes.cl, variant: "compiled", targets, devices: ["cl", "cpu"] }];
+}
+
+/** The first training step of a program with empty caches of kernels, from making the model to its end. */
+function firstStep(kind: string, size: number, atMost: number): Work {
+  const figure = (seconds: number): number => seconds;
+  const targets = { cl: [{ atMost }], cpu: [{ atMost: 1 }] };
+  return { kind: `first-${kind}`, size, unit: "s", figure, targets, devices: ["cl", "cpu"] };
 }
 
 function count(kind: string, variant: string, atMost: number): Work {
@@ -148,9 +162,13 @@ export const works: readonly Work[] = [
   ...model("resnet", { cl: 16, gpu: 128 }, 1, 1.2),
   ...model("resnet-float16", { gpu: 128 }, 1),
   ...model("embedding", { cl: 1024, gpu: 8192 }, 1, 1.2),
-  ...model("lstm", { gpu: 64 }, 1),
+  ...model("lstm", { cl: 16, gpu: 64 }, 1, 1.2),
   ...model("attention", { cl: 256, gpu: 1024 }, 1, 1.2),
   ...model("attention-float16", { gpu: 1024 }, 0.8),
+  ...model("resnet18-inference", { cl: 1, gpu: 1 }, 1, 1.2),
+  firstStep("gpt", 12, 4),
+  firstStep("resnet", 16, 6),
+  firstStep("lstm", 16, 3),
   ...[4096, 8192].map((size): Work => ({
     kind: "matmul-float16",
     size,

@@ -93,16 +93,23 @@ class Residual extends nn.Module {
   }
 }
 
-/** A residual network for images of 32x32 (K. He et al., 2015): `widths` are the stages' channels. */
+/**
+ * A residual network (K. He et al., 2015): `widths` are the stages' channels. For images of 32x32; with
+ * `large`, of 224x224, which are made a quarter as wide first.
+ */
 export class ResNet extends nn.Module {
   readonly stem: nn.Conv2d;
   readonly norm: nn.BatchNorm2d;
+  readonly pool: nn.MaxPool2d | null;
   readonly blocks: Residual[];
   readonly head: nn.Linear;
 
-  constructor(widths: readonly number[], blocks: number, classes = 10) {
+  constructor(widths: readonly number[], blocks: number, { classes = 10, large = false } = {}) {
     super();
-    this.stem = new nn.Conv2d(3, widths[0]!, 3, { padding: 1, bias: false });
+    this.stem = large
+      ? new nn.Conv2d(3, widths[0]!, 7, { stride: 2, padding: 3, bias: false })
+      : new nn.Conv2d(3, widths[0]!, 3, { padding: 1, bias: false });
+    this.pool = large ? new nn.MaxPool2d(3, { stride: 2, padding: 1 }) : null;
     this.norm = new nn.BatchNorm2d(widths[0]!);
     this.blocks = widths.flatMap((width, stage) =>
       Array.from({ length: blocks }, (_, block) =>
@@ -117,6 +124,7 @@ export class ResNet extends nn.Module {
 
   forward(x: Tensor): Tensor {
     let y = this.norm.forward(this.stem.forward(x)).relu();
+    if (this.pool) y = this.pool.forward(y);
     for (const block of this.blocks) y = block.forward(y);
     return this.head.forward(y.mean([2, 3]));
   }

@@ -36,7 +36,10 @@ def serve(peer, makers, sync=lambda: None):
             if ready != (kind, size):
                 run = None  # frees what the last work held
                 run, ready = makers[kind](int(float(size))), (kind, size)
-            value = median_time(run, sync, int(samples), float(milliseconds) / 1e3)
+            if getattr(run, "gives_seconds", False):
+                value = run()
+            else:
+                value = median_time(run, sync, int(samples), float(milliseconds) / 1e3)
             answer |= {"value": value, "unit": "s"}
         except Exception as error:  # the answer carries it
             answer["error"] = str(error)

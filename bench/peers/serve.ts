@@ -14,9 +14,9 @@ export interface Runnable {
   readonly close?: () => void;
 }
 
-/** A work that is counted instead of timed. */
+/** A work whose figure is found in its own way: a count, or the seconds of what happens once. */
 export interface Countable {
-  readonly count: () => number;
+  readonly count: () => number | Promise<number>;
   readonly close?: () => void;
 }
 
@@ -74,7 +74,7 @@ export async function serve(peer: string, makers: Record<string, Maker>): Promis
         ready = [key, await make(Number(size), variant)];
       }
       const work = ready[1];
-      if ("count" in work) print({ work: key, value: work.count(), unit: "count" });
+      if ("count" in work) print({ work: key, value: await work.count(), unit: "count" });
       else {
         const value = await time(work, Number(samples), Number(milliseconds), isNew);
         print({ work: key, value, unit: "s" });

@@ -52,9 +52,11 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    def __init__(self, widths, blocks, classes=10):
+    def __init__(self, widths, blocks, classes=10, large=False):
         super().__init__()
-        self.stem = nn.Conv2d(3, widths[0], 3, padding=1, bias=False)
+        stem = (7, 2, 3) if large else (3, 1, 1)
+        self.stem = nn.Conv2d(3, widths[0], *stem, bias=False)
+        self.pool = nn.MaxPool2d(3, 2, 1) if large else nn.Identity()
         self.norm = nn.BatchNorm2d(widths[0])
         layers, inputs = [], widths[0]
         for stage, width in enumerate(widths):
@@ -64,12 +66,13 @@ class ResNet(nn.Module):
         self.blocks, self.head = nn.Sequential(*layers), nn.Linear(widths[-1], classes)
 
     def forward(self, x):
-        y = self.blocks(F.relu(self.norm(self.stem(x))))
+        y = self.blocks(self.pool(F.relu(self.norm(self.stem(x)))))
         return self.head(y.mean((2, 3)))
 
 
-def step_of(model, optimizer, x, y, dtype):
+def step_of(model, optimizer, x, y, dtype, prepare):
     """A training step as users write it; float16 with a scaler."""
+    model = prepare(model)
     device = x.device.type
     scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
 
@@ -84,8 +87,11 @@ def step_of(model, optimizer, x, y, dtype):
     return run
 
 
-def makers(device, gpu):
-    """What is measured, by name; a GPU gets the large models, a processor the small ones."""
+def makers(device, gpu, prepare=lambda model: model):
+    """What is measured, by name; a GPU gets the large models, a processor the small ones.
+
+    `prepare` makes of a module what is called: itself, or its compiled form.
+    """
 
     def gpt(dtype=None):
         def make(batch):
@@ -93,7 +99,7 @@ def makers(device, gpu):
             model = GPT(*sizes).to(device)
             ids = torch.randint(0, 65, (2, batch, sizes[1]), device=device)
             optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-            return step_of(model, optimizer, ids[0], ids[1].flatten(), dtype)
+            return step_of(model, optimizer, ids[0], ids[1].flatten(), dtype, prepare)
 
         return make
 
@@ -103,7 +109,7 @@ def makers(device, gpu):
             optimizer = torch.optim.SGD(model.to(device).parameters(), 1e-2, 0.9)
             x = torch.rand(batch, 3, 32, 32, device=device) - 0.5
             y = torch.randint(0, 10, (batch,), device=device)
-            return step_of(model, optimizer, x, y, dtype)
+            return step_of(model, optimizer, x, y, dtype, prepare)
 
         return make
 
@@ -111,23 +117,36 @@ def makers(device, gpu):
         rows = 200_000 if gpu else 20_000
         table = nn.Embedding(rows, 128, device=device)
         optimizer = torch.optim.SGD(table.parameters(), 0.1)
+        rows_of = prepare(table)
         ids = torch.randint(0, rows, (count,), device=device)
 
         def run():
             optimizer.zero_grad(set_to_none=True)
-            table(ids).sum().backward()
+            rows_of(ids).sum().backward()
             optimizer.step()
 
         return run
 
     def lstm(batch):
-        layer, x = nn.LSTM(512, 512).to(device), torch.rand(32, batch, 512, device=device) - 0.5
+        width = 512 if gpu else 128
+        layer, x = nn.LSTM(width, width).to(device), torch.rand(32, batch, width, device=device) - 0.5
         optimizer = torch.optim.SGD(layer.parameters(), 0.01)
+        called = prepare(layer)
 
         def run():
             optimizer.zero_grad(set_to_none=True)
-            layer(x)[0].sum().backward()
+            called(x)[0].sum().backward()
             optimizer.step()
+
+        return run
+
+    def resnet18(batch):
+        model = ResNet((64, 128, 256, 512), 2, 1000, True).to(device).eval()
+        called, x = prepare(model), torch.rand(batch, 3, 224, 224, device=device) - 0.5
+
+        def run():
+            with torch.no_grad():
+                return called(x)
 
         return run
 
@@ -168,6 +187,7 @@ def makers(device, gpu):
         "resnet-float16": resnet(torch.float16),
         "embedding": embedding,
         "lstm": lstm,
+        "resnet18-inference": resnet18,
         "scatter-add": scatter_add,
         "sort": sort,
         "attention": attention(),

@@ -1,7 +1,14 @@
-"""PyTorch, eager: `torch_peer.py gpu` takes the CUDA device, anything else the processor."""
+"""PyTorch: `torch_peer.py gpu` takes the CUDA device, anything else the processor.
+
+`torch_peer.py DEVICE compile` offers the models alone, compiled. With `first KIND SIZE` behind it, prints the
+seconds of a model's first step, and ends.
+"""
 
 import os
+import subprocess
 import sys
+import tempfile
+import time
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +16,7 @@ import torch_models
 from serve import serve
 from torch import nn
 
-gpu = sys.argv[1:] == ["gpu"]
+gpu, compiled = sys.argv[1:2] == ["gpu"], "compile" in sys.argv
 device = "cuda" if gpu else "cpu"
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # float32 is what netcl computes.
@@ -118,22 +125,58 @@ def upload(mebibytes):
     return lambda: target.copy_(source, non_blocking=True)
 
 
+def first_step(kind):
+    """A model's first step in a process of its own, with nothing compiled on disk."""
+
+    def make(size):
+        def run():
+            with tempfile.TemporaryDirectory() as caches:
+                command = [sys.executable, *sys.argv, "first", kind, str(size)]
+                env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": caches}
+                done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+            return float(done.stdout.split()[-1])
+
+        run.gives_seconds = True
+        return run
+
+    return make
+
+
+def wait():
+    if gpu:
+        torch.cuda.synchronize()
+
+
+models = torch_models.makers(device, gpu, torch.compile if compiled else lambda model: model)
+if "first" in sys.argv:
+    kind, size = sys.argv[-2:]
+    start = time.perf_counter()
+    models[kind](int(size))()
+    wait()
+    print(time.perf_counter() - start)
+    sys.exit()
+
+works = {
+    "matmul": matmul,
+    "chain": chain,
+    "gelu": gelu,
+    "sum": total,
+    "softmax": softmax,
+    "layernorm": layernorm,
+    "conv2d": conv2d,
+    "conv2d-backward": conv2d_backward,
+    "mlp": mlp,
+    "cnn": cnn,
+    "adds": adds,
+    "upload": upload,
+}
 serve(
-    f"PyTorch {torch.__version__} on {torch.cuda.get_device_name() if gpu else 'the processor'}",
+    f"PyTorch {torch.__version__}{' compiled' if compiled else ''} on "
+    + (torch.cuda.get_device_name() if gpu else "the processor"),
     {
-        "matmul": matmul,
-        "chain": chain,
-        "gelu": gelu,
-        "sum": total,
-        "softmax": softmax,
-        "layernorm": layernorm,
-        "conv2d": conv2d,
-        "conv2d-backward": conv2d_backward,
-        "mlp": mlp,
-        "cnn": cnn,
-        "adds": adds,
-        "upload": upload,
-        **torch_models.makers(device, gpu),
+        **({} if compiled else works),
+        **models,
+        **{f"first-{kind}": first_step(kind) for kind in ("gpt", "resnet", "lstm")},
     },
-    torch.cuda.synchronize if gpu else lambda: None,
+    wait,
 )
