@@ -20,6 +20,8 @@ import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
 const GROUP = 256, MIN_GROUP = 64;
 /** Elements of a row for each work-item: with fewer, joining takes longer than summing. */
 const MIN_ITEM_ELEMENTS = 4;
+/** Work-items that walk so many elements have their loops unrolled. */
+const MIN_UNROLLED = 16;
 
 /** One work-group a row. */
 export const groupReduction: LoopTemplate<Planned<LoopKernel>> = {
@@ -32,7 +34,9 @@ export const groupReduction: LoopTemplate<Planned<LoopKernel>> = {
     const isCut = flatBlocks(Math.ceil(length / items)) !== null &&
       kernel.reductions.some(isBlocked);
     const stages = kernel.reductions.length + 1;
-    return { key: `${items}${isCut ? " in blocks" : ""}`, numbers: 1 + stages, copies: stages };
+    const isLong = length >= items * MIN_UNROLLED;
+    const key = `${items}${isCut ? " in blocks" : ""}${isLong ? " unrolled" : ""}`;
+    return { key, numbers: 1 + stages, copies: stages };
   },
 };
 
@@ -71,7 +75,11 @@ function groupMapping(emitter: Emitter, dialect: Dialect, items: number): RowMap
         sums.begin();
         [from, to] = ["block", dialect.smaller(`block + ${step}`, end)];
       }
-      emitter.open(dialect.loopHead("t", `${from} + lid`, to, `${items}`));
+      // A work-item asks for several elements before it waits for the first.
+      const unrolled = groupLength(emitter.kernel) >= items * MIN_UNROLLED
+        ? "#pragma unroll 4\n"
+        : "";
+      emitter.open(unrolled + dialect.loopHead("t", `${from} + lid`, to, `${items}`));
       decomposeInner(emitter);
       body();
       emitter.close();
