@@ -10,6 +10,13 @@
 /** What the comments of instructions for sm_90a begin with. */
 export const LIFTED = "//@ ";
 
+/** A program that a driver builds only if instructions can be lifted in the PTX that it writes. */
+export const LIFTED_PROBE = `kernel void lifted(global int *o) {
+  asm volatile("${LIFTED}wgmma.fence.sync.aligned;" ::: "memory");
+  o[get_global_id(0)] = 1;
+}
+`;
+
 /** True for texts whose PTX must be changed before it is loaded. */
 export function hasLifted(source: string): boolean {
   return source.includes(LIFTED);

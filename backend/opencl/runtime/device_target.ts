@@ -23,8 +23,12 @@ const GPU_MIN_PARTS = 4;
 /** Fewer elements than this are reduced in one launch. */
 const MIN_SPLIT = 65536;
 
-/** The target of a device. */
-export function targetOf(device: Device, type: DeviceType): Target {
+/**
+ * The target of a device.
+ *
+ * @param canLift Whether its driver builds what only compute capability 9.0 has; asked where it matters.
+ */
+export function targetOf(device: Device, type: DeviceType, canLift: () => boolean): Target {
   const isGpu = type === "gpu" || type === "accel" || driverOf(device).itemsAreLanes;
   const computeUnits = device.maxComputeUnits;
   return {
@@ -32,7 +36,7 @@ export function targetOf(device: Device, type: DeviceType): Target {
     localMemory: device.localMemSize,
     computeUnits,
     matrixUnits: hasMatrixUnits(device),
-    warpgroups: hasWarpgroups(device),
+    warpgroups: hasWarpgroups(device) && canLift(),
     vectorWidth: device.query("NATIVE_VECTOR_WIDTH_FLOAT"),
     narrowEnd: NARROW_END,
     tuned: readTunedTiles(device),

@@ -89,7 +89,8 @@ export class OpenCLBackend implements Backend {
 
   /** What kernels are planned by and written for; made with the first. */
   get target(): Target {
-    return this.#target ??= targetOf(this.#clDevice, this.device.deviceType);
+    const canLift = (): boolean => this.#programs.canLift();
+    return this.#target ??= targetOf(this.#clDevice, this.device.deviceType, canLift);
   }
 
   upload(data: Uint8Array, options?: UploadOptions): Block {

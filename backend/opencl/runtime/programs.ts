@@ -18,7 +18,7 @@ import { KernelArguments } from "./kernel_arguments.ts";
 import type { Generated } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { preludeFor } from "../codegen/prelude.ts";
-import { hasLifted, liftInstructions } from "../codegen/warpgroup_helpers.ts";
+import { hasLifted, LIFTED_PROBE, liftInstructions } from "../codegen/warpgroup_helpers.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 
 /** A kernel to be compiled: its parameter list and body, and what to call it. */
@@ -167,6 +167,17 @@ export class Programs {
       this.#unsaved.set(`${options}\n${text}`, { text, options, program, kernels });
     }
     return program;
+  }
+
+  /** True where the driver builds what is lifted: PTX of another form than is known here cannot be. */
+  canLift(): boolean {
+    try {
+      this.#compile(LIFTED_PROBE, 1, this.#options);
+      return true;
+    } catch (error) {
+      if (error instanceof OpenCLError) return false;
+      throw error;
+    }
   }
 
   /** A program of which instructions that the compiler of OpenCL C does not know stand in comments. */

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { BinaryCache } from "../../../../backend/opencl/runtime/binary_cache.ts";
+import { hasWarpgroups } from "../../../../backend/opencl/runtime/matrix_units.ts";
 import { type KernelText, Programs } from "../../../../backend/opencl/runtime/programs.ts";
 import { manager, profiler } from "../../../../mod.ts";
 import { hasOpenCL, testOpenCL } from "../../../opencl.ts";
@@ -122,3 +123,13 @@ testOpenCL(
       }
     }),
 );
+
+testOpenCL("a driver whose programs are not the PTX that is known is told so, with no error", () => {
+  const { context, clDevice } = device;
+  const programs = new Programs(context!, clDevice!, null);
+  try {
+    assertEquals(programs.canLift(), hasWarpgroups(clDevice!));
+  } finally {
+    programs.dispose();
+  }
+});
