@@ -124,12 +124,15 @@ testOpenCL(
     }),
 );
 
-testOpenCL("a driver whose programs are not the PTX that is known is told so, with no error", () => {
-  const { context, clDevice } = device;
-  const programs = new Programs(context!, clDevice!, null);
-  try {
-    assertEquals(programs.canLift(), hasWarpgroups(clDevice!));
-  } finally {
-    programs.dispose();
-  }
-});
+testOpenCL(
+  "a driver whose programs are not the PTX that is known is told so, with no error",
+  () => {
+    const { context, clDevice } = device;
+    const programs = new Programs(context!, clDevice!, null);
+    try {
+      assertEquals(programs.canLift(), hasWarpgroups(clDevice!));
+    } finally {
+      programs.dispose();
+    }
+  },
+);
