@@ -90,7 +90,8 @@ export class Programs {
     for (const part of [plain!, lifted!]) {
       if (part.length === 0) continue;
       const kernels = part.map((text) => this.#kernelText(text));
-      const program = this.#compile(programText(kernels), part.length, this.#options);
+      const whole = programText(kernels);
+      const program = this.#compile(whole, part.length, this.#options, part === lifted);
       for (const text of part) {
         this.#kernels.set(text.source, this.#arguments(program, kernelName(text)));
       }
@@ -129,8 +130,8 @@ export class Programs {
   }
 
   /** A built program, which lives as long as this. */
-  #compile(text: string, kernels: number, options: string): Program {
-    const program = this.#cached(text, options) ?? this.#built(text, kernels, options);
+  #compile(text: string, kernels: number, options: string, isLifted = false): Program {
+    const program = this.#cached(text, options) ?? this.#built(text, kernels, options, isLifted);
     this.#programs.push(program);
     return program;
   }
@@ -144,14 +145,14 @@ export class Programs {
     return program;
   }
 
-  #built(text: string, kernels: number, options: string): Program {
+  #built(text: string, kernels: number, options: string, isLifted: boolean): Program {
     const start = performance.now();
     const byLaunch = this.#keepBinaries === "at the end" && isWatchingBuilds();
     beginBuild(kernels);
     let program: Program;
     try {
       program = builtProgram(new Program(this.#context, text), options);
-      if (hasLifted(text)) program = this.#lifted(program, options);
+      if (isLifted) program = this.#lifted(program, options);
     } catch (error) {
       endBuild(kernels);
       throw error;

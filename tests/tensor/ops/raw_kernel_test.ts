@@ -293,3 +293,18 @@ Deno.test(
     assertEquals(await run("cl"), await run("cpu"));
   },
 );
+
+testOpenCL(
+  "a kernel of one's own may have any comment, also one that our kernels give a meaning",
+  () =>
+    withDevice("cl", async () => {
+      const noted = rawKernel("noted", {
+        source: `//@ author somebody
+kernel void noted(global const float* x, global float* y) { //@ twice
+  y[get_global_id(0)] = 2 * x[get_global_id(0)];
+}`,
+        output: (x) => like(x),
+      });
+      assertEquals(await noted(Tensor.fromHost([1, 2, 3])).toArray(), [2, 4, 6]);
+    }),
+);
