@@ -1,7 +1,7 @@
 /** A mistake on a command line, or in the environment, is one clear line and status 2. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { plain } from "./plain.ts";
+import { runDeno } from "./run_deno.ts";
 
 const root = fileURLToPath(new URL("../", import.meta.url));
 
@@ -10,14 +10,11 @@ async function run(
   args: readonly string[],
   env: Record<string, string> = {},
 ): Promise<[code: number, out: string, err: string]> {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", program, ...args],
+  const { code, out, err } = await runDeno(["run", "-A", "--no-check", program, ...args], {
     cwd: root,
-    env: { ...plain, ...env },
-    stdin: "null",
-  }).output();
-  const text = new TextDecoder();
-  return [code, text.decode(stdout), text.decode(stderr)];
+    env,
+  });
+  return [code, out, err];
 }
 
 /** Every program of the package that reads a command line of its own. */

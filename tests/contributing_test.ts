@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { hasOpenCL } from "./opencl.ts";
 import { root } from "./module_graph.ts";
-import { plain } from "./plain.ts";
+import { runDeno } from "./run_deno.ts";
 import { inFolder } from "./temporary_folder.ts";
 
 /** A file that a recipe changes, or makes. */
@@ -183,14 +183,9 @@ Deno.test("the new backend is a device like others, and trains", () => {
 
 /** Runs Deno in a folder, and gives back what it printed. */
 async function deno(folder: string, args: string[]): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args,
-    cwd: folder,
-    env: { ...plain, NETCL_POOL: "page" },
-  }).output();
-  const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-  assert(success, printed);
-  return printed;
+  const { success, out, err } = await runDeno(args, { cwd: folder, env: { NETCL_POOL: "page" } });
+  assert(success, out + err);
+  return out + err;
 }
 
 const recipes = [

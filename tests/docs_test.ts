@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { environmentVariables } from "../ffi/host/environment.ts";
 import { entryPoints, root } from "./module_graph.ts";
 import { markdownTable } from "./signals/matrix.ts";
-import { plain } from "./plain.ts";
+import { runDeno } from "./run_deno.ts";
 
 const guide = "examples/guide";
 const devices = await Deno.readTextFile(new URL(`${guide}/devices.md`, root));
@@ -16,13 +16,8 @@ const pages = [
 ];
 
 Deno.test("every exported symbol is documented, and no private type shows", async () => {
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["doc", "--lint", ...await entryPoints()],
-    cwd: root,
-    env: plain,
-    stdout: "null",
-  }).output();
-  assert(success, new TextDecoder().decode(stderr));
+  const { success, err } = await runDeno(["doc", "--lint", ...await entryPoints()], { cwd: root });
+  assert(success, err);
 });
 
 /** The rows of the table under a heading of the page about devices, cell by cell. */
@@ -46,12 +41,8 @@ Deno.test("the guide's environment variables are those of the code", () => {
 });
 
 Deno.test("the package that is published holds what users need and nothing else", async () => {
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["publish", "--dry-run", "--allow-dirty", "--no-check"],
-    cwd: root,
-    env: plain,
-  }).output();
-  const listing = new TextDecoder().decode(stderr);
+  const args = ["publish", "--dry-run", "--allow-dirty", "--no-check"];
+  const { success, err: listing } = await runDeno(args, { cwd: root });
   assert(success, listing);
   const files = [...listing.matchAll(/file:\/\/(\S+)/g)].map(([, path]) =>
     path!.replace(root.pathname, "")
@@ -170,12 +161,8 @@ interface Documented {
 }
 
 async function documented(entry: string): Promise<Documented[]> {
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["doc", "--json", new URL(entry, root).href],
-    cwd: root,
-    env: plain,
-  }).output();
-  const { nodes } = JSON.parse(new TextDecoder().decode(stdout));
+  const { out } = await runDeno(["doc", "--json", new URL(entry, root).href], { cwd: root });
+  const { nodes } = JSON.parse(out);
   const [{ symbols }] = Object.values(nodes) as [{ symbols: Documented[] }];
   return symbols;
 }

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { entryPoints, type Import, importsOf, root } from "./module_graph.ts";
-import { plain } from "./plain.ts";
+import { runDeno } from "./run_deno.ts";
 
 /** From the foundation up; a module imports from its own layer and those before it. */
 const layers = ["ffi", "memory", "backend", "tensor", "mod.ts"];
@@ -119,15 +119,10 @@ Deno.test("each module of tensor may be imported first: none needs what methods 
     await load(${JSON.stringify(table)});
     console.log(refusal, Tensor.ones([1], { device: "cpu" }).add(1).itemSync());
   `;
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["eval", "--quiet", "--no-check", script],
-    cwd: root,
-    env: plain,
-  }).output();
-  const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  const { out, err } = await runDeno(["eval", "--quiet", "--no-check", script], { cwd: root });
   const missing =
     "Cannot call ones of tensors yet: import tensor/methods.ts, or tensor/mod.ts, first";
-  assertEquals(printed.trim(), `${missing} 2`);
+  assertEquals((out + err).trim(), `${missing} 2`);
 });
 
 Deno.test("what an entry point gives makes tensors, whichever is imported alone", async () => {
@@ -143,12 +138,11 @@ Deno.test("what an entry point gives makes tensors, whichever is imported alone"
       const m = await load(${JSON.stringify(path)});
       ${use};
     `;
-    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["eval", "--quiet", "--no-check", script],
+    const { success, err } = await runDeno(["eval", "--quiet", "--no-check", script], {
       cwd: root,
-      env: { ...plain, NETCL_DEVICE: "cpu" },
-    }).output();
-    assert(success, `${path}: ${new TextDecoder().decode(stderr)}`);
+      env: { NETCL_DEVICE: "cpu" },
+    });
+    assert(success, `${path}: ${err}`);
   }
 });
 
@@ -242,13 +236,9 @@ Deno.test("importing the package does nothing: no library, no listener, no worke
   const imports = { "@netcl/netcl": new URL("mod.ts", root).href };
   await Deno.writeTextFile(`${project}/deno.json`, JSON.stringify({ imports }));
   await Deno.writeTextFile(file, script);
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-check", "--no-prompt", "--allow-read", file],
-    cwd: project,
-    env: plain,
-  }).output();
+  const args = ["run", "--no-check", "--no-prompt", "--allow-read", file];
+  const { success, out, err } = await runDeno(args, { cwd: project });
   await Deno.remove(project, { recursive: true });
-  const printed = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-  assertEquals(printed, "");
+  assertEquals(out + err, "");
   assert(success);
 });

@@ -1,4 +1,4 @@
-import { plain } from "./plain.ts";
+import { runDeno } from "./run_deno.ts";
 // What `deno info --json` says of the published modules.
 
 interface Dependency {
@@ -29,13 +29,11 @@ export async function entryPoints(): Promise<string[]> {
 
 /** Every import in the modules that `entry` needs, types included. */
 export async function importsOf(entry: string): Promise<Import[]> {
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["info", "--json", new URL(entry, root).href],
+  const { success, out, err } = await runDeno(["info", "--json", new URL(entry, root).href], {
     cwd: root,
-    env: plain,
-  }).output();
-  if (!success) throw new Error(new TextDecoder().decode(stderr));
-  const info: Info = JSON.parse(new TextDecoder().decode(stdout));
+  });
+  if (!success) throw new Error(err);
+  const info: Info = JSON.parse(out);
   return info.modules.flatMap(({ specifier, error, dependencies = [] }) => {
     if (error !== undefined) throw new Error(`${specifier}: ${error}`);
     return dependencies.map((dependency) => ({

@@ -1,6 +1,6 @@
 // Which parameters of the public functions are options, as `deno doc --json` says.
 import { entryPoints, root } from "./module_graph.ts";
-import { plain } from "./plain.ts";
+import { runDeno } from "./run_deno.ts";
 
 interface Type {
   kind: string;
@@ -46,13 +46,9 @@ async function namespaces(file: string): Promise<[name: string, file: string][]>
 }
 
 async function documented(file: string): Promise<Entry[]> {
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["doc", "--json", file],
-    cwd: root,
-    env: plain,
-  }).output();
-  if (!success) throw new Error(new TextDecoder().decode(stderr));
-  const { nodes } = JSON.parse(new TextDecoder().decode(stdout));
+  const { success, out, err } = await runDeno(["doc", "--json", file], { cwd: root });
+  if (!success) throw new Error(err);
+  const { nodes } = JSON.parse(out);
   return Object.values(nodes).flatMap((module) => (module as { symbols: Entry[] }).symbols);
 }
 

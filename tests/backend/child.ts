@@ -1,19 +1,13 @@
-import { plain } from "../plain.ts";
 /** Programs in a process of their own, for what happens to all of a process. */
+import { type Run, runDeno } from "../run_deno.ts";
 
 const root = new URL("../../", import.meta.url);
 
-export interface Child {
-  readonly out: string;
-  readonly err: string;
-  readonly code: number;
-}
-
 /** Runs a text that may use `manager`, `backendOf`, `shutdown`, `withFaults` and `live`. */
-export async function inProcess(
+export function inProcess(
   program: string,
   env: Record<string, string> = {},
-): Promise<Child> {
+): Promise<Run> {
   const script = `import { manager } from "${new URL("backend/devices/devices.ts", root)}";
     import { shutdown } from "${new URL("backend/shutdown.ts", root)}";
     import { backendOf } from "${new URL("backend/backends.ts", root)}";
@@ -21,11 +15,5 @@ export async function inProcess(
     import { withFaults } from "${new URL("ffi/library/faults.ts", root)}";
     const live = () => Object.values(liveObjects()).reduce((sum, n) => sum + n, 0);
     ${program}`;
-  const { stdout, stderr, code } = await new Deno.Command(Deno.execPath(), {
-    args: ["eval", "--no-check", "--ext=ts", script],
-    env: { ...plain, ...env },
-    stdin: "null",
-  }).output();
-  const text = new TextDecoder();
-  return { out: text.decode(stdout), err: text.decode(stderr), code };
+  return runDeno(["eval", "--no-check", "--ext=ts", script], { env });
 }

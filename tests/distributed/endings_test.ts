@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { hasOpenCL } from "../opencl.ts";
 import { command, type Ended, hasMpirun, mpirun } from "./mpirun.ts";
+import { runDeno } from "../run_deno.ts";
 
 /** Longer than it takes where every core has other work. */
 const MOST_SECONDS = 30;
@@ -83,12 +84,10 @@ const init = `
 async function begin(env: Record<string, string>, permissions = ["-A"]): Promise<string> {
   const file = await Deno.makeTempFile({ suffix: ".ts" });
   await Deno.writeTextFile(file, init);
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-check", "--no-prompt", ...permissions, file],
-    env,
-  }).output();
+  const args = ["run", "--no-check", "--no-prompt", ...permissions, file];
+  const { out, err } = await runDeno(args, { env });
   await Deno.remove(file);
-  return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  return out + err;
 }
 
 Deno.test("without libmpi an error says what was tried, what to install and which variable to set", async () => {

@@ -3,7 +3,7 @@ import { checkDevices } from "../../examples/doctor/checks.ts";
 import { format } from "../../examples/doctor/finding.ts";
 import { type Platform, platforms } from "../../ffi/mod.ts";
 import { hasOpenCL } from "../opencl.ts";
-import { plain } from "../plain.ts";
+import { runDeno } from "../run_deno.ts";
 import { fileURLToPath } from "node:url";
 
 const example = fileURLToPath(new URL("../../examples/doctor.ts", import.meta.url));
@@ -12,12 +12,8 @@ async function doctor(
   flags: string[],
   env: Record<string, string> = {},
 ): Promise<[number, string]> {
-  const args = ["run", "--no-prompt", ...flags, example];
-  const { code, stdout } = await new Deno.Command(Deno.execPath(), {
-    args,
-    env: { ...plain, ...env },
-  }).output();
-  return [code, new TextDecoder().decode(stdout)];
+  const { code, out } = await runDeno(["run", "--no-prompt", ...flags, example], { env });
+  return [code, out];
 }
 
 Deno.test({

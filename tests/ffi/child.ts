@@ -1,18 +1,18 @@
-import { plain } from "../plain.ts";
-import { fileURLToPath } from "node:url";
 /**
  * Programs in a process of their own: what happens once in a process's life can be tested again.
  */
+import { fileURLToPath } from "node:url";
+import { runDeno } from "../run_deno.ts";
 
 const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
 
-export interface Child {
+interface Child {
   readonly code: number;
   readonly out: string;
   readonly err: string;
 }
 
-export interface ChildOptions {
+interface ChildOptions {
   readonly permissions?: readonly string[];
   readonly env?: Record<string, string>;
 }
@@ -31,12 +31,6 @@ function resolve(source: string): string {
 /** Runs a module from text to its end. */
 export async function runChild(source: string, options: ChildOptions = {}): Promise<Child> {
   const { permissions, env = {} } = options;
-  const command = new Deno.Command(Deno.execPath(), {
-    args: denoArgs(source, permissions),
-    env: { ...plain, ...env },
-    stdin: "null",
-  });
-  const { code, stdout, stderr } = await command.output();
-  const text = new TextDecoder();
-  return { code, out: text.decode(stdout).trim(), err: text.decode(stderr).trim() };
+  const { code, out, err } = await runDeno(denoArgs(source, permissions), { env });
+  return { code, out: out.trim(), err: err.trim() };
 }

@@ -9,6 +9,7 @@ import { testOpenCL } from "../opencl.ts";
 import type { Graph } from "../tensor/graphs/graph.ts";
 import { describe as describeGraph, fuzz, places } from "./fuzz.ts";
 import { describe, difference, follow, leavesOf, type Program, readFixtures } from "./programs.ts";
+import { runDeno } from "../run_deno.ts";
 
 const { programs, numbers } = await readFixtures();
 
@@ -57,13 +58,11 @@ testOpenCL("random programs give it in one schedule (cl)", () => {
 
 Deno.test("random programs give it with NETCL_EAGER=1 (cpu)", async () => {
   const script = fileURLToPath(new URL("eager.ts", import.meta.url));
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--allow-all", "--no-check", script],
-    env: { NETCL_EAGER: "1", NO_COLOR: "1" },
-  }).output();
-  const text = new TextDecoder();
-  assert(success, text.decode(stdout) + text.decode(stderr));
-  assertMatch(text.decode(stdout), /^[1-9]\d* programs\n$/);
+  const { success, out, err } = await runDeno(["run", "--allow-all", "--no-check", script], {
+    env: { NETCL_EAGER: "1" },
+  });
+  assert(success, out + err);
+  assertMatch(out, /^[1-9]\d* programs\n$/);
 });
 
 Deno.test("the comparison finds a wrong number, a wrong shape and a missing NaN", () => {

@@ -29,7 +29,7 @@ import {
   oneByOne,
   together,
 } from "./graphs/graph.ts";
-import { plain } from "../plain.ts";
+import { runDeno } from "../run_deno.ts";
 
 const seconds = Number(Deno.env.get("NETCL_GRAPH_SECONDS") ?? 0);
 
@@ -128,12 +128,10 @@ function numbersOf(t: Tensor): Numbers {
 
 async function eagerly(backend: BackendName, seed: number, numRuns: number): Promise<Numbers[][]> {
   const script = new URL("graphs/eager.ts", import.meta.url).href;
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", script, backend, `${seed}`, `${numRuns}`],
-    env: { ...plain, NETCL_EAGER: "1" },
-  }).output();
-  assert(success, new TextDecoder().decode(stderr));
-  const printed: string[][][] = JSON.parse(new TextDecoder().decode(stdout));
+  const args = ["run", "-A", script, backend, `${seed}`, `${numRuns}`];
+  const { success, out, err } = await runDeno(args, { env: { NETCL_EAGER: "1" } });
+  assert(success, err);
+  const printed: string[][][] = JSON.parse(out);
   return printed.map((values) => values.map((numbers) => numbers.map(Number)));
 }
 

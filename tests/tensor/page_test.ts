@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Tensor } from "../../mod.ts";
 import { root } from "../module_graph.ts";
-import { plain } from "../plain.ts";
+import { runDeno } from "../run_deno.ts";
 
 interface Documented {
   readonly name: string;
@@ -21,12 +21,8 @@ interface ClassDocument {
 }
 
 async function documentOf(path: string, name: string): Promise<ClassDocument> {
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["doc", "--json", path],
-    cwd: root,
-    env: plain,
-  }).output();
-  const { nodes } = JSON.parse(new TextDecoder().decode(stdout));
+  const { out } = await runDeno(["doc", "--json", path], { cwd: root });
+  const { nodes } = JSON.parse(out);
   const symbols = Object.values(nodes).flatMap((file) =>
     (file as { symbols: { name: string; declarations: ClassDocument[] }[] }).symbols
   );

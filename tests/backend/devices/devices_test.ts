@@ -14,7 +14,7 @@ import { DeviceInfo, DeviceType, Status } from "../../../ffi/library/constants.t
 import { cl, replaceSymbols } from "../../../ffi/library/library.ts";
 import type { OpenCLSymbols } from "../../../ffi/mod.ts";
 import { hasOpenCL, testOpenCL } from "../../opencl.ts";
-import { plain } from "../../plain.ts";
+import { runDeno } from "../../run_deno.ts";
 
 // The first queue starts the signal handling, which opens libc: outside of the tests, which would
 // find it left open.
@@ -32,12 +32,9 @@ async function inProcess(
     root,
   )}";\n${code}`;
   const url = `data:text/typescript,${encodeURIComponent(script)}`;
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-check", "--quiet", "--no-prompt", ...flags, url],
-    env: { ...plain, ...env },
-    stdin: "null",
-  }).output();
-  return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  const args = ["run", "--no-check", "--quiet", "--no-prompt", ...flags, url];
+  const { out, err } = await runDeno(args, { env });
+  return out + err;
 }
 
 const readSources = `--allow-import`;

@@ -4,19 +4,14 @@
  */
 import { assertEquals } from "@std/assert";
 import { testOpenCL } from "../../opencl.ts";
-import { plain } from "../../plain.ts";
+import { runDeno } from "../../run_deno.ts";
 import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("./workers_program.ts", import.meta.url));
 
 async function run(...args: string[]): Promise<void> {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", program, ...args],
-    env: plain,
-    stdin: "null",
-  }).output();
-  const text = new TextDecoder();
-  assertEquals([code, text.decode(stdout), text.decode(stderr)], [0, "done\n", ""]);
+  const { code, out, err } = await runDeno(["run", "-A", "--no-check", program, ...args]);
+  assertEquals([code, out, err], [0, "done\n", ""]);
 }
 
 testOpenCL("workers that train at once come to their results, beside the main thread", async () => {

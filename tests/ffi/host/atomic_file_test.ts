@@ -1,7 +1,7 @@
 import { inFolder, namesIn } from "../../temporary_folder.ts";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { saveFile, saveFileSync, savesFinished } from "../../../ffi/host/atomic_file.ts";
-import { plain } from "../../plain.ts";
+import { runDeno } from "../../run_deno.ts";
 import { fileURLToPath } from "node:url";
 
 const isUnix = Deno.build.os !== "windows";
@@ -252,13 +252,12 @@ async function asNobody(program: string, flags: string[], ...args: string[]): Pr
     const save = (path, text) =>
       saveFile(path, [new TextEncoder().encode(text)]).then(() => "saved", (e) => e.message);
     ${program}`;
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-check", "--no-prompt", ...flags]
-      .concat(`data:text/typescript,${encodeURIComponent(source)}`, args),
+  const url = `data:text/typescript,${encodeURIComponent(source)}`;
+  const { out, err } = await runDeno(["run", "--no-check", "--no-prompt", ...flags, url, ...args], {
     ...(isRoot && { uid: 65534, gid: 65534 }),
-    env: { ...plain, DENO_DIR: args[0]! },
-  }).output();
-  return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+    env: { DENO_DIR: args[0]! },
+  });
+  return out + err;
 }
 
 Deno.test({

@@ -16,6 +16,7 @@ import {
 } from "../../../ffi/mod.ts";
 import { context, device, leftBehind, program, queue, testOpenCL } from "../fixture.ts";
 import { hasOpenCL } from "../../opencl.ts";
+import { runDeno } from "../../run_deno.ts";
 
 const hasSvm = hasOpenCL && device.versionNumbers[0] >= 2 &&
   (device.query("SVM_CAPABILITIES") & SvmCapabilities.COARSE_GRAIN_BUFFER) !== 0n;
@@ -78,12 +79,9 @@ testOpenCL(
       for (let i = 0; i < 20; i++) { await new Promise((r) => setTimeout(r, 2)); gc(); }
     });
     console.log("goes on");`;
-    const { stdout, stderr, code } = await new Deno.Command(Deno.execPath(), {
-      args: ["eval", "--no-check", "--ext=ts", "--v8-flags=--expose-gc", program],
-      env: { NO_COLOR: "1" },
-    }).output();
-    const text = new TextDecoder();
-    assertEquals([code, text.decode(stdout), text.decode(stderr)], [
+    const args = ["eval", "--no-check", "--ext=ts", "--v8-flags=--expose-gc", program];
+    const { code, out, err } = await runDeno(args);
+    assertEquals([code, out, err], [
       0,
       "goes on\n",
       "netcl: cannot give back a forgotten Buffer: clReleaseMemObject failed with " +

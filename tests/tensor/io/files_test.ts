@@ -18,7 +18,7 @@ import {
   fixtureNames,
   fixtureUrl,
 } from "./fixtures.ts";
-import { plain } from "../../plain.ts";
+import { runDeno } from "../../run_deno.ts";
 
 async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir();
@@ -177,11 +177,9 @@ Deno.test({
       const t = Tensor.fromHost([1, 2], { device: "cpu" });
       for (let k = 0; k < 2; k++) await saveNpy(${JSON.stringify(path)}, t.add(k));`;
     await Deno.writeTextFile(`${folder}/program.ts`, program);
-    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "--no-prompt", "--no-check", `--allow-write=${path}`, `${folder}/program.ts`],
-      env: plain,
-    }).output();
-    assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+    const allowed = `--allow-write=${path}`, file = `${folder}/program.ts`;
+    const { code, err } = await runDeno(["run", "--no-prompt", "--no-check", allowed, file]);
+    assertEquals([code, err], [0, ""]);
     const t = await loadNpy(path, { device: "cpu" });
     assertEquals(await t.toArray(), [2, 3]);
     assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name).sort(), [
