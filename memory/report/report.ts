@@ -6,7 +6,13 @@ import { leakSection } from "./leaks.ts";
 import { largestByOrigin } from "../core/live_allocations.ts";
 import { type MemoryEvent, originOf } from "./memory_event.ts";
 import type { Recorder } from "./recorder.ts";
-import { formatTime, Palette, segmentChart, timelineChart } from "./report_charts.ts";
+import {
+  formatTime,
+  Palette,
+  segmentChart,
+  timelineChart,
+  timelineControls,
+} from "./report_charts.ts";
 import { style } from "./report_style.ts";
 import { layOut, type Timeline } from "./timeline.ts";
 
@@ -120,6 +126,7 @@ function timelineSection(
 Columns are events, not time: the labels say when. Point at a block to see what it is; drag across the picture, or
 turn the wheel over it, to look closer, and double-click to see all again.</p>`,
     timelineChart(timeline, palette, memory.pool.limitBytes),
+    timelineControls(timeline),
     html`
       <ul
         class="legend">${palette.origins.map((origin) =>

@@ -61,6 +61,12 @@ export function timelineChart(timeline: Timeline, palette: Palette, limitBytes: 
     ${peakMarker(timeline, x, y)}
     <rect class="mark" y="${PLOT.top}" width="0" height="${PLOT.height}" />
     </svg>
+  `;
+}
+
+/** What lets a reader look closer at {@linkcode timelineChart}, on a page with one of them. */
+export function timelineControls(timeline: Timeline): Markup {
+  return html`
     <button class="reset" hidden>Show all</button>
     ${zoomScript({
       ...{ left: PLOT.left, width: PLOT.width, columns: timeline.columns, minSpan: 4 },
