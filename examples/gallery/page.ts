@@ -13,8 +13,8 @@ export function commandOf({ file, args, launcher = [] }: Entry): string {
 export function galleryPage(outputs: ReadonlyMap<string, string>): string {
   return `# Examples
 
-Each runs from anywhere with \`deno run -A FILE\`, takes \`--help\`, and needs no download. Those that
-compute take \`--device\` and \`--seed\`. On a terminal, what goes on is rewritten in place; elsewhere,
+Each runs from anywhere with \`deno run -A FILE\`, takes \`--help\`, and needs no download, but
+for train.ts with other data than the digits. Those that compute take \`--device\` and \`--seed\`. On a terminal, what goes on is rewritten in place; elsewhere,
 and with \`NO_COLOR=1\`, it is plain lines. \`deno task gallery\` has made this page.
 
 The [guide](guide/README.md) explains; [data](data/README.md) says where the data come from.
