@@ -4,7 +4,8 @@
  * time. Groups take chunks of the sorted sources: a run that begins and ends in a chunk goes to its target; of
  * others each chunk keeps its part, and the chunk in which a run ends joins them in order.
  *
- * On an H100 a million numbers into 37 took a work-item 97 ms one after the other, into as many 250 ms.
+ * A million numbers into 37 took a work-item 97 ms one after the other, into as many 250 ms (H100); sorted
+ * they take 0.24 and 0.25 ms (H200), of which the sort is 0.2.
  */
 import { opCode } from "../../../graph/index_error.ts";
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
