@@ -63,7 +63,7 @@ function packedPlanOf(
     const packed = packedProductOf(kernel, c, tile, parts);
     const plan = planIn(packed && { ...packed, c, tile, parts }, kernel, shape, target);
     if (plan === null) continue;
-    const { time } = estimateOf(tile, parts, filledShape(plan), target);
+    const { time } = estimateOf(tile, parts, filledShape(plan), target, maxSplitsOf(plan));
     if (time < least) [best, least] = [plan, time];
   }
   return best;
@@ -103,7 +103,14 @@ function filledShape({ kernel, shape, tile, product }: WgmmaPlan): ContractionSi
 /** In how many parts the sum of a plan is computed. */
 export function splitsOf(plan: WgmmaPlan): number {
   const { tile, product, target } = plan;
-  return estimateOf(tile, product.parts, filledShape(plan), target).splits;
+  return estimateOf(tile, product.parts, filledShape(plan), target, maxSplitsOf(plan)).splits;
+}
+
+/** Sums are divided along their outermost loop, of which the box of a stage must be left. */
+function maxSplitsOf({ kernel, product: { terms } }: WgmmaPlan): number {
+  if (terms.kind === "flat") return Infinity;
+  const { symbol, box } = terms.loops[0]!;
+  return box === 1 ? Infinity : Math.max(1, Math.floor(kernel.sizes[symbol]! / box));
 }
 
 /** Operands as they lie, or their parts. */

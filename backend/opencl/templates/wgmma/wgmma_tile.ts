@@ -125,11 +125,12 @@ function fastest(
   parts: PartCount,
   shape: ContractionSize,
   target: Target,
+  maxSplits: number,
 ): { readonly tile: WgmmaTile; readonly splits: number; readonly time: number } {
   let best = { tile: tiles[0]!.tile, splits: 1, time: Infinity };
-  const longest = Math.max(1, Math.min(MAX_SPLITS, product(shape.k) / MIN_TERMS));
+  const most = Math.min(maxSplits, MAX_SPLITS, product(shape.k) / MIN_TERMS);
   for (const choice of tiles) {
-    for (let splits = 1; splits <= longest; splits *= 2) {
+    for (let splits = 1; splits <= Math.max(1, most); splits *= 2) {
       const time = timeOf(choice, parts, splits, shape, target);
       if (time < best.time) best = { tile: choice.tile, splits, time };
     }
@@ -142,22 +143,26 @@ export function tilesFor(parts: PartCount): readonly WgmmaTile[] {
   return choices[parts].map(({ tile }) => tile);
 }
 
-/** The least time that a product takes in a tile, in microseconds, and into how many parts its sum is divided. */
+/**
+ * The least time that a product takes in a tile, in microseconds, and into how many parts its sum is divided: at
+ * most `maxSplits`.
+ */
 export function estimateOf(
   tile: WgmmaTile,
   parts: PartCount,
   shape: ContractionSize,
   target: Target,
+  maxSplits: number = Infinity,
 ): { readonly time: number; readonly splits: number } {
   const { bm, bn } = tile;
   const known = choices[parts].find(({ tile: t }) => t.bm === bm && t.bn === bn);
-  return fastest([{ speed: known?.speed ?? 1, tile }], parts, shape, target);
+  return fastest([{ speed: known?.speed ?? 1, tile }], parts, shape, target, maxSplits);
 }
 
 function rule(parts: PartCount): TileRule<WgmmaTile> {
   return {
     kind: parts === 1 ? "warpgroups" : `warpgroups of ${parts} parts`,
-    choose: (shape, target) => fastest(choices[parts], parts, shape, target).tile,
+    choose: (shape, target) => fastest(choices[parts], parts, shape, target, Infinity).tile,
     counts: ["bm", "bn", "stages"],
     // Twice the sums would not leave registers for a wider tile.
     admits: (tile) =>
