@@ -206,13 +206,21 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   step(options: StepOptions = {}): void {
     checkOptions("step", options, { skip: takes.callback });
     // One call for `compile`, where it depends on nothing but what is told here.
-    if (options.skip || !isDeterminedByOptions(this.constructor)) return this.#step(options);
+    if (!isDeterminedByOptions(this.constructor)) return this.#step(options);
     const told = this.groups.map((group) => ({ ...group.options }));
-    observedCall("step", this.#stepAsTold, this, [this.#version, told]);
+    const skips = options.skip ? this.#devices.map(options.skip) : [];
+    observedCall("step", this.#stepAsTold, this, [this.#version, told, skips]);
   }
 
-  #stepAsTold(): void {
-    this.#step({});
+  #stepAsTold(_version: number, _told: unknown, skips: readonly Tensor[]): void {
+    if (skips.length === 0) return this.#step({});
+    const devices = this.#devices;
+    this.#step({ skip: (device) => skips[devices.indexOf(device)]! });
+  }
+
+  /** Where the parameters are. */
+  get #devices(): DeviceHandle[] {
+    return [...new Set(this.#entries.map(({ parameter }) => parameter.device))];
   }
 
   #step(options: StepOptions): void {

@@ -588,6 +588,38 @@ Deno.test("the second call of a step is replayed, whatever layer is in it (cpu)"
   });
 });
 
+Deno.test("steps that a GradScaler may leave out are replayed, and have the values of plain calls (cpu)", () => {
+  withDevice("cpu", () => {
+    const run = (isCompiled: boolean): { outcomes: string[]; values: number[][] } => {
+      manualSeed(4);
+      const layer = new nn.Linear(3, 2), scaler = new amp.GradScaler({ growthInterval: 2 });
+      const optimizer = new optim.SGD(layer.parameters(), { lr: 0.1, momentum: 0.9 });
+      const train = (x: Tensor): Tensor => {
+        const loss = amp.autocast("float16", () => layer.forward(x)).square().mean();
+        optimizer.zeroGrad();
+        scaler.scale(loss).backward();
+        scaler.step(optimizer);
+        scaler.update();
+        return loss;
+      };
+      const step = isCompiled ? compile(train) : train, values: number[][] = [];
+      // The third input overflows float16.
+      const outcomes = outcomesOf(() =>
+        [1, 2, 1e5, 1, 3].forEach((size) => {
+          using x = Tensor.full([4, 3], size);
+          step(x).dispose();
+          values.push([...numbers(layer.weight), ...numbers(scaler.stateDict()["scale"]!)]);
+        })
+      );
+      return { outcomes, values };
+    };
+    const plain = run(false), compiled = run(true);
+    assertEquals(compiled.values, plain.values);
+    assertEquals(plain.values[2]!.slice(0, -1), plain.values[1]!.slice(0, -1));
+    assertEquals(compiled.outcomes, ["recorded", "followed", "followed", "followed", "followed"]);
+  });
+});
+
 Deno.test("a step whose calls all differ gives up recording, and its memory back (cpu)", () => {
   withDevice("cpu", (dev) => {
     let k = 0;
