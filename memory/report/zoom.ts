@@ -30,6 +30,8 @@ ${code}
 
 const code = `const svg = document.querySelector("svg.timeline");
 const [plot, mark, reset] = [".plot", ".mark", ".reset"].map((name) => document.querySelector(name));
+// As the page has them: columns are rounded, and would give other digits.
+const allTimes = [...svg.querySelectorAll(".time")].map((label) => label.textContent);
 let from = 0, until = columns, start = null;
 const place = (column) => left + width * (column - from) / (until - from);
 const columnAt = (event) => {
@@ -42,9 +44,9 @@ function show(begin, end) {
   until = from + span;
   const scale = columns / span;
   plot.setAttribute("transform", "translate(" + (place(0) - left * scale) + " 0) scale(" + scale + " 1)");
-  const labels = svg.querySelectorAll(".time");
-  labels.forEach((label) => {
-    label.textContent = labelOf(from + span * Number(label.dataset.share));
+  svg.querySelectorAll(".time").forEach((label, k) => {
+    const time = labelOf(from + span * Number(label.dataset.share));
+    label.textContent = span === columns ? allTimes[k] : time;
   });
   for (const part of svg.querySelectorAll("[data-column]")) {
     const column = Number(part.dataset.column);

@@ -1,6 +1,5 @@
 /** Keeps the gradients of half precision from vanishing. */
 import type { DeviceHandle } from "../../backend/internal.ts";
-import { computeWithNext } from "../core/pending_work.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { DTypeError } from "../core/rules/errors.ts";
 import { internally } from "../core/modes/temporaries.ts";
@@ -170,7 +169,6 @@ export class GradScaler implements Disposable {
     if (!this.#options.enabled) return optimizer.step();
     if (!this.#overflows.has(optimizer)) this.unscale(optimizer);
     const overflow = this.#overflows.get(optimizer)!;
-    computeWithNext(overflow);
     optimizer.step({ skip: (device) => overflow.to(device) });
   }
 

@@ -235,16 +235,18 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     }
     const active = this.#entries.filter(({ parameter }) => parameter.grad !== null);
     this.#separateCounters(new Set(active));
-    const targets: Tensor[] = [];
+    const targets: Tensor[] = [], skips = new Set<Tensor>();
     internally(() => {
       const values = [...this.#nextValues(active)].map(([target, value]) => {
         const skip = options.skip?.(target.device);
+        if (skip) skips.add(skip);
         return [target, skip ? skip.where(target, value) : value] as const;
       });
       for (const [target, value] of values) targets.push(target.assign(value));
     }, NEED.none);
     try {
-      realizeAll(targets);
+      // Whoever holds the step back asks again, when what it was found from is gone.
+      realizeAll([...targets, ...skips]);
     } catch (error) {
       // An error or Ctrl+C that cuts a step short leaves every parameter as it was.
       for (const target of targets) stateOf(target).restoreFormer();

@@ -620,6 +620,35 @@ Deno.test("steps that a GradScaler may leave out are replayed, and have the valu
   });
 });
 
+Deno.test("whether a GradScaler leaves a step out is found with the step, not from the beginning once more (cpu)", () => {
+  withDevice("cpu", () => {
+    const kernelsOf = (isCompiled: boolean): number => {
+      const blocks = Array.from({ length: 20 }, () => [
+        ...[new nn.Linear(3, 3), new nn.BatchNorm1d(3), new nn.ReLU()],
+      ]);
+      const model = new nn.Sequential(...blocks.flat()), scaler = new amp.GradScaler();
+      const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
+      const labels = Tensor.fromHost(new Int32Array([0, 1, 2, 1])).realize();
+      const train = (x: Tensor): Tensor => {
+        const y = amp.autocast("float16", () => model.forward(x).cast("float32"));
+        const loss = y.crossEntropy(labels);
+        optimizer.zeroGrad();
+        scaler.scale(loss).backward();
+        scaler.step(optimizer);
+        scaler.update();
+        return loss;
+      };
+      const step = isCompiled ? compile(train) : train, x = Tensor.rand([4, 3]).realize();
+      for (let k = 0; k < 3; k++) step(x).realize().dispose();
+      profiler.reset();
+      step(x).realize().dispose();
+      return profiler.counters().kernels;
+    };
+    const plain = kernelsOf(false), replayed = kernelsOf(true);
+    assert(replayed <= plain, `${replayed} kernels for ${plain}`);
+  });
+});
+
 Deno.test("a step whose calls all differ gives up recording, and its memory back (cpu)", () => {
   withDevice("cpu", (dev) => {
     let k = 0;
