@@ -90,9 +90,13 @@ function legend(lines: readonly Line[]): string {
 /** What fits beside the chart: three digits, or fewer with an exponent. */
 function short(value: number): string {
   const size = Math.abs(value);
-  if (size === 0 || size >= 1e-3 && size < 1e4) return `${Number(value.toPrecision(3))}`;
-  const text = value.toExponential(1);
-  return text.length <= LABEL ? text : value.toExponential(0);
+  const isPlain = size === 0 || size >= 1e-3 && size < 1e4;
+  const texts = [
+    ...isPlain ? [`${Number(value.toPrecision(3))}`] : [],
+    value.toExponential(1),
+    value.toExponential(0),
+  ];
+  return texts.find(({ length }) => length <= LABEL)!;
 }
 
 /** The mean of what falls into each column of dots, of which a character has two. */
