@@ -7,7 +7,8 @@ import { backendOf } from "../../../../backend/internal.ts";
 import type { Target } from "../../../../backend/kernel/target.ts";
 import type { OpenCLBackend } from "../../../../backend/opencl/runtime/opencl_backend.ts";
 import { Programs } from "../../../../backend/opencl/runtime/programs.ts";
-import { DeviceHandle, manager, withDevice } from "../../../../mod.ts";
+import { assert } from "@std/assert";
+import { DeviceHandle, type DType, manager, type Tensor, withDevice } from "../../../../mod.ts";
 import { emulatedWarpgroups, withPacking } from "./warpgroup_emulation.ts";
 
 /** Words of a work-item's fragments: four of the left operand, two of the right. */
@@ -144,4 +145,34 @@ async function withEmulatedPrograms(fn: () => Promise<void>): Promise<void> {
   } finally {
     Object.assign(Programs.prototype, { build, kernel });
   }
+}
+
+/** What is computed on emulated units, and how near to the built-in backend's value it must be. */
+export interface EmulatedCase {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly make: (dtype: DType) => Tensor;
+  /** The texts of the kernels that are built meanwhile. */
+  readonly texts: string[];
+  /** What stands in the text of a kernel for the units. */
+  readonly sign: string;
+  /** The relative error of all elements together. */
+  readonly limit: number;
+}
+
+/** Asserts that the units compute the case, and compute it right. */
+export async function holdsOnUnits(
+  { name, dtype, make, texts, sign, limit }: EmulatedCase,
+): Promise<void> {
+  const wanted = await withDevice("cpu", () => make(dtype).cast("float32").toHost());
+  texts.length = 0;
+  const found = await make(dtype).cast("float32").toHost();
+  assert(texts.some((text) => text.includes(sign)), `${name} is for the units`);
+  let squares = 0, total = 0;
+  for (let i = 0; i < wanted.length; i++) {
+    squares += (Number(found[i]) - Number(wanted[i])) ** 2;
+    total += Number(wanted[i]) ** 2;
+  }
+  const error = Math.sqrt(squares / total);
+  assert(error < limit, `${name} of ${dtype}: relative error ${error}`);
 }

@@ -1,10 +1,9 @@
 /** Kernels of matrix units hold against the built-in backend, on any device: their instructions are emulated. */
 import { convolution, numbers } from "./few_digits.ts";
-import { assert } from "@std/assert";
 import type { MmaTile } from "../../../../backend/opencl/templates/mma/mma_tile.ts";
-import { type DType, type Tensor, withDevice } from "../../../../mod.ts";
+import type { DType, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
-import { withEmulatedUnits } from "./matrix_unit_emulation.ts";
+import { holdsOnUnits, withEmulatedUnits } from "./matrix_unit_emulation.ts";
 
 /** Small tiles of four warps, so that there are many edges and short texts. */
 const tiles: Readonly<Record<2 | 4, MmaTile>> = {
@@ -67,18 +66,8 @@ for (const dtype of ["float32", "float16", "bfloat16"] as const) {
     () =>
       withEmulatedUnits({ matrixUnits: true, tuned: new SmallTiles() }, async (texts) => {
         for (const name of namesOf[dtype]!) {
-          const make = cases[name]!;
-          const wanted = await withDevice("cpu", () => make(dtype).cast("float32").toHost());
-          texts.length = 0;
-          const found = await make(dtype).cast("float32").toHost();
-          assert(texts.some((text) => text.includes("MMA_")), `${name} is for matrix units`);
-          let squares = 0, total = 0;
-          for (let i = 0; i < wanted.length; i++) {
-            squares += (Number(found[i]) - Number(wanted[i])) ** 2;
-            total += Number(wanted[i]) ** 2;
-          }
-          const error = Math.sqrt(squares / total);
-          assert(error < limits[dtype]!, `${name} of ${dtype}: relative error ${error}`);
+          const make = cases[name]!, limit = limits[dtype]!;
+          await holdsOnUnits({ name, dtype, make, texts, sign: "MMA_", limit });
         }
       }),
   );

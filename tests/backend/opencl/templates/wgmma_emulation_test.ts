@@ -1,10 +1,9 @@
 /** Kernels by warpgroups hold against the built-in backend, on any device: their instructions are emulated. */
-import { assert } from "@std/assert";
 import type { WgmmaTile } from "../../../../backend/opencl/templates/wgmma/wgmma_tile.ts";
-import { type DType, type Tensor, withDevice } from "../../../../mod.ts";
+import type { DType, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { convolution, numbers } from "./few_digits.ts";
-import { withEmulatedUnits } from "./matrix_unit_emulation.ts";
+import { holdsOnUnits, withEmulatedUnits } from "./matrix_unit_emulation.ts";
 
 /** What was tuned: the same tile for every shape. */
 class OneTile extends Map<string, { tile: WgmmaTile; parts: number }> {
@@ -65,19 +64,9 @@ const cases: Readonly<Record<string, Make>> = {
 
 const limits: Partial<Record<DType, number>> = { float32: 1e-6, float16: 2e-3, bfloat16: 1.6e-2 };
 
-async function holds(dtype: DType, name: string, texts: string[]): Promise<void> {
+function holds(dtype: DType, name: string, texts: string[]): Promise<void> {
   const make = (cases[name] ?? convolutions[name])!;
-  const wanted = await withDevice("cpu", () => make(dtype).cast("float32").toHost());
-  texts.length = 0;
-  const found = await make(dtype).cast("float32").toHost();
-  assert(texts.some((text) => text.includes("WG_COPY")), `${name} is for warpgroups`);
-  let squares = 0, total = 0;
-  for (let i = 0; i < wanted.length; i++) {
-    squares += (Number(found[i]) - Number(wanted[i])) ** 2;
-    total += Number(wanted[i]) ** 2;
-  }
-  const error = Math.sqrt(squares / total);
-  assert(error < limits[dtype]!, `${name} of ${dtype}: relative error ${error}`);
+  return holdsOnUnits({ name, dtype, make, texts, sign: "WG_COPY", limit: limits[dtype]! });
 }
 
 const names = Object.keys(cases).filter((name) => !name.startsWith("wide"));
