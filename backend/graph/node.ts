@@ -211,7 +211,11 @@ export class Node {
     if (this.#isComputed || this.#holders <= 0) this.#touch();
   }
 
-  /** Says how strongly its tensor needs it after it was computed on the way to something else. */
+  /** How strongly its tensor needs it after it was computed on the way to something else. */
+  get exposure(): Need {
+    return this.#exposure;
+  }
+
   set exposure(need: Need) {
     this.#exposure = need;
     if (this.#isComputed) this.#touch();

@@ -5,7 +5,7 @@
  * (`core/grad_fn.ts`) come in; gradients, which are tensors like others, go to leaves and to
  * `execution/`.
  */
-import { formatShape, type Node, sameShape, type Saved } from "../../backend/internal.ts";
+import { formatShape, NEED, type Node, sameShape, type Saved } from "../../backend/internal.ts";
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
 import { AnomalyWatch } from "./anomaly.ts";
@@ -194,10 +194,12 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
   }
   const seed = seedOf(root, gradient);
   const found: [Tensor, Tensor][] = [];
+  const losses = new Set([root]);
   const order: Set<Tensor> | null = hasAccumulationHooks() ? new Set() : null;
   walk([root], [seed], options, {
     visit: (tensor, g) => {
       if (!stateOf(tensor).gradFn) found.push([tensor, g]);
+      else if (isLossOfUser(tensor)) losses.add(tensor);
     },
     passed: (gradFn) => {
       storeConstants(gradFn);
@@ -209,16 +211,22 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     accumulate(leaf, g, options);
     return leaf;
   });
-  if (!root.isRealized) {
-    // A root that is read before the step computes the gradients too, so that its work is done once:
+  for (const loss of losses) {
+    if (loss.isRealized) continue;
+    // A loss that is read before the step computes the gradients too, so that its work is done once:
     // those that are there then, since clipping and the like replace them.
-    stateOf(root).coScheduled = () => gradientsOfLeaves(leaves);
-    pendingOn(root.device).addRoot(stateOf(root));
+    stateOf(loss).coScheduled = () => gradientsOfLeaves(leaves);
+    pendingOn(loss.device).addRoot(stateOf(loss));
   }
   if (order) {
     const reached = new Set(leaves);
     runAccumulationHooks([...order].filter((leaf) => reached.has(leaf)));
   }
+}
+
+/** True for a number that the user may read after the step: a loss before it is scaled, parts of a sum. */
+function isLossOfUser(tensor: Tensor): boolean {
+  return tensor.size === 1 && stateOf(tensor).node.exposure === NEED.lasting;
 }
 
 /** The nodes of the gradients that leaves have now. */
