@@ -1,13 +1,20 @@
 /**
  * Splits a reduction with few rows in two kernels: the first reduces parts of each row, so that the
  * whole device has work, and stores outputs of elements; the second joins the parts and does what
- * followed the reduction.
+ * followed the reduction. Of an arg-reduction a part keeps its best value and where that is; the join
+ * takes the first position among the parts that have the best value of all.
  */
 import { type AffineExpr, linearize, symbol, zero } from "../../kernel/affine.ts";
-import type { DType } from "../../graph/dtype.ts";
+import { type DType, dtypes, isFloat } from "../../graph/dtype.ts";
 import { followsReduction, usesInner, variesWith } from "../../kernel/analysis.ts";
-import { type Expr, extent, type LoopKernel } from "../../kernel/kernel.ts";
-import { isArgReduction } from "../../graph/reductions.ts";
+import {
+  accumulatorType,
+  type Expr,
+  extent,
+  type LoopKernel,
+  type Reduction,
+} from "../../kernel/kernel.ts";
+import { type ArgReduceFn, isArgReduction, prefersLarger } from "../../graph/reductions.ts";
 import { reducesInGroups } from "../../kernel/row_order.ts";
 import type { RowSplit, RowSplits, Target } from "../../kernel/target.ts";
 import { sizeOf, stridesOf } from "../../graph/shape.ts";
@@ -48,7 +55,6 @@ function partsOf(kernel: LoopKernel, rowSplits: RowSplits): number {
 export function canSplit(kernel: LoopKernel): boolean {
   const { reductions, contraction, chunk, inner, outputs } = kernel;
   if (contraction || chunk || reductions.length === 0) return false;
-  if (reductions.some(({ fn }) => isArgReduction(fn))) return false;
   const follows = followsReduction(kernel);
   if (reductions.some((r) => follows[r.expr])) return false;
   const varies = variesWith(kernel, inner);
@@ -71,14 +77,31 @@ interface RowParts {
   readonly outer: readonly number[];
 }
 
+type ArgReduction = Reduction & { readonly fn: ArgReduceFn };
+
+function argReductions({ reductions }: LoopKernel): ArgReduction[] {
+  return reductions.filter((r): r is ArgReduction => isArgReduction(r.fn));
+}
+
+/** The reductions that give the values whose positions arg-reductions give, in their order. */
+function bestValues(kernel: LoopKernel): Reduction[] {
+  return argReductions(kernel).map((r) => ({
+    ...r,
+    fn: prefersLarger(r.fn) ? "max" : "min",
+    dtype: accumulatorType(kernel, r),
+    index: zero,
+  }));
+}
+
 /** @param isSideBySide Whether neighbouring rows, not parts, are neighbours: where rows lie side by side. */
 function inParts(kernel: LoopKernel, parts: number, isSideBySide: boolean): KernelPair {
   const cut = rowParts(kernel, parts, isSideBySide);
-  const types = kernel.reductions.map(({ dtype }) => storedType(dtype));
+  const reductions = [...kernel.reductions, ...bestValues(kernel)];
+  const types = reductions.map(({ dtype }) => storedType(dtype));
   const all = kernel.outputs.map((_, o) => o), each = all.filter((o) => usesInner(kernel, o));
   const joined = all.filter((o) => !each.includes(o));
   return {
-    partial: partialOf(kernel, cut, types, each),
+    partial: partialOf({ ...kernel, reductions }, cut, types, each),
     stored: each,
     final: finalOf(kernel, cut, types, joined),
   };
@@ -136,8 +159,11 @@ function finalOf(
   types: readonly DType[],
   joined: readonly number[],
 ): LoopKernel {
-  const input = kernel.inputs.length, load = kernel.loads.length, shift = types.length;
+  const input = kernel.inputs.length, load = kernel.loads.length;
   const loads = types.map((dtype, k) => ({ input: input + k, dtype, index: place, bounds: [] }));
+  const exprs = types.map((dtype, k): Expr => ({ op: "load", load: load + k, dtype }));
+  const reductions = joinedReductions(kernel, types, exprs);
+  const shift = exprs.length;
   return {
     ...kernel,
     sizes,
@@ -145,16 +171,65 @@ function finalOf(
     inputs: [...kernel.inputs, ...types],
     loads: [...kernel.loads, ...loads],
     exprs: [
-      ...types.map((dtype, k): Expr => ({ op: "load", load: load + k, dtype })),
+      ...exprs,
       ...kernel.exprs.map((e): Expr =>
         e.op === "primitive" || e.op === "cast" ? { ...e, args: e.args.map((a) => a + shift) } : e
       ),
     ],
     indirect: kernel.indirect.map((d) => ({ ...d, expr: d.expr + shift })),
-    reductions: kernel.reductions.map((r, k) => ({ ...r, expr: k, index: zero })),
+    reductions,
     outputs: joined.map((o) => kernel.outputs[o]!).map((o) => ({ ...o, expr: o.expr + shift })),
     label: `${kernel.label}_join`,
   };
+}
+
+/**
+ * The reductions that join the results of parts, and, behind them, the best values of arg-reductions.
+ *
+ * @param exprs The loads of the parts' results, to which is added what arg-reductions compare.
+ */
+function joinedReductions(
+  { reductions }: LoopKernel,
+  types: readonly DType[],
+  exprs: Expr[],
+): Reduction[] {
+  const best: Reduction[] = [];
+  const joined = reductions.map((r, k): Reduction => {
+    if (!isArgReduction(r.fn)) return { ...r, expr: k, index: zero };
+    const value = reductions.length + best.length;
+    best.push({
+      fn: prefersLarger(r.fn) ? "max" : "min",
+      dtype: types[value]!,
+      expr: value,
+      index: zero,
+    });
+    const expr = firstPosition(exprs, { value, position: k, dtype: r.dtype });
+    return { fn: "min", dtype: r.dtype, expr, index: zero };
+  });
+  return [...joined, ...best];
+}
+
+/**
+ * Adds the position that a part offers: its own where it has the best value of all, else one behind all
+ * others. The best value is that of the reduction of the same number; it is NaN where a part's is NaN.
+ */
+function firstPosition(
+  exprs: Expr[],
+  { value, position, dtype }: { value: number; position: number; dtype: DType },
+): number {
+  const add = (e: Expr): number => exprs.push(e) - 1;
+  const of = exprs[value]!.dtype;
+  const test = (fn: "eq" | "ne" | "or", a: number, b: number): number =>
+    add({ op: "primitive", fn, args: [a, b], dtype: "bool" });
+  const best = add({ op: "reduced", reduction: value, dtype: of });
+  const isEqual = test("eq", value, best);
+  const isBest = isFloat(of) ? test("or", isEqual, test("ne", value, value)) : isEqual;
+  const behind = add({
+    op: "constant",
+    value: Math.min(Number(dtypes[dtype].highest), Number.MAX_SAFE_INTEGER),
+    dtype,
+  });
+  return add({ op: "primitive", fn: "where", args: [isBest, position, behind], dtype });
 }
 
 /** Long parts begin where lines of a cache begin: a vector that lies in two of them takes two loads. */

@@ -5,7 +5,7 @@ import type { PlanningDevice } from "../../../backend/kernel/template.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
 import { splitK } from "../../../backend/schedule/passes/split_k.ts";
 import { canSplit } from "../../../backend/schedule/passes/split_reduction.ts";
-import { constant, cpu, gpu, leaf, map, product, reduce, sum } from "./nodes.ts";
+import { constant, cpu, gpu, leaf, map, product, sum } from "./nodes.ts";
 
 const planned = (node: Node, device: PlanningDevice): Schedule => schedule([node], { device });
 const labels = ({ kernels }: Schedule): string[] => kernels.map(({ kernel }) => kernel.label);
@@ -45,11 +45,26 @@ Deno.test("each half reads only what it needs, so the input is free when its par
 Deno.test("rows that are enough for the device, or cannot be reduced in parts, stay one kernel", () => {
   assertEquals(planned(sum(leaf([1 << 15, 64]), 1), gpu).kernels.length, 1);
   assertEquals(planned(sum(leaf([64]), 0), gpu).kernels.length, 1);
-  assertEquals(planned(reduce("argmax", leaf([1 << 20]), 0), gpu).kernels.length, 1);
   assert(!canSplit(kernelOf(map("neg", leaf([8])))));
   // The same on a CPU, whose cores are few.
   assertEquals(planned(sum(leaf([1 << 10, 4096]), 1), cpu).kernels.length, 1);
   assertEquals(planned(sum(leaf([1 << 22]), 0), cpu).kernels.length, 2);
+});
+
+Deno.test("of an arg-reduction parts keep the best value and its position; the join takes the first", () => {
+  const best = (fn: "argmax" | "argmin", x: Node): Node =>
+    new Node({ kind: "reduce", fn, axes: [0] }, [x], [], "int32");
+  for (const device of [gpu, cpu]) {
+    const plan = planned(best("argmax", leaf([1 << 20])), device);
+    assertEquals(labels(plan), ["argmax_part", "argmax_join"]);
+    const [part, join] = plan.kernels.map(({ kernel }) => kernel as LoopKernel);
+    assertEquals(part!.reductions.map(({ fn }) => fn), ["argmax", "max"]);
+    assertEquals(part!.outputs.map(({ dtype }) => dtype), ["int32", "float32"]);
+    assertEquals(join!.reductions.map(({ fn }) => fn), ["min", "max"]);
+  }
+  const half = new Node({ kind: "data", bytes: new Uint8Array(4) }, [], [1 << 20], "float16");
+  const types = planned(best("argmin", half), gpu).temporaries.map(({ dtype }) => dtype);
+  assertEquals(types, ["int32", "float32"]);
 });
 
 Deno.test("sums of half types are kept in float32 between the kernels", () => {

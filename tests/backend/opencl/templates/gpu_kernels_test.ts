@@ -67,6 +67,32 @@ testOpenCL(
     }),
 );
 
+testOpenCL(
+  "a GPU finds the first of the best elements of few long rows in parts, of every type, NaN before all",
+  () =>
+    withGpu(async () => {
+      const coarse = (n: number) => wave(n).map((v) => Math.round(v * 50) + 60);
+      for (const shape of [[70_001], [2, 65_539], [3, 300, 100]]) {
+        for (const dtype of ["float32", "float16", "bfloat16", "uint8", "int64"] as const) {
+          const n = shape.reduce((a, b) => a * b, 1);
+          const x = () => Tensor.fromHost(coarse(n), { shape }).cast(dtype);
+          const axis = shape.length - 1;
+          await compare(`argmax of ${dtype} ${shape}`, () => x().argmax(axis));
+          await compare(`argmin of ${dtype} ${shape}`, () => x().argmin(axis));
+          await compare(`argmax of all of ${dtype} ${shape}`, () => x().argmax());
+        }
+      }
+      for (const spots of [[5], [5, 60_000], [69_999, 69_998]]) {
+        const values = coarse(70_001);
+        for (const at of spots) values[at] = NaN;
+        await compare(`argmax with NaN at ${spots}`, () => Tensor.fromHost(values).argmax(0));
+        await compare(`argmin with NaN at ${spots}`, () => Tensor.fromHost(values).argmin(0));
+      }
+      const none = () => Tensor.full([70_001], -Infinity).contiguous();
+      await compare("argmax where all are equal", () => none().argmax(0));
+    }),
+);
+
 testOpenCL("a GPU's tiles multiply elements of every type", () =>
   withGpu(async () => {
     for (const dtype of ["float16", "bfloat16", "int32", "int64"] as const) {
