@@ -3,7 +3,8 @@ import type { CommandQueue, Event, Kernel } from "../../../ffi/mod.ts";
 import { activeTrace, type DeviceWork, type Trace } from "../../profiling/trace.ts";
 
 /**
- * Notes a command in a trace, which asks for its times when it ends.
+ * Notes a command in a trace: how long the host took to enqueue it, and, when the trace ends, its
+ * times on the device.
  *
  * @param event The command's; passes to the trace.
  * @param queue The queue that runs it.
@@ -21,6 +22,7 @@ export function traceCommand(
     const profile = queue.profiling ? done.profile : null;
     return profile && { queued: profile.queued, start: profile.started, end: profile.ended };
   };
+  trace.host(`enqueue ${work.name}`, work.enqueuedAt);
   trace.device({ ...work, device: queue.device, times });
 }
 
@@ -37,7 +39,6 @@ export function enqueueTraced(
 ): void {
   const enqueuedAt = performance.now();
   const event = queue.enqueueKernelEvent(kernel, global.length, global, local);
-  trace.host(`enqueue ${name}`, enqueuedAt);
   traceCommand(trace, event, queue, { name, bytes, enqueuedAt });
 }
 

@@ -27,6 +27,10 @@ async function traced(backends: string[]): Promise<{ events: TraceEvent[]; bytes
       using _step = profiler.span("step");
       const x = Tensor.fromHost(new Float32Array(300_000).fill(step), { device });
       using _forward = profiler.span("forward");
+      // A copy that is a command of its own, on every kind of device.
+      Tensor.zeros([1000], { device }).realize().assign(
+        Tensor.fromHost(new Float32Array(1000), { device }),
+      );
       await x.reshape([600, 500]).matmul(Tensor.ones([500, 40], { device })).relu().sum().item();
     }
   }
