@@ -50,7 +50,7 @@ export const tests: readonly (readonly [file: string, test: string, reason: Faul
     "loops",
   ],
   [
-    "backend/opencl/templates/split_product_test.ts",
+    "backend/opencl/templates/products_test.ts",
     "a sum of a prime number of terms is computed in one",
     "loops",
   ],

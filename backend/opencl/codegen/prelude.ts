@@ -270,6 +270,14 @@ const helpers: Readonly<Record<string, string>> = {
 }`,
   // Rows become columns.
   transpose_16: transposeText(),
+  // 16 rows of 16 elements, `step` apart, as columns.
+  turn_16:
+    `${OUT_OF_LINE}inline void turn_16(global const float* from, long step, local float* to, int apart) {
+  float16 v[16];
+  for (int r = 0; r < 16; ++r) v[r] = vload16(0, from + r * step);
+  transpose_16(v);
+  for (int r = 0; r < 16; ++r) vstore16(v[r], 0, to + r * apart);
+}`,
   // Round to nearest, ties to even; a NaN stays one.
   to_bfloat16: `inline ushort to_bfloat16(float v) {
   uint bits = as_uint(v);

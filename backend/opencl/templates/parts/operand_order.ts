@@ -1,6 +1,6 @@
 /** Along which loops the operands of a contraction lie contiguous: which template may read them in vectors. */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
-import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { LoopKernel, Output } from "../../../kernel/kernel.ts";
 import { LANES } from "../../codegen/vectors/vector_types.ts";
 import { last, type RowLoops } from "./contraction_shape.ts";
 
@@ -26,16 +26,33 @@ export function operandOrder(kernel: LoopKernel): OperandOrder {
   const least = isInner ? LANES : MIN_VECTOR;
   const alongN = spans(c.b.index, n, least), alongM = spans(c.a.index, m, least);
   // Where both will do, the axis along which results lie, so that they are written as vectors.
-  const isTransposed = outputs.every((o) => coefficient(o.index, m) === 1);
+  const isTransposed = liesAlong(outputs, m);
   return {
     isInner,
     isLongInner: isInner && sizes[k]! >= LANES,
     loops: alongN && !(alongM && isTransposed)
       ? columnsOfB(kernel)
       : alongM
-      ? { row: n, column: m, scalar: c.b, vector: c.a }
+      ? columnsOfA(kernel)
       : null,
   };
+}
+
+function liesAlong(outputs: readonly Output[], symbol: number): boolean {
+  return outputs.every(({ index }) => coefficient(index, symbol) === 1);
+}
+
+/** The loops of a tile whose columns are the rows of the left operand. */
+function columnsOfA({ contraction }: LoopKernel): RowLoops {
+  const c = contraction!;
+  return { row: last(c.n), column: last(c.m), scalar: c.b, vector: c.a };
+}
+
+/** The loops of a tile along whose columns results lie; null where they lie along neither. */
+export function columnsOfResults(kernel: LoopKernel): RowLoops | null {
+  const { outputs, contraction } = kernel;
+  if (liesAlong(outputs, last(contraction!.n))) return columnsOfB(kernel);
+  return liesAlong(outputs, last(contraction!.m)) ? columnsOfA(kernel) : null;
 }
 
 /** The loops of a tile whose columns are those of the right operand. */

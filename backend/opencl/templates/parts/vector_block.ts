@@ -80,7 +80,14 @@ export function emitBlock(
   }
   for (const s of sum.toReversed()) closeSum(emitter, s, sums);
   sums.finish();
-  if (storeVectors(emitter, row, column, tm, columns)) return;
+  const { sizes } = emitter.kernel, isWhole = sizes[column]! % tn === 0;
+  if (width === LANES && canVectorize(emitter.kernel, column)) {
+    if (!isWhole) emitter.open("if (column == columnt) {");
+    storeVectors(emitter, row, column, tm, columns);
+    if (isWhole) return;
+    emitter.close();
+    emitter.open("else {");
+  } else emitter.open("{");
   emitter.line(`float tile[${tm * tn + Math.max(0, width - tn)}];`);
   for (let r = 0; r < tm; r++) {
     starts.forEach((start, v) => {
@@ -88,24 +95,25 @@ export function emitBlock(
     });
   }
   storeTile(emitter, [row], [column], tm, tn);
+  emitter.close();
 }
 
-/** Whole tiles go out as vectors, with what is done to each element. */
+/** Columns that no other tile has go out as vectors, with what is done to each element. */
 function storeVectors(
   emitter: Emitter,
   row: number,
   column: number,
   tm: number,
   { count, width, starts }: Columns,
-): boolean {
+): void {
   const { kernel } = emitter;
-  const whole = kernel.sizes[row]! % tm === 0 && kernel.sizes[column]! % count === 0;
-  if (!whole || width !== LANES || !canVectorize(kernel, column)) return false;
+  const isWhole = kernel.sizes[row]! % tm === 0;
   const body = new VectorBody(emitter, column);
   const ids = neededBy(kernel, kernel.outputs.map((o) => o.expr));
   emitter.line(`const Index i${column} = column;`);
   for (let r = 0; r < tm; r++) {
-    emitter.open("{");
+    // The last tile is moved back onto rows that another one stores.
+    emitter.open(isWhole ? "{" : `if (row + ${r} >= rowt) {`);
     emitter.line(`const Index i${row} = row + ${r};`);
     // An output may lie where an input lay: everything is read before anything is written.
     const left = count < width ? String(count) : "";
@@ -118,7 +126,6 @@ function storeVectors(
     });
     emitter.close();
   }
-  return true;
 }
 
 /** Opens a loop of a sum; the short ones of a convolution's taps are unrolled. */

@@ -1,0 +1,105 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
+import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
+import { testOpenCL } from "../../../opencl.ts";
+import { templateOf } from "./chosen_template.ts";
+
+testOpenCL(
+  "a long sum with few results is computed in parts, with what follows it",
+  () =>
+    withDevice("cl", async () => {
+      const n = 60_000;
+      const a = Tensor.arange(n * 4).remainder(3).reshape([n, 4]).cast("float32").realize();
+      const b = Tensor.arange(n * 20).remainder(5).reshape([n, 20]).cast("float32").realize();
+      const bias = Tensor.arange(20).cast("float32");
+      const product = a.transpose().matmul(b).add(bias).mul(2);
+      assertStringIncludes(product.explain(), "_part");
+      const result = await product.toHost();
+      for (const [i, j] of [[0, 0], [1, 7], [3, 19]] as const) {
+        let sum = 0;
+        for (let k = 0; k < n; k++) sum += ((k * 4 + i) % 3) * ((k * 20 + j) % 5);
+        assertEquals(result[i * 20 + j], (sum + j) * 2);
+      }
+    }),
+);
+
+testOpenCL(
+  "a sum of a prime number of terms is computed in one",
+  () =>
+    withDevice("cl", async () => {
+      const n = 65_537;
+      const a = Tensor.ones([n, 4]).realize();
+      const product = a.transpose().matmul(a);
+      assertEquals([...await product.toHost() as Float32Array], new Array(16).fill(n));
+    }),
+);
+
+/** Small whole numbers: every order of summation gives the same floats. */
+function whole(shape: readonly number[], factor: number): Tensor {
+  const size = shape.reduce((a, b) => a * b, 1);
+  const values = Float32Array.from({ length: size }, (_, k) => (k * factor) % 5 - 2);
+  return Tensor.fromHost(values).reshape([...shape]).realize();
+}
+
+const processor: Target = {
+  ...hostTarget,
+  localMemory: 2 ** 21,
+  computeUnits: 2,
+  vectorWidth: 16,
+  ...planningRules(false, 2, 4096),
+};
+
+/** A linear layer: rows of weights lie along the sum. */
+function linear([m, k, n]: readonly [number, number, number], activate: boolean): Tensor {
+  const y = whole([m, k], 3).matmul(whole([n, k], 7).transpose()).add(whole([n], 2));
+  return activate ? y.mul(0.125).gelu() : y;
+}
+
+Deno.test("columns along a sum are turned for many rows, or for what follows them", () => {
+  const chosen = (size: readonly [number, number, number], activate = false): string =>
+    templateOf(() => linear(size, activate), processor);
+  assertEquals(chosen([768, 128, 512]), "register-tiled gemm");
+  assertEquals(chosen([16, 784, 256]), "inner-product gemm");
+  assertEquals(chosen([16, 784, 256], true), "register-tiled gemm");
+  assertEquals(chosen([768, 128, 10]), "inner-product gemm");
+  assertEquals(chosen([768, 12, 64]), "inner-product gemm");
+});
+
+testOpenCL("products of turned columns have the values of the built-in backend", async () => {
+  const cases = [
+    { size: [64, 64, 64], activate: false },
+    { size: [100, 70, 65], activate: true },
+    { size: [33, 17, 90], activate: false },
+    { size: [9, 31, 47], activate: true },
+  ] as const;
+  for (const { size, activate } of cases) {
+    const values = async (device: string): Promise<Float32Array> =>
+      await withDevice(
+        device,
+        () => noGrad(() => linear(size, activate).toHost()),
+      ) as Float32Array;
+    const [found, expected] = [await values("cl"), await values("cpu")];
+    const worst = found.reduce((w, v, k) => Math.max(w, Math.abs(v - expected[k]!)), 0);
+    assert(worst <= (activate ? 1e-5 : 0), `${size}: ${worst}`);
+  }
+});
+
+testOpenCL(
+  "products by images, with results across, and of long sums are turned, too",
+  async () => {
+    const make: Record<string, () => Tensor> = {
+      "many images": () => whole([3, 40, 20], 3).matmul(whole([3, 35, 20], 7).transpose(1, 2)),
+      "results across": () =>
+        whole([50, 24], 3).matmul(whole([36, 24], 7).transpose()).transpose().exp2().contiguous(),
+      "heads": () =>
+        whole([2 * 20, 48], 3).matmul(whole([96, 48], 7).transpose()).reshape([2, 20, 6, 16])
+          .transpose(1, 2).contiguous(),
+      "a sum in parts": () => whole([16, 9000], 3).matmul(whole([16, 9000], 7).transpose()).relu(),
+    };
+    for (const [name, fn] of Object.entries(make)) {
+      const values = (device: string) => withDevice(device, () => noGrad(() => fn().toHost()));
+      assertEquals(await values("cl"), await values("cpu"), name);
+    }
+  },
+);
