@@ -81,7 +81,13 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
 function groupOf(root: NodeInfo, device: PlanningDevice, partners: Partners): Group {
   const splits = new Map<string, number>();
   const storesPadding = device.planKernel === null;
-  let limits: Limits = { splits, storesPadding, storesProducts: false, cutsRows: false };
+  let limits: Limits = {
+    splits,
+    storesPadding,
+    storesProducts: false,
+    cutsRows: false,
+    storesRows: false,
+  };
   for (;;) {
     const group = growGroup(root, limits, device.target.fusion);
     if (isLoopSplit(group)) {

@@ -90,6 +90,8 @@ export interface Limits {
   readonly storesProducts: boolean;
   /** Rows are cut into parts: no kernel walks them again behind a reduction. */
   readonly cutsRows: boolean;
+  /** Values of rows that others read are stored by a kernel of their own. */
+  readonly storesRows: boolean;
 }
 
 /** A group cannot be made unless one of its loops is two: the reason to try again. */

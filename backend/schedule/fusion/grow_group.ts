@@ -3,6 +3,8 @@
  * computed in the same loops (elementwise operations, casts, views, gathers, row-wise reductions, one
  * contraction), until it meets values in memory. Nothing outside is changed: what a group decides about
  * other nodes is part of it, so that one which turns out to be unsuitable is simply dropped.
+ *
+ * Long because every decision about a node looks at the whole state of the group.
  */
 import { type AffineExpr, linearize, symbol as symbolExpr } from "../../kernel/affine.ts";
 import {
@@ -22,7 +24,7 @@ import { Heap } from "../passes/heap.ts";
 import { GroupEffects } from "./group_effects.ts";
 import { isLoopSplit, Loops } from "./loops.ts";
 import { roundingOf } from "./lower_group.ts";
-import { inputInfo, type NodeInfo } from "./node_info.ts";
+import { inputInfo, isWidened, type NodeInfo } from "./node_info.ts";
 
 /** Bounds that keep kernels within every driver's limits on arguments and registers. */
 const MAX_EXPRS = 160, MAX_LOADS = 24;
@@ -42,7 +44,9 @@ export function growGroup(
   rules: FusionRules,
   partners: readonly NodeInfo[] = [],
 ): Group | LoopSplit {
-  return new GroupBuilder(root, limits, rules).build(partners);
+  const builder = new GroupBuilder(root, limits, rules), group = builder.build(partners);
+  if (isLoopSplit(group) || builder.holdsRows) return group;
+  return new GroupBuilder(root, { ...limits, storesRows: true }, rules).build(partners);
 }
 
 /** What is found out about a node: its role, or the split that it takes. */
@@ -70,6 +74,8 @@ class GroupBuilder {
   /** The loops that a contraction sums over, once there is one. */
   #summed: readonly number[] | null = null;
   #hasIndirect = false;
+  /** Values of rows that were taken in before a reduction of the rows was. */
+  readonly #rows: (readonly [NodeInfo, readonly Read[]])[] = [];
   readonly #effects: GroupEffects;
 
   constructor(root: NodeInfo, limits: Limits, rules: FusionRules) {
@@ -102,6 +108,11 @@ class GroupBuilder {
       stores: [...this.#effects.stores],
       served: this.#effects.served,
     };
+  }
+
+  /** Whether all values of rows that it stores are those of its own rows. */
+  get holdsRows(): boolean {
+    return this.#rows.every(([info, reads]) => this.#visitsOnce(info, reads));
   }
 
   #nest(): LoopNest {
@@ -191,19 +202,23 @@ class GroupBuilder {
     if (info === this.#root) return true;
     const { cheap } = this.#rules;
     if (this.#effects.isMaterialized(info)) {
-      return this.#mayStore(info, reads) && !this.#followsProduct(info);
+      return this.#mayStore(info, reads) && !this.#followsProduct(info) ||
+        this.#mayStoreRow(info, reads);
     }
     if (this.#isFull()) return false;
-    if (!this.#effects.isServed(info)) return info.recomputeCost < cheap || this.#isDerived(info);
     const isRepeated = info.node.size * MIN_REPEATS <= this.#loops.iterations &&
       info.recomputeCost >= cheap;
+    if (!this.#effects.isServed(info)) {
+      return info.recomputeCost < cheap || !isRepeated && this.#isDerived(info);
+    }
     return !isRepeated || info.reduces;
   }
 
   /** True when reading what the node follows from, and computing it again, costs less than storing it. */
   #isDerived({ node, derivation }: NodeInfo): boolean {
-    return derivation !== null && derivation.origin !== node &&
-      derivation.cost < this.#rules.derivedCheap;
+    const { derivedCheap } = this.#rules;
+    if (derivedCheap > 0 && isWidened(node)) return true;
+    return derivation !== null && derivation.origin !== node && derivation.cost < derivedCheap;
   }
 
   /**
@@ -212,6 +227,24 @@ class GroupBuilder {
    */
   #mayStore(info: NodeInfo, reads: readonly Read[]): boolean {
     return this.#effects.isServed(info) && !this.#inputs.has(info) && this.#visitsOnce(info, reads);
+  }
+
+  /**
+   * True for a value of a row, such as the mean of a normalization, that these loops may store: if it is
+   * reduced from the row they become the row's, which is then read once. See {@linkcode holdsRows}.
+   */
+  #mayStoreRow(info: NodeInfo, reads: readonly Read[]): boolean {
+    const { cutsRows, storesRows } = this.#limits;
+    if (!this.#rules.joinsReductions || cutsRows || storesRows || !info.reduces) return false;
+    if (this.#loops.inner !== null || !this.#effects.isServed(info) || this.#inputs.has(info)) {
+      return false;
+    }
+    const { access } = reads[0]!;
+    if (reads.length !== 1 || access.bounds.length > 0) return false;
+    const index = linearize(access.coords, stridesOf(info.node.shape));
+    if (!this.#loops.visitPrefixOnce(index, info.node.size)) return false;
+    this.#rows.push([info, reads]);
+    return true;
   }
 
   /** True when these loops visit each element of the node once. */

@@ -94,6 +94,12 @@ export class Loops {
     return row || isBijection(index, full, this.sizes, size);
   }
 
+  /** True when the loops that an index has in it are rows, whose elements it gives one each. */
+  visitPrefixOnce(index: AffineExpr, size: number): boolean {
+    const rows = this.outer.filter((s) => index.terms.some(([t]) => t === s));
+    return rows.length < this.outer.length && isBijection(index, rows, this.sizes, size);
+  }
+
   /**
    * Where a reduction reads its input, if its loops are (or can become) these loops; the split that is
    * due where they could if one of them were two.

@@ -1,4 +1,5 @@
 /** What the scheduler knows about the nodes that it divides into kernels. */
+import { dtypes } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
 import { primitives } from "../../graph/primitives.ts";
 import { isView } from "../../kernel/view.ts";
@@ -39,13 +40,30 @@ export interface Derivation {
  * @param wanted Those that are asked for.
  */
 export function analyse(order: readonly Node[], wanted: ReadonlySet<Node>): NodeInfo[] {
-  const known = new Map<Node, NodeInfo>(), operands = operandsOf(order);
+  const known = new Map<Node, NodeInfo>(), operands = operandsOf(order), shared = sharedOf(order);
   return order.map((node, index) => {
-    const info = infoOf(node, index, known, operands);
+    const info = infoOf(node, index, known, { operands, shared });
     info.materialized = wanted.has(node);
     known.set(node, info);
     return info;
   });
+}
+
+/** What the users of a node say of it. */
+interface Uses {
+  /** See {@linkcode operandsOf}. */
+  readonly operands: ReadonlySet<Node>;
+  /** Those with several users. */
+  readonly shared: ReadonlySet<Node>;
+}
+
+/** The nodes with several users. */
+function sharedOf(order: readonly Node[]): ReadonlySet<Node> {
+  const once = new Set<Node>(), shared = new Set<Node>();
+  for (const { inputs } of order) {
+    for (const input of new Set(inputs)) (once.has(input) ? shared : once).add(input);
+  }
+  return shared;
 }
 
 /** The values that kernels read from memory only, since no loop takes them in: operands of products. */
@@ -65,7 +83,7 @@ function infoOf(
   node: Node,
   index: number,
   known: ReadonlyMap<Node, NodeInfo>,
-  operands: ReadonlySet<Node>,
+  { operands, shared }: Uses,
 ): NodeInfo {
   const own = node.storage ? 0 : costOf(node);
   const blank = { node, index, consumers: 0, accounted: 0, materialized: false };
@@ -82,7 +100,8 @@ function infoOf(
     if (fuses && input.reduces) reduces = true;
   }
   const isStored = operands.has(node) || own === Infinity;
-  const derivation = derivationOf(node, inputs, isStored);
+  const derivation = derivationOf(node, inputs, isStored) ??
+    derivationByUse(node, recomputeCost, shared);
   return { ...blank, inputs, recomputeCost, reduces, derivation };
 }
 
@@ -112,6 +131,24 @@ function derivationOf(
     cost += derivation.cost;
   }
   return { origin, cost };
+}
+
+/** How a node follows from what will be in memory for its users. */
+function derivationByUse(
+  node: Node,
+  recomputeCost: number,
+  shared: ReadonlySet<Node>,
+): Derivation | null {
+  // What several kernels read is stored in its narrow type.
+  if (isWidened(node)) return { origin: node.inputs[0]!, cost: 1 };
+  // Nobody computes a product or a sum again: what follows from one is stored for several users.
+  const isStored = recomputeCost === Infinity && shared.has(node);
+  return isStored ? { origin: node, cost: 0 } : null;
+}
+
+/** True for a value that takes fewer bytes as what it was cast from: that is stored, if one is. */
+export function isWidened({ op, dtype, inputs }: Node): boolean {
+  return op.kind === "cast" && dtypes[inputs[0]!.dtype].bytes < dtypes[dtype].bytes;
 }
 
 /** What is known of the k-th input. */

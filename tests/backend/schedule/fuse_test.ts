@@ -21,6 +21,7 @@ const unlimited: Limits = {
   storesPadding: true,
   storesProducts: false,
   cutsRows: false,
+  storesRows: false,
 };
 
 function unitsOf(...wanted: Node[]): Unit[] {

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { manager, nn, noGrad, Tensor, withDevice } from "../../../mod.ts";
 import { backendOf } from "../../../backend/internal.ts";
+import { extent, type LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { hostTarget } from "../../../backend/kernel/target.ts";
 import type { PlanningDevice } from "../../../backend/kernel/template.ts";
 import { scriptStrategy } from "../../../backend/cpu/strategy/strategy.ts";
@@ -36,6 +37,17 @@ const programs: Readonly<Record<string, (wave: (...shape: number[]) => Tensor) =
     );
     return x.sub(mean);
   },
+  "a normalization that is used before and after products": (wave) => {
+    const x = wave(300, 64).matmul(wave(64, 96)).add(wave(300, 96));
+    const normed = new nn.LayerNorm(96).forward(x);
+    const y = normed.matmul(wave(96, 96)).mul(0.1);
+    return y.mul(normed).sum(1, { keepDims: true }).mul(normed).add(x);
+  },
+  "a half that is summed in single precision, and used again": (wave) => {
+    const x = wave(6, 3, 40, 40).cast("float16").relu().add(wave(6, 3, 40, 40).cast("float16"));
+    const wide = x.cast("float32");
+    return wide.sub(wide.mean([0, 2, 3], { keepDims: true })).mul(wide.square().mean());
+  },
   "the mean of logarithms": (wave) => wave(70_000).abs().add(1).log().mean(),
 };
 
@@ -70,6 +82,46 @@ for (const [name, program] of Object.entries(programs)) {
         }
       })));
 }
+
+Deno.test("a GPU reads a row once to normalize it, and stores no normalized row for its gradient", () =>
+  withDevice("cpu", () => {
+    const rows = 4096,
+      width = 384,
+      norm = new nn.LayerNorm(width),
+      up = new nn.Linear(width, width);
+    const x = Tensor.ones([rows, width]).realize();
+    const y = x.add(up.forward(norm.forward(up.forward(x))));
+    y.square().sum().backward();
+    const parameters = [...norm.parameters(), ...up.parameters()];
+    const { kernels } = schedule(parameters.map((p) => nodeOf(p.grad!)), { device: gpu });
+    const normalizes = kernels.map(({ kernel }) => kernel).filter((kernel) =>
+      kernel.kind === "loop" && kernel.reductions.length >= 2 && kernel.outputs.length > 1 &&
+      !kernel.chunk && extent(kernel, kernel.inner) === width
+    );
+    // The mean, the variance, and the normalized row times the weight: what the product reads.
+    const [forward] = normalizes as LoopKernel[];
+    assert(forward !== undefined, "no kernel has the sums of a row and the row");
+    const large = forward.outputs.filter(({ size }) => size === rows * width);
+    assertEquals(large.length, 1, "outputs of whole rows");
+    assertEquals(forward.loads.filter(({ index }) => index.terms.length === 2).length, 1);
+  }));
+
+Deno.test("a GPU stores a half as such where it is read in single precision by several kernels", () =>
+  withDevice("cpu", () => {
+    const shape = [64, 64, 32, 32];
+    const x = Tensor.ones(shape, { dtype: "float16" }).realize();
+    const other = Tensor.ones(shape, { dtype: "float16" }).realize();
+    const wide = x.tanh().add(other.tanh()).cast("float32");
+    const centred = wide.sub(wide.mean([0, 2, 3], { keepDims: true }));
+    const scaled = centred.mul(centred.square().mean([0, 2, 3], { keepDims: true }));
+    const { kernels, order, temporaries } = schedule([nodeOf(scaled.cast("float16"))], {
+      device: gpu,
+    });
+    const buffers = [...order, ...temporaries], size = shape.reduce((n, m) => n * m, 1);
+    const stored = kernels.flatMap(({ outputs }) => outputs).map((at) => buffers[at]!)
+      .filter((buffer) => buffer.size === size);
+    assertEquals(stored.map(({ dtype }) => dtype), ["float16", "float16"]);
+  }));
 
 Deno.test("a network is planned for a GPU without one: split sums, shared launches, no padding", () =>
   withDevice("cpu", () => {
