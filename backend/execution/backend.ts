@@ -44,6 +44,8 @@ export interface Launch {
   readonly source: string;
   /** Bytes that it must move at least. */
   readonly bytes: number;
+  /** It hands its blocks to a kernel that takes no offsets: each needs a memory object of its own. */
+  readonly needsOwnBuffers?: boolean;
 }
 
 /** How the content of a new block gets to a device. */

@@ -13,6 +13,7 @@ import { presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
 import type { Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
+import { planScratch } from "./scratch.ts";
 import { nodeOf } from "../core/internals.ts";
 
 /** Where a replay finds, or puts, the block that the recording used. */
@@ -48,6 +49,8 @@ export interface Target {
 export interface RecordedProgram {
   readonly device: DeviceHandle;
   readonly slots: BlockSlot[];
+  /** What the scratch slots are places in. */
+  readonly scratch: Block[];
   readonly launches: readonly ReplayLaunch[];
   /** Tensors from outside, by their roles where they have one, with their next values. */
   readonly assigned: readonly (Target & { readonly to: Ref | Tensor })[];
@@ -83,9 +86,9 @@ export function programOf(
 }
 
 /** Gives the memory of a program back. */
-export function releaseProgram({ slots }: RecordedProgram): void {
+export function releaseProgram({ slots, scratch }: RecordedProgram): void {
+  for (const block of scratch.splice(0)) block.release();
   for (const slot of slots.splice(0)) {
-    if (slot.kind === "scratch") slot.block.release();
     if (slot.kind === "constant") slot.storage.release();
   }
 }
@@ -105,7 +108,7 @@ class ProgramBuilder {
 
   build({ assigned, results, gradients, offsets }: Recorded): RecordedProgram {
     const left = gradients.map(([, gradient]) => gradient);
-    this.#planScratch(this.#freshBlocks([...results, ...assigned, ...left]));
+    const scratch = this.#planOutputs(this.#freshBlocks([...results, ...assigned, ...left]));
     const launches = this.#recording.launches.map((recorded): ReplayLaunch => ({
       launch: recorded.launch,
       inputs: recorded.inputs.map((block) => this.#slot(block)),
@@ -116,6 +119,7 @@ class ProgramBuilder {
     return {
       device: this.#device,
       slots: this.#slots,
+      scratch,
       launches,
       assigned: assigned.map((tensor) => ({
         ...this.#target(tensor),
@@ -163,46 +167,21 @@ class ProgramBuilder {
     return { kind: "constant", storage: node.storage!.retain() };
   }
 
-  /**
-   * The static memory plan: results on the way get memory that the compiled function keeps, shared by
-   * those that are not needed at the same time.
-   */
-  #planScratch(fresh: ReadonlySet<Block>): void {
-    const ends = this.#lastUses(fresh), free: number[] = [];
-    this.#recording.launches.forEach(({ outputs }, k) => {
+  /** Gives results on the way, and those that outlive the call, their slots. */
+  #planOutputs(fresh: ReadonlySet<Block>): Block[] {
+    const recording = this.#recording, { memory } = backendOf(this.#device);
+    const isInterior = (block: Block): boolean => recording.produces(block) && !fresh.has(block);
+    const { blocks, owned } = planScratch(memory, recording.launches, isInterior);
+    for (const { outputs } of recording.launches) {
       for (const block of outputs) {
         if (this.#slotOf.has(block)) continue;
-        const slot = fresh.has(block)
-          ? this.#slots.push({ kind: "fresh", nbytes: block.nbytes }) - 1
-          : this.#takeScratch(free, block.nbytes);
-        this.#slotOf.set(block, slot);
+        const own = blocks.get(block);
+        const slot: BlockSlot = own
+          ? { kind: "scratch", block: own }
+          : { kind: "fresh", nbytes: block.nbytes };
+        this.#slotOf.set(block, this.#slots.push(slot) - 1);
       }
-      for (const [block, at] of ends) if (at === k) free.push(this.#slotOf.get(block)!);
-    });
-  }
-
-  /** The launch after which nobody needs a result on the way. */
-  #lastUses(fresh: ReadonlySet<Block>): Map<Block, number> {
-    const last = new Map<Block, number>();
-    this.#recording.launches.forEach(({ inputs, outputs }, k) => {
-      for (const block of [...outputs, ...inputs]) {
-        if (this.#recording.produces(block) && !fresh.has(block)) last.set(block, k);
-      }
-    });
-    return last;
-  }
-
-  /** The smallest free slot that is large enough, or a new one. */
-  #takeScratch(free: number[], nbytes: number): number {
-    const sizeOf = (slot: number): number =>
-      (this.#slots[slot] as { readonly block: Block }).block.nbytes;
-    const [fit] = free.filter((slot) => sizeOf(slot) >= nbytes)
-      .sort((a, b) => sizeOf(a) - sizeOf(b));
-    if (fit !== undefined) {
-      free.splice(free.indexOf(fit), 1);
-      return fit;
     }
-    const block = backendOf(this.#device).memory.allocate(nbytes, { label: "compiled" });
-    return this.#slots.push({ kind: "scratch", block }) - 1;
+    return owned;
   }
 }

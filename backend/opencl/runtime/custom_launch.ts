@@ -20,6 +20,7 @@ export class CustomLaunch implements Launch {
   readonly name: string;
   readonly source: string;
   readonly bytes: number;
+  readonly needsOwnBuffers = true;
   readonly #context: LaunchContext;
   readonly #memory: DeviceMemory;
   readonly #arguments: KernelArguments;

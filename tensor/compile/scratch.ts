@@ -1,0 +1,168 @@
+/**
+ * The memory of a compiled function for results on the way: its launches are known, and so is how long
+ * each of their results is needed. All have a place in a few segments, the same one in every call, which
+ * they share with those that are needed at another time.
+ */
+import type { Block, RecordedLaunch } from "../../backend/internal.ts";
+import type { DeviceMemory } from "../../memory/mod.ts";
+import { type Lifetime, placeLifetimes, type Placement } from "../../memory/regions/placement.ts";
+
+const MiB = 2 ** 20;
+/** Blocks of a pool begin at multiples of this at most: kernels are written for it (vectors, tensor maps). */
+const ALIGNMENT_BYTES = 512;
+/** A segment of the usual pool: what the recorded call gave back can serve again. */
+const SEGMENT_BYTES = 64 * MiB;
+/** What kernels count with begins within these bytes of a memory object, or at its beginning. */
+const MAX_SEGMENT_BYTES = 2 ** 31;
+
+/** A result on the way, and its lifetime. */
+interface Interior extends Lifetime {
+  readonly block: Block;
+}
+
+/** Places of results on the way. */
+export interface Scratch {
+  /** For the block of the recorded call, the one of replays. */
+  readonly blocks: ReadonlyMap<Block, Block>;
+  /** What the memory is given back by. */
+  readonly owned: Block[];
+}
+
+/**
+ * Plans and allocates the memory of recorded launches.
+ *
+ * @param memory The device's.
+ * @param launches What is replayed.
+ * @param isInterior True for blocks that nobody needs but the launches.
+ * @throws {OutOfMemoryError} When there is no memory for it; none is taken then.
+ */
+export function planScratch(
+  memory: DeviceMemory,
+  launches: readonly RecordedLaunch[],
+  isInterior: (block: Block) => boolean,
+): Scratch {
+  const alone = blocksOfTheirOwn(launches);
+  const lifetimes = lifetimesOf(launches, isInterior);
+  const isShared = ({ block, nbytes }: Interior): boolean =>
+    nbytes > 0 && nbytes < MAX_SEGMENT_BYTES && !alone.has(block);
+  const shared = lifetimes.filter(isShared);
+  const { places, segments } = leastPlacement(shared);
+  const owned: Block[] = [], blocks = new Map<Block, Block>();
+  try {
+    const allocate = (nbytes: number): Block => {
+      const block = memory.allocate(nbytes, { label: "compiled" });
+      owned.push(block);
+      return block;
+    };
+    const wholes = segments.map(allocate);
+    shared.forEach(({ block, nbytes }, k) => {
+      const { segment, offset } = places[k]!;
+      blocks.set(block, new BlockPart(wholes[segment]!, offset, nbytes));
+    });
+    shareWhole(lifetimes.filter((each) => !isShared(each)), allocate, blocks);
+  } catch (error) {
+    for (const block of owned) block.release();
+    throw error;
+  }
+  return { blocks, owned };
+}
+
+/** Places in segments of the size that takes the least memory; where several do, the smallest size. */
+function leastPlacement(lifetimes: readonly Lifetime[]): Placement {
+  const largest = lifetimes.reduce((most, { nbytes }) => Math.max(most, nbytes), SEGMENT_BYTES);
+  const bytesOf = ({ segments }: Placement): number => segments.reduce((a, b) => a + b, 0);
+  const sizes = [largest, 4 * largest, MAX_SEGMENT_BYTES];
+  return sizes.map((size) => {
+    const segmentBytes = Math.min(size, MAX_SEGMENT_BYTES);
+    return placeLifetimes(lifetimes, { alignment: ALIGNMENT_BYTES, segmentBytes });
+  }).reduce((least, next) => bytesOf(next) < bytesOf(least) ? next : least);
+}
+
+/** Blocks that a launch can only take as memory objects of their own. */
+function blocksOfTheirOwn(launches: readonly RecordedLaunch[]): ReadonlySet<Block> {
+  const found = launches.filter(({ launch }) => launch.needsOwnBuffers)
+    .flatMap(({ inputs, outputs }) => [...inputs, ...outputs]);
+  return new Set(found);
+}
+
+/** From the launch that writes a result to the last one that uses it. */
+function lifetimesOf(
+  launches: readonly RecordedLaunch[],
+  isInterior: (block: Block) => boolean,
+): Interior[] {
+  const first = new Map<Block, number>(), last = new Map<Block, number>();
+  launches.forEach(({ inputs, outputs }, k) => {
+    for (const block of [...outputs, ...inputs]) {
+      if (!isInterior(block)) continue;
+      if (!first.has(block)) first.set(block, k);
+      last.set(block, k);
+    }
+  });
+  return [...first].map(([block, at]) => ({
+    block,
+    first: at,
+    last: last.get(block)!,
+    nbytes: block.nbytes,
+  }));
+}
+
+/** Gives each a whole block: the smallest that is free by then and large enough, or a new one. */
+function shareWhole(
+  lifetimes: readonly Interior[],
+  allocate: (nbytes: number) => Block,
+  blocks: Map<Block, Block>,
+): void {
+  const taken: { block: Block; until: number }[] = [];
+  for (const { block, first, last, nbytes } of lifetimes) {
+    const [fit] = taken.filter((each) => each.until < first && each.block.nbytes >= nbytes)
+      .sort((a, b) => a.block.nbytes - b.block.nbytes);
+    if (fit) fit.until = last;
+    else taken.push({ block: allocate(nbytes), until: last });
+    blocks.set(block, (fit ?? taken.at(-1)!).block);
+  }
+}
+
+/** A place in a block, which others may have at another time. Who holds the block gives it back. */
+class BlockPart implements Block {
+  readonly nbytes: number;
+  readonly bucketSize: number;
+  readonly base: unknown;
+  readonly offset: number;
+  readonly #whole: Block;
+
+  constructor(whole: Block, start: number, nbytes: number) {
+    // Kernels reach the whole of it from one beginning.
+    const isFar = whole.offset + whole.nbytes > MAX_SEGMENT_BYTES;
+    this.nbytes = this.bucketSize = nbytes;
+    this.base = isFar ? whole.buffer : whole.base;
+    this.offset = (isFar ? 0 : whole.offset) + start;
+    this.#whole = whole;
+  }
+
+  /**
+   * Drivers take no two memory objects of places that overlap.
+   *
+   * @throws {ReferenceError} Always.
+   */
+  get buffer(): never {
+    throw new ReferenceError(
+      "Part of a block has no memory object of its own: use base and offset",
+    );
+  }
+
+  get pool(): Block["pool"] {
+    return this.#whole.pool;
+  }
+
+  get state(): Block["state"] {
+    return this.#whole.state;
+  }
+
+  get label(): string | undefined {
+    return this.#whole.label;
+  }
+
+  release(): void {}
+
+  [Symbol.dispose](): void {}
+}
