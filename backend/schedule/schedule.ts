@@ -28,6 +28,7 @@ import { listSchedule } from "./passes/list_scheduling.ts";
 import { type Plan, planMemory } from "./memory_plan.ts";
 import { analyse } from "./fusion/node_info.ts";
 import { type PlanCache, withOwnStreams } from "./plan_cache.ts";
+import { orientProducts } from "./passes/orient_products.ts";
 import { planScratch } from "./passes/plan_scratch.ts";
 import { savedForBackward } from "./passes/saved_for_backward.ts";
 import { splitProducts } from "./passes/split_k.ts";
@@ -63,6 +64,7 @@ export interface ScheduleOptions {
 
 /** What stands between lowered kernels and the memory plan, in this order. */
 export const passes: readonly Pass[] = [
+  orientProducts,
   splitReductions,
   splitProducts,
   planScratch,

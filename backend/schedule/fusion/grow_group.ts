@@ -4,7 +4,7 @@
  * contraction), until it meets values in memory. Nothing outside is changed: what a group decides about
  * other nodes is part of it, so that one which turns out to be unsuitable is simply dropped.
  *
- * Long because every decision about a node looks at the whole state of the group.
+ * It is long because every decision about a node looks at the whole state of the group.
  */
 import { type AffineExpr, linearize, symbol as symbolExpr } from "../../kernel/affine.ts";
 import {

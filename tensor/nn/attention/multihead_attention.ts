@@ -205,9 +205,10 @@ export class MultiheadAttention
   /** `count` projections from the one numbered `first`. */
   #linear(x: Tensor, first: number, count: number): Tensor {
     const rows = [first * this.#features, (first + count) * this.#features] as const;
-    const product = x.matmul(this.inProjWeight.slice(rows).transpose());
+    const part = (parameter: Tensor): Tensor => count === 3 ? parameter : parameter.slice(rows);
+    const product = x.matmul(part(this.inProjWeight).transpose());
     if (!this.inProjBias) return product;
-    return product.add(this.inProjBias.slice(rows).cast(product.dtype));
+    return product.add(part(this.inProjBias).cast(product.dtype));
   }
 
   /** Both masks in one, as `scaledDotProductAttention` takes it: true where a query may look. */

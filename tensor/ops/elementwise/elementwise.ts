@@ -414,14 +414,20 @@ export function cast(x: Tensor, dtype: DType): Tensor {
   }
   const from = x.dtype;
   const differentiable = isFloat(dtype) && isFloat(from);
-  return derived(
+  return result(
     "cast",
-    x,
-    { kind: "cast" },
-    x.shape,
-    dtype,
+    [x],
+    castNode(nodeOf(x), dtype),
     differentiable ? (g) => [g.cast(from)] : null,
   );
+}
+
+/** A value in memory that is read in another order is cast as it lies, so that whole lines are stored. */
+function castNode(node: Node, dtype: DType): Node {
+  const { op, shape, inputs } = node, [source] = inputs;
+  return op.kind === "permute" && source!.isLeaf
+    ? new Node(op, [new Node({ kind: "cast" }, [source!], source!.shape, dtype)], shape, dtype)
+    : new Node({ kind: "cast" }, [node], shape, dtype);
 }
 
 /** A tensor of truth values, inverted. */

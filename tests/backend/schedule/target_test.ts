@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { manager, nn, noGrad, Tensor, withDevice } from "../../../mod.ts";
+import { amp, manager, nn, noGrad, Tensor, withDevice } from "../../../mod.ts";
 import { backendOf } from "../../../backend/internal.ts";
+import { coefficient } from "../../../backend/kernel/affine.ts";
 import { extent, type LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { hostTarget } from "../../../backend/kernel/target.ts";
 import type { PlanningDevice } from "../../../backend/kernel/template.ts";
@@ -121,6 +122,26 @@ Deno.test("a GPU stores a half as such where it is read in single precision by s
     const stored = kernels.flatMap(({ outputs }) => outputs).map((at) => buffers[at]!)
       .filter((buffer) => buffer.size === size);
     assertEquals(stored.map(({ dtype }) => dtype), ["float16", "float16"]);
+  }));
+
+Deno.test("weights are cast as they lie, and their gradients computed so, on matrix units", () =>
+  withDevice("cpu", () => {
+    const device = { ...gpu, target: { ...gpu.target, matrixUnits: true } };
+    const layer = new nn.Linear(128, 192, { bias: false }), { weight } = layer;
+    const x = Tensor.ones([512, 128]).realize(), w = nodeOf(weight.realize());
+    const y = amp.autocast("bfloat16", () => layer.forward(x));
+    y.cast("float32").square().sum().backward();
+    const { kernels, order } = schedule([nodeOf(weight.grad!)], { device });
+    const cast = kernels.find(({ inputs }) => inputs.some((at) => order[at] === w))!;
+    const members = cast.kernel.kind === "horizontal" ? cast.kernel.members : [cast.kernel];
+    for (const member of members) {
+      assert(member.kind === "loop" && member.outer.length === 1, "the weight is turned");
+    }
+    for (const { kernel } of kernels) {
+      if (kernel.kind !== "loop" || kernel.contraction === null) continue;
+      const { outputs, contraction: { n } } = kernel;
+      for (const { index } of outputs) assertEquals(coefficient(index, n.at(-1)!), 1);
+    }
   }));
 
 Deno.test("a network is planned for a GPU without one: split sums, shared launches, no padding", () =>
