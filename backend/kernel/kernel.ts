@@ -81,12 +81,12 @@ export function accumulatorType(kernel: LoopKernel, { fn, expr, dtype }: Reducti
   return isArgReduction(fn) ? kernel.exprs[expr]!.dtype : dtype;
 }
 
-/** One value written by the kernel. */
+/** One value written by the kernel: a result, or a piece of one that others are beside in its buffer. */
 export interface Output {
   readonly expr: number;
   readonly dtype: DType;
   readonly index: AffineExpr;
-  /** Elements of the output. */
+  /** Elements that are written. */
   readonly size: number;
 }
 

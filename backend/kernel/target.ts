@@ -21,6 +21,8 @@ export interface FusionRules {
   readonly joinsReductions: boolean;
   /** Attention reads its operands by steps, through views; else they are stored row by row. */
   readonly attendsViews: boolean;
+  /** Values side by side are stored by one loop over what they have in common. */
+  readonly storesPieces: boolean;
 }
 
 /** When the rows of a reduction are reduced in parts, and how long a part is at least. */
@@ -93,6 +95,7 @@ export const defaultFusion: FusionRules = {
   maxEpilogue: Infinity,
   joinsReductions: false,
   attendsViews: false,
+  storesPieces: true,
 };
 
 /** A host that runs kernels one by one: the built-in backend, and plans that are made for no device. */

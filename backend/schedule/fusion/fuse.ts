@@ -70,6 +70,7 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
     } else {
       const group = groupOf(info, device, partners);
       commit(group);
+      produced.add(info);
       for (const member of group.members) if (member.isOutput) produced.add(member.info);
       units.push({ kind: "group", group });
     }

@@ -66,9 +66,19 @@ export type Member = Role & {
   readonly isOutput: boolean;
 };
 
+/** A value that is stored in a part of the root. */
+export interface StoredPiece {
+  readonly value: number;
+  readonly index: AffineExpr;
+  /** Elements. */
+  readonly size: number;
+}
+
 /** The nodes that one loop kernel computes. */
 export interface Group {
   readonly root: NodeInfo;
+  /** The pieces that are stored for a root that is no member; none where it is one. */
+  readonly pieces: readonly StoredPiece[];
   readonly loops: LoopNest;
   /** Users before what they use. */
   readonly members: readonly Member[];

@@ -17,9 +17,20 @@ import {
 } from "../../kernel/view.ts";
 import type { Bound, LoopNest } from "../../kernel/kernel.ts";
 import type { Node } from "../../graph/node.ts";
-import { stridesOf } from "../../graph/shape.ts";
+import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import type { FusionRules } from "../../kernel/target.ts";
-import type { Group, Limits, LoopSplit, Member, Operand, Read, Role, ViewRead } from "./group.ts";
+import { type Concatenation, concatenationOf, movedCoords } from "./concatenation.ts";
+import type {
+  Group,
+  Limits,
+  LoopSplit,
+  Member,
+  Operand,
+  Read,
+  Role,
+  StoredPiece,
+  ViewRead,
+} from "./group.ts";
 import { Heap } from "../passes/heap.ts";
 import { GroupEffects } from "./group_effects.ts";
 import { isLoopSplit, Loops } from "./loops.ts";
@@ -77,6 +88,8 @@ class GroupBuilder {
   /** Values of rows that were taken in before a reduction of the rows was. */
   readonly #rows: (readonly [NodeInfo, readonly Read[]])[] = [];
   readonly #effects: GroupEffects;
+  /** What the root is, where it is stored in pieces. */
+  readonly #joined: Concatenation | null;
 
   constructor(root: NodeInfo, limits: Limits, rules: FusionRules) {
     this.#root = root;
@@ -84,13 +97,16 @@ class GroupBuilder {
     this.#rules = rules;
     this.#loops = new Loops(limits, rules.minRows);
     this.#effects = new GroupEffects(root);
+    this.#joined = rules.storesPieces ? concatenationOf(root) : null;
   }
 
   build(partners: readonly NodeInfo[]): Group | LoopSplit {
     const outer: number[] = [];
-    const coords = this.#root.node.shape.map((n) => this.#loops.axis(n, outer));
+    const { shape } = this.#joined ?? this.#root.node;
+    const coords = shape.map((n) => this.#loops.axis(n, outer));
     this.#loops.outer = outer;
-    for (const info of [this.#root, ...partners]) {
+    const pieces = this.#joined ? this.#askPieces(this.#joined, coords) : [];
+    for (const info of this.#joined ? [] : [this.#root, ...partners]) {
       this.#ask(info, rowAccess(info.node, this.#root.node, coords));
     }
     for (let info = this.#queue.pop(); info; info = this.#queue.pop()) {
@@ -102,6 +118,7 @@ class GroupBuilder {
     }
     return {
       root: this.#root,
+      pieces,
       loops: this.#nest(),
       members: this.#members,
       values: this.#values,
@@ -113,6 +130,18 @@ class GroupBuilder {
   /** Whether all values of rows that it stores are those of its own rows. */
   get holdsRows(): boolean {
     return this.#rows.every(([info, reads]) => this.#visitsOnce(info, reads));
+  }
+
+  /** Asks for an element of each piece of a concatenation. */
+  #askPieces(joined: Concatenation, coords: readonly AffineExpr[]): StoredPiece[] {
+    const { axis, pieces, between, shape } = joined;
+    const strides = stridesOf(this.#root.node.shape);
+    for (const info of between) this.#effects.serve(info);
+    return pieces.map(({ part, from, to }) => ({
+      value: this.#ask(part, { coords: movedCoords(coords, axis, from), bounds: [] }),
+      index: linearize(movedCoords(coords, axis, to), strides),
+      size: sizeOf(shape),
+    }));
   }
 
   #nest(): LoopNest {
@@ -374,7 +403,7 @@ class GroupBuilder {
   /** Reductions and contractions are computed once, where their users are. */
   #mayHold(info: NodeInfo, reads: readonly Read[]): boolean {
     if (reads.length !== 1 || reads[0]!.access.bounds.length > 0) return false;
-    if (this.#summed !== null) return false;
+    if (this.#summed !== null || this.#joined !== null) return false;
     return info === this.#root ||
       this.#effects.isServed(info) && !this.#inputs.has(info) && !this.#isFull();
   }

@@ -21,7 +21,7 @@ import type { Access } from "../../kernel/view.ts";
 import type { Group, Member, Operand, Read } from "./group.ts";
 import type { NodeInfo } from "./node_info.ts";
 
-/** A kernel with the nodes that it reads and writes. */
+/** A kernel with the nodes that it reads and writes; one that is stored in pieces stands for each of them. */
 export interface LoweredGroup {
   readonly kernel: LoopKernel;
   readonly inputs: readonly NodeInfo[];
@@ -64,6 +64,10 @@ class Lowering {
   constructor(group: Group) {
     this.#group = group;
     this.#exprs = new Array<Expr | undefined>(group.values);
+    for (const { value, index, size } of group.pieces) {
+      const { dtype } = group.root.node;
+      this.#outputs.push({ info: group.root, output: { expr: value, dtype, index, size } });
+    }
     for (const member of group.members) this.#lower(member);
     this.#checkUnreadIndices();
   }

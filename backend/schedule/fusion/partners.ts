@@ -67,7 +67,7 @@ export class Partners {
   /** The group with its partners. */
   join(group: Group, limits: Limits): Group {
     const roles = new Set(group.members.map(({ role }) => role));
-    if (roles.has("contract") || roles.has("gather")) return group;
+    if (roles.has("contract") || roles.has("gather") || group.pieces.length > 0) return group;
     return roles.has("reduce")
       ? this.#withReductions(group, limits)
       : this.#withUsers(group, limits);

@@ -130,7 +130,7 @@ function launchesOf(
     for (const at of new Set(inputs).intersection(interior)) {
       launch.heldBytes += bytesOf(buffers[at]!);
     }
-    for (const at of outputs) {
+    for (const at of new Set(outputs)) {
       waiting.set(at, launch);
       launch.madeBytes += bytesOf(buffers[at]!);
     }

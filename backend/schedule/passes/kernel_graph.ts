@@ -28,6 +28,7 @@ export interface ValueBuffer {
 export interface Step {
   readonly kernel: Launchable;
   readonly inputs: readonly number[];
+  /** A buffer that is written in pieces stands for each of them. */
   readonly outputs: readonly number[];
 }
 

@@ -81,7 +81,7 @@ class ListScheduler {
   #growth({ step, reads }: Pending): number {
     const { buffers, wanted, later } = this.#graph;
     let bytes = 0;
-    for (const at of step.outputs) bytes += bytesOf(buffers[at]!);
+    for (const at of new Set(step.outputs)) bytes += bytesOf(buffers[at]!);
     for (const at of reads) {
       const isKept = wanted.has(at) || later.has(at);
       if (this.#results.get(at)!.open === 1 && !isKept) bytes -= bytesOf(buffers[at]!);
@@ -91,7 +91,7 @@ class ListScheduler {
 
   #finish(pending: Pending): void {
     pending.done = true;
-    for (const at of pending.step.outputs) {
+    for (const at of new Set(pending.step.outputs)) {
       for (const reader of this.#results.get(at)!.readers) {
         if (--reader.missing === 0) this.#admit(reader);
       }

@@ -1,0 +1,143 @@
+/**
+ * Concatenations: values side by side, which the graph has as a sum of values that are padded with nothing
+ * to add. Where every piece is as large as the others one loop computes an element of each and stores it
+ * in its place: no element looks at whose it is, and what the pieces share is computed once.
+ */
+import { type AffineExpr, scale } from "../../kernel/affine.ts";
+import { isFloat } from "../../graph/dtype.ts";
+import type { Node } from "../../graph/node.ts";
+import { sameShape } from "../../graph/shape.ts";
+import { inputInfo, type NodeInfo } from "./node_info.ts";
+
+/** Each has an argument for what it reads and one for where it is stored, of which drivers take 1,024 bytes. */
+const MAX_PIECES = 16;
+/** Levels of a tree that are joined at once. */
+const MAX_LEVELS = 3;
+
+/** A piece of a concatenation: where it begins in its part, and in the whole. */
+interface Piece {
+  readonly part: NodeInfo;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A concatenation in pieces of one shape. */
+export interface Concatenation {
+  readonly axis: number;
+  /** The shape of a piece. */
+  readonly shape: readonly number[];
+  readonly pieces: readonly Piece[];
+  /** The nodes between the whole and its parts, which nobody else reads; users before what they use. */
+  readonly between: readonly NodeInfo[];
+}
+
+/** What lies where along the axis. */
+interface Part {
+  readonly info: NodeInfo;
+  readonly start: number;
+}
+
+/**
+ * The concatenation that a node is; null for what is none, or takes too many pieces. Long ones are trees:
+ * what is stored only to be joined again is not, where there is room.
+ */
+export function concatenationOf(root: NodeInfo): Concatenation | null {
+  return joinedOf(root, MAX_LEVELS) ?? joinedOf(root, 0);
+}
+
+function joinedOf(root: NodeInfo, levels: number): Concatenation | null {
+  const between: NodeInfo[] = [];
+  const found = partsOf(root, null, between, levels);
+  if (found === null || found.parts.length < 2) return null;
+  const { axis } = found, { shape } = root.node;
+  const lengthOf = ({ info }: Part): number => info.node.shape[axis]!;
+  const parts = found.parts.filter((part) => lengthOf(part) > 0)
+    .toSorted((a, b) => a.start - b.start);
+  const length = parts.map(lengthOf).reduce(gcd, 0);
+  let end = 0;
+  const pieces: Piece[] = [];
+  for (const part of parts) {
+    if (part.start !== end) return null;
+    end += lengthOf(part);
+    for (let to = part.start; to < end; to += length) {
+      pieces.push({ part: part.info, from: to - part.start, to });
+    }
+    if (pieces.length > MAX_PIECES) return null;
+  }
+  return end === shape[axis] ? { axis, shape: shape.with(axis, length), pieces, between } : null;
+}
+
+/** Coordinates that begin elsewhere along an axis. */
+export function movedCoords(
+  coords: readonly AffineExpr[],
+  axis: number,
+  start: number,
+): AffineExpr[] {
+  return coords.with(axis, scale(coords[axis]!, 1, start));
+}
+
+/**
+ * The parts that a value is a sum of, each padded along one axis: that which is known, if one is.
+ *
+ * @param between Takes the nodes on the way.
+ * @param levels How deep a part that is a concatenation counts as its own parts.
+ */
+function partsOf(
+  info: NodeInfo,
+  known: number | null,
+  between: NodeInfo[],
+  levels: number,
+): { axis: number; parts: Part[] } | null {
+  const parts: Part[] = [], open = [info];
+  let axis = known;
+  for (let at = open.pop(); at; at = open.pop()) {
+    const { op, shape } = at.node;
+    between.push(at);
+    if (op.kind === "copy" && at === info) open.push(inputInfo(at, 0));
+    else if (op.kind === "elementwise" && op.fn === (at.node.dtype === "bool" ? "or" : "add")) {
+      const sides = at.node.inputs.map((_, k) => inputInfo(at!, k));
+      if (!sides.every((side) => sameShape(side.node.shape, shape))) return null;
+      open.push(...sides);
+    } else {
+      const found = paddedAxis(at.node);
+      if (found === null || axis !== null && axis !== found) return null;
+      axis = found;
+      const inner = inputInfo(at, 0), start = op.kind === "pad" ? op.before[found]! : 0;
+      const nested = levels > 0 ? nestedParts(inner, found, levels - 1) : null;
+      if (nested === null) parts.push({ info: inner, start });
+      else {
+        between.push(...nested.between);
+        for (const part of nested.parts) parts.push({ ...part, start: part.start + start });
+      }
+    }
+    if (parts.length > 2 * MAX_PIECES || !open.every(isOwn)) return null;
+  }
+  return axis === null ? null : { axis, parts };
+}
+
+/** The parts of a part that is a concatenation by itself, and stored for nobody else. */
+function nestedParts(
+  info: NodeInfo,
+  axis: number,
+  levels: number,
+): { parts: Part[]; between: NodeInfo[] } | null {
+  if (info.node.op.kind !== "copy" || !isOwn(info)) return null;
+  const between: NodeInfo[] = [], found = partsOf(info, axis, between, levels);
+  return found && { parts: found.parts, between };
+}
+
+/** True for a value that one node reads, and that need not be in memory. */
+function isOwn({ node, consumers, materialized }: NodeInfo): boolean {
+  return consumers === 1 && !materialized && !node.isLeaf;
+}
+
+/** The one axis that a value is padded along with what changes no sum; null where it is not. */
+function paddedAxis({ op, inputs, shape, dtype }: Node): number | null {
+  if (op.kind !== "pad" || !Object.is(op.value, isFloat(dtype) ? -0 : 0)) return null;
+  const padded = shape.flatMap((n, k) => n === inputs[0]!.shape[k] ? [] : [k]);
+  return padded.length === 1 ? padded[0]! : null;
+}
+
+function gcd(a: number, b: number): number {
+  return b === 0 ? a : gcd(b, a % b);
+}
