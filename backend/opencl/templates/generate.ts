@@ -85,7 +85,7 @@ function planLoops(kernel: LoopKernel, target: Target): KernelPlan {
 
 /** In how many parts the sum of a contraction is computed, so that the whole device has work. */
 export function sumParts(kernel: LoopKernel, target: Target): number {
-  if (!isUniform(kernel.contraction!, target)) return 1;
+  if (!target.isGpu && !isUniform(kernel.contraction!, target)) return 1;
   const { template, plan } = contractionMatch(kernel, target);
   return (plan.shape && tunedParts(plan.shape, target)) ?? template.sumParts?.(plan) ??
     defaultParts(template.workItems(plan), extent(kernel, kernel.inner), target);

@@ -96,3 +96,15 @@ Deno.test("the three gradients of a batch norm take one walk over few channels, 
       false,
     ]);
   }));
+
+Deno.test("a depthwise weight's gradient, of few elements with long sums, has work for a whole GPU", () =>
+  withDevice("cpu", () => {
+    const x = Tensor.zeros([64, 96, 32, 32]).realize(),
+      weight = Tensor.zeros([96, 1, 7, 7]).realize();
+    weight.requiresGrad = true;
+    x.conv2d(weight, { padding: 3, groups: 96 }).sum().backward();
+    const items = planned(nodeOf(weight.grad!)).kernels.map(({ kernel }) =>
+      kernel.kind === "loop" && kernel.contraction ? extent(kernel, kernel.outer) : 0
+    );
+    assert(Math.max(...items) >= 132 * 1024, `${items} work-items`);
+  }));
