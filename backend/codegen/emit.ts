@@ -198,12 +198,35 @@ export class Emitter {
       else if (e.op === "contracted") this.#names.set(id, this.#dialect.total("acc", e.dtype));
       else if (e.op === "constant") this.#names.set(id, this.#text(id));
       else this.line(this.#dialect.declare(e.dtype, `v${id}`, this.#text(id)));
-      for (const d of this.kernel.indirect) {
-        if (d.expr !== id) continue;
-        const op = this.index(opCode(d.opName));
-        const text = this.#dialect.checkedIndex(this.name(id), this.index(d.size), op);
-        this.line(this.#dialect.declareIndex(`i${d.symbol}`, text));
-      }
+      this.#declareIndirect(id);
+    }
+  }
+
+  /** Declares an expression whose value a text gives. */
+  declareAs(id: number, text: string): void {
+    this.line(this.#dialect.declare(this.kernel.exprs[id]!.dtype, `v${id}`, text));
+    this.#declareIndirect(id);
+  }
+
+  /** Assigns an expression's value, or what a text gives, to a variable, which is its name from then on. */
+  assign(id: number, name: string, text = this.#text(id)): void {
+    this.line(`${name} = ${text};`);
+    this.rename(id, name);
+  }
+
+  /** Gives an expression the name of a variable that has its value, in a scope of its own. */
+  rename(id: number, name: string): void {
+    this.#names.set(id, name);
+    this.#declareIndirect(id);
+  }
+
+  /** Declares the indices that an expression gives. */
+  #declareIndirect(id: number): void {
+    for (const d of this.kernel.indirect) {
+      if (d.expr !== id) continue;
+      const op = this.index(opCode(d.opName));
+      const text = this.#dialect.checkedIndex(this.name(id), this.index(d.size), op);
+      this.line(this.#dialect.declareIndex(`i${d.symbol}`, text));
     }
   }
 

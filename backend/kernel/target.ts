@@ -72,6 +72,8 @@ export interface Target {
   readonly computeUnits: number;
   /** Matrix units (tensor cores) that inline PTX of compute capability 8.0 reaches. */
   readonly matrixUnits: boolean;
+  /** Work-items run in warps of 32, which inline PTX of compute capability 7.0 lets vote and read each other's values. */
+  readonly warps: boolean;
   /** Products by four warps together and copies of whole tiles (wgmma, TMA): compute capability 9.0. */
   readonly warpgroups: boolean;
   /** Floats in a vector of the hardware. */
@@ -104,6 +106,7 @@ export const hostTarget: Target = {
   localMemory: 0,
   computeUnits: 1,
   matrixUnits: false,
+  warps: false,
   warpgroups: false,
   vectorWidth: 1,
   narrowEnd: NARROW_END,

@@ -1,6 +1,7 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
 import { mmaHelpers } from "./mma_helpers.ts";
 import { vectorMath } from "./vector_math.ts";
+import { warpHelpers } from "./warp_helpers.ts";
 import { warpgroupHelpers } from "./warpgroup_helpers.ts";
 
 const integer = (T: string): Record<string, string> => ({
@@ -216,6 +217,7 @@ const helpers: Readonly<Record<string, string>> = {
   ...part("int"),
   ...part("uchar"),
   ...vectorMath,
+  ...warpHelpers,
   ...mmaHelpers,
   ...warpgroupHelpers,
   // PoCL 3.1 compiles vstore16 to three stores.
@@ -287,6 +289,9 @@ const helpers: Readonly<Record<string, string>> = {
   // Without cl_khr_fp16 there are no variables of type half.
   round_float16:
     "inline float round_float16(float v) { ushort h; vstore_half(v, 0, (half*)&h); return vload_half(0, (half*)&h); }",
+  to_float16:
+    "inline ushort to_float16(float v) { ushort h; vstore_half(v, 0, (half*)&h); return h; }",
+  from_float16: "inline float from_float16(ushort v) { return vload_half(0, (const half*)&v); }",
   round_float16_16:
     "inline float16 round_float16_16(float16 v) { ushort16 h; vstore_half16(v, 0, (half*)&h); return vload_half16(0, (half*)&h); }",
   to_bfloat16_16: `inline ushort16 to_bfloat16_16(float16 v) {

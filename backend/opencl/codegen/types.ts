@@ -11,6 +11,11 @@ interface OpenCLType {
   readonly load?: string;
   /** The statement that stores a value of compute type. */
   readonly store?: string;
+  /** The type of an element in a vector; by default that of one in memory. */
+  readonly lane?: string;
+  /** `$v`, an element of a vector, in compute type, and the other way; by default they are the same. */
+  readonly fromLane?: string;
+  readonly toLane?: string;
   /** The lowest and the highest number, where no literal spells them. */
   readonly limits?: readonly [lowest: string, highest: string];
 }
@@ -22,12 +27,17 @@ const table: Readonly<Record<DType, OpenCLType>> = {
     compute: "float",
     load: "vload_half($i, $b)",
     store: "vstore_half($v, $i, $b);",
+    lane: "ushort",
+    fromLane: "from_float16($v)",
+    toLane: "to_float16($v)",
   },
   bfloat16: {
     storage: "ushort",
     compute: "float",
     load: "from_bfloat16($b[$i])",
     store: "$b[$i] = to_bfloat16($v);",
+    fromLane: "from_bfloat16($v)",
+    toLane: "to_bfloat16($v)",
   },
   float64: { storage: "double", compute: "double" },
   int32: { storage: "int", compute: "int", limits: ["INT_MIN", "INT_MAX"] },
@@ -59,6 +69,22 @@ export function storeText(buffer: string, dtype: DType, index: string, value: st
     /\$[biv]/g,
     (name) => name === "$b" ? buffer : name === "$i" ? index : value,
   );
+}
+
+/** The type of four elements as they lie in memory. */
+export function vectorType(dtype: DType): string {
+  const { lane, storage } = table[dtype];
+  return `${lane ?? storage}4`;
+}
+
+/** An element of a vector in its compute type. */
+export function laneValue(dtype: DType, lane: string): string {
+  return (table[dtype].fromLane ?? "$v").replace("$v", () => lane);
+}
+
+/** A value of compute type as an element of a vector. */
+export function laneText(dtype: DType, value: string): string {
+  return (table[dtype].toLane ?? "$v").replace("$v", () => value);
 }
 
 /** A number as OpenCL C text of the compute type of `dtype`. */

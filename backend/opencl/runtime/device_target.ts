@@ -9,7 +9,7 @@ import {
   type Target,
 } from "../../kernel/target.ts";
 import { driverOf } from "./driver.ts";
-import { hasMatrixUnits, hasWarpgroups } from "./matrix_units.ts";
+import { hasMatrixUnits, hasWarpgroups, hasWarps } from "./matrix_units.ts";
 import { readTunedTiles } from "./tuned_tiles.ts";
 
 /** The cost below which a GPU computes again, in additions: it adds 20 times while it moves a byte (H100: 60 TFLOP/s, 3 TB/s). */
@@ -36,6 +36,7 @@ export function targetOf(device: Device, type: DeviceType, canLift: () => boolea
     localMemory: device.localMemSize,
     computeUnits,
     matrixUnits: hasMatrixUnits(device),
+    warps: hasWarps(device),
     warpgroups: hasWarpgroups(device) && canLift(),
     vectorWidth: device.query("NATIVE_VECTOR_WIDTH_FLOAT"),
     narrowEnd: NARROW_END,

@@ -21,7 +21,9 @@ import { localMemoryGemm } from "./gemm/local_memory_gemm.ts";
 import { registerTiledGemm } from "./gemm/register_tiled_gemm.ts";
 import { groupReduction } from "./loops/group_reduction.ts";
 import { itemRows } from "./loops/item_rows.ts";
+import { registerRows } from "./loops/register_rows.ts";
 import { shortRows } from "./loops/short_rows.ts";
+import { vectorItems } from "./loops/vector_items.ts";
 import { vectorRows } from "./loops/vector_rows.ts";
 import { mmaGemm } from "./mma/mma_gemm.ts";
 import type { ContractionTemplate } from "./parts/contraction_shape.ts";
@@ -51,8 +53,10 @@ export const contractions: readonly ContractionTemplate[] = [
 
 /** Maps and reductions. */
 export const loops: readonly Template<LoopKernel>[] = [
+  registerRows,
   groupReduction,
   vectorRows,
+  vectorItems,
   shortRows,
   itemRows,
 ];

@@ -41,6 +41,7 @@ export function deviceOf(isGpu: boolean, computeUnits: number): PlanningDevice {
     localMemory: 48 << 10,
     computeUnits,
     matrixUnits: false,
+    warps: false,
     warpgroups: false,
     vectorWidth: isGpu ? 1 : 16,
     narrowEnd: NARROW_END,

@@ -17,6 +17,7 @@ const target: Target = {
   ...hostTarget,
   isGpu: true,
   matrixUnits: true,
+  warps: false,
   warpgroups: false,
   localMemory: 49152,
   computeUnits: 132,

@@ -11,6 +11,7 @@ import { nodeOf } from "../../../../tensor/core/internals.ts";
 export const gpuTarget: Target = {
   isGpu: true,
   matrixUnits: true,
+  warps: true,
   warpgroups: false,
   narrowEnd: 2 ** 31,
   localMemory: 49152,

@@ -1,6 +1,6 @@
 /** Kernels that are written for GPUs, run on whatever device there is. */
 import { assert, assertEquals } from "@std/assert";
-import { Tensor, withDevice } from "../../../../mod.ts";
+import { nn, Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { withDeviceType } from "../fixture.ts";
 
@@ -90,6 +90,79 @@ testOpenCL(
       }
       const none = () => Tensor.full([70_001], -Infinity).contiguous();
       await compare("argmax where all are equal", () => none().argmax(0));
+    }),
+);
+
+testOpenCL(
+  "a GPU's work-item computes four neighbours of a large map: of every type, broadcast, gathered, masked",
+  () =>
+    withGpu(async () => {
+      const shape = [300, 1024], n = 300 * 1024;
+      const x = () => Tensor.fromHost(wave(n), { shape }).realize();
+      const row = () => Tensor.fromHost(wave(1024, 0.11)).realize();
+      const column = () => Tensor.fromHost(wave(300, 0.19), { shape: [300, 1] }).realize();
+      await compare("gelu", () => x().gelu(), 2e-6);
+      await compare("rows and columns", () => x().mul(row()).add(column()), 2e-6);
+      await compare("one value", () => Tensor.full([n], 3).mul(Tensor.fromHost([2]).realize()));
+      for (const dtype of ["float16", "bfloat16", "uint8", "int32", "int64", "float64"] as const) {
+        const both = () => Tensor.fromHost(ids(n, 100), { shape }).cast(dtype).realize();
+        await compare(dtype, () => both().add(both().mul(2)).cast("float32"));
+        await compare(`${dtype} stored`, () => both().add(1).realize().cast("float32"));
+        await compare(`${dtype} where`, () => both().gt(50).where(both(), 7).cast("float32"));
+      }
+      const index = () => Tensor.fromHost(ids(300, 40)).realize();
+      const table = () => Tensor.fromHost(wave(40 * 1024), { shape: [40, 1024] }).realize();
+      await compare("gathered rows", () => table().indexSelect(0, index()).add(1), 2e-6);
+      const places = () => Tensor.fromHost(ids(n, 1024), { shape }).realize();
+      await compare("gathered elements", () => x().gather(1, places()).add(row()), 2e-6);
+      await compare("padded rows", () => x().pad([[2, 1], [0, 0]]).add(1), 2e-6);
+      await compare("padded columns", () => x().pad([[0, 0], [2, 2]]).add(1), 2e-6);
+      await compare("an odd offset", () => x().flatten().slice([3, n - 1]).exp(), 2e-6);
+      await compare("an even offset", () => x().flatten().slice([4, n]).exp(), 2e-6);
+      await compare("a view of rows", () => x().slice([0, 300], [4, 904]).exp(), 2e-6);
+      await compare("turned", () => x().transpose(0, 1).add(x().reshape([1024, 300])), 2e-6);
+      await compare("positions", () => Tensor.arange(0, n, 1).mul(x().flatten()), 2e-6);
+    }),
+);
+
+testOpenCL(
+  "a GPU holds rows of any length in registers: softmax, norms, losses and their gradients",
+  () =>
+    withGpu(async () => {
+      const sizes = [[1, 64], [3, 65], [130, 128], [7, 1000], [5, 1023], [4, 1025], [2, 5000]];
+      for (const [rows, length] of sizes as [number, number][]) {
+        const name = `${rows}x${length}`, shape = [rows, length];
+        const x = (step = 0.37) => {
+          const made = Tensor.fromHost(wave(rows * length, step), { shape }).realize();
+          made.requiresGrad = true;
+          return made;
+        };
+        const gradient = (fn: (x: Tensor) => Tensor) => () => {
+          const made = x(), y = fn(made);
+          y.backward(y.ndim === 0 ? undefined : x(0.21).detach());
+          return made.grad!;
+        };
+        await compare(`softmax ${name}`, () => x().softmax(1), 2e-6);
+        await compare(
+          `layer norm's gradient ${name}`,
+          gradient((t) => new nn.LayerNorm(length).forward(t)),
+          2e-5,
+        );
+        // A CPU's driver takes its time to build kernels with barriers: few sizes stand for all.
+        if (length !== 65 && length !== 128) continue;
+        const labels = () => Tensor.fromHost(ids(rows, length));
+        await compare(`loss ${name}`, gradient((t) => t.crossEntropy(labels())), 2e-6);
+        await compare(`padded ${name}`, () => x().pad([[1, 0], [3, 2]]).add(1).softmax(1), 2e-6);
+        await compare(`a view ${name}`, () => x().slice(null, [1, length]).softmax(1), 2e-6);
+      }
+      for (const dtype of ["float16", "bfloat16", "float64", "uint8"] as const) {
+        const x = () => Tensor.fromHost(ids(70 * 260, 50), { shape: [70, 260] }).cast(dtype);
+        const centred = () => {
+          const t = x();
+          return t.sub(t.max(1, { keepDims: true })).cast("float32");
+        };
+        await compare(`${dtype} less its greatest`, centred);
+      }
     }),
 );
 

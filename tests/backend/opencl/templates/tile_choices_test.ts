@@ -16,6 +16,7 @@ function target(isGpu: boolean, tuned: Record<string, Tuned> = {}, vectorWidth =
   return {
     vectorWidth,
     matrixUnits: false,
+    warps: false,
     warpgroups: false,
     narrowEnd: 2 ** 31,
     isGpu,

@@ -1,0 +1,22 @@
+/** Inline PTX (ISA 6.0, compute capability 7.0) by which the 32 work-items of a warp read each other's values. */
+
+const shuffle = (T: string, constraint: string) =>
+  `#define WARP_XOR_${T}(to, v, apart) \\
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" \\
+  : "=${constraint}"(to) : "${constraint}"(v), "r"(apart))`;
+
+/** The helpers by name. */
+export const warpHelpers: Readonly<Record<string, string>> = {
+  // The value of the work-item whose number differs in the bits of `apart`.
+  WARP_XOR_float: shuffle("float", "f"),
+  WARP_XOR_int: shuffle("int", "r"),
+  // The value of the work-item whose number is so much smaller; the first ones get their own.
+  WARP_UP: `#define WARP_UP(to, v, apart) \\
+  asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, 0xffffffff;" : "=r"(to) : "r"(v), "r"(apart))`,
+  // A bit of each work-item: whether its value is not 0.
+  WARP_VOTE: `#define WARP_VOTE(to, v) \\
+  asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff;}" \\
+  : "=r"(to) : "r"(v))`,
+  // What was written to local memory before is there for all of the warp.
+  WARP_SYNC: `#define WARP_SYNC() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")`,
+};

@@ -1,0 +1,72 @@
+/** Four neighbours along a loop, which a work-item reads and writes as one vector. */
+import type { Emitter } from "../../../codegen/emit.ts";
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import { operandsOf, variesWith } from "../../../kernel/analysis.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import { laneText, laneValue, vectorType } from "../../codegen/types.ts";
+
+/** How many neighbours make a vector. Blocks of memory begin at multiples of its bytes. */
+export const LANES = 4;
+
+/** True for an index that walks neighbours along a loop, from multiples of the lanes on. */
+export function walksNeighbours({ offset, terms }: AffineExpr, along: number): boolean {
+  return offset % LANES === 0 &&
+    terms.some(([s, c]) => s === along && c === 1) &&
+    terms.every(([s, c]) => s === along || c % LANES === 0);
+}
+
+/**
+ * The expressions that are loads of neighbours along a loop; null where neighbours read what lies apart, or
+ * may not read what their neighbours read. What an index that is read says may lie anywhere: such loads
+ * are not among them.
+ */
+export function neighbourLoads(kernel: LoopKernel, along: number): ReadonlySet<number> | null {
+  const varies = variesWith(kernel, [along]), found = new Set<number>();
+  for (const [id, e] of kernel.exprs.entries()) {
+    if (e.op !== "load" || !varies[id]) continue;
+    if (operandsOf(kernel, e).some((operand) => varies[operand]!)) continue;
+    const { index, bounds } = kernel.loads[e.load]!;
+    const isBounded = bounds.some((bound) => coefficient(bound.index, along) !== 0);
+    if (isBounded || !walksNeighbours(index, along)) return null;
+    found.add(id);
+  }
+  return found;
+}
+
+/** Reads the neighbours of a load as they lie in memory, into `w` and its number. */
+export function readNeighbours(emitter: Emitter, id: number): void {
+  const e = emitter.kernel.exprs[id]!;
+  if (e.op !== "load") throw new Error(`Expression ${id} is no load`);
+  const { input, dtype, index, bounds } = emitter.kernel.loads[e.load]!;
+  const text = emitter.affine(index), type = vectorType(dtype);
+  const place = bounds.length > 0 ? `(${emitter.maskText(bounds)} ? ${text} : 0)` : text;
+  emitter.line(`const ${type} w${id} = *(global const ${type}*)(a${input} + ${place});`);
+}
+
+/** One of the neighbours that {@linkcode readNeighbours} has read. */
+export function neighbour(emitter: Emitter, id: number, lane: number): string {
+  return laneValue(emitter.kernel.exprs[id]!.dtype, `w${id}.s${lane}`);
+}
+
+/** Declares the vectors that neighbours of outputs are collected in. */
+export function openStores(emitter: Emitter, outputs: readonly number[]): void {
+  for (const o of outputs) {
+    emitter.line(`${vectorType(emitter.kernel.outputs[o]!.dtype)} y${o};`);
+  }
+}
+
+/** Puts the present value of each output into its vector. */
+export function collect(emitter: Emitter, outputs: readonly number[], lane: number): void {
+  for (const o of outputs) {
+    const { dtype, expr } = emitter.kernel.outputs[o]!;
+    emitter.line(`y${o}.s${lane} = ${laneText(dtype, emitter.name(expr))};`);
+  }
+}
+
+/** Writes the collected vectors. */
+export function closeStores(emitter: Emitter, outputs: readonly number[]): void {
+  for (const o of outputs) {
+    const { dtype, index } = emitter.kernel.outputs[o]!;
+    emitter.line(`*(global ${vectorType(dtype)}*)(o${o} + ${emitter.affine(index)}) = y${o};`);
+  }
+}
