@@ -1,33 +1,55 @@
-/** Argsort on GPUs: rows are sorted by groups (`group_sort.ts`). */
+/** Argsort on GPUs: rows are sorted by groups, by digits (`radix_sort.ts`) or by merging (`group_sort.ts`). */
 import { dtypes } from "../../../graph/dtype.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
-import { generated } from "../../codegen/generated.ts";
+import type { Scratch } from "../../../kernel/template.ts";
+import { type Generated, generated } from "../../codegen/generated.ts";
 import { computeType, loadText } from "../../codegen/types.ts";
+import type { Parameters } from "../parts/row_kernel.ts";
 import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
 import { isOneBlock, keyBuffer, type SortedRows, sortKernels } from "./group_sort.ts";
 import { type Argsort, keyText } from "./merge_argsort.ts";
+import { radixSortKernels, stateSize } from "./radix_sort.ts";
+
+interface GroupArgsort extends Planned<Argsort> {
+  /** Bits in which keys differ, where they are sorted by digits. */
+  readonly bits: number | null;
+}
 
 /** Rows of any length. */
-export const groupArgsort: SpecialTemplate<Planned<Argsort>> = {
+export const groupArgsort: SpecialTemplate<GroupArgsort> = {
   name: "group argsort",
-  matches: (kernel, target) => target.isGpu && kernel.op === "argsort" ? { kernel, target } : null,
+  matches: (kernel, target) =>
+    target.isGpu && kernel.op === "argsort"
+      ? { kernel, target, bits: target.warps ? digitBits(kernel, target.narrowEnd) : null }
+      : null,
   emit: sequenceOf,
-  scratch: ({ kernel }) =>
-    scratchTypes(kernel).map((dtype) => ({ dtype, size: kernel.rows * kernel.length })),
+  scratch: scratchOf,
   workItems: ({ kernel }) => kernel.rows * kernel.length,
 };
 
+/** Bits in which keys differ; null where a group sorts a row by itself, or keys or places have 64 bits. */
+function digitBits(kernel: Argsort, narrowEnd: number): number | null {
+  const { bytes } = dtypes[kernel.inputs[0]!];
+  if (isOneBlock(kernel.length) || bytes === 8 || needsWideIndices(kernel, narrowEnd)) return null;
+  return bytes === 1 ? 8 : 32;
+}
+
 /** Two buffers of keys, and one of places beside the output: none where a group sorts a row by itself. */
-function scratchTypes(kernel: Argsort) {
-  const key = keyBuffer(keyTypeOf(kernel));
-  return isOneBlock(kernel.length) ? [] : [key, key, kernel.output.dtype];
+function scratchOf({ kernel, bits }: GroupArgsort): Scratch[] {
+  if (isOneBlock(kernel.length)) return [];
+  const { rows, length, output } = kernel, size = rows * length;
+  const key = { dtype: keyBuffer(keyTypeOf(kernel)), size };
+  const buffers: Scratch[] = [key, key, { dtype: output.dtype, size }];
+  if (bits !== null) buffers.push({ dtype: "int32", size: stateSize({ rows, length, bits }) });
+  return buffers;
 }
 
 function keyTypeOf({ inputs }: Argsort): SortedRows["keyType"] {
   return dtypes[inputs[0]!].bytes === 8 ? "ulong" : "uint";
 }
 
-function sequenceOf({ kernel, target }: Planned<Argsort>): KernelSequence {
+function sequenceOf(plan: GroupArgsort): KernelSequence {
+  const { kernel, target, bits } = plan;
   const [dtype] = kernel.inputs, keyType = keyTypeOf(kernel);
   const key = `const ${computeType(dtype!)} v = ${loadText("a0", dtype!, "i")};
       const ${keyType} key = ${kernel.descending ? "~" : ""}${keyText(kernel, "v")};`;
@@ -40,16 +62,20 @@ function sequenceOf({ kernel, target }: Planned<Argsort>): KernelSequence {
     places: ["o0", "o3"],
     keepsKeys: false,
   };
-  const kernels = sortKernels(sorted, (body, { list }, groups, local) =>
+  const make = (body: string, { list }: Parameters, groups: number, local: number): Generated =>
     generated({
       inputs: kernel.inputs,
-      outputs: [kernel.output.dtype, ...scratchTypes(kernel)],
+      outputs: [kernel.output.dtype, ...scratchOf(plan).map(({ dtype }) => dtype)],
       parameters: list,
       checksIndices: false,
       isWide: needsWideIndices(kernel, target.narrowEnd),
       body,
       global: [groups * local],
       local: [local],
-    }));
-  return { kernels };
+    });
+  return {
+    kernels: bits === null
+      ? sortKernels(sorted, make)
+      : radixSortKernels({ ...sorted, bits, state: "o4" }, make),
+  };
 }

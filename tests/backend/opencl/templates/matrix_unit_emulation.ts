@@ -83,8 +83,34 @@ const macros = [
   rest = (as_uint(as_float(v) - as_float(high_)) + 0x1000) & 0xffffe000; v = high_; }`,
 ];
 
+/** What work-items of a warp read of each other, through local memory: all of a group are at the same place. */
+const exchange = (name: string, T: string, from: string): string =>
+  `#define EMU_${name}(to, v, apart) { warp_ex[get_local_id(0)] = as_uint(v); \\
+  barrier(CLK_LOCAL_MEM_FENCE); const int lane_ = (int)get_local_id(0) & 31, apart_ = (apart); \\
+  to = as_${T}(warp_ex[${from}]); barrier(CLK_LOCAL_MEM_FENCE); }`;
+
+const warpMacros = [
+  exchange("XOR_float", "float", "get_local_id(0) ^ apart_"),
+  exchange("XOR_int", "int", "get_local_id(0) ^ apart_"),
+  exchange("UP", "uint", "get_local_id(0) - (lane_ >= apart_ ? apart_ : 0)"),
+  `#define EMU_VOTE(to, v) { warp_ex[get_local_id(0)] = (v); barrier(CLK_LOCAL_MEM_FENCE); \\
+  uint votes_ = 0; for (int l_ = 0; l_ < 32; ++l_) \\
+  votes_ |= (uint)(warp_ex[((int)get_local_id(0) & ~31) + l_] != 0) << l_; \\
+  to = votes_; barrier(CLK_LOCAL_MEM_FENCE); }`,
+  "#define EMU_SYNC() barrier(CLK_LOCAL_MEM_FENCE)",
+];
+
+/** A kernel of warps as one that any device runs. */
+function emulatedWarps(source: string): string {
+  const at = source.indexOf("{\n") + 2;
+  return `${source.slice(0, at)}  local uint warp_ex[512];\n${warpMacros.join("\n")}\n${
+    source.slice(at).replaceAll("WARP_", "EMU_").replaceAll("#pragma unroll", "#pragma nounroll")
+  }`;
+}
+
 /** A kernel of matrix units as one that any device runs. */
 function emulated(source: string): string {
+  if (source.includes("WARP_")) return emulatedWarps(source);
   if (source.includes("WG_")) return emulatedWarpgroups(source);
   if (!source.includes("sm[")) return withPacking(source);
   if (!source.includes("MMA_")) return source;
