@@ -39,10 +39,15 @@ export const blockScan: SpecialTemplate<ScanPlan> = {
   name: "block scan",
   matches: (kernel, target) => kernel.op === "scan" ? planOf(kernel, target) : null,
   emit: sequenceOf,
-  scratch: ({ kernel, chunks }) =>
-    chunks === 1 ? [] : [{ dtype: accumulator(kernel), size: kernel.rows * chunks }],
+  scratch: (plan) =>
+    plan.chunks === 1 ? [] : [{ dtype: accumulator(plan.kernel), size: totals(plan) }],
   workItems: ({ kernel, target, chunks }) => kernel.rows * chunks * (target.isGpu ? GROUP : 1),
 };
+
+/** Totals of chunks; on a GPU, beside each, what its additions have rounded off. */
+function totals({ kernel, target, chunks }: ScanPlan): number {
+  return kernel.rows * chunks * (target.isGpu && isCompensated(kernel) ? 2 : 1);
+}
 
 function planOf(kernel: Scan, target: Target): ScanPlan | null {
   const { rows, length, fn, output } = kernel;
@@ -60,9 +65,9 @@ function planOf(kernel: Scan, target: Target): ScanPlan | null {
 
 function sequenceOf(plan: ScanPlan): KernelSequence {
   const { target, chunks } = plan;
-  const [totals, results] = target.isGpu ? [groupTotals, groupResults] : [itemTotals, itemResults];
+  const [first, results] = target.isGpu ? [groupTotals, groupResults] : [itemTotals, itemResults];
   const last = kernelOf(plan, results);
-  return { kernels: chunks === 1 ? [last] : [kernelOf(plan, totals), last] };
+  return { kernels: chunks === 1 ? [last] : [kernelOf(plan, first), last] };
 }
 
 /** The type of totals: half types are added up in single precision. */
@@ -103,36 +108,64 @@ function words({ fn, output: { dtype }, inputs }: Scan) {
   };
 }
 
-/** Joins a value of each work-item; all of them then have the result in `joined[0]`. */
-function joinGroup(value: string, join: (a: string, b: string) => string): string {
-  return `joined[lid] = ${value};
+/**
+ * Joins `carry` of each work-item, and what its additions have rounded off; all of them then have the
+ * results in `joined[0]` and `lost[0]`.
+ */
+function joinGroup(kernel: Scan): string {
+  const isLong = isCompensated(kernel),
+    put = `joined[lid] = carry;${isLong ? " lost[lid] = rest;" : ""}`;
+  return `${put}
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int h = ${GROUP / 2}; h > 0; h >>= 1) {
-    if (lid < h) joined[lid] = ${join("joined[lid]", "joined[lid + h]")};
+    if (lid < h) {
+      ${carryOn(kernel, "joined[lid + h]")}${isLong ? " rest += lost[lid + h];" : ""}
+      ${put}
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
   }`;
 }
 
-function groupTotals({ kernel }: ScanPlan): string {
-  const { T, identity, join, load } = words(kernel);
+/** Declares what a group joins in local memory, and the work-item's `carry`. */
+function openGroup(kernel: Scan): string {
+  const { T, identity } = words(kernel), isLong = isCompensated(kernel);
   return `  const int lid = get_local_id(0);
-  local ${T} joined[${GROUP}];
-  ${T} so = ${identity};
-  for (Index i = start + lid; i < end; i += ${GROUP}) so = ${join("so", load("i"))};
-  ${joinGroup("so", join)}
-  if (lid == 0) o1[piece] = joined[0];`;
+  local ${T} joined[${GROUP}]${isLong ? `, lost[${GROUP}]` : ""};
+  ${T} carry = ${identity}${isLong ? ", rest = 0" : ""};`;
+}
+
+function groupTotals({ kernel }: ScanPlan): string {
+  const { load } = words(kernel);
+  return `${openGroup(kernel)}
+  for (Index i = start + lid; i < end; i += ${GROUP}) { ${carryOn(kernel, load("i"))} }
+  ${joinGroup(kernel)}
+  if (lid == 0) { ${
+    isCompensated(kernel)
+      ? "o1[2 * piece] = joined[0]; o1[2 * piece + 1] = lost[0];"
+      : "o1[piece] = joined[0];"
+  } }`;
+}
+
+/** Joins the totals of the chunks before. */
+function joinBefore(kernel: Scan): string {
+  const isLong = isCompensated(kernel);
+  const add = isLong
+    ? `${carryOn(kernel, "o1[2 * t]")} rest += o1[2 * t + 1];`
+    : carryOn(kernel, "o1[t]");
+  return `
+  for (Index t = piece - part + lid; t < piece; t += ${GROUP}) { ${add} }
+  ${joinGroup(kernel)}
+  carry = joined[0];${isLong ? " rest = lost[0];" : ""}
+  barrier(CLK_LOCAL_MEM_FENCE);`;
 }
 
 function groupResults({ kernel, chunks }: ScanPlan): string {
-  const { T, identity, join, load, store } = words(kernel);
-  const before = chunks === 1 ? "" : `
-  for (Index t = piece - part + lid; t < piece; t += ${GROUP}) carry = ${join("carry", "o1[t]")};
-  ${joinGroup("carry", join)}
-  carry = joined[0];
-  barrier(CLK_LOCAL_MEM_FENCE);`;
-  return `  const int lid = get_local_id(0);
-  local ${T} joined[${GROUP}];
-  ${T} carry = ${identity}${isCompensated(kernel) ? ", rest = 0" : ""};${before}
+  const { T, identity, join, load, store } = words(kernel), isLong = isCompensated(kernel);
+  // What is small is added up first: the result is rounded once, where it is large.
+  const value = isLong
+    ? join("carry", join("rest", join("low", "x[k]")))
+    : join("carry", join("low", "x[k]"));
+  return `${openGroup(kernel)}${chunks === 1 ? "" : joinBefore(kernel)}
   for (Index base = start; base < end; base += ${GROUP * ITEM_ELEMENTS}) {
     ${T} x[${ITEM_ELEMENTS}], so = ${identity};
     for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
@@ -148,11 +181,10 @@ function groupResults({ kernel, chunks }: ScanPlan): string {
       if (lid >= h) joined[lid] = ${join("other", "joined[lid]")};
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const ${T} before = ${isCompensated(kernel) ? "carry + rest" : "carry"};
-    const ${T} low = lid > 0 ? ${join("before", "joined[lid - 1]")} : before;
+    const ${T} low = lid > 0 ? joined[lid - 1] : ${identity};
     for (int k = 0; k < ${ITEM_ELEMENTS}; ++k) {
       const Index i = base + lid * ${ITEM_ELEMENTS} + k;
-      if (i < end) { ${store("i", join("low", "x[k]"))} }
+      if (i < end) { ${store("i", value)} }
     }
     ${carryOn(kernel, `joined[${GROUP - 1}]`)}
     barrier(CLK_LOCAL_MEM_FENCE);
