@@ -9,6 +9,7 @@ export type {
   BesideCopy,
   Block,
   Capabilities,
+  Gate,
   HostBlock,
   HostCopy,
   Launch,

@@ -9,7 +9,8 @@
  * GPU. For each row it prints samples a second, the share of as many times one device (or one rank, which
  * every rank measures by itself), the same by the cores' time (on a busy machine), and what a step consists of: computing alone, the copies of all
  * gradients from a device and to it, and their reduction, each timed by itself; `hidden` is the share
- * of these three that a step does not take longer than computing.
+ * of these three that a step does not take longer than computing. `--timeline` traces three more steps:
+ * what the host does, copies, and when the device has something to compute.
  */
 import { type DeviceHandle, distributed, manager, withDevice } from "../mod.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
@@ -23,6 +24,7 @@ interface Options {
   readonly counts: readonly number[];
   readonly steps: number;
   readonly compiled: boolean;
+  readonly traced: boolean;
 }
 
 function parse(args: string[]): Options {
@@ -33,6 +35,7 @@ function parse(args: string[]): Options {
     steps: { type: "string", default: "20" },
     compile: { type: "boolean", default: false },
     tiny: { type: "boolean", default: false },
+    timeline: { type: "boolean", default: false },
   });
   return {
     device: values.device,
@@ -40,6 +43,7 @@ function parse(args: string[]): Options {
     counts: values.devices.split(",").map(Number),
     steps: Number(values.steps),
     compiled: values.compile,
+    traced: values.timeline,
   };
 }
 
@@ -80,9 +84,10 @@ function report(
     "cpu share": (one.cpuMs / many.cpuMs * (where === "ranks" ? 1 : count)).toFixed(3),
     hidden: moved > 0 ? Math.max(0, 1 - added / moved).toFixed(2) : "-",
   });
+  for (const line of many.timeline) console.log(line);
 }
 
-async function main({ device, models, counts, steps, compiled }: Options): Promise<void> {
+async function main({ device, models, counts, steps, compiled, traced }: Options): Promise<void> {
   using group = distributed.init();
   const devices = devicesLike(device), [first] = devices;
   if (group.rank === 0) {
@@ -95,7 +100,7 @@ async function main({ device, models, counts, steps, compiled }: Options): Promi
       if (group.size > 1) {
         // All ranks at once, as they train: they share the host's memory and its cores.
         await group.barrier();
-        const many = await measure({ ...setup, where: group });
+        const many = await measure({ ...setup, traced, where: group });
         const parts = await partsOf(model, first!, group);
         if (group.rank === 0) report(model, group.size, "ranks", one, many, parts);
         continue;
@@ -103,7 +108,7 @@ async function main({ device, models, counts, steps, compiled }: Options): Promi
       const parts = await partsOf(model, first!, group);
       for (const count of counts.filter((count) => count <= devices.length)) {
         const where = devices.slice(0, count);
-        const many = count === 1 ? one : await measure({ ...setup, where });
+        const many = count === 1 ? one : await measure({ ...setup, traced, where });
         report(model, count, "devices", one, many, parts);
       }
     }

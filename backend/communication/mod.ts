@@ -14,6 +14,7 @@ export {
   agree,
   completed,
   completedSync,
+  leaveBehind,
   type Progress,
   setCommunicationTimeout,
 } from "./waiting.ts";

@@ -5,14 +5,27 @@ import {
   type SharedMemory,
   unlinkSharedMemory,
 } from "../../ffi/host/shared_memory.ts";
-import type { Communicator } from "./communicator.ts";
+import type { Communicator, Operation } from "./communicator.ts";
 import { agree, completedSync } from "./waiting.ts";
 
 /** A part of each process, which all of them read. */
 export interface SharedParts extends Disposable {
   /** By rank; the own one is to be written. */
   readonly parts: readonly Uint8Array<ArrayBuffer>[];
+  /**
+   * Gives the other processes a signal, once more.
+   *
+   * @returns Is done when each has given it as often as this one. Asking reads memory, and calls nobody.
+   */
+  signal(which: SharedSignal): Operation;
 }
+
+/** What processes tell each other about their parts; what it means is for the caller to say. */
+export type SharedSignal = "announced" | "written";
+
+/** Behind each part, in a cache line of its own: how often each signal was given. */
+const LINE_BYTES = 64;
+const counters: Readonly<Record<SharedSignal, number>> = { announced: 0, written: 1 };
 
 const NAME_BYTES = "netcl-".length + 36;
 
@@ -23,21 +36,33 @@ const NAME_BYTES = "netcl-".length + 36;
  */
 export function shareParts(communicator: Communicator, nbytes: number): SharedParts | null {
   const { rank, size } = communicator, name = `netcl-${crypto.randomUUID()}`;
-  const own = createSharedMemory(name, nbytes);
+  const countAt = Math.ceil(nbytes / LINE_BYTES) * LINE_BYTES, whole = countAt + LINE_BYTES;
+  const own = createSharedMemory(name, whole);
   const names = new Uint8Array(NAME_BYTES * size);
   names.set(new TextEncoder().encode(name), NAME_BYTES * rank);
   completedSync("share memory", communicator.allGather(names));
   const memories = Array.from({ length: size }, (_, r) => {
     if (r === rank || own === null) return own;
     const at = NAME_BYTES * r;
-    return openSharedMemory(new TextDecoder().decode(names.subarray(at, at + NAME_BYTES)), nbytes);
+    return openSharedMemory(new TextDecoder().decode(names.subarray(at, at + NAME_BYTES)), whole);
   });
   const isComplete = agree(communicator, memories.every((memory) => memory !== null));
   // All have mapped what they can: nothing is left behind by a process that is killed from here on.
   if (own) unlinkSharedMemory(name);
   const found = memories.filter((memory): memory is SharedMemory => memory !== null);
   const dispose = (): void => found.forEach((memory) => memory[Symbol.dispose]());
-  if (isComplete) return { parts: found.map(({ bytes }) => bytes), [Symbol.dispose]: dispose };
-  dispose();
-  return null;
+  if (!isComplete) {
+    dispose();
+    return null;
+  }
+  const counts = found.map(({ bytes: { buffer } }) => new Int32Array(buffer, countAt, 2));
+  return {
+    parts: found.map(({ bytes }) => bytes.subarray(0, nbytes)),
+    signal: (which) => {
+      const at = counters[which], mine = Atomics.add(counts[rank]!, at, 1) + 1 | 0;
+      // Counts wrap after 2^31 times.
+      return { isDone: () => counts.every((count) => (Atomics.load(count, at) - mine | 0) >= 0) };
+    },
+    [Symbol.dispose]: dispose,
+  };
 }

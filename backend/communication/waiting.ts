@@ -2,16 +2,13 @@
  * Waiting for what makes progress only when it is asked: MPI, and chains of copies and MPI calls. Both
  * ways end at Ctrl+C, as waits for a device do.
  */
+import { advance, inBackground, type Progress } from "../lifecycle/background.ts";
 import { sleepSync } from "../lifecycle/draining.ts";
 import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
 import { obeySignals } from "../lifecycle/waits.ts";
 import type { Communicator } from "./communicator.ts";
 
-/** Something under way. */
-export interface Progress {
-  /** Goes on, and tells whether it is done. */
-  isDone(): boolean;
-}
+export type { Progress };
 
 /** What another process may take before it counts as lost. */
 const DEFAULT_TIMEOUT_MS = 30 * 60_000;
@@ -42,6 +39,7 @@ async function poll(what: string, progress: Progress): Promise<void> {
   throwIfInterrupted();
   const start = performance.now();
   for (let waited = 0; !progress.isDone();) {
+    advance();
     waited = performance.now() - start;
     checkTime(what, waited);
     if (waited < SPIN_MS) continue;
@@ -61,11 +59,34 @@ export function completedSync(what: string, progress: Progress): void {
   throwIfInterrupted();
   const start = performance.now();
   for (let waited = 0; !progress.isDone(); waited = performance.now() - start) {
+    advance();
     checkTime(what, waited);
     if (waited < SPIN_MS) continue;
     obeySignals();
     sleepSync(Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, waited / 25)));
   }
+}
+
+/**
+ * Leaves something to the next waits, whatever they are for.
+ *
+ * @param giveUp Called where it fails, or another process did not do its part in time: the error is for
+ * who waits then.
+ */
+export function leaveBehind(what: string, progress: Progress, giveUp: () => void): void {
+  const start = performance.now();
+  inBackground({
+    isDone: () => {
+      try {
+        const isDone = progress.isDone();
+        if (!isDone) checkTime(what, performance.now() - start);
+        return isDone;
+      } catch (error) {
+        giveUp();
+        throw error;
+      }
+    },
+  });
 }
 
 function checkTime(what: string, waited: number): void {

@@ -137,6 +137,10 @@ export abstract class HostBackend implements Backend {
     return { blocks: data.map((bytes) => this.upload(bytes)), copy: copied };
   }
 
+  gate(): null {
+    return null;
+  }
+
   peek(block: Block): Uint8Array<ArrayBuffer> {
     return bytesOf(block);
   }

@@ -78,6 +78,12 @@ export interface BesideCopy extends Disposable {
   isDone(): boolean;
 }
 
+/** Holds copies back until the host knows that their bytes are there. */
+export interface Gate {
+  /** Lets them begin; whoever made the gate must, or the device waits for ever. */
+  open(): void;
+}
+
 /** A place where kernels run. What they are planned by is data about the device. */
 export interface Backend extends PlanningDevice {
   /** "cl" for OpenCL, "cpu" for the built-in one. */
@@ -125,8 +131,13 @@ export interface Backend extends PlanningDevice {
    * and use them wait for the copies, others run beside them.
    */
   writeBeside(copies: readonly HostCopy[]): BesideCopy;
-  /** The same to new blocks, which are the caller's to release. */
-  uploadBeside(data: readonly Uint8Array<ArrayBuffer>[]): { blocks: Block[]; copy: BesideCopy };
+  /** The same to new blocks, which are the caller's to release; behind a gate, if there is one. */
+  uploadBeside(
+    data: readonly Uint8Array<ArrayBuffer>[],
+    gate?: Gate,
+  ): { blocks: Block[]; copy: BesideCopy };
+  /** A closed gate for copies of this backend; null where copies cannot wait for the host. */
+  gate(): Gate | null;
   /** The bytes of a block as they are now, where all earlier work is done and they are host memory. */
   peek?(block: Block): Uint8Array<ArrayBuffer>;
   /** Copies `nbytes` from one block to another. */

@@ -3,6 +3,15 @@
  * must not hold up the end, and polling needs no thread and leaves the event loop alone.
  */
 import { type Event, liveQueues } from "../../ffi/mod.ts";
+import { advance, hasBackground } from "./background.ts";
+
+/**
+ * Waits for the work in the background, without which queues would not end: no drain, since what it waits
+ * for may be another process.
+ */
+export function finishBackgroundSync(): void {
+  for (advance(); hasBackground(); advance()) sleepSync(BACKGROUND_POLL_MS);
+}
 
 /** What came of the draining. */
 export interface Drained {
@@ -13,6 +22,7 @@ export interface Drained {
 }
 
 const POLL_MS = 2;
+const BACKGROUND_POLL_MS = 0.05;
 const never = new Int32Array(new SharedArrayBuffer(4));
 
 /** Blocks this thread; the event loop and its timers stand still. */
@@ -59,6 +69,7 @@ class Draining {
 
   /** True when nothing is left to wait for. */
   poll(): boolean {
+    this.#attempt(advance);
     this.#markers = this.#markers.filter((marker) => {
       const done = this.#attempt(() => marker.status === "complete") ?? true;
       if (done) marker.release();

@@ -11,7 +11,7 @@ import { liveQueues, setWaitPolicy } from "../../ffi/mod.ts";
 import { runAll } from "../../ffi/host/run_all.ts";
 import { primeSignals } from "../../ffi/library/signals.ts";
 import { updateBusyLimit } from "./busy_limit.ts";
-import { drainSync } from "./draining.ts";
+import { drainSync, finishBackgroundSync } from "./draining.ts";
 import {
   countUnhandled,
   interruptible,
@@ -82,6 +82,7 @@ function finishQueues(): void {
   tellWatchdogEnding();
   stopListening();
   setWaitPolicy(null);
+  finishBackgroundSync();
   runAll(liveQueues().map((queue) => () => queue.finishSync()));
 }
 

@@ -2,6 +2,7 @@
  * Synchronous waits that Ctrl+C can end. No listener runs while JavaScript is blocked, so the wait
  * asks the device, sleeps, and asks the kernel whether a signal came.
  */
+import { advance, hasBackground } from "./background.ts";
 import { drainSync, sleepSync } from "./draining.ts";
 import {
   beginInterruption,
@@ -45,11 +46,13 @@ export function waitSync(isDone: () => boolean): void {
   const spinMs = quietMs < MAX_SPIN_MS ? MAX_SPIN_MS : 0;
   let waited = 0;
   do {
+    advance();
     usualMs = waited;
     if (waited >= spinMs) {
       obeySignals();
       const sleepMs = Math.max(quietMs - waited, waited * POLL_INTERVAL_SHARE);
-      sleepSync(Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, sleepMs)));
+      const isAlone = !hasBackground();
+      sleepSync(Math.min(isAlone ? MAX_SLEEP_MS : MIN_SLEEP_MS, Math.max(MIN_SLEEP_MS, sleepMs)));
     }
     waited = performance.now() - start;
   } while (!isDone());

@@ -184,7 +184,7 @@ function names(): object[] {
     { name: "process_name", ph: "M", pid: 1, args: { name: "netcl" } },
     lane(HOST, "host"),
     lane(DEVICE, "device"),
-    lane(COPIES, "copies to the device"),
+    lane(COPIES, "copies beside the kernels"),
     lane(SPANS, "spans"),
   ];
 }

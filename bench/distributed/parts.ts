@@ -1,7 +1,12 @@
 /** What gradients cost on their way, each part by itself: from the device, reduced, to the device. */
 import { type DeviceHandle, type distributed, Tensor, withDevice } from "../../mod.ts";
 import { completedSync } from "../../backend/internal.ts";
-import { Bucket, BUCKET_BYTES, bytesOf, groupBySize } from "../../tensor/distributed/bucket.ts";
+import {
+  Bucket,
+  BUCKET_BYTES,
+  bytesOf,
+  groupBySize,
+} from "../../tensor/distributed/exchange/bucket.ts";
 import type { Model } from "./models.ts";
 
 /** Milliseconds for all gradients of a model. */

@@ -5,11 +5,13 @@ import {
   distributed,
   manualSeed,
   optim,
+  profiler,
   type Tensor,
 } from "../../mod.ts";
 import { cpuUsage } from "node:process";
 import { backendOf } from "../../backend/internal.ts";
 import type { Model } from "./models.ts";
+import { timelineOf } from "./timeline.ts";
 
 /** What is measured, and where. */
 export interface Setup {
@@ -17,6 +19,8 @@ export interface Setup {
   readonly where: distributed.Group | readonly DeviceHandle[];
   readonly steps: number;
   readonly compiled: boolean;
+  /** Whether one more step is traced at the end. */
+  readonly traced?: boolean;
 }
 
 /** Medians over rounds. */
@@ -27,12 +31,16 @@ export interface Measured {
   readonly computeMs: number;
   /** What a step takes of the cores' time, also where other programs use them too. */
   readonly cpuMs: number;
+  /** What happened when in one step, a line each; empty where none was traced. */
+  readonly timeline: readonly string[];
 }
 
 const ROUNDS = 5, WARMUP = 4;
 
 /** Trains for a while. */
-export async function measure({ model, where, steps, compiled }: Setup): Promise<Measured> {
+export async function measure(
+  { model, where, steps, compiled, traced = false }: Setup,
+): Promise<Measured> {
   manualSeed(0);
   const module = model.make();
   using parallel = new distributed.DataParallel(module, where);
@@ -49,7 +57,11 @@ export async function measure({ model, where, steps, compiled }: Setup): Promise
   };
   const learn = compiled ? compile(update) : update;
   const step = () => {
-    parallel.onEachDevice(batches, each);
+    {
+      using _span = profiler.span("gradients and their reduction");
+      parallel.onEachDevice(batches, each);
+    }
+    using _span = profiler.span("update");
     learn();
   };
   const alone = () => {
@@ -59,7 +71,20 @@ export async function measure({ model, where, steps, compiled }: Setup): Promise
   const { ms: stepMs, cpuMs } = await time(step, devices, steps);
   const { ms: computeMs } = await time(alone, devices, steps);
   const ranks = where instanceof distributed.Group ? where.size : devices.length;
-  return { stepMs, computeMs, cpuMs, samplesPerSecond: ranks * model.batch / (stepMs / 1000) };
+  const timeline = traced ? await timelineOf(() => steadily(step, devices)) : [];
+  return {
+    stepMs,
+    computeMs,
+    cpuMs,
+    timeline,
+    samplesPerSecond: ranks * model.batch / (stepMs / 1000),
+  };
+}
+
+/** Three steps: the second begins and ends as all others do. */
+async function steadily(step: () => void, devices: readonly DeviceHandle[]): Promise<void> {
+  for (let k = 0; k < 3; k++) step();
+  for (const device of devices) await backendOf(device).finish();
 }
 
 /** Milliseconds a call, with the devices' work. */

@@ -52,6 +52,8 @@ export interface RecordedProgram {
   /** What the scratch slots are places in. */
   readonly scratch: Block[];
   readonly launches: readonly ReplayLaunch[];
+  /** By slot: the last launch that writes to it; -1 where none does. */
+  readonly lastWrites: readonly number[];
   /** Tensors from outside, by their roles where they have one, with their next values. */
   readonly assigned: readonly (Target & { readonly to: Ref | Tensor })[];
   /** One for each tensor that it returns; null for those that were there before. */
@@ -85,6 +87,14 @@ export function programOf(
   return new ProgramBuilder(roles, recording, device).build(recorded);
 }
 
+function lastWritesOf(launches: readonly ReplayLaunch[], slots: number): number[] {
+  const last = Array<number>(slots).fill(-1);
+  launches.forEach(({ outputs }, k) => {
+    for (const slot of outputs) last[slot] = k;
+  });
+  return last;
+}
+
 /** Gives the memory of a program back. */
 export function releaseProgram({ slots, scratch }: RecordedProgram): void {
   for (const block of scratch.splice(0)) block.release();
@@ -116,17 +126,21 @@ class ProgramBuilder {
       reads: [],
       writes: [],
     }));
-    return {
-      device: this.#device,
-      slots: this.#slots,
-      scratch,
-      launches,
+    const targets = {
       assigned: assigned.map((tensor) => ({
         ...this.#target(tensor),
         to: this.#roles.refOf(tensor) ?? tensor,
       })),
       results: results.map((tensor) => this.#roles.isMade(tensor) ? this.#target(tensor) : null),
       gradients: left.map((tensor) => this.#target(tensor)),
+    };
+    return {
+      device: this.#device,
+      slots: this.#slots,
+      scratch,
+      launches,
+      lastWrites: lastWritesOf(launches, this.#slots.length),
+      ...targets,
       offsets,
       seed: presentSeed(),
     };

@@ -9,9 +9,11 @@ import {
 } from "../../backend/internal.ts";
 import { Storage } from "../../memory/mod.ts";
 import { noGradFn } from "../core/grad_fn.ts";
+import { presentGradientReceiver } from "../core/gradient_receiver.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
 import { presentSeed, takeOffset } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
+import { GradientMarks } from "./gradient_marks.ts";
 import type { BlockSlot, RecordedProgram, ReplayLaunch, Target } from "./program.ts";
 import { openResult } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";
@@ -51,7 +53,12 @@ export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
       realizeAll(slots, program);
       for (const slot of slots) blocks.push(blockOf(slot, program));
     }, blocks);
-    for (const launch of launches) relaunch(launch, blocks);
+    const marks = marksFor(program, trace, blocks);
+    marks?.passed(-1);
+    for (let k = 0; k < launches.length; k++) {
+      relaunch(launches[k]!, blocks);
+      marks?.passed(k);
+    }
   } catch (error) {
     blocks.forEach((block, k) => slots[k]!.kind === "fresh" && block.release());
     trace.gradients.restore();
@@ -60,6 +67,16 @@ export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
   const result = deliver(program, blocks, trace, value);
   trace.settle();
   return result;
+}
+
+/** Who is to be told of gradients on the way; null where nobody waits for them. */
+function marksFor(
+  program: RecordedProgram,
+  trace: Trace,
+  blocks: readonly Block[],
+): GradientMarks | null {
+  const receiver = presentGradientReceiver();
+  return receiver && new GradientMarks(receiver, program, trace.gradients.left(), blocks);
 }
 
 function relaunch(

@@ -3,7 +3,7 @@ import { nextOrder } from "../core/tensor_state.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import { observeCalls } from "../core/calls.ts";
 import { isGradEnabled } from "../core/modes/grad_mode.ts";
-import { realizeAll } from "../execution/realization.ts";
+import { realizeAlone } from "../execution/realization.ts";
 import type { Tensor } from "../core/tensor.ts";
 import {
   type Argument,
@@ -157,9 +157,12 @@ export class Roles {
     if (ref?.kind === "captured") ref.only = tensor;
   }
 
-  /** Notes where a tensor from outside is in memory; computing it is no part of the call. */
+  /**
+   * Notes where a tensor from outside is in memory; computing it is no part of the call. What the call
+   * has assigned so far is, and must not be computed with it.
+   */
   noteBlock(ref: Ref, tensor: Tensor): void {
-    observeCalls(null, () => unrecorded(() => realizeAll([tensor])));
+    observeCalls(null, () => unrecorded(() => realizeAlone(tensor)));
     const block = nodeOf(tensor).storage!.handle, known = this.blocks.get(block);
     if (known) known.push(ref);
     else this.blocks.set(block, [ref]);

@@ -9,16 +9,17 @@ import {
 } from "../../backend/internal.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
 import { giveUpReplay } from "../core/calls.ts";
+import { withGradientReceiver } from "../core/gradient_receiver.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { Module } from "../nn/module/module.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { DEVICE_BUCKET_BYTES } from "./bucket.ts";
+import { DEVICE_BUCKET_BYTES } from "./exchange/bucket.ts";
 import { DeviceParallel } from "./device_parallel.ts";
 import { GradientReducer } from "./gradient_reducer.ts";
 import { Group } from "./group.ts";
-import { Pipeline } from "./pipeline.ts";
+import { Pipeline } from "./exchange/pipeline.ts";
 import { requireSameParameters } from "./same_parameters.ts";
-import { StateBroadcast } from "./state_broadcast.ts";
+import { StateBroadcast } from "./exchange/state_broadcast.ts";
 
 /** How a {@linkcode DataParallel} works. */
 export interface DataParallelOptions {
@@ -56,8 +57,9 @@ const rules: Rules<DataParallelOptions> = {
  * rank 0: `if (group.rank === 0) await saveSafetensors(path, parallel.module.stateDict())`.
  *
  * A function that runs `forward` cannot be replayed by `compile`, because ranks communicate in it: it
- * runs as if it were not compiled. Compile what computes the gradients with `module.forward` within
- * `noSync`, and call `reduceGradients()` behind it.
+ * runs as if it were not compiled. Compile what computes the gradients with `module.forward`, and pass
+ * it to `onEachDevice`: gradients leave while it is replayed. (Within `noSync`, with `reduceGradients()`
+ * behind it, they leave afterwards.)
  *
  * With a list of devices, of which the first has the model, `forward` splits tensors along axis 0, runs
  * each part on its device and puts the outputs together on the first one; `backward` adds the gradients
@@ -99,6 +101,9 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
   readonly #hook: Disposable | null = null;
   /** How many `noSync` run. */
   #pauses = 0;
+  #isOnEach = false;
+  /** What the last `backward` within `onEachDevice` reached, in its order. */
+  #reached: readonly Tensor[] = [];
 
   /**
    * With a group: compares the parameters of all ranks and gives them those of rank 0; blocks until all
@@ -160,6 +165,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
     });
     this.#hook = addAccumulationHook(learned, (leaves) => {
       if (this.#pauses === 0) this.#reducer!.reduce(leaves);
+      else if (this.#isOnEach) this.#reached = leaves;
     });
   }
 
@@ -218,9 +224,20 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
     }
     giveUpReplay("it computes on several devices");
     if (this.#local) return this.#local.onEach(batches, fn);
-    const result = this.noSync(() => fn(...batches[0]!));
-    this.reduceGradients();
+    const result = this.#withinEach(() => fn(...batches[0]!));
+    this.#reducer?.reduce(this.#reached);
     return [result];
+  }
+
+  /** Replays give their gradients away as soon as they are enqueued, since a reduction follows. */
+  #withinEach<T>(fn: () => T): T {
+    this.#isOnEach = true;
+    this.#reached = [];
+    try {
+      return withGradientReceiver(this.#reducer, () => this.noSync(fn));
+    } finally {
+      this.#isOnEach = false;
+    }
   }
 
   /**

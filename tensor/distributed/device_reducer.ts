@@ -7,8 +7,8 @@ import { exposed, makeTensor } from "../core/internals.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { Bucket, bytesOf, groupBySize } from "./bucket.ts";
-import { done, Pipeline } from "./pipeline.ts";
+import { Bucket, bytesOf, groupBySize } from "./exchange/bucket.ts";
+import { done, Pipeline } from "./exchange/pipeline.ts";
 import type { Replica } from "./replicas.ts";
 
 /** Gradients of one device that travel together. */

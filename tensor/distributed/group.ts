@@ -26,9 +26,16 @@ import { internally } from "../core/modes/temporaries.ts";
 import { exposed, nodeOf, stateOf } from "../core/internals.ts";
 import { concat } from "../ops/functional.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor, tensorOf } from "./bucket.ts";
-import { type Passage, Pipeline } from "./pipeline.ts";
-import { type ReduceOp, reduceOp, wireOps, wireTypeOf } from "./wire.ts";
+import {
+  Bucket,
+  BUCKET_BYTES,
+  bytesOf,
+  groupBySize,
+  storedTensor,
+  tensorOf,
+} from "./exchange/bucket.ts";
+import { type Passage, Pipeline } from "./exchange/pipeline.ts";
+import { type ReduceOp, reduceOp, wireOps, wireTypeOf } from "./exchange/wire.ts";
 
 /** How ranks communicate. */
 export interface InitOptions {

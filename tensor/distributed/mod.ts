@@ -10,4 +10,4 @@ export { DataParallel, type DataParallelOptions } from "./data_parallel.ts";
 export { Group, init, type InitOptions } from "./group.ts";
 export { ShardedOptimizer } from "./sharded_optimizer.ts";
 export { SyncBatchNorm } from "./sync_batch_norm.ts";
-export type { ReduceOp } from "./wire.ts";
+export type { ReduceOp } from "./exchange/wire.ts";

@@ -15,9 +15,15 @@ import { nodeOf } from "../core/internals.ts";
 import { type AnyModule, tensorMembers } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { Bucket, bytesOf, DEVICE_BUCKET_BYTES, groupBySize, storedTensor } from "./bucket.ts";
-import { done, Pipeline } from "./pipeline.ts";
-import { giveValues } from "./state_broadcast.ts";
+import {
+  Bucket,
+  bytesOf,
+  DEVICE_BUCKET_BYTES,
+  groupBySize,
+  storedTensor,
+} from "./exchange/bucket.ts";
+import { done, Pipeline } from "./exchange/pipeline.ts";
+import { giveValues } from "./exchange/state_broadcast.ts";
 
 /** The tensors of a module on one other device, by their originals. */
 export interface Replica {

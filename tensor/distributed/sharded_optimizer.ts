@@ -7,11 +7,11 @@ import { requireState } from "../core/apply.ts";
 import type { Optimizer, StepOptions } from "../optim/optimizer/optimizer.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { zeros } from "../ops/functional.ts";
-import { bytesOf } from "./bucket.ts";
+import { bytesOf } from "./exchange/bucket.ts";
 import { Group } from "./group.ts";
-import { Pipeline } from "./pipeline.ts";
+import { Pipeline } from "./exchange/pipeline.ts";
 import { broadcastLines } from "./same_parameters.ts";
-import { StateBroadcast } from "./state_broadcast.ts";
+import { StateBroadcast } from "./exchange/state_broadcast.ts";
 
 /**
  * An optimizer whose state is divided over the ranks: each remembers moments of its own part of the

@@ -73,6 +73,13 @@ export function realizeForRead(tensor: Tensor): boolean {
   return true;
 }
 
+/** Computes a tensor, and nothing that has waited for a schedule: others do that. */
+export function realizeAlone(tensor: Tensor): void {
+  const node = nodeOf(tensor);
+  if (node.saved) node.keep();
+  else if (!node.storage) computeAlone([tensor], [node], []);
+}
+
 /**
  * Computes groups of tensors of one device one after the other, each in a schedule of its own: what later
  * groups need of an earlier one is kept until they have used it.

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { manager } from "../../backend/devices/devices.ts";
-import { type TransferOptions, Transfers } from "../../backend/opencl/runtime/transfers.ts";
-import { Staging } from "../../backend/opencl/runtime/staging.ts";
+import { type TransferOptions, Transfers } from "../../backend/opencl/transfers/transfers.ts";
+import { Staging } from "../../backend/opencl/transfers/staging.ts";
 import { withFaults } from "../../ffi/library/faults.ts";
 import {
   Buffer,

@@ -21,6 +21,14 @@ for (
   });
 }
 
+for (const reduceOn of ["host", "device"]) {
+  Deno.test({
+    name: `DataParallel: gradients leave while a replay goes on, and add up on the ${reduceOn}`,
+    ignore: !hasMpirun || !hasOpenCL,
+    fn: async () => assertGood(await mpirun(2, "early_program.ts", ["cl", reduceOn]), 2),
+  });
+}
+
 Deno.test("DataParallel of one rank is the module itself, also within compile()", async () => {
   const model = new nn.Linear(2, 1), group = distributed.init();
   using parallel = new distributed.DataParallel(model, group);

@@ -11,7 +11,7 @@ import { withoutDeadline } from "../../backend/lifecycle/native_handlers.ts";
 import { configureSignals, rearm } from "../../backend/lifecycle/signals.ts";
 import { shutdown } from "../../backend/shutdown.ts";
 import { startWatchdog } from "../../backend/lifecycle/watchdog.ts";
-import { Transfers } from "../../backend/opencl/runtime/transfers.ts";
+import { Transfers } from "../../backend/opencl/transfers/transfers.ts";
 import { saveFile } from "../../ffi/host/atomic_file.ts";
 import { Buffer, type Event } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";

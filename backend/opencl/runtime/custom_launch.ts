@@ -10,7 +10,7 @@ import { sizeOf } from "../../graph/shape.ts";
 import { activeTrace } from "../../profiling/trace.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
 import type { LaunchContext } from "./launch.ts";
-import { enqueueTraced } from "./traced_command.ts";
+import { enqueueTraced } from "../transfers/traced_command.ts";
 
 /** The least memory that an argument gets: an empty tensor has none, and a kernel needs a pointer. */
 const MIN_ARGUMENT_BYTES = 16;

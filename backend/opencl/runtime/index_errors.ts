@@ -2,7 +2,7 @@
 import { Buffer, type Context } from "../../../ffi/mod.ts";
 import { indexError } from "../../graph/index_error.ts";
 import { opName } from "../../graph/index_error.ts";
-import type { Copy, Transfers } from "./transfers.ts";
+import type { Copy, Transfers } from "../transfers/transfers.ts";
 
 /** What a kernel notes of an index: the operation, the index, the bound; 64 bits each. */
 const WORDS = 3, BYTES = 8 * WORDS;

@@ -8,7 +8,7 @@ import { activeTrace } from "../../profiling/trace.ts";
 import type { Generated } from "../codegen/generated.ts";
 import type { Work } from "../templates/launch_steps.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
-import { enqueueTraced } from "./traced_command.ts";
+import { enqueueTraced } from "../transfers/traced_command.ts";
 
 /** What a launch needs from its backend. */
 export interface LaunchContext {

@@ -2,9 +2,9 @@
  * The backend that runs on any OpenCL device.
  *
  * This folder builds programs from the texts of `opencl/templates` and keeps their binaries, enqueues
- * launches, and moves bytes between host and device. It imports the templates, `execution/`,
- * `devices/`, `lifecycle/`, `profiling/`, memory and ffi; of kernels it
- * knows the parameter list, never how they are computed. Only `backend/backends.ts` imports it.
+ * launches; bytes move by way of `transfers/`. It imports that, the templates, `execution/`, `devices/`,
+ * `lifecycle/`, `profiling/`, memory and ffi; of kernels it knows the parameter list, never how they
+ * are computed. Only `backend/backends.ts` imports it.
  */
 import type { CommandQueue, Context, Device } from "../../../ffi/mod.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
@@ -19,6 +19,7 @@ import type {
   BesideCopy,
   Block,
   Capabilities,
+  Gate,
   HostBlock,
   HostCopy,
   Launch,
@@ -39,7 +40,7 @@ import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
 import { hasMatrixUnits } from "./matrix_units.ts";
 import { Programs } from "./programs.ts";
-import { type Copy, Transfers } from "./transfers.ts";
+import { type Copy, Transfers } from "../transfers/transfers.ts";
 import { targetOf } from "./device_target.ts";
 
 /** Runs schedules on an OpenCL device: one in-order compute queue, memory from a pool. */
@@ -121,11 +122,11 @@ export class OpenCLBackend implements Backend {
   }
 
   stage(nbytes: number): HostBlock {
-    return this.#transfers.stage(nbytes);
+    return this.#transfers.beside.stage(nbytes);
   }
 
   pin(bytes: Uint8Array<ArrayBuffer>): HostBlock {
-    return this.#transfers.pin(bytes);
+    return this.#transfers.beside.pin(bytes);
   }
 
   readBeside(copies: readonly HostCopy[]): BesideCopy {
@@ -133,17 +134,24 @@ export class OpenCLBackend implements Backend {
       this.memory.uploads.await(block);
       countTransfer(bytes.byteLength);
     }
-    return this.#transfers.readBeside(copies);
+    return this.#transfers.beside.read(copies);
   }
 
   writeBeside(copies: readonly HostCopy[]): BesideCopy {
     for (const { bytes } of copies) countTransfer(bytes.byteLength);
-    return this.#transfers.writeBeside(this.memory, copies);
+    return this.#transfers.beside.write(this.memory, copies);
   }
 
-  uploadBeside(data: readonly Uint8Array<ArrayBuffer>[]): { blocks: Block[]; copy: BesideCopy } {
+  uploadBeside(
+    data: readonly Uint8Array<ArrayBuffer>[],
+    gate?: Gate,
+  ): { blocks: Block[]; copy: BesideCopy } {
     for (const { byteLength } of data) countTransfer(byteLength);
-    return this.#transfers.uploadBeside(this.memory, data);
+    return this.#transfers.beside.upload(this.memory, data, gate);
+  }
+
+  gate(): Gate | null {
+    return this.#transfers.beside.gate();
   }
 
   /** What a read copies: the errors of the kernels before it, too, since one wait is enough. */

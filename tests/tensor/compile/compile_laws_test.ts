@@ -661,3 +661,21 @@ Deno.test("a step whose calls all differ gives up recording, and its memory back
     assertEquals(memory.stats(dev).requestedBytes - before, 0);
   });
 });
+
+testOnBackends(
+  "a tensor from outside that nobody has computed takes no assignment away",
+  (backend) => {
+    withDevice(backend, () => {
+      const sums = (wrap: Wrap): number[][] => {
+        const total = Tensor.zeros([2]).realize(), x = Tensor.ones([2]).realize();
+        const factor = Tensor.fromHost([3]), later = Tensor.ones([2]).mul(5);
+        const f = wrap((x: Tensor) => {
+          total.assign(total.add(x));
+          return factor.mul(2).add(later);
+        });
+        return Array.from({ length: 5 }, () => [...numbers(f(x)), ...numbers(total)]);
+      };
+      assertEquals(sums(compile), sums((fn) => fn));
+    });
+  },
+);

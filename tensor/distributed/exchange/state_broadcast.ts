@@ -1,9 +1,9 @@
 /** Values of one rank for all: rank 0's weights at the start, buffers after every step. */
-import { backendOf, type Communicator, type DeviceHandle } from "../../backend/internal.ts";
-import { realizeAll } from "../execution/realization.ts";
-import { internally } from "../core/modes/temporaries.ts";
-import { stateOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+import { backendOf, type Communicator, type DeviceHandle } from "../../../backend/internal.ts";
+import { realizeAll } from "../../execution/realization.ts";
+import { internally } from "../../core/modes/temporaries.ts";
+import { stateOf } from "../../core/internals.ts";
+import type { Tensor } from "../../core/tensor.ts";
 import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor } from "./bucket.ts";
 import type { Pipeline } from "./pipeline.ts";
 

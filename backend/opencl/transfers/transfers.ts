@@ -1,6 +1,10 @@
 /**
  * Bytes between the host and one device, and how far the host may run ahead of it.
  *
+ * This folder (`transfers/`) copies bytes for `runtime/`, through pinned memory and beside the kernels.
+ * It imports `execution/`, `lifecycle/`, `profiling/`, memory and ffi. Arrays come from the backend;
+ * commands go to the queues, events to who waits.
+ *
  * Copies to the device go through blocks of the pinned pool, which a device with memory of its own
  * reads by itself at five times the rate of pageable memory. Where host and device share their
  * memory, an idle queue is written to directly: that is one copy, and pinning gains nothing there
@@ -21,12 +25,14 @@ import {
   recordQueue,
 } from "../../../memory/mod.ts";
 import { activeTrace } from "../../profiling/trace.ts";
-import type { BesideCopy, HostBlock, HostCopy, UploadOptions } from "../../execution/backend.ts";
+import type { UploadOptions } from "../../execution/backend.ts";
+import { advance } from "../../lifecycle/background.ts";
 import { throwIfInterrupted } from "../../lifecycle/interruption.ts";
 import { obeySignals } from "../../lifecycle/waits.ts";
 import { readSwitch } from "../../../ffi/host/switches.ts";
 import { traceCommand, tracedWait } from "./traced_command.ts";
-import { fixed, pinned, Staging, type StagingOptions } from "./staging.ts";
+import { BesideCopies } from "./beside_copies.ts";
+import { fixed, Staging, type StagingOptions } from "./staging.ts";
 
 /** How transfers are made; what is left out comes from the environment and the device. */
 export interface TransferOptions {
@@ -64,6 +70,8 @@ export class Transfers {
   readonly #async: boolean;
   readonly #overlaps: boolean;
   readonly #isUnified: boolean;
+  /** Copies beside the kernels, from and to memory that stays as it is. */
+  readonly beside: BesideCopies;
   readonly #staging: Staging;
   readonly #chunks: StagingOptions;
   readonly #launchesPerMark: number;
@@ -87,6 +95,7 @@ export class Transfers {
     this.#isUnified = queue.device.hostUnifiedMemory && !chosen;
     // The guards of NETCL_DEBUG are written on the compute queue, over what was copied beside it.
     this.#overlaps = this.#async && readEnvironment("NETCL_DEBUG") !== "1";
+    this.beside = new BesideCopies(queue, this.#isUnified, this.#overlaps);
     this.#staging = new Staging(() => pinnedPool ?? getPinnedPool(queue));
     this.#chunks = { pinned: chosen !== false, maxBytes: stagingBytes };
     this.#launchesPerMark = Math.max(1, Math.ceil(maxLaunchesAhead / MARKS));
@@ -206,82 +215,6 @@ export class Transfers {
   }
 
   /**
-   * Begins to copy blocks to host memory that stays as it is, behind what was enqueued so far and beside
-   * what is enqueued later.
-   */
-  readBeside(copies: readonly HostCopy[]): BesideCopy {
-    const queue = this.#besideQueue(), isOther = queue !== this.#queue;
-    using before = isOther ? this.#queue.marker() : null;
-    this.#queue.flush();
-    const wait = before ? [before] : [];
-    return this.#beside(queue, copies, ({ block, bytes }) => {
-      if (isOther) recordQueue(block, queue);
-      return queue.read(block.base, bytes, { offset: block.offset, noCopy: true, wait });
-    });
-  }
-
-  /** Begins to copy host memory that stays as it is to blocks that no command under way uses. */
-  writeBeside(memory: DeviceMemory, copies: readonly HostCopy[]): BesideCopy {
-    const queue = this.#besideQueue(), isOther = queue !== this.#queue;
-    return this.#beside(queue, copies, ({ block, bytes }) => {
-      const event = queue.write(block.base, bytes, { offset: block.offset, noCopy: true });
-      if (isOther) {
-        recordQueue(block, queue);
-        memory.uploads.add(block, event.share());
-      }
-      return event;
-    });
-  }
-
-  /** The same to new blocks. */
-  uploadBeside(
-    memory: DeviceMemory,
-    data: readonly Uint8Array<ArrayBuffer>[],
-  ): { blocks: BufferHandle[]; copy: BesideCopy } {
-    const queue = this.#besideQueue(), isOther = queue !== this.#queue;
-    const blocks = data.map(({ byteLength }) => memory.allocate(byteLength, { queue }));
-    if (isOther) { for (const block of blocks) recordQueue(block, this.#queue); }
-    const copies = blocks.map((block, k) => ({ block, bytes: data[k]! }));
-    return { blocks, copy: this.writeBeside(memory, copies) };
-  }
-
-  #besideQueue(): CommandQueue {
-    return this.#overlaps ? this.#transfer() : this.#queue;
-  }
-
-  /** Enqueues copies on one queue, which is in order: the last one ends last. */
-  #beside(
-    queue: CommandQueue,
-    copies: readonly HostCopy[],
-    enqueue: (copy: HostCopy) => Event,
-  ): BesideCopy {
-    let last: Event | null = null;
-    for (const copy of copies) {
-      if (copy.bytes.byteLength === 0) continue;
-      last?.release();
-      last = enqueue(copy);
-    }
-    queue.flush();
-    return {
-      isDone: () => last === null || last.status === "complete",
-      [Symbol.dispose]: () => last?.release(),
-    };
-  }
-
-  /** Host memory that a copy beside the kernels may use. */
-  stage(nbytes: number): HostBlock {
-    if (this.#isUnified) return { bytes: new Uint8Array(nbytes), [Symbol.dispose]: () => {} };
-    const pool = getPinnedPool(this.#queue), block = pool.allocate(nbytes, { label: "staging" });
-    return { bytes: block.view, [Symbol.dispose]: () => pool.releaseIdle(block) };
-  }
-
-  /** Host memory of somebody else, for the same: NVIDIA's driver pins what a buffer is made of. */
-  pin(bytes: Uint8Array<ArrayBuffer>): HostBlock {
-    if (this.#isUnified) return { bytes, [Symbol.dispose]: () => {} };
-    return pinned(this.#queue, bytes);
-  }
-
-  /**
    * Copies bytes from buffers once everything enqueued before is done.
    *
    * @param copies What to copy; the device writes to host memory until the promise settles.
@@ -336,6 +269,7 @@ export class Transfers {
    */
   afterLaunch(isTiny = false): void {
     this.#enqueued++;
+    advance();
     this.#launches += isTiny ? TINY_SHARE : 1;
     if (this.#launches >= this.#launchesPerMark) this.#mark();
   }
@@ -357,16 +291,20 @@ export class Transfers {
   async finish(): Promise<void> {
     const enqueued = this.#enqueued;
     using _wait = tracedWait();
-    await Promise.all([this.#queue.finish(), this.#transferQueue?.finish()]);
+    await Promise.all(this.#queues.map((queue) => queue.finish()));
     this.#retireCompleted(enqueued);
   }
 
   /** Waits for everything enqueued so far. */
   finishSync(): void {
     using _wait = tracedWait();
-    this.#queue.finishSync();
-    this.#transferQueue?.finishSync();
+    for (const queue of this.#queues) queue.finishSync();
     this.#retireCompleted(this.#enqueued);
+  }
+
+  get #queues(): CommandQueue[] {
+    const transfer = this.#transferQueue;
+    return [this.#queue, ...transfer ? [transfer] : [], ...this.beside.queues];
   }
 
   /** Waits for the uploads that were begun so far, and for no kernel. */
@@ -381,6 +319,7 @@ export class Transfers {
       ...this.#marks.map((mark) => () => mark.release()),
       () => this.#transferQueue?.finishSync(),
       () => this.#transferQueue?.release(),
+      () => this.beside.dispose(),
     ]);
     this.#marks = [];
     this.#transferQueue = null;

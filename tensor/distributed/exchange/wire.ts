@@ -1,7 +1,7 @@
 /** How the elements of a tensor travel between ranks. */
-import { type DType, isFloat, type WireOp, type WireType } from "../../backend/internal.ts";
-import { DTypeError } from "../core/rules/errors.ts";
-import { type Rules, shown, takes } from "../core/rules/options.ts";
+import { type DType, isFloat, type WireOp, type WireType } from "../../../backend/internal.ts";
+import { DTypeError } from "../../core/rules/errors.ts";
+import { type Rules, shown, takes } from "../../core/rules/options.ts";
 
 /** How the tensors of all ranks become one. */
 export type ReduceOp = "sum" | "mean" | "max" | "min";

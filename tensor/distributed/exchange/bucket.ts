@@ -1,6 +1,9 @@
 /**
  * Buckets: tensors one behind the other in host memory, where ranks communicate. Large enough that a
  * message's latency does not count, small enough that one travels while the next is computed.
+ *
+ * This folder (`exchange/`) moves buckets between ranks. It imports `execution/`, `core/` and communicators
+ * of `backend/`. Gradients and states come from `distributed/`; sums and values of others go back there.
  */
 import {
   type Backend,
@@ -8,15 +11,16 @@ import {
   type BesideCopy,
   completedSync,
   dtypes,
+  type Gate,
   type HostBlock,
   type HostCopy,
   Node,
   type NodeStorage,
   type Shape,
-} from "../../backend/internal.ts";
-import { Storage } from "../../memory/mod.ts";
-import { makeTensor, nodeOf } from "../core/internals.ts";
-import type { Tensor } from "../core/tensor.ts";
+} from "../../../backend/internal.ts";
+import { Storage } from "../../../memory/mod.ts";
+import { makeTensor, nodeOf } from "../../core/internals.ts";
+import type { Tensor } from "../../core/tensor.ts";
 
 /** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */
 export const BUCKET_BYTES = 25 * 2 ** 20;
@@ -62,6 +66,7 @@ export class Bucket implements Disposable {
   readonly #backend: Backend;
   readonly #pieces: readonly Piece[];
   readonly #block: HostBlock;
+  #reading: BesideCopy | null = null;
   #copies: BesideCopy[] = [];
 
   /**
@@ -117,12 +122,13 @@ export class Bucket implements Disposable {
       piece.storage = nodeOf(tensor.realize()).storage!.retain();
       copies.push({ block: piece.storage.handle, bytes });
     });
-    this.#copies.push(this.#backend.readBeside(copies));
+    this.#reading = this.#backend.readBeside(copies);
+    this.#copies.push(this.#reading);
   }
 
   /** Whether everything that was read is there. */
   isRead(): boolean {
-    return this.#copies.every((copy) => copy.isDone());
+    return this.#reading === null || this.#reading.isDone();
   }
 
   /**
@@ -153,28 +159,36 @@ export class Bucket implements Disposable {
    * Copies the host's content to new blocks.
    *
    * @param backend Of the device where they are, by default that of the tensors.
+   * @param gate Of that device: opens when the content is there; by default it is.
    * @returns As {@linkcode Bucket.write}.
    */
-  upload(backend: Backend = this.#backend): NodeStorage[] {
+  upload(backend: Backend = this.#backend, gate?: Gate): NodeStorage[] {
     this.forget();
-    return this.#upload(backend, this.#pieces);
+    return this.#upload(backend, this.#pieces, this.bytes, gate);
   }
 
   /**
    * Copies the tensors' part of another bucket like this one to a new block.
    *
    * @param bytes The other's memory.
+   * @param gate Opens when the bytes are there; by default they are.
    */
-  uploadWhole(bytes: Uint8Array<ArrayBuffer>): NodeStorage {
+  uploadWhole(bytes: Uint8Array<ArrayBuffer>, gate?: Gate): NodeStorage {
     const last = this.#pieces.at(-1)!;
     const piece = { offset: 0, nbytes: last.offset + last.nbytes, storage: null };
-    return this.#upload(this.#backend, [piece], bytes)[0]!;
+    return this.#upload(this.#backend, [piece], bytes, gate)[0]!;
   }
 
-  #upload(backend: Backend, pieces: readonly Piece[], bytes = this.bytes): NodeStorage[] {
+  #upload(
+    backend: Backend,
+    pieces: readonly Piece[],
+    bytes = this.bytes,
+    gate?: Gate,
+  ): NodeStorage[] {
     if (pieces.length === 0) return [];
     const { blocks, copy } = backend.uploadBeside(
       pieces.map(({ offset, nbytes }) => bytes.subarray(offset, offset + nbytes)),
+      gate,
     );
     this.#copies.push(copy);
     return blocks.map((block) => new Storage(backend.memory, block));
@@ -187,8 +201,11 @@ export class Bucket implements Disposable {
 
   /** Waits for copies of an earlier turn, which are long over as a rule. */
   finishCopies(): void {
-    completedSync("copy a bucket", { isDone: () => this.isRead() });
+    completedSync("copy a bucket", {
+      isDone: () => this.#copies.every((copy) => copy.isDone()),
+    });
     for (const copy of this.#copies.splice(0)) copy[Symbol.dispose]();
+    this.#reading = null;
   }
 
   #bytesOf({ offset, nbytes }: Piece): Uint8Array<ArrayBuffer> {

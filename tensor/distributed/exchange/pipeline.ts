@@ -1,5 +1,5 @@
 /** Buckets on their way through a collective operation. */
-import type { Operation, Progress } from "../../backend/internal.ts";
+import type { Operation, Progress } from "../../../backend/internal.ts";
 import type { Bucket } from "./bucket.ts";
 
 /** What becomes of one bucket. */

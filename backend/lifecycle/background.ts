@@ -1,0 +1,74 @@
+/**
+ * Work under way that goes on only when somebody asks, such as copies that wait for another process. It
+ * is asked after launches, in every wait and by the event loop, and so goes on whatever the program does.
+ */
+
+/** Work that goes on when it is asked. */
+export interface Progress {
+  /**
+   * Goes on, and tells whether it is done.
+   *
+   * @throws {Error} When it failed; it is over then, and holds nothing up.
+   */
+  isDone(): boolean;
+}
+
+/** So long the event loop asks in each turn; then with pauses. */
+const MAX_BUSY_MS = 20;
+const PAUSE_MS = 1;
+
+const pending = new Set<Progress>();
+const failures: unknown[] = [];
+let isAdvancing = false, isWatched = false;
+
+/** Whether there is such work. */
+export function hasBackground(): boolean {
+  return pending.size > 0;
+}
+
+/** Leaves work to whoever waits next. */
+export function inBackground(progress: Progress): void {
+  pending.add(progress);
+  if (isWatched) return;
+  isWatched = true;
+  watch();
+}
+
+/**
+ * Goes on with all of it; cheap where there is none.
+ *
+ * @throws {Error} What failed since the last call.
+ */
+export function advance(): void {
+  if (pending.size > 0) goOn();
+  if (failures.length > 0) throw failures.shift();
+}
+
+function goOn(): void {
+  // Work may wait for a device itself.
+  if (isAdvancing) return;
+  isAdvancing = true;
+  for (const progress of pending) {
+    try {
+      if (progress.isDone()) pending.delete(progress);
+    } catch (error) {
+      pending.delete(progress);
+      failures.push(error);
+    }
+  }
+  isAdvancing = false;
+}
+
+/** While the program awaits something; who waits next is told of failures. */
+async function watch(): Promise<void> {
+  const start = performance.now();
+  while (pending.size > 0) {
+    const isLong = performance.now() - start > MAX_BUSY_MS;
+    await new Promise<void>((resolve) => {
+      if (isLong) setTimeout(resolve, PAUSE_MS);
+      else setImmediate(resolve);
+    });
+    goOn();
+  }
+  isWatched = false;
+}

@@ -1,0 +1,164 @@
+/**
+ * Copies beside the kernels, from and to host memory that stays as it is. Those in one direction have a
+ * queue of their own, so that both directions go at once (an H200: 55 GB/s each), and what waits for a
+ * gate holds up nothing else.
+ */
+import { CommandQueue, type Event, UserEvent } from "../../../ffi/mod.ts";
+import { hasWaitPolicy } from "../../../ffi/events/waiting.ts";
+import { runAll } from "../../../ffi/host/run_all.ts";
+import {
+  type BufferHandle,
+  type DeviceMemory,
+  getPinnedPool,
+  recordQueue,
+} from "../../../memory/mod.ts";
+import type { BesideCopy, Gate, HostBlock, HostCopy } from "../../execution/backend.ts";
+import { activeTrace } from "../../profiling/trace.ts";
+import { pinned } from "./staging.ts";
+import { traceCommand } from "./traced_command.ts";
+
+/** A gate of this driver: copies behind it wait for a user event. */
+class EventGate implements Gate {
+  readonly event: UserEvent;
+  #isOpen = false;
+
+  constructor(queue: CommandQueue) {
+    this.event = new UserEvent(queue.context);
+  }
+
+  open(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    this.event.complete();
+    this.event.release();
+  }
+}
+
+/** The copies beside one compute queue. */
+export class BesideCopies {
+  readonly #queue: CommandQueue;
+  readonly #isUnified: boolean;
+  readonly #overlaps: boolean;
+  #reads: CommandQueue | null = null;
+  #writes: CommandQueue | null = null;
+
+  /**
+   * @param queue The compute queue.
+   * @param isUnified Host and device share their memory.
+   * @param overlaps Whether copies have queues of their own; else they go to the compute queue.
+   */
+  constructor(queue: CommandQueue, isUnified: boolean, overlaps: boolean) {
+    this.#queue = queue;
+    this.#isUnified = isUnified;
+    this.#overlaps = overlaps;
+  }
+
+  /** The queues of copies that there are. */
+  get queues(): CommandQueue[] {
+    return [this.#reads, this.#writes].filter((queue) => queue !== null);
+  }
+
+  /**
+   * Begins to copy blocks to host memory, behind what was enqueued so far and beside what is enqueued
+   * later.
+   */
+  read(copies: readonly HostCopy[]): BesideCopy {
+    const queue = this.#overlaps ? this.#reads ??= this.#another() : this.#queue;
+    const isOther = queue !== this.#queue;
+    using before = isOther ? this.#queue.marker() : null;
+    this.#queue.flush();
+    const wait = before ? [before] : [];
+    return enqueue("read", queue, copies, ({ block, bytes }) => {
+      if (isOther) recordQueue(block, queue);
+      return queue.read(block.base, bytes, { offset: block.offset, noCopy: true, wait });
+    });
+  }
+
+  /** Begins to copy host memory to blocks that no command under way uses. */
+  write(memory: DeviceMemory, copies: readonly HostCopy[], gate?: Gate): BesideCopy {
+    const queue = this.#writeQueue(), isOther = queue !== this.#queue;
+    const wait = gate ? [(gate as EventGate).event] : [];
+    return enqueue("upload", queue, copies, ({ block, bytes }) => {
+      const options = { offset: block.offset, noCopy: true, wait };
+      const event = queue.write(block.base, bytes, options);
+      if (isOther) {
+        recordQueue(block, queue);
+        memory.uploads.add(block, event.share());
+      }
+      return event;
+    });
+  }
+
+  /** The same to new blocks. */
+  upload(
+    memory: DeviceMemory,
+    data: readonly Uint8Array<ArrayBuffer>[],
+    gate?: Gate,
+  ): { blocks: BufferHandle[]; copy: BesideCopy } {
+    const queue = this.#writeQueue(), isOther = queue !== this.#queue;
+    const blocks = data.map(({ byteLength }) => memory.allocate(byteLength, { queue }));
+    if (isOther) { for (const block of blocks) recordQueue(block, this.#queue); }
+    const copies = blocks.map((block, k) => ({ block, bytes: data[k]! }));
+    return { blocks, copy: this.write(memory, copies, gate) };
+  }
+
+  /**
+   * A closed gate; null where synchronous waits block in the driver, so that nobody would open it, and
+   * where copies have no queue of their own.
+   */
+  gate(): Gate | null {
+    return this.#overlaps && hasWaitPolicy() ? new EventGate(this.#queue) : null;
+  }
+
+  #writeQueue(): CommandQueue {
+    return this.#overlaps ? this.#writes ??= this.#another() : this.#queue;
+  }
+
+  #another(): CommandQueue {
+    const { context, device, profiling } = this.#queue;
+    return new CommandQueue(context, device, { profiling });
+  }
+
+  /** Host memory for such copies. */
+  stage(nbytes: number): HostBlock {
+    if (this.#isUnified) return { bytes: new Uint8Array(nbytes), [Symbol.dispose]: () => {} };
+    const pool = getPinnedPool(this.#queue), block = pool.allocate(nbytes, { label: "staging" });
+    return { bytes: block.view, [Symbol.dispose]: () => pool.releaseIdle(block) };
+  }
+
+  /** Host memory of somebody else, for the same: NVIDIA's driver pins what a buffer is made of. */
+  pin(bytes: Uint8Array<ArrayBuffer>): HostBlock {
+    if (this.#isUnified) return { bytes, [Symbol.dispose]: () => {} };
+    return pinned(this.#queue, bytes);
+  }
+
+  /** Waits for the copies under way and gives the queues back. */
+  dispose(): void {
+    const { queues } = this;
+    this.#reads = this.#writes = null;
+    runAll(queues.flatMap((queue) => [() => queue.finishSync(), () => queue.release()]));
+  }
+}
+
+/** Enqueues copies on one queue, which is in order: the last one ends last. */
+function enqueue(
+  name: string,
+  queue: CommandQueue,
+  copies: readonly HostCopy[],
+  begin: (copy: HostCopy) => Event,
+): BesideCopy {
+  const trace = activeTrace();
+  let last: Event | null = null;
+  for (const copy of copies) {
+    const bytes = copy.bytes.byteLength, enqueuedAt = performance.now();
+    if (bytes === 0) continue;
+    last?.release();
+    last = begin(copy);
+    if (trace) traceCommand(trace, last.share(), queue, { name, isCopy: true, bytes, enqueuedAt });
+  }
+  queue.flush();
+  return {
+    isDone: () => last === null || last.status === "complete",
+    [Symbol.dispose]: () => last?.release(),
+  };
+}

@@ -1,0 +1,37 @@
+/**
+ * Who is given gradients while a replay of a compiled function still computes others: what sends them
+ * to other devices or ranks.
+ */
+import type { Block } from "../../backend/internal.ts";
+import type { Tensor } from "./tensor.ts";
+
+/** Takes gradients group by group. */
+export interface GradientReceiver {
+  /** Leaves whose gradients are taken together, in the order in which groups are taken. */
+  readonly groups: readonly (readonly Tensor[])[];
+  /**
+   * Called when the last launch that writes to a gradient of the group is enqueued, within the replay.
+   *
+   * @param group Counts from 0; each comes after the one before it.
+   * @param gradients A block for each leaf, as long as the call lasts; null for one without a gradient.
+   */
+  enqueued(group: number, gradients: readonly (Block | null)[]): void;
+}
+
+let present: GradientReceiver | null = null;
+
+/** Who is given the gradients of the replays that run now. */
+export function presentGradientReceiver(): GradientReceiver | null {
+  return present;
+}
+
+/** Runs `fn`; the gradients of its replays are given to `receiver`, if there is one. */
+export function withGradientReceiver<T>(receiver: GradientReceiver | null, fn: () => T): T {
+  const former = present;
+  present = receiver;
+  try {
+    return fn();
+  } finally {
+    present = former;
+  }
+}

@@ -1,0 +1,207 @@
+/** Gradients that leave while a replayed backward goes on; run by data_parallel_test.ts. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  amp,
+  compile,
+  device,
+  distributed,
+  manualSeed,
+  memory,
+  nn,
+  optim,
+  profiler,
+  Tensor,
+} from "../../mod.ts";
+import { COPIES, DEVICE, lastSlices } from "../../backend/profiling/trace.ts";
+
+using _dev = device(Deno.args[0]!);
+using group = distributed.init();
+const reduceOn = Deno.args[1] as "host" | "device";
+const { rank, size } = group;
+
+type Batch = [x: Tensor, y: Tensor];
+const x = Tensor.fromHost(
+  Float32Array.from({ length: 48 }, (_, k) => Math.sin(k * 1.3 + 7 * rank)),
+  { shape: [8, 6] },
+);
+const y = Tensor.fromHost(Int32Array.from({ length: 8 }, (_, k) => (k + rank) % 3));
+
+/** Two layers have the same weights; the last one is used by rank 0 alone. */
+class Model extends nn.Module {
+  first = new nn.Linear(6, 16);
+  second = new nn.Linear(16, 16);
+  tied = this.second;
+  last = new nn.Linear(16, 3);
+  some = new nn.Linear(3, 3);
+  norm = new nn.BatchNorm1d(16);
+
+  override forward(x: Tensor): Tensor {
+    const h = this.tied.forward(this.second.forward(this.first.forward(x).tanh()).tanh());
+    const out = this.last.forward(this.norm.forward(h).tanh());
+    return rank === 0 ? this.some.forward(out) : out;
+  }
+}
+
+function makeModel(): Model {
+  manualSeed(3);
+  return new Model();
+}
+
+type Parts = {
+  readonly model: Model;
+  readonly parallel: distributed.DataParallel;
+  readonly optimizer: optim.Optimizer;
+  /** Compiled, or as it is. */
+  readonly made: <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R;
+};
+
+async function bitsOf(model: Model): Promise<number[]> {
+  const state = Object.values(model.stateDict());
+  return (await Promise.all(state.map((tensor) => tensor.toNumbers()))).flat();
+}
+
+/** Eight steps; those of a compiled function are replayed from the third on. */
+async function learned(isCompiled: boolean, way: (parts: Parts) => () => void): Promise<number[]> {
+  const model = makeModel();
+  using parallel = new distributed.DataParallel(model, group, { bucketBytes: 700, reduceOn });
+  const optimizer = new optim.Adam(model.parameters(), { lr: 0.02 });
+  const made: Parts["made"] = (fn) => isCompiled ? compile(fn) : fn;
+  const step = way({ model, parallel, optimizer, made });
+  for (let k = 0; k < 8; k++) step();
+  return await bitsOf(model);
+}
+
+async function check(
+  what: string,
+  way: (parts: Parts) => () => void,
+  tolerance = 0,
+): Promise<void> {
+  const plain = await learned(false, way), replayed = await learned(true, way);
+  const worst = Math.max(...replayed.map((value, k) => Math.abs(value - plain[k]!)));
+  assert(worst <= tolerance, `${what}: off by ${worst}`);
+  const all = await group.allGather(Tensor.fromHost(replayed, { dtype: "float32" }));
+  const rows = await all.reshape([size, replayed.length]).toArray() as number[][];
+  for (const row of rows) assertEquals(row, rows[0], what);
+}
+
+function backward({ model, made }: Parts, factor = 1): (...batch: Batch) => void {
+  return made((x: Tensor, y: Tensor) => {
+    using loss = model.forward(x).crossEntropy(y).mul(factor);
+    loss.backward();
+  });
+}
+
+await check("one compiled function a step", (parts) => {
+  const { parallel, optimizer, made } = parts, gradients = backward(parts);
+  const update = made(() => {
+    optimizer.step();
+    optimizer.zeroGrad();
+  });
+  return () => {
+    parallel.onEachDevice([[x, y] as Batch], gradients);
+    update();
+  };
+});
+await check("gradients that a second function finishes", (parts) => {
+  const { parallel, optimizer } = parts, first = backward(parts, 0.5), second = backward(parts, 2);
+  return () => {
+    optimizer.zeroGrad();
+    parallel.onEachDevice([[x, y] as Batch], (x, y) => {
+      first(x, y);
+      second(x, y);
+    });
+    optimizer.step();
+  };
+});
+await check("gradients that change behind the function", (parts) => {
+  const { parallel, optimizer, model } = parts, gradients = backward(parts);
+  return () => {
+    optimizer.zeroGrad();
+    parallel.onEachDevice([[x, y] as Batch], (x, y) => {
+      gradients(x, y);
+      model.last.bias!.grad = Tensor.ones([3]);
+      model.first.weight.grad!.assign(Tensor.full([16, 6], 0.25));
+    });
+    optimizer.step();
+  };
+});
+await check("gradients that are there before", (parts) => {
+  const { parallel, optimizer } = parts, gradients = backward(parts);
+  return () => {
+    optimizer.zeroGrad();
+    parallel.noSync(() => gradients(x, y));
+    parallel.onEachDevice([[x, y] as Batch], gradients);
+    optimizer.step();
+  };
+});
+await check("clipped gradients", (parts) => {
+  const { parallel, optimizer, model } = parts, gradients = backward(parts);
+  return () => {
+    optimizer.zeroGrad();
+    parallel.onEachDevice([[x, y] as Batch], gradients);
+    optim.clipGradNorm(model.parameters(), 0.05);
+    optimizer.step();
+  };
+});
+await check("GradScaler", (parts) => {
+  const { parallel, optimizer, model, made } = parts;
+  const scaler = new amp.GradScaler({ initScale: 256 });
+  const gradients = made((x: Tensor, y: Tensor) => {
+    using loss = scaler.scale(model.forward(x).crossEntropy(y));
+    loss.backward();
+  });
+  return () => {
+    optimizer.zeroGrad();
+    parallel.onEachDevice([[x, y] as Batch], gradients);
+    scaler.step(optimizer);
+    scaler.update();
+  };
+});
+await check("a step that ends in an error on all ranks", (parts) => {
+  const { parallel, optimizer } = parts, gradients = backward(parts);
+  return () => {
+    optimizer.zeroGrad();
+    assertThrows(
+      () =>
+        parallel.onEachDevice([[x, y] as Batch], (x, y) => {
+          gradients(x, y);
+          throw new RangeError("in the middle");
+        }),
+      RangeError,
+    );
+    optimizer.zeroGrad();
+    parallel.onEachDevice([[x, y] as Batch], gradients);
+    optimizer.step();
+  };
+});
+
+{
+  // The first bucket is on its way to the host before the last kernels of backward are enqueued.
+  const model = makeModel();
+  using parallel = new distributed.DataParallel(model, group, { bucketBytes: 700, reduceOn });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  const gradients = compile((x: Tensor, y: Tensor) => {
+    using loss = model.forward(x).crossEntropy(y);
+    loss.backward();
+  });
+  const step = () => {
+    parallel.onEachDevice([[x, y] as Batch], gradients);
+    optimizer.zeroGrad();
+  };
+  for (let k = 0; k < 6; k++) step();
+  const live = memory.stats().currentAllocated;
+  profiler.reset();
+  for (let k = 0; k < 10; k++) step();
+  assertEquals(memory.stats().currentAllocated, live);
+  assertEquals(profiler.counters().nativeAllocs, 0);
+  {
+    using _trace = profiler.trace();
+    step();
+  }
+  // In the order in which they were enqueued.
+  const slices = lastSlices().filter(({ tid }) => tid === DEVICE || tid === COPIES);
+  const firstRead = slices.findIndex(({ name }) => name === "read");
+  const later = slices.slice(firstRead).filter(({ tid }) => tid === DEVICE);
+  assert(firstRead > 0 && later.length > 4, `${later.length} kernels behind the first read`);
+}
+console.log(`rank ${rank} of ${size}: good`);
