@@ -32,20 +32,29 @@ function pieceAt(tile: string, features: number, r: string, ch: string): string 
   } * 16)`;
 }
 
+/** What a group is like. */
+export interface GroupForm {
+  /** Rows of instructions of a warp. */
+  readonly tiles: number;
+  /** Bytes at whose multiples local memory begins. */
+  readonly alignment: number;
+  /** Whether the last rows come first. */
+  readonly isReversed: boolean;
+}
+
 /** Declares local memory, where the work-item is in its group, and which head and rows the group takes. */
 export function declareGroup(
   text: AttentionText,
   localBytes: number,
   length: number,
   rows: number,
-  tiles: number,
-  isReversed: boolean,
+  { tiles, alignment, isReversed }: GroupForm,
 ): void {
   const n = text.index(Math.ceil(length / rows));
   // Under a causal mask the last rows take longest: they come first.
   const place = isReversed ? `${n} - 1 - get_group_id(0) % ${n}` : `get_group_id(0) % ${n}`;
   text.add(
-    `local uchar sm[${localBytes}] __attribute__((aligned(128)));`,
+    `local uchar sm[${localBytes}] __attribute__((aligned(${alignment})));`,
     "const uint smem = (uint)(size_t)sm;",
     "const int lid = get_local_id(0), lane = lid & 31, warp = lid >> 5;",
     `const int warp_row = warp * ${16 * tiles};`,
@@ -132,12 +141,43 @@ export function loadRows(
   );
 }
 
+/** What the names of helpers for the operands' type end with. */
+export function suffixOf(text: AttentionText): string {
+  return text.kernel.query.dtype === "float16" ? "F16" : "BF16";
+}
+
 function product(text: AttentionText): string {
-  return text.kernel.query.dtype === "float16" ? "MMA_F16" : "MMA_BF16";
+  return `MMA_${suffixOf(text)}`;
 }
 
 function packing(text: AttentionText): string {
-  return text.kernel.query.dtype === "float16" ? "MMA_PACK_F16" : "MMA_PACK_BF16";
+  return `MMA_PACK_${suffixOf(text)}`;
+}
+
+/** The statements that round 16 columns of scores to four words, for row of instructions `i`. */
+function pack(text: AttentionText, into: string, scores: string): string[] {
+  const packed = (h: number, j: string, e: number): string =>
+    `${packing(text)}(${into}[${h}], ${scores}[${j}][${e}], ${scores}[${j}][${e + 1}]);`;
+  return [
+    `${packed(0, "2 * k", 0)} ${packed(1, "2 * k", 2)}`,
+    `${packed(2, "2 * k + 1", 0)} ${packed(3, "2 * k + 1", 2)}`,
+  ];
+}
+
+/** Declares the scores of a warp's 16 rows, rounded to the half type, as left operands. */
+export function packedRows(
+  text: AttentionText,
+  name: string,
+  scores: string,
+  columns: number,
+): string[] {
+  return [
+    `uint ${name}[${columns / 16}][4];`,
+    "#pragma unroll",
+    `for (int k = 0; k < ${columns / 16}; ++k) {`,
+    ...pack(text, `${name}[k]`, `${scores}[0]`).map((line) => `  ${line}`),
+    "}",
+  ];
 }
 
 /** Adds the products of the warp's rows of one tile and the rows of another, over their features. */
@@ -212,16 +252,13 @@ export function addProducts(
   columns: number,
   features: number,
 ): void {
-  const packed = (h: number, j: string, e: number): string =>
-    `${packing(text)}(p[i][${h}], ${scores}[i][${j}][${e}], ${scores}[i][${j}][${e + 1}]);`;
   text.add(
     "#pragma unroll",
     `for (int k = 0; k < ${columns / 16}; ++k) {`,
     `  uint p[${tiles}][4];`,
     "  #pragma unroll",
     `  for (int i = 0; i < ${tiles}; ++i) {`,
-    `    ${packed(0, "2 * k", 0)} ${packed(1, "2 * k", 2)}`,
-    `    ${packed(2, "2 * k + 1", 0)} ${packed(3, "2 * k + 1", 2)}`,
+    ...pack(text, "p[i]", `${scores}[i]`).map((line) => `    ${line}`),
     "  }",
     "  #pragma unroll",
     `  for (int j = 0; j < ${features / 8}; j += 2) {`,

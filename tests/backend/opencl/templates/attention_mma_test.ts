@@ -13,7 +13,7 @@ import { manager } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { emulated } from "./emulated_mma.ts";
 
-const target: Target = {
+const ampere: Target = {
   ...hostTarget,
   isGpu: true,
   matrixUnits: true,
@@ -22,6 +22,7 @@ const target: Target = {
   localMemory: 49152,
   computeUnits: 132,
 };
+const hopper: Target = { ...ampere, warpgroups: true };
 
 interface Case {
   readonly dtype: "float16" | "bfloat16";
@@ -33,6 +34,7 @@ interface Case {
   readonly isCausal?: boolean;
   readonly dropout?: boolean;
   readonly mask?: boolean;
+  readonly isHopper?: boolean;
 }
 
 const cases: Record<string, Case> = {
@@ -59,6 +61,25 @@ const cases: Record<string, Case> = {
     dropout: true,
   },
   "many queries": { dtype: "float16", heads: 1, queries: 530, keys: 65, features: 16, values: 16 },
+  "warpgroups, odd sizes": {
+    dtype: "float16",
+    heads: 2,
+    queries: 150,
+    keys: 70,
+    features: 64,
+    values: 64,
+    isHopper: true,
+  },
+  "warpgroups, causal": {
+    dtype: "bfloat16",
+    heads: 1,
+    queries: 140,
+    keys: 150,
+    features: 64,
+    values: 64,
+    isCausal: true,
+    isHopper: true,
+  },
   "long rows": { dtype: "bfloat16", heads: 1, queries: 33, keys: 70, features: 128, values: 128 },
 };
 
@@ -133,14 +154,16 @@ function kernelOf(each: Case, pass: "forward" | "backward"): AttentionKernel {
 async function runEmulated(
   kernel: AttentionKernel,
   inputs: readonly TypedArray[],
+  isHopper: boolean,
 ): Promise<TypedArray[]> {
   const { context, queue } = manager.default("cl");
   const buffers = [...inputs.map((x) => x.byteLength), ...kernel.outputs.map(bytesOf)]
     .map((nbytes) => new Buffer(context!, nbytes));
   inputs.forEach((x, k) => queue!.write(buffers[k]!, x).release());
+  const target = isHopper ? hopper : ampere, sign = isHopper ? "EMU_WG_ADD" : "EMU_LOAD4";
   for (const generated of generateAttention(kernel, target).kernels) {
     const { helpers, source } = emulated(generated.source, generated.local[0]!);
-    assert(source.includes("EMU_LOAD4"), "it is written for matrix units");
+    assert(source.includes(sign), "it is written for matrix units");
     const text = `${preludeFor(source)}\n${helpers}\nkernel void k${source}`;
     using program = new Program(context!, text).build();
     using made = program.kernel("k");
@@ -197,7 +220,7 @@ function compare(
 for (const [name, each] of Object.entries(cases)) {
   testOpenCL(`attention on matrix units, emulated: ${name}`, async () => {
     state = 1;
-    const { dtype, heads, queries, keys, features, values } = each;
+    const { dtype, heads, queries, keys, features, values, isHopper = false } = each;
     const masks = each.mask ? [draw(queries * keys, "bool")] : [];
     const inputs = [
       draw(heads * queries * features, dtype),
@@ -213,7 +236,7 @@ for (const [name, each] of Object.entries(cases)) {
       return outputs;
     };
     const expected = reference(forward, [...inputs, ...masks]);
-    compare(name, forward, await runEmulated(forward, [...inputs, ...masks]), expected);
+    compare(name, forward, await runEmulated(forward, [...inputs, ...masks], isHopper), expected);
     const gradient = draw(heads * queries * values, dtype);
     const [out, g] = [numbers(expected[0]!, dtype), numbers(gradient, dtype)];
     const products = Float32Array.from({ length: heads * queries }, (_, row) => {
@@ -226,7 +249,7 @@ for (const [name, each] of Object.entries(cases)) {
     compare(
       `${name}, gradient`,
       backward,
-      await runEmulated(backward, given),
+      await runEmulated(backward, given, isHopper),
       reference(backward, given),
     );
   });

@@ -34,6 +34,47 @@ const load = (name: string, isTransposed: boolean) => {
   }`;
 };
 
+/** An element of a tile of rows of 128 bytes, of which sixteens change places by their row. */
+const element = (convert: string, at: string): string =>
+  `${convert}(*(local const ushort*)(sm + ((${at}) ^ (((${at}) >> 7 & 7) << 4))))`;
+
+/** The place in its warpgroup of row `h_`, and the column `n_`, of sum `q_` of a work-item. */
+const EACH_SUM = "for (uint q_ = 0; q_ < 32; ++q_) { " +
+  "const uint h_ = (lid >> 5 & 3) * 16 + (lane >> 2) + (q_ >> 1 & 1) * 8; " +
+  "const uint n_ = (q_ >> 2) * 8 + (lane & 3) * 2 + (q_ & 1); ";
+
+/** Scores of a warpgroup: rows of two tiles. */
+const scores = (name: string, convert: string): string =>
+  `#define ${name}(c, a, b) { ${EACH_SUM} float s_ = 0; for (uint k_ = 0; k_ < 64; ++k_) ` +
+  `s_ += ${element(convert, "(a) + h_ * 128 + k_ * 2")} * ${
+    element(convert, "(b) + n_ * 128 + k_ * 2")
+  }; (c)[0][q_ >> 2][q_ & 3] = s_; } }`;
+
+/** What a warpgroup adds: rows in registers, times a tile whose rows are terms. */
+const added = (name: string, convert: string): string =>
+  `#define ${name}(c, p, b) ${
+    exchange(
+      "for (int q_ = 0; q_ < 16; ++q_) emu[lid * 16 + q_] = (p)[q_ >> 2][q_ & 3]; " +
+        `barrier(CLK_LOCAL_MEM_FENCE); ${EACH_SUM} for (uint k_ = 0; k_ < 64; ++k_) { ` +
+        "const uint x_ = emu[(lid - lane + (h_ & 7) * 4 + (k_ & 7) / 2) * 16 + " +
+        "(k_ >> 4) * 4 + (h_ >> 3 & 1) + 2 * (k_ >> 3 & 1)]; " +
+        `(c)[0][q_ >> 2][q_ & 3] += ${convert}((ushort)(k_ & 1 ? x_ >> 16 : x_)) * ${
+          element(convert, "(b) + k_ * 128 + n_ * 2")
+        }; } }`,
+    )
+  }`;
+
+/** Both products of a statement. */
+const both = (name: string, one: string): string =>
+  `#define ${name}(c, a, b, c2, a2, b2) ${one}(c, a, b); ${one}(c2, a2, b2)`;
+
+const warpgroups = [["F16", "emu_half"], ["BF16", "emu_bfloat"]].flatMap(([type, convert]) => [
+  scores(`EMU_WG_SCORES_${type}`, convert!),
+  added(`EMU_WG_ADD_${type}`, convert!),
+  both(`EMU_WG_SCORES2_${type}`, `EMU_WG_SCORES_${type}`),
+  both(`EMU_WG_ADD2_${type}`, `EMU_WG_ADD_${type}`),
+]);
+
 const definitions = [
   "inline float emu_half(ushort h) { return vload_half(0, (half*)&h); }",
   "inline uint emu_to_half(float v) { ushort h; vstore_half_rte(v, 0, (half*)&h); return h; }",
@@ -42,8 +83,12 @@ const definitions = [
   "#define EMU_COPY16(to, from, count) do { const int n_ = (count); local uchar* t_ = sm + ((to) - smem); " +
   "global const uchar* f_ = (global const uchar*)(from); " +
   "for (int q_ = 0; q_ < 16; ++q_) t_[q_] = q_ < n_ ? f_[q_] : 0; } while (0)",
+  "#define EMU_COPY4(to, from, count) *(local uint*)(sm + ((to) - smem)) = " +
+  "(count) ? *(global const uint*)(from) : 0",
   "#define EMU_COMMIT()",
   "#define EMU_WAIT(n)",
+  "#define EMU_WG_WRITTEN()",
+  ...warpgroups,
   load("EMU_LOAD4", false),
   load("EMU_LOAD4T", true),
   product("EMU_F16", "emu_half"),
@@ -70,9 +115,12 @@ function withoutShuffles(source: string): string {
  * @param items Work-items of a group.
  */
 export function emulated(source: string, items: number): { helpers: string; source: string } {
-  const renamed = withoutShuffles(source.replaceAll(/\bMMA_/g, "EMU_"))
+  const words = source.includes("WG_ADD") ? 16 : 8;
+  const renamed = withoutShuffles(
+    source.replaceAll(/\bMMA_/g, "EMU_").replaceAll(/\bWG_/g, "EMU_WG_"),
+  )
     .replace("const uint smem = (uint)(size_t)sm;", "const uint smem = 0;")
     .replaceAll("#pragma unroll", "#pragma nounroll")
-    .replace("{\n", `{\n  local uint emu[${items * 8}];\n`);
+    .replace("{\n", `{\n  local uint emu[${items * words}];\n`);
   return { helpers: definitions, source: renamed };
 }
