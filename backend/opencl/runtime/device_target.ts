@@ -65,7 +65,7 @@ function gpuFusion(computeUnits: number): FusionRules {
     derivedCheap: GPU_CHEAP,
     maxEpilogue: GPU_EPILOGUE,
     joinsReductions: true,
-    storesPieces: false,
+    storesPieces: true,
   };
 }
 

@@ -97,7 +97,7 @@ class GroupBuilder {
     this.#rules = rules;
     this.#loops = new Loops(limits, rules.minRows);
     this.#effects = new GroupEffects(root);
-    this.#joined = rules.storesPieces ? concatenationOf(root) : null;
+    this.#joined = rules.storesPieces ? concatenationOf(root, rules.joinsReductions) : null;
   }
 
   build(partners: readonly NodeInfo[]): Group | LoopSplit {

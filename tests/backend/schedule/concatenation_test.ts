@@ -4,6 +4,7 @@ import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { noGrad, Tensor, withDevice } from "../../../mod.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
 import { testOpenCL } from "../../opencl.ts";
+import { gpu } from "./nodes.ts";
 
 function loopsOf(tensor: Tensor): LoopKernel[] {
   const { kernels } = schedule([nodeOf(tensor)]);
@@ -122,3 +123,14 @@ for (const device of ["cpu", "cl"]) {
       }
     }));
 }
+
+Deno.test("on a GPU the gradients of slices that lie side by side are stored in pieces, too", () =>
+  withDevice("cpu", () => {
+    const x = Tensor.ones([64, 48], { requiresGrad: true }).realize();
+    const [q, k, v] = x.split(16, 1) as [Tensor, Tensor, Tensor];
+    q.exp().mul(k.tanh()).add(v).sum().backward();
+    const { kernels } = schedule([nodeOf(x.grad!)], { device: gpu });
+    const loops = kernels.flatMap(({ kernel }) => kernel.kind === "loop" ? [kernel] : []);
+    assert(!loops.some(asks), "an element looks at whose it is");
+    assertEquals(loops.map(({ outputs }) => outputs.length), [3]);
+  }));
