@@ -19,6 +19,7 @@ import { generalContraction } from "./gemm/general_contraction.ts";
 import { innerProductGemm } from "./gemm/inner_product_gemm.ts";
 import { localMemoryGemm } from "./gemm/local_memory_gemm.ts";
 import { registerTiledGemm } from "./gemm/register_tiled_gemm.ts";
+import { columnGroups } from "./loops/column_groups.ts";
 import { groupReduction } from "./loops/group_reduction.ts";
 import { itemRows } from "./loops/item_rows.ts";
 import { registerRows } from "./loops/register_rows.ts";
@@ -53,6 +54,7 @@ export const contractions: readonly ContractionTemplate[] = [
 
 /** Maps and reductions. */
 export const loops: readonly Template<LoopKernel>[] = [
+  columnGroups,
   registerRows,
   groupReduction,
   vectorRows,

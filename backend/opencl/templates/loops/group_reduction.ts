@@ -97,7 +97,7 @@ function groupMapping(emitter: Emitter, dialect: Dialect, items: number): RowMap
 }
 
 /** Which of a row's elements a group walks: all, or the part that a split gave it. */
-function groupBounds(emitter: Emitter): [start: string, end: string] {
+export function groupBounds(emitter: Emitter): [start: string, end: string] {
   const { kernel } = emitter;
   const { chunk } = kernel;
   const length = extent(kernel, kernel.inner);
@@ -110,12 +110,13 @@ function groupBounds(emitter: Emitter): [start: string, end: string] {
 }
 
 /** How many elements a group walks. */
-function groupLength(kernel: LoopKernel): number {
+export function groupLength(kernel: LoopKernel): number {
   const length = extent(kernel, kernel.inner), { chunk } = kernel;
   return chunk ? chunk.length * (length / kernel.sizes[chunk.symbol]!) : length;
 }
 
-function decomposeInner(emitter: Emitter): void {
+/** Declares the indices of the inner loops from the number `t` of an element of a row, or of its part. */
+export function decomposeInner(emitter: Emitter): void {
   const { inner, chunk } = emitter.kernel;
   let rest = "t";
   for (let k = inner.length - 1; k > 0; k--) {
