@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Node } from "../../../backend/graph/node.ts";
 import { extent } from "../../../backend/kernel/kernel.ts";
+import { planKernel } from "../../../backend/opencl/templates/generate.ts";
 import { reducesInGroups } from "../../../backend/kernel/row_order.ts";
 import { type Schedule, schedule } from "../../../backend/schedule/schedule.ts";
 import { nn, Tensor, withDevice } from "../../../mod.ts";
@@ -17,7 +18,9 @@ function longestWalk({ kernels }: Schedule): number {
     if (kernel.kind !== "loop" || kernel.inner.length === 0) return 1;
     const length = extent(kernel, kernel.inner), { chunk } = kernel;
     const share = chunk ? length / kernel.sizes[chunk.symbol]! * chunk.length : length;
-    return reducesInGroups(kernel) ? share / 256 : share;
+    // Items of a group share a row, or a column.
+    if (reducesInGroups(kernel)) return share / 256;
+    return planKernel(kernel, gpu.target).name === "columns in groups" ? share / 8 : share;
   });
   return Math.max(...walks);
 }

@@ -5,7 +5,6 @@
  */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { ScalarRow } from "../../../codegen/rows.ts";
-import { usesInner } from "../../../kernel/analysis.ts";
 import { accumulatorType, extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { flatBlocks, isBlocked } from "../../../kernel/accumulation.ts";
 import { inGroups } from "../../../kernel/row_mappings.ts";
@@ -42,24 +41,25 @@ export const columnGroups: LoopTemplate<Planned<LoopKernel>> = {
 };
 
 function sharesColumns(kernel: LoopKernel, { isGpu, computeUnits }: Target): boolean {
-  const { inner, outer, reductions, contraction, outputs } = kernel;
+  const { inner, outer, reductions, contraction } = kernel;
   const last = outer[outer.length - 1];
   if (!isGpu || contraction !== null || inner.length === 0 || last === undefined) return false;
   if (reductions.length === 0 || reductions.some(({ fn }) => isArgReduction(fn))) return false;
   return groupLength(kernel) >= MIN_LENGTH && walksColumns(kernel, last) &&
-    extent(kernel, outer) <= computeUnits * MAX_COLUMNS &&
-    !outputs.some((_, o) => usesInner(kernel, o));
+    extent(kernel, outer) <= computeUnits * MAX_COLUMNS;
 }
 
 function writeColumns(emitter: Emitter, dialect: Dialect): WorkSize {
   const { kernel } = emitter, columns = extent(kernel, kernel.outer);
   const count = emitter.index(columns);
   emitter.line(`const int lid = get_local_id(0), share = lid / ${COLUMNS};`);
-  // The last group may have fewer columns: what is left of it computes the last one, and stores nothing.
   emitter.line(`const Index own = get_group_id(0) * ${COLUMNS} + lid % ${COLUMNS};`);
   decompose(emitter, kernel.outer, `min(own, ${count} - 1)`);
   const program = inGroups(kernel, rowProgram(kernel), groupLength(kernel), ITEMS);
-  const [start, end] = groupBounds(emitter);
+  const [start, behind] = groupBounds(emitter);
+  // The last group may have fewer columns: what is left of it walks none.
+  emitter.line(`const Index last = own < ${count} ? ${behind} : ${start};`);
+  const end = "last";
   const writer = new ScalarRow(emitter, dialect, {
     walk: (sums, body) => {
       let from = start, to = end;

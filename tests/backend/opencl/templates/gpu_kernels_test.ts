@@ -49,6 +49,30 @@ testOpenCL(
 );
 
 testOpenCL(
+  "work-items of a GPU share long columns, of any number",
+  () =>
+    withGpu(async () => {
+      const x = (rows: number, columns: number) =>
+        Tensor.fromHost(wave(rows * columns), { shape: [rows, columns] }).add(0.1);
+      for (const [rows, columns] of [[33, 1], [3000, 37], [5000, 64], [129, 500]] as const) {
+        const name = `${rows} x ${columns}`;
+        await compare(`sum, ${name}`, () => x(rows, columns).mul(2).sum(0), 4e-6);
+        await compare(`maximum, ${name}`, () => x(rows, columns).max(0));
+        await compare(`of halves, ${name}`, () =>
+          x(rows, columns).cast("bfloat16").cast("float32").sum(0).mul(1e-3).exp().add(1), 4e-6);
+        await compare(`stored as well, ${name}`, () => {
+          const value = x(rows, columns).tanh();
+          return Tensor.concat([value.sum(0, { keepDims: true }).mul(0.01), value]);
+        }, 4e-6);
+        await compare(`normalized, ${name}`, () => {
+          const value = x(rows, columns);
+          return value.sub(value.mean(0)).div(value.variance(0, { correction: 0 }).add(1).sqrt());
+        }, 1e-5);
+      }
+    }),
+);
+
+testOpenCL(
   "a GPU reduces few long rows in parts, along any of the loops",
   () =>
     withGpu(async () => {
