@@ -32,6 +32,8 @@ export interface Capabilities {
   readonly attention: ReadonlySet<DType>;
   /** The fewest scores a head from which it is: with fewer, several operations are faster. */
   readonly minAttentionScores: number;
+  /** Whether attention stores rows of all heads side by side, as the products around it read them. */
+  readonly interleavesHeads: boolean;
 }
 
 /** A kernel that is built and has its sizes: only the buffers are missing. */

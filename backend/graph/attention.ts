@@ -39,6 +39,11 @@ export interface AttentionCall {
   readonly isCausal: boolean;
   /** How the mask is meant. */
   readonly mask: AttentionMask;
+  /**
+   * How the output, and the gradients of query, key and value, lie in memory: false where they are (..., H, L, V)
+   * as they are meant, true where they are (..., L, H, V), as the projections around attention have them.
+   */
+  readonly isInterleaved: boolean;
   /** Which weights are dropped; null: none. */
   readonly dropout: AttentionDropout | null;
   /** What it gives. */

@@ -115,10 +115,12 @@ export class Signature {
     this.#list(local ?? []);
   }
 
-  #attentionCall({ pass, scale, isCausal, mask, dropout }: AttentionCall): void {
+  #attentionCall(
+    { pass, scale, isCausal, isInterleaved, mask, dropout }: AttentionCall,
+  ): void {
     this.#push(idOf(pass));
     this.#number(scale);
-    this.#push(isCausal ? 1 : 0);
+    this.#push((isCausal ? 1 : 0) + (isInterleaved ? 2 : 0));
     this.#push(idOf(mask));
     this.#number(dropout?.probability ?? 0);
     this.#number(dropout?.seed ?? 0);

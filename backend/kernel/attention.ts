@@ -42,6 +42,8 @@ export interface AttentionKernel {
   } | null;
   readonly scale: number;
   readonly isCausal: boolean;
+  /** Rows of the last leading axis are stored side by side, not heads one after the other. */
+  readonly isInterleaved: boolean;
   readonly dropout: AttentionDropout | null;
   readonly label: string;
 }

@@ -65,7 +65,7 @@ function products(name: string, type: string, count: 1 | 2, isAdded: boolean): s
     tile: `b${k}`,
   }));
   const operand = (index: number): string => `%${index}`;
-  let inputs = SUMS * count;
+  const inputs = SUMS * count;
   const inputTexts: string[] = [];
   const input = (text: string): string => operand(inputs + inputTexts.push(text) - 1);
   const descriptor = (tile: string, layout: string): string =>

@@ -235,5 +235,6 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
       hasMatrixUnits(device) ? ["float16", "bfloat16"] : ["float32", "float16", "bfloat16"],
     ),
     minAttentionScores: 0,
+    interleavesHeads: hasMatrixUnits(device),
   };
 }

@@ -60,6 +60,7 @@ export function attentionKernel(
       : { gradient: gradient!, logSums: column(logSums!), products: column(products!) },
     scale: call.scale,
     isCausal: call.isCausal,
+    isInterleaved: call.isInterleaved,
     dropout: call.dropout,
     label: isForward ? "attention" : "attention_backward",
   };

@@ -76,7 +76,9 @@ export function fusedAttention(
   const whole = { query: heads(query), key: heads(key), value: heads(value) };
   if ([whole.query, whole.key, whole.value].some(({ size }) => size === 0)) return null;
   const draw = options.dropout > 0 ? nextRandom() : null;
+  const isInterleaved = lead.length > 0 && backendOf(query.device).capabilities.interleavesHeads;
   const settings = {
+    isInterleaved,
     scale: options.scale,
     isCausal: options.isCausal,
     mask: mask === null
@@ -91,26 +93,29 @@ export function fusedAttention(
   const call: AttentionCall = {
     pass: "forward",
     ...settings,
-    outputs: [{ shape: [...lead, l, v], dtype }, { shape: [...lead, l], dtype: "float32" }],
+    outputs: [
+      { shape: inMemory([...lead, l, v], isInterleaved), dtype },
+      { shape: [...lead, l], dtype: "float32" },
+    ],
   };
   const operands = [...inputs, ...masks];
   if (!isGradEnabled() || inputs.every((x) => !x.requiresGrad)) {
-    return result("attention", inputs, outputNode(call, 0, operands), null);
+    return result("attention", inputs, matrixNode(call, 0, operands), null);
   }
   const sums = withoutGrad(() => result("attention", inputs, outputNode(call, 1, operands), null));
   const again = (): Tensor =>
     draw === null ? composed(whole) : repeatRandomKeys([draw as RandomKey], () => composed(whole));
-  return result("attention", inputs, outputNode(call, 0, operands), (g, output) => {
+  return result("attention", inputs, matrixNode(call, 0, operands), (g, output) => {
     if (isGradEnabled()) return gradientsBelow([again()], [g], inputs);
     const products = g.cast("float32").mul(output.cast("float32")).sum(-1);
     const backward: AttentionCall = {
       pass: "backward",
       ...settings,
-      outputs: inputs.map(({ shape }) => ({ shape, dtype })),
+      outputs: inputs.map(({ shape }) => ({ shape: inMemory(shape, isInterleaved), dtype })),
     };
     const read = [...inputs, g, sums, products, ...masks];
     return inputs.map(({ requiresGrad }, k) =>
-      requiresGrad ? result("attention", inputs, outputNode(backward, k, read), null) : null
+      requiresGrad ? result("attention", inputs, matrixNode(backward, k, read), null) : null
     );
   });
 }
@@ -127,6 +132,20 @@ function leadOf({ query, key, value }: AttentionParts): Shape {
 function alignedMask(mask: Tensor, rank: number): Tensor {
   const single = mask.dtype === "float64" ? mask.cast("float32") : mask;
   return single.detach().reshape([...Array(rank - mask.ndim).fill(1), ...mask.shape]);
+}
+
+/** The shape in memory of a matrix of each head. */
+function inMemory(shape: Shape, isInterleaved: boolean): Shape {
+  return isInterleaved ? shape.with(-3, shape.at(-2)!).with(-2, shape.at(-3)!) : shape;
+}
+
+/** One of a call's outputs that has a matrix for each head, as it is meant. */
+function matrixNode(call: AttentionCall, output: number, inputs: readonly Tensor[]): Node {
+  const stored = outputNode(call, output, inputs), { shape, dtype } = stored;
+  if (!call.isInterleaved) return stored;
+  const axes = [...shape.keys()], last = axes.length - 1;
+  const op = { kind: "permute", axes: [...axes.slice(0, -3), last - 1, last - 2, last] } as const;
+  return new Node(op, [stored], inMemory(shape, true), dtype);
 }
 
 /** One of a call's outputs. */

@@ -8,8 +8,8 @@
  * - Gradient of queries: rows are queries; scores are computed again from the saved logarithms.
  * - Gradients of keys and values: rows are keys, so no group adds to what another one writes.
  *
- * Measured on an H100, float16, 8 x 12 heads of 1024 x 64, in ms: forward 0.12, with gradients 0.56 (several
- * operations 1.6, PyTorch 2.11 0.27); causal 0.09 and 0.41; 128 features 0.21 and 0.94.
+ * Measured on an H200, float16, 8 x 12 heads of 1024 x 64, in us: forward 85, gradient of queries 85, of keys and
+ * values 114; by `mma.sync` 99, 132 and 188. Of 128 features 192, 240 and 374.
  */
 import { type AttentionKernel, type HeadMatrix, headsOf } from "../../../kernel/attention.ts";
 import type { Target } from "../../../kernel/target.ts";

@@ -106,6 +106,14 @@ export class AttentionText {
     } ? ${this.float(1 / (1 - probability))} : 0.0f)`;
   }
 
+  /** Where a row of a head of `length` rows begins in an output of so many columns. */
+  placeRow(length: string, row: string, columns: number): string {
+    const { isInterleaved, lead } = this.kernel;
+    if (!isInterleaved) return `((Index)head * ${length} + ${row}) * ${columns}`;
+    const heads = this.index(lead.at(-1)!);
+    return `((head / ${heads} * ${length} + ${row}) * ${heads} + head % ${heads}) * ${columns}`;
+  }
+
   /** The name of the buffer of a call's output; null where nobody reads it. */
   output(output: number): string | null {
     const at = this.kernel.stored.indexOf(output);
@@ -125,7 +133,7 @@ export class AttentionText {
   ): string | null {
     const at = this.kernel.stored.indexOf(output);
     if (at < 0) return null;
-    const place = `((Index)head * ${length} + ${row}) * ${columns} + e`;
+    const place = `${this.placeRow(length, row, columns)} + e`;
     return storeText(`o${at}`, this.kernel.outputs[at]!.dtype, place, value);
   }
 

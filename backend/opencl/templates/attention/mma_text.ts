@@ -290,7 +290,9 @@ export function storeSums(
     const Index row = row0 + warp_row + i * 16 + (lane >> 2) + (e >> 1) * 8;
     uint both;
     ${packing(text)}(both, ${sum}[i][j][e]${factor}, ${sum}[i][j][e + 1]${factor});
-    if (row < ${length}) ((global uint*)${buffer})[(((Index)head * ${length} + row) * ${features} + j * 8 + (lane & 3) * 2) / 2] = both;
+    if (row < ${length}) ((global uint*)${buffer})[(${
+      text.placeRow(length, "row", features)
+    } + j * 8 + (lane & 3) * 2) / 2] = both;
     }`,
   ));
 }

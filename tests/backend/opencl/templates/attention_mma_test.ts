@@ -35,10 +35,20 @@ interface Case {
   readonly dropout?: boolean;
   readonly mask?: boolean;
   readonly isHopper?: boolean;
+  readonly isInterleaved?: boolean;
 }
 
 const cases: Record<string, Case> = {
   plain: { dtype: "float16", heads: 2, queries: 70, keys: 130, features: 32, values: 32 },
+  "rows of all heads side by side": {
+    dtype: "float16",
+    heads: 3,
+    queries: 20,
+    keys: 30,
+    features: 16,
+    values: 32,
+    isInterleaved: true,
+  },
   bfloat16: { dtype: "bfloat16", heads: 1, queries: 64, keys: 64, features: 16, values: 16 },
   causal: {
     dtype: "float16",
@@ -69,6 +79,7 @@ const cases: Record<string, Case> = {
     features: 64,
     values: 64,
     isHopper: true,
+    isInterleaved: true,
   },
   "warpgroups, causal": {
     dtype: "bfloat16",
@@ -145,6 +156,7 @@ function kernelOf(each: Case, pass: "forward" | "backward"): AttentionKernel {
     },
     scale: 1.5 / Math.sqrt(features),
     isCausal,
+    isInterleaved: false,
     dropout: each.dropout ? { probability: 0.3, seed: 5, stream: { value: 9 } } : null,
     label: pass,
   };
@@ -154,14 +166,14 @@ function kernelOf(each: Case, pass: "forward" | "backward"): AttentionKernel {
 async function runEmulated(
   kernel: AttentionKernel,
   inputs: readonly TypedArray[],
-  isHopper: boolean,
+  { isHopper = false, isInterleaved = false }: Case,
 ): Promise<TypedArray[]> {
   const { context, queue } = manager.default("cl");
   const buffers = [...inputs.map((x) => x.byteLength), ...kernel.outputs.map(bytesOf)]
     .map((nbytes) => new Buffer(context!, nbytes));
   inputs.forEach((x, k) => queue!.write(buffers[k]!, x).release());
   const target = isHopper ? hopper : ampere, sign = isHopper ? "EMU_WG_ADD" : "EMU_LOAD4";
-  for (const generated of generateAttention(kernel, target).kernels) {
+  for (const generated of generateAttention({ ...kernel, isInterleaved }, target).kernels) {
     const { helpers, source } = emulated(generated.source, generated.local[0]!);
     assert(source.includes(sign), "it is written for matrix units");
     const text = `${preludeFor(source)}\n${helpers}\nkernel void k${source}`;
@@ -180,7 +192,27 @@ async function runEmulated(
     outputs.push(view(into.buffer, 0, size));
   }
   for (const buffer of buffers) buffer.release();
-  return outputs;
+  return isInterleaved ? outputs.map((output, k) => headByHead(kernel, output, k)) : outputs;
+}
+
+/** What was stored with the rows of all heads side by side, head by head. */
+function headByHead(kernel: AttentionKernel, stored: TypedArray, output: number): TypedArray {
+  const { pass, lead, queries, keys, features, valueFeatures } = kernel, heads = lead[0]!;
+  const [rows, columns] = pass === "forward"
+    ? [queries, [valueFeatures, 1][output]!]
+    : [[queries, keys, keys][output]!, [features, features, valueFeatures][output]!];
+  if (columns === 1) return stored;
+  const { view, bytes } = dtypes[kernel.outputs[output]!.dtype];
+  const into = view(new ArrayBuffer(stored.length * bytes), 0, stored.length) as Uint16Array<
+    ArrayBuffer
+  >;
+  for (let h = 0; h < heads; h++) {
+    for (let r = 0; r < rows; r++) {
+      const row = (stored as Uint16Array).subarray((r * heads + h) * columns).subarray(0, columns);
+      into.set(row, (h * rows + r) * columns);
+    }
+  }
+  return into;
 }
 
 function bytesOf({ dtype, size }: { dtype: DType; size: number }): number {
@@ -220,7 +252,7 @@ function compare(
 for (const [name, each] of Object.entries(cases)) {
   testOpenCL(`attention on matrix units, emulated: ${name}`, async () => {
     state = 1;
-    const { dtype, heads, queries, keys, features, values, isHopper = false } = each;
+    const { dtype, heads, queries, keys, features, values } = each;
     const masks = each.mask ? [draw(queries * keys, "bool")] : [];
     const inputs = [
       draw(heads * queries * features, dtype),
@@ -236,7 +268,7 @@ for (const [name, each] of Object.entries(cases)) {
       return outputs;
     };
     const expected = reference(forward, [...inputs, ...masks]);
-    compare(name, forward, await runEmulated(forward, [...inputs, ...masks], isHopper), expected);
+    compare(name, forward, await runEmulated(forward, [...inputs, ...masks], each), expected);
     const gradient = draw(heads * queries * values, dtype);
     const [out, g] = [numbers(expected[0]!, dtype), numbers(gradient, dtype)];
     const products = Float32Array.from({ length: heads * queries }, (_, row) => {
@@ -249,7 +281,7 @@ for (const [name, each] of Object.entries(cases)) {
     compare(
       `${name}, gradient`,
       backward,
-      await runEmulated(backward, given, isHopper),
+      await runEmulated(backward, given, each),
       reference(backward, given),
     );
   });
