@@ -58,7 +58,7 @@ function lowerUnit(unit: Unit, buffers: ValueBuffer[]): Step {
       const { node } = unit.info;
       return {
         kernel: specialKernel(node),
-        inputs: positionsOf(node.inputs),
+        inputs: positionsOf(unit.operands.map((operand) => operand.node)),
         outputs: [node.position],
       };
     }

@@ -22,7 +22,7 @@ import type { Group, Limits } from "./group.ts";
 import { growGroup } from "./grow_group.ts";
 import { isLoopSplit } from "./loops.ts";
 import { lowerGroup } from "./lower_group.ts";
-import type { NodeInfo } from "./node_info.ts";
+import { inputInfo, type NodeInfo } from "./node_info.ts";
 import { Partners } from "./partners.ts";
 import { isSpecial } from "./special.ts";
 import { leavesIdle } from "../passes/split_reduction.ts";
@@ -33,8 +33,8 @@ const MIN_COSTLY = 8;
 /** What one launch will compute. */
 export type Unit =
   | { readonly kind: "group"; readonly group: Group }
-  /** An operation that does not fuse; its inputs are in memory. */
-  | { readonly kind: "special"; readonly info: NodeInfo }
+  /** An operation that does not fuse, and the values in memory that it reads. */
+  | { readonly kind: "special"; readonly info: NodeInfo; readonly operands: readonly NodeInfo[] }
   /** A call of a user's kernel, with those of its outputs that are read. */
   | { readonly kind: "custom"; readonly call: CustomCall; readonly outputs: readonly NodeInfo[] }
   /** Attention, with those of its outputs that are read. */
@@ -65,8 +65,7 @@ export function fuse(infos: readonly NodeInfo[], device: PlanningDevice): Unit[]
       if (unit) units.push(unit);
     } else if (!info.materialized || node.size === 0) continue;
     else if (isSpecial(node.op)) {
-      storeInputs(info);
-      units.push({ kind: "special", info });
+      units.push({ kind: "special", info, operands: storedOperands(info) });
     } else {
       const group = groupOf(info, device, partners);
       commit(group);
@@ -138,6 +137,23 @@ function epilogueCost({ exprs }: LoopKernel): number {
 function commit({ stores, served }: Group): void {
   for (const info of stores) info.materialized = true;
   for (const info of served) info.accounted++;
+}
+
+/** What an operation reads, in memory: a value that was reshaped is read where it lies. */
+function storedOperands(info: NodeInfo): NodeInfo[] {
+  const seen = new Set<NodeInfo>();
+  for (const input of info.inputs) input.accounted++;
+  return info.node.inputs.map((_, k) => {
+    let operand = inputInfo(info, k);
+    while (!operand.node.isLeaf && !operand.materialized && operand.node.op.kind === "reshape") {
+      const [source] = operand.inputs;
+      if (!seen.has(operand)) source!.accounted++;
+      seen.add(operand);
+      operand = source!;
+    }
+    if (!operand.node.isLeaf) operand.materialized = true;
+    return operand;
+  });
 }
 
 /** What a unit reads that takes no loop in must be in memory. */

@@ -8,6 +8,7 @@ import { growGroup } from "../../../backend/schedule/fusion/grow_group.ts";
 import { isLoopSplit } from "../../../backend/schedule/fusion/loops.ts";
 import { lowerGroup } from "../../../backend/schedule/fusion/lower_group.ts";
 import { analyse, type NodeInfo } from "../../../backend/schedule/fusion/node_info.ts";
+import { schedule } from "../../../backend/schedule/schedule.ts";
 import { apply, constant, leaf, map, product, sum } from "./nodes.ts";
 
 function infosOf(...wanted: Node[]): NodeInfo[] {
@@ -99,4 +100,14 @@ Deno.test("two results of a value that nobody asks for are one unit: a step's st
     unit.kind === "group" ? unit.group.members.filter(({ isOutput }) => isOutput).length : 0
   );
   assertEquals(outputs, [2]);
+});
+
+Deno.test("an operation that does not fuse reads what was reshaped where it lies", () => {
+  const sorted = (x: Node): Node =>
+    apply({ kind: "argsort", descending: false }, apply({ kind: "reshape" }, x, [2048]), [2048]);
+  const [only, ...others] = schedule([sorted(leaf([64, 32]))]).kernels;
+  assertEquals([only?.kernel.label, others.length], ["argsort", 0]);
+  const value = map("exp", leaf([64, 32]));
+  const plan = schedule([sorted(value), value]);
+  assertEquals(plan.kernels.map(({ kernel }) => kernel.label), ["exp", "argsort"]);
 });
