@@ -212,7 +212,7 @@ class GroupBuilder {
       case "cast":
         return this.#takesIn(info, reads) ? this.#map(info, reads) : this.#load(info, reads);
       case "gather":
-        return this.#takesIn(info, reads)
+        return this.#takesIn(info, reads) && !this.#isBehindProduct()
           ? this.#gather(info, node.op.axis, reads)
           : this.#load(info, reads);
       case "reduce":
@@ -301,6 +301,11 @@ class GroupBuilder {
       );
     }
     return false;
+  }
+
+  /** A GPU stores a product's results in vectors where nothing behind it reads by indices from memory. */
+  #isBehindProduct(): boolean {
+    return this.#summed !== null && this.#rules.maxEpilogue < Infinity;
   }
 
   #isFull(): boolean {

@@ -144,6 +144,19 @@ Deno.test("weights are cast as they lie, and their gradients computed so, on mat
     }
   }));
 
+Deno.test("nothing behind a product on a GPU reads by indices from memory", () =>
+  withDevice("cpu", () =>
+    noGrad(() => {
+      const table = Tensor.ones([100, 128]).realize(), w = Tensor.ones([128, 128]).realize();
+      const ids = Tensor.zeros([512], { dtype: "int32" }).realize();
+      const x = table.indexSelect(0, ids), y = x.mul(2).matmul(w).add(x);
+      const { kernels } = schedule([nodeOf(y)], { device: gpu });
+      const products = kernels.map(({ kernel }) => kernel).filter((kernel) =>
+        kernel.kind === "loop" && kernel.contraction !== null
+      ) as LoopKernel[];
+      assertEquals(products.map(({ indirect }) => indirect.length), [0]);
+    })));
+
 Deno.test("a network is planned for a GPU without one: split sums, shared launches, no padding", () =>
   withDevice("cpu", () => {
     const model = new nn.Sequential(
