@@ -12,6 +12,7 @@ const functions = {
   mprotect: { parameters: ["u64", "usize", "i32"], result: "i32" },
   memcpy: { parameters: ["u64", "buffer", "usize"], result: "u64" },
   memmove: { parameters: ["buffer", "buffer", "usize"], result: "u64" },
+  waitid: { parameters: ["i32", "u32", "buffer", "i32"], result: "i32" },
 } as const;
 
 type Libc = Deno.DynamicLibrary<typeof functions>["symbols"];

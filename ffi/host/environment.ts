@@ -71,6 +71,11 @@ export const environmentVariables = {
     default: "netcl in the user's cache folder",
     description: "Where compiled kernels and tuned tiles are kept",
   },
+  NETCL_BUILD_PROCESSES: {
+    values: "a number, 0 for none",
+    default: "up to 8, by the work",
+    description: "How many processes help to build kernels for NVIDIA's driver",
+  },
   NETCL_SIGNALS: {
     values: "0, 1",
     default: "1",

@@ -31,6 +31,11 @@ export class BinaryCache {
     return folder && new BinaryCache(folder, device);
   }
 
+  /** The folder, which only this user writes to. */
+  get path(): string {
+    return this.#folder.path;
+  }
+
   /**
    * The binary of a source, or null. A damaged one is removed, and no driver sees it: Mesa's rusticl
    * ends the process at it.

@@ -25,6 +25,11 @@ export interface Driver {
    * asked for a few at the end of each start. Other drivers have binaries at hand after a build.
    */
   readonly compilesForBinary: boolean;
+  /**
+   * A process builds one program at a time, whatever its threads do, and that takes long: NVIDIA's
+   * (580.159) 0.05 to 1 s for a kernel. Several processes do it side by side.
+   */
+  readonly buildsOneAtATime: boolean;
   /** PoCL compiles three copies of a kernel: see `opencl/codegen/outlined_kernel.ts`. */
   readonly copiesKernels: boolean;
 }
@@ -38,6 +43,7 @@ export function driverOf(device: Device): Driver {
     itemsAreLanes: device.platform.name === "rusticl",
     widensByHalves: device.platform.name === "rusticl",
     compilesForBinary: isPoCL,
+    buildsOneAtATime: device.platform.name === "NVIDIA CUDA",
     copiesKernels: isPoCL && device.type === "cpu",
   };
 }

@@ -9,16 +9,17 @@ import {
 } from "../../../ffi/mod.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import { activeTrace } from "../../profiling/trace.ts";
+import { buildProgram, type ProgramSource } from "../building/build_program.ts";
+import { buildTogether, helperCount } from "../building/build_helpers.ts";
 import { beginBuild, endBuild, isWatchingBuilds } from "../../profiling/builds.ts";
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
 import { buildOptions, driverOf, STANDARD } from "./driver.ts";
-import { withoutDeadline } from "../../lifecycle/native_handlers.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
 import type { Generated } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { preludeFor } from "../codegen/prelude.ts";
-import { hasLifted, LIFTED_PROBE, liftInstructions } from "../codegen/warpgroup_helpers.ts";
+import { hasLifted, LIFTED_PROBE } from "../codegen/warpgroup_helpers.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 
 /** A kernel to be compiled: its parameter list and body, and what to call it. */
@@ -27,6 +28,12 @@ export interface KernelText {
   readonly label: string;
   /** The same in pieces, for drivers that take the body better as a function of its own. */
   readonly generated?: Generated;
+}
+
+/** A program to be built, and the kernels that it is of; those of users are not in the group. */
+interface BuildRequest extends ProgramSource {
+  readonly kernels: number;
+  readonly group: readonly KernelText[];
 }
 
 /** When a driver is asked for the binaries of what it built. */
@@ -45,6 +52,7 @@ export class Programs {
   readonly #keepBinaries: KeepBinaries;
   readonly #options: string;
   readonly #outlines: boolean;
+  readonly #buildsBeside: boolean;
   readonly #programs: Program[] = [];
   /** What is to be kept at the end, in the order of its first use, with its number of kernels. */
   readonly #unsaved = new Map<
@@ -60,6 +68,7 @@ export class Programs {
     device: Device,
     cache: BinaryCache | null,
     keepBinaries: KeepBinaries = "at once",
+    buildsBeside?: boolean,
   ) {
     this.#keepBinaries = keepBinaries;
     this.#context = context;
@@ -68,6 +77,7 @@ export class Programs {
     const driver = driverOf(device);
     this.#options = buildOptions(driver);
     this.#outlines = driver.copiesKernels;
+    this.#buildsBeside = buildsBeside ?? driver.buildsOneAtATime;
   }
 
   /** The compiled kernel of a text that was built before. */
@@ -77,24 +87,70 @@ export class Programs {
     return kernel;
   }
 
-  /** Builds what is missing, as one program: a compiler's start-up costs more than a kernel. */
+  /**
+   * Builds what is missing. A compiler's start-up costs more than a small kernel: all are one program
+   * where the driver builds in one process, else several, which are built side by side.
+   */
   build(texts: readonly KernelText[]): void {
     const missing = new Map<string, KernelText>();
     for (const text of texts) {
       if (!this.#kernels.has(text.source)) missing.set(text.source, text);
     }
-    // What is built twice has a program of its own.
-    const [lifted, plain] = [true, false].map((wanted) =>
-      [...missing.values()].filter(({ source }) => hasLifted(source) === wanted)
+    const requests = groupsOf([...missing.values()], this.#buildsBeside).map((group) =>
+      this.#request(group)
     );
-    for (const part of [plain!, lifted!]) {
-      if (part.length === 0) continue;
-      const kernels = part.map((text) => this.#kernelText(text));
-      const whole = programText(kernels);
-      const program = this.#compile(whole, part.length, this.#options, part === lifted);
-      for (const text of part) {
-        this.#kernels.set(text.source, this.#arguments(program, kernelName(text)));
-      }
+    this.#buildAll(requests.filter((request) => {
+      const program = this.#cached(request);
+      if (program !== null) this.#adopt(request, program);
+      return program === null;
+    }));
+  }
+
+  #request(group: readonly KernelText[]): BuildRequest {
+    return {
+      text: programText(group.map((text) => this.#kernelText(text))),
+      options: this.#options,
+      isLifted: group.some(({ source }) => hasLifted(source)),
+      kernels: group.length,
+      group,
+    };
+  }
+
+  /** Builds programs that no cache has; in helpers, too, where there is much to do. */
+  #buildAll(requests: readonly BuildRequest[]): void {
+    if (requests.length === 0) return;
+    const byCost = requests.toSorted((a, b) => b.text.length - a.text.length);
+    const helpers = this.#cache !== null && this.#buildsBeside ? helperCount(byCost) : 0;
+    let open = byCost.reduce((sum, { kernels }) => sum + kernels, 0);
+    const finish = (request: BuildRequest, program: Program): void => {
+      this.#adopt(request, program);
+      open -= request.kernels;
+      if (!this.#compiledByLaunch.has(program)) endBuild(request.kernels);
+    };
+    beginBuild(open);
+    try {
+      const build = (request: BuildRequest): void => finish(request, this.#built(request));
+      if (helpers === 0) return byCost.forEach(build);
+      buildTogether(this.#cache!.path, this.#device, byCost, helpers, {
+        build: (job) => build(byCost[job]!),
+        adopt: (job, binary) => {
+          const request = byCost[job]!, program = this.#fromBinary(binary, request.options);
+          if (program === null) return false;
+          this.#keepBuilt(request, program);
+          finish(request, program);
+          return true;
+        },
+      });
+    } finally {
+      if (open > 0) endBuild(open);
+    }
+  }
+
+  /** Takes the kernels of a built program, which lives as long as this. */
+  #adopt({ group }: BuildRequest, program: Program): void {
+    this.#programs.push(program);
+    for (const text of group) {
+      this.#kernels.set(text.source, this.#arguments(program, kernelName(text)));
     }
   }
 
@@ -117,9 +173,19 @@ export class Programs {
     if (kernel) return kernel;
     const standard = buildOptions.includes("-cl-std") ? "" : STANDARD;
     const options = `${standard} ${buildOptions}`.trim();
-    kernel = named(name, () => this.#arguments(this.#compile(source, 1, options), name));
+    const program = (): Program => this.#program({ text: source, options, isLifted: false });
+    kernel = named(name, () => this.#arguments(program(), name));
     this.#kernels.set(key, kernel);
     return kernel;
+  }
+
+  /** A program of one kernel, from the cache or built. */
+  #program(source: ProgramSource): Program {
+    const request = { ...source, kernels: 1, group: [] };
+    const cached = this.#cached(request);
+    if (cached === null) this.#buildAll([request]);
+    else this.#adopt(request, cached);
+    return this.#programs.at(-1)!;
   }
 
   /** A kernel of a program; who watches builds is told when the driver is done with it. */
@@ -129,14 +195,7 @@ export class Programs {
     return kernel;
   }
 
-  /** A built program, which lives as long as this. */
-  #compile(text: string, kernels: number, options: string, isLifted = false): Program {
-    const program = this.#cached(text, options) ?? this.#built(text, kernels, options, isLifted);
-    this.#programs.push(program);
-    return program;
-  }
-
-  #cached(text: string, options: string): Program | null {
+  #cached({ text, options }: ProgramSource): Program | null {
     const cached = this.#cache?.read(text, options);
     if (!cached) return null;
     const program = this.#fromBinary(cached, options);
@@ -145,50 +204,35 @@ export class Programs {
     return program;
   }
 
-  #built(text: string, kernels: number, options: string, isLifted: boolean): Program {
-    const start = performance.now();
+  #built(request: BuildRequest): Program {
+    const start = performance.now(), { kernels } = request;
     const byLaunch = this.#keepBinaries === "at the end" && isWatchingBuilds();
-    beginBuild(kernels);
-    let program: Program;
-    try {
-      program = builtProgram(new Program(this.#context, text), options);
-      if (isLifted) program = this.#lifted(program, options);
-    } catch (error) {
-      endBuild(kernels);
-      throw error;
-    }
+    const program = buildProgram(this.#context, this.#device, request);
     if (byLaunch) this.#compiledByLaunch.add(program);
-    else endBuild(kernels);
-    countBuild();
     activeTrace()?.host("build a program", start, { kernels });
-    if (this.#cache === null) return program;
+    this.#keepBuilt(request, program);
+    return program;
+  }
+
+  /** Counts a program that no cache had, and has it kept on disk. */
+  #keepBuilt({ text, options, kernels }: BuildRequest, program: Program): void {
+    countBuild();
+    if (this.#cache === null) return;
     if (this.#keepBinaries === "at once") this.#keep(text, program, options);
     else {
       if (this.#unsaved.size === 0) addEventListener("unload", this.#keepSome);
       this.#unsaved.set(`${options}\n${text}`, { text, options, program, kernels });
     }
-    return program;
   }
 
   /** True where the driver builds what is lifted: PTX of another form than is known here cannot be. */
   canLift(): boolean {
     try {
-      this.#compile(LIFTED_PROBE, 1, this.#options);
+      this.#program({ text: LIFTED_PROBE, options: this.#options, isLifted: true });
       return true;
     } catch (error) {
       if (error instanceof OpenCLError) return false;
       throw error;
-    }
-  }
-
-  /** A program of which instructions that the compiler of OpenCL C does not know stand in comments. */
-  #lifted(program: Program, options: string): Program {
-    try {
-      const ptx = new TextDecoder().decode(program.binary(this.#device));
-      const binary = new TextEncoder().encode(liftInstructions(ptx));
-      return builtProgram(Program.fromBinary(this.#context, this.#device, binary), options);
-    } finally {
-      program.release();
     }
   }
 
@@ -256,17 +300,6 @@ function endBuildAfter(queue: CommandQueue): void {
   marker.wait().then(end, end);
 }
 
-/** Builds a program; releases it where that fails. */
-function builtProgram(program: Program, options: string): Program {
-  try {
-    withoutDeadline(() => program.build(options));
-    return program;
-  } catch (error) {
-    program.release();
-    throw error;
-  }
-}
-
 /** Has the error of a build say which of the user's kernels it is. */
 function named<T>(name: string, build: () => T): T {
   try {
@@ -277,6 +310,30 @@ function named<T>(name: string, build: () => T): T {
     }
     throw error;
   }
+}
+
+/** Characters from which a kernel is a program of its own where programs are built side by side. */
+const LARGE_CHARACTERS = 5000;
+/** Kernels of a program there. */
+const GROUP_KERNELS = 8;
+
+/**
+ * Kernels by the program that they are built in. What is lifted is built in another way, so that it is
+ * not mixed with others.
+ */
+function groupsOf(texts: readonly KernelText[], isSideBySide: boolean): KernelText[][] {
+  const groups: KernelText[][] = [];
+  const alone = (text: KernelText): boolean =>
+    isSideBySide && (text.source.length >= LARGE_CHARACTERS || hasLifted(text.source));
+  const [lifted, plain] = [true, false].map((wanted) =>
+    texts.filter((text) => !alone(text) && hasLifted(text.source) === wanted)
+  );
+  for (const part of [plain!, lifted!]) {
+    const size = isSideBySide ? GROUP_KERNELS : Infinity;
+    for (let at = 0; at < part.length; at += size) groups.push(part.slice(at, at + size));
+  }
+  for (const text of texts) if (alone(text)) groups.push([text]);
+  return groups;
 }
 
 /** A name that a person can read in a trace, and that no other text has. */

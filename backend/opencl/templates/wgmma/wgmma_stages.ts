@@ -1,6 +1,6 @@
 /** The stages of products by warpgroups: one warp copies them, the others multiply them. */
 import type { Emitter } from "../../../codegen/emit.ts";
-import { LIFTED } from "../../codegen/warpgroup_helpers.ts";
+import { LIFTED, liftedList, OPERANDS } from "../../codegen/warpgroup_helpers.ts";
 import { BLOCK_BYTES, copyStage, type OperandMap, ROW_TERMS } from "./tensor_map.ts";
 import { declareOrigin, tilesAlong } from "./tile_side.ts";
 import type { WgmmaProduct } from "./wgmma_product.ts";
@@ -149,19 +149,18 @@ function pairsOf(parts: number): (readonly [a: number, b: number])[] {
 function multiplyText({ tile, parts, a, b }: WgmmaProduct, name: string): string {
   const { bn } = tile, count = bn / 2;
   const type = a.load.dtype === "float16" ? "f16" : "bf16";
-  const sums = Array.from({ length: count }, (_, j) => `%${j}`).join(",");
   const instructions = pairsOf(parts).flatMap(([partA, partB], pair) =>
     Array.from({ length: STEPS }, (_, step) => {
       const keep = isRounded(parts) && pair + step === 0 ? "none" : "all";
       return `add.s64 xa, %${count}, ${placeOf(a, partA, step)}; ` +
         `add.s64 xb, %${count + 1}, ${placeOf(b, partB, step)}; ` +
-        `wgmma.mma_async.sync.aligned.m64n${bn}k16.f32.${type}.${type} {${sums}}, ` +
+        `wgmma.mma_async.sync.aligned.m64n${bn}k16.f32.${type}.${type} ${OPERANDS}, ` +
         `xa, xb, ${keep}, 1, 1, ${a.alongK ? 0 : 1}, ${b.alongK ? 0 : 1};`;
     })
   );
   const text = "{.reg .pred all, none; .reg .b64 xa, xb; setp.eq.u32 all, 0, 0; " +
     `setp.ne.u32 none, 0, 0; wgmma.fence.sync.aligned; ${instructions.join(" ")} ` +
     "wgmma.commit_group.sync.aligned; }";
-  return `asm volatile("${LIFTED}${text}" : ${outputsOf(name, count)} : ` +
+  return `asm volatile("${LIFTED}${liftedList(count)}${text}" : ${outputsOf(name, count)} : ` +
     '"l"(rows_a), "l"(rows_b) : "memory");';
 }

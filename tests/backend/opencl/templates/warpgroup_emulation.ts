@@ -74,7 +74,7 @@ const macros = [
 /** A statement of several instructions, with its operands; and one of the instructions. */
 const STATEMENT = /asm volatile\("\/\/@ ([^"]*wgmma\.mma_async[^"]*)" : "\+f"\((\w+)\[[^;]*;/g;
 const INSTRUCTION =
-  /add\.s64 xa, %\d+, (\d+); add\.s64 xb, %\d+, (\d+); wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(\w+)\.\w+ \{[^}]*\}, xa, xb, (\w+), 1, 1, (\d), (\d);/g;
+  /add\.s64 xa, %\d+, (\d+); add\.s64 xb, %\d+, (\d+); wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(\w+)\.\w+ @all, xa, xb, (\w+), 1, 1, (\d), (\d);/g;
 
 /** A statement's instructions, which differ in where their operands begin, as a loop: compilers take long else. */
 function emulatedProducts(_: string, text: string, sums: string): string {

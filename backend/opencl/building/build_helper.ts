@@ -1,0 +1,44 @@
+/**
+ * A process that builds programs beside the one that started it, which `build_helpers.ts` does: takes
+ * open jobs of a folder until there are none, or the folder is gone. Its arguments: the folder, and
+ * the names of the platform and of the device, with the device's number among those of these names.
+ */
+import { Context, type Device, platforms } from "../../../ffi/mod.ts";
+import { buildProgram } from "./build_program.ts";
+import { JobFolder } from "./job_folder.ts";
+
+/** The device of these names; null where this process does not see it. */
+function findDevice(platformName: string, deviceName: string, place: number): Device | null {
+  const found = platforms().filter(({ name }) => name === platformName)
+    .flatMap((platform) => platform.devices())
+    .filter(({ name }) => name === deviceName);
+  return found[place] ?? null;
+}
+
+/** Builds what is open. What it cannot build is left to who started it. */
+function buildJobs(folder: JobFolder, context: Context, device: Device): void {
+  for (let next = folder.take(); next !== null; next = folder.take()) {
+    try {
+      using program = buildProgram(context, device, next.source);
+      folder.built(next.job, program.binary(device));
+    } catch (error) {
+      // Who wants the program builds it itself, and gets the error if it is the program's.
+      folder.failed(next.job);
+      throw error;
+    }
+  }
+}
+
+if (import.meta.main) {
+  const [path, platformName, deviceName, place] = Deno.args;
+  const device = findDevice(platformName!, deviceName!, Number(place));
+  if (device !== null) {
+    using context = new Context(device);
+    try {
+      buildJobs(new JobFolder(path!), context, device);
+    } catch (error) {
+      // The folder was removed: everything is built, or the other process was interrupted.
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+}

@@ -1,0 +1,248 @@
+/** Programs that are built by processes beside this one. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { hasEnded } from "../../../../backend/opencl/building/ended_process.ts";
+import {
+  buildTogether,
+  helperCount,
+  helpersEnded,
+} from "../../../../backend/opencl/building/build_helpers.ts";
+import type { ProgramSource } from "../../../../backend/opencl/building/build_program.ts";
+import { JobFolder } from "../../../../backend/opencl/building/job_folder.ts";
+import { BinaryCache } from "../../../../backend/opencl/runtime/binary_cache.ts";
+import { type KernelText, Programs } from "../../../../backend/opencl/runtime/programs.ts";
+import { watchBuilds } from "../../../../backend/profiling/builds.ts";
+import { Buffer, KernelBuildError, Program } from "../../../../ffi/mod.ts";
+import { manager } from "../../../../mod.ts";
+import { hasOpenCL, testOpenCL } from "../../../opencl.ts";
+import { runDeno } from "../../../run_deno.ts";
+import { withCacheFolder } from "../fixture.ts";
+
+const device = hasOpenCL ? manager.default("cl") : null!;
+if (hasOpenCL) void device.queue; // opened outside of any test
+
+const source = (k: number): ProgramSource => ({
+  text: `kernel void k${k}(global float* y) { y[get_global_id(0)] = ${k}.0f; }`,
+  options: "-cl-std=CL1.2",
+  isLifted: false,
+});
+
+async function withFolder(use: (folder: string) => void): Promise<void> {
+  const folder = Deno.makeTempDirSync();
+  try {
+    use(folder);
+  } finally {
+    await helpersEnded();
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+/** Runs with so many helpers wanted. */
+function withProcesses<T>(count: string, use: () => T): T {
+  Deno.env.set("NETCL_BUILD_PROCESSES", count);
+  try {
+    return use();
+  } finally {
+    Deno.env.delete("NETCL_BUILD_PROCESSES");
+  }
+}
+
+Deno.test("each job of a folder is taken once, in order; a taken one is built or given up", () =>
+  withFolder((parent) => {
+    const jobs = [0, 1, 2, 3].map(source);
+    const first = JobFolder.create(parent, jobs), second = new JobFolder(first.path);
+    assertEquals(first.take(), { job: 0, source: jobs[0]! });
+    assertEquals(second.take(), { job: 1, source: jobs[1]! });
+    assertEquals(first.take()!.job, 2);
+    second.built(1, new Uint8Array([1, 2]));
+    second.failed(2);
+    assertEquals([...first.states()].sort(([a], [b]) => a - b), [
+      [0, { kind: "taken", pid: Deno.pid }],
+      [1, { kind: "built" }],
+      [2, { kind: "failed" }],
+    ]);
+    assertEquals(first.binary(1), new Uint8Array([1, 2]));
+    assertEquals([second.take()!.job, second.take(), first.take()], [3, null, null]);
+    first.remove();
+    assertThrows(() => second.take(), Deno.errors.NotFound);
+    assertEquals([...Deno.readDirSync(parent)], []);
+  }));
+
+Deno.test("what a killed process left is taken away, what another one uses is not", () =>
+  withFolder((parent) => {
+    const old = JobFolder.create(parent, [source(0)]), used = JobFolder.create(parent, []);
+    const hours = new Date(Date.now() - 2 * 3_600_000);
+    Deno.utimeSync(old.path, hours, hours);
+    JobFolder.create(parent, []).remove();
+    assertThrows(() => old.take(), Deno.errors.NotFound);
+    assertEquals(used.take(), null);
+  }));
+
+testOpenCL(
+  "helpers build what this process has not begun, and it takes their binaries",
+  () =>
+    withFolder((parent) => {
+      const { context, clDevice } = device, jobs = [0, 1, 2, 3, 4].map(source);
+      const here: number[] = [], adopted: number[] = [];
+      buildTogether(parent, clDevice!, jobs, 2, {
+        build: (job) => {
+          here.push(job);
+          // As long as a helper takes to start: the first job here, the others there.
+          const until = performance.now() + 20_000;
+          const folder = new JobFolder(
+            [...Deno.readDirSync(parent)].map((f) => `${parent}/${f.name}`)[0]!,
+          );
+          const others = () =>
+            [...folder.states().values()].filter((s) => s.kind === "built").length;
+          while (others() < 4 && performance.now() < until) Atomics.wait(flag, 0, 0, 20);
+        },
+        adopt: (job, binary) => {
+          using program = Program.fromBinary(context!, clDevice!, binary).build();
+          assertEquals(program.kernelNames, [`k${job}`]);
+          adopted.push(job);
+          return true;
+        },
+      });
+      assertEquals(here, [0]);
+      assertEquals(adopted.sort(), [1, 2, 3, 4]);
+      assertEquals([...Deno.readDirSync(parent)], []);
+    }),
+);
+
+const flag = new Int32Array(new SharedArrayBuffer(4));
+
+testOpenCL(
+  "what helpers give up, or build uselessly, is built here, with its error",
+  () =>
+    withFolder((parent) => {
+      const wrong = { ...source(1), text: "kernel void wrong(global float* y) { y = nothing; }" };
+      const jobs = [source(0), wrong, source(2)];
+      const { context, clDevice } = device, built: number[] = [];
+      const build = (job: number): void => {
+        if (job === 0) Atomics.wait(flag, 0, 0, 3000);
+        built.push(job);
+        new Program(context!, jobs[job]!.text).build(jobs[job]!.options).release();
+      };
+      const run = () => buildTogether(parent, clDevice!, jobs, 1, { build, adopt: () => false });
+      const error = assertThrows(run, KernelBuildError);
+      assert(error.message.includes("nothing"));
+      assert(built.includes(1));
+      assertEquals([...Deno.readDirSync(parent)], []);
+    }),
+);
+
+Deno.test({
+  name: "a process that has ended is told from one that runs",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const start = (text: string) =>
+      new Deno.Command(Deno.execPath(), { args: ["eval", text], stdin: "piped" }).spawn();
+    const short = start(""), long = start("await new Response(Deno.stdin.readable).text()");
+    const until = performance.now() + 30_000;
+    while (!hasEnded(short.pid) && performance.now() < until) Atomics.wait(flag, 0, 0, 20);
+    assertEquals([hasEnded(short.pid), hasEnded(long.pid)], [true, false]);
+    for (const { stdin } of [short, long]) await stdin.close().catch(() => {});
+    assertEquals([(await short.status).code, (await long.status).code], [0, 0]);
+  },
+});
+
+/** Kernels that are a program each. */
+const texts: KernelText[] = Array.from({ length: 5 }, (_, k) => ({
+  source: `(global float* y) { ${";".repeat(5000)} y[get_global_id(0)] = ${k}.5f; }`,
+  label: `large${k}`,
+}));
+
+testOpenCL(
+  "kernels from helpers compute, count as built, and are in the cache at the next start",
+  () =>
+    withCacheFolder(async () => {
+      const { context, queue, clDevice } = device;
+      const start = (): [values: number[], wanted: number, built: number] => {
+        const programs = new Programs(
+          context!,
+          clDevice!,
+          BinaryCache.open(clDevice!),
+          "at once",
+          true,
+        );
+        let wanted = 0, built = 0;
+        using _watch = watchBuilds((progress) => ({ wanted, built } = progress));
+        using buffer = new Buffer(context!, 4);
+        try {
+          withProcesses("2", () => programs.build(texts));
+          const values = texts.map(({ source }) => {
+            const { kernel } = programs.kernel(source), read = new Float32Array(1);
+            kernel.setBuffer(0, buffer);
+            queue!.enqueueKernel(kernel, 1, new BigUint64Array([1n]), new BigUint64Array([1n]));
+            queue!.read(buffer, read).release();
+            queue!.finishSync();
+            return read[0]!;
+          });
+          return [values, wanted, built];
+        } finally {
+          programs.dispose();
+        }
+      };
+      const values = [0.5, 1.5, 2.5, 3.5, 4.5];
+      assertEquals(start(), [values, 5, 5]);
+      assertEquals(start(), [values, 0, 0]);
+      await helpersEnded();
+    }),
+);
+
+Deno.test("helpers are for much work, as many as the environment says", () => {
+  const jobs = (count: number, characters: number): ProgramSource[] =>
+    Array.from(
+      { length: count },
+      () => ({ text: "x".repeat(characters), options: "", isLifted: false }),
+    );
+  assertEquals(helperCount(jobs(1, 1e6)), 0);
+  assertEquals(helperCount(jobs(4, 1000)), 0);
+  assert(helperCount(jobs(20, 20_000)) <= 8);
+  withProcesses("3", () => assertEquals(helperCount(jobs(4, 10)), 3));
+  withProcesses("3", () => assertEquals(helperCount(jobs(2, 10)), 1));
+  withProcesses("0", () => assertEquals(helperCount(jobs(20, 20_000)), 0));
+  withProcesses("many", () => {
+    assertThrows(() => helperCount(jobs(2, 10)), RangeError, 'NETCL_BUILD_PROCESSES is "many"');
+  });
+});
+
+Deno.test("without the permission to run programs nothing is built beside", async () => {
+  const helpers = new URL("../../../../backend/opencl/building/build_helpers.ts", import.meta.url);
+  const program = `import { helperCount } from "${helpers}";
+    const job = { text: "x".repeat(100_000), options: "", isLifted: false };
+    console.log(helperCount([job, job]));`;
+  const { out, err } = await runDeno([
+    ...["run", "--no-check", "--allow-ffi", "--allow-env", "--allow-read"],
+    `data:application/typescript,${encodeURIComponent(program)}`,
+  ]);
+  assertEquals([out.trim(), err], ["0", ""]);
+});
+
+Deno.test({
+  name: "Ctrl+C between two builds ends the program, and leaves no folder",
+  ignore: !hasOpenCL || Deno.build.os !== "linux",
+  fn: () =>
+    withCacheFolder(async (folder) => {
+      const url = (path: string) => new URL(`../../../../${path}`, import.meta.url);
+      const program = `
+        import { manager } from "${url("mod.ts")}";
+        import { buildTogether } from "${url("backend/opencl/building/build_helpers.ts")}";
+        const { queue, clDevice } = manager.default("cl");
+        const jobs = Array.from({ length: 50 }, () => ({ text: "", options: "", isLifted: false }));
+        const flag = new Int32Array(new SharedArrayBuffer(4));
+        buildTogether("${folder}", clDevice, jobs, 0, {
+          build: (job) => {
+            if (job === 1) Deno.kill(Deno.pid, "SIGINT");
+            Atomics.wait(flag, 0, 0, 100);
+          },
+          adopt: () => true,
+        });
+        console.log("went on");`;
+      const { out, code } = await runDeno(["eval", "--no-check", "--ext=ts", program], {});
+      assertEquals([out, code], ["", 130]);
+      assertEquals(
+        [...Deno.readDirSync(folder)].filter(({ name }) => name.includes("building")),
+        [],
+      );
+    }),
+});
