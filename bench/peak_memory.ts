@@ -51,10 +51,10 @@ function resnet(isTiny: boolean): Work {
 
 const works: Readonly<Record<string, (isTiny: boolean) => Work>> = { gpt, resnet };
 
-/** Bytes at the peak of a step, once memory is as it stays. */
-async function peakOf(
-  { model, optimizer, batch }: Work,
-): Promise<[held: number, reserved: number]> {
+/** Bytes at the peak of a step, once memory is as it stays; those of a model before do not count. */
+async function peakOf(make: () => Work): Promise<[held: number, reserved: number]> {
+  const before = memory.stats().currentAllocated;
+  const { model, optimizer, batch } = make();
   const step = compile((x: Tensor, y: Tensor) => {
     const loss = model.forward(x).crossEntropy(y);
     optimizer.zeroGrad();
@@ -70,7 +70,7 @@ async function peakOf(
   memory.resetPeakStats();
   await train();
   const { peakAllocated, peakReservedBytes } = memory.stats();
-  return [peakAllocated, peakReservedBytes];
+  return [peakAllocated - before, peakReservedBytes];
 }
 
 /** What PyTorch's allocator held at most; null where it cannot be asked. */
@@ -103,7 +103,7 @@ const { device: selector, tiny } = argumentsOrExit((args) =>
 using _active = device(selector);
 for (const [name, make] of Object.entries(works)) {
   manualSeed(0);
-  const [held, reserved] = await peakOf(make(tiny)), torch = tiny ? null : torchPeak(name);
+  const [held, reserved] = await peakOf(() => make(tiny)), torch = tiny ? null : torchPeak(name);
   const beside = torch === null
     ? ""
     : `  PyTorch ${Math.round(torch / MiB)} MiB  ratio ${(held / torch).toFixed(2)}`;

@@ -80,12 +80,12 @@ class ListScheduler {
   /** How many bytes more are held after it than before. */
   #growth({ step, reads }: Pending): number {
     const { buffers, wanted, later } = this.#graph;
+    const endsAfter = (at: number, readers: number): boolean =>
+      this.#results.get(at)!.open === readers && !wanted.has(at) && !later.has(at);
     let bytes = 0;
-    for (const at of new Set(step.outputs)) bytes += bytesOf(buffers[at]!);
-    for (const at of reads) {
-      const isKept = wanted.has(at) || later.has(at);
-      if (this.#results.get(at)!.open === 1 && !isKept) bytes -= bytesOf(buffers[at]!);
-    }
+    // Scratch, which nobody reads, ends with the kernel.
+    for (const at of new Set(step.outputs)) if (!endsAfter(at, 0)) bytes += bytesOf(buffers[at]!);
+    for (const at of reads) if (endsAfter(at, 1)) bytes -= bytesOf(buffers[at]!);
     return bytes;
   }
 

@@ -1,10 +1,15 @@
-/** Attention as one operation of the graph: memory grows with the lengths, not with their product. */
+/**
+ * Attention as one operation for `backward`: in tiles, whose memory grows with the lengths, not with
+ * their product; or by products of whole matrices, of which nothing stays but a number a row.
+ */
 import {
   backendOf,
   broadcastShapes,
   type DType,
+  dtypes,
   Node,
   type Shape,
+  sizeOf,
 } from "../../../backend/internal.ts";
 import { gradientsBelow } from "../../autograd/autograd.ts";
 import { presentHalfType } from "../../core/autocast.ts";
@@ -15,6 +20,8 @@ import { promote } from "../../core/rules/promotion.ts";
 import { nextRandom, type RandomKey, repeatRandomKeys } from "../../core/random_state.ts";
 import { expand } from "../../ops/shaping/views.ts";
 import type { Tensor } from "../../core/tensor.ts";
+import { dropout } from "../layers/dropout.ts";
+import { productAttention, productGradients } from "./product_attention.ts";
 
 /** Queries, keys and values. */
 export interface AttentionParts {
@@ -43,13 +50,37 @@ const MAX_FEATURES = 256;
 /** Fewer queries, as when a text grows word by word, are products of a vector: tiles would be empty. */
 const MIN_QUERIES = 4;
 
-/** The element type that it is computed in; null where several operations must do, or do better. */
-function computedType({ query, key, value }: AttentionParts): DType | null {
+/** More scores of a head take turns: see `scaled_dot_product_attention.ts`. */
+export const MAX_WHOLE_SCORES = 2 ** 20;
+
+/** So many bytes of scores are kept for `backward` rather than computed again. */
+const MAX_KEPT_BYTES = 2 ** 22;
+
+/** The element type that it is computed in. */
+function computedType({ query, key, value }: AttentionParts): DType {
   const own = promote(promote(query.dtype, key.dtype), value.dtype);
-  const dtype = own === "float64" ? own : presentHalfType() ?? own;
+  return own === "float64" ? own : presentHalfType() ?? own;
+}
+
+/** How it is computed: in tiles, or by products of whole matrices; null for the operations as written. */
+function wayFor(
+  parts: AttentionParts,
+  { mask }: FusedAttentionOptions,
+  dtype: DType,
+): "tiles" | "products" | null {
+  const { query, key, value } = parts, [l, e] = query.shape.slice(-2) as [number, number];
+  const s = key.shape.at(-2)!, scores = l * s;
+  if (mask?.requiresGrad || l < MIN_QUERIES) return null;
   const { attention, minAttentionScores } = backendOf(query.device).capabilities;
-  const scores = query.shape.at(-2)! * key.shape.at(-2)!;
-  return attention.has(dtype) && scores >= minAttentionScores ? dtype : null;
+  if (attention.has(dtype)) {
+    const fits = Math.max(e, value.shape.at(-1)!) <= MAX_FEATURES;
+    return fits && scores >= minAttentionScores ? "tiles" : null;
+  }
+  const bytes = sizeOf(leadOf(parts)) * scores * dtypes[dtype].bytes;
+  const isLearned = isGradEnabled() && [query, key, value].some((x) => x.requiresGrad);
+  const isWide = dtype === "float32" || dtype === "float64";
+  if (!isLearned || !isWide || scores > MAX_WHOLE_SCORES) return null;
+  return bytes > MAX_KEPT_BYTES ? "products" : null;
 }
 
 /**
@@ -65,59 +96,99 @@ export function fusedAttention(
   options: FusedAttentionOptions,
   composed: ComposedAttention,
 ): Tensor | null {
-  const { query, key, value } = parts, { mask } = options;
-  const dtype = computedType(parts);
-  const [l, e] = query.shape.slice(-2) as [number, number];
-  const v = value.shape.at(-1)!;
-  if (dtype === null || Math.max(e, v) > MAX_FEATURES || options.dropout >= 1) return null;
-  if (mask?.requiresGrad || l < MIN_QUERIES) return null;
+  const { query, key, value } = parts;
+  const dtype = computedType(parts), way = wayFor(parts, options, dtype);
+  if (way === null || options.dropout >= 1) return null;
   const lead = leadOf(parts);
   const heads = (x: Tensor): Tensor => expand(x.cast(dtype), [...lead, ...x.shape.slice(-2)]);
   const whole = { query: heads(query), key: heads(key), value: heads(value) };
   if ([whole.query, whole.key, whole.value].some(({ size }) => size === 0)) return null;
-  const draw = options.dropout > 0 ? nextRandom() : null;
+  const draw = options.dropout > 0 ? nextRandom() as RandomKey : null;
+  const inputs = [whole.query, whole.key, whole.value];
+  const isLearned = isGradEnabled() && inputs.some((x) => x.requiresGrad);
+  const passes = withoutGrad(() =>
+    way === "tiles"
+      ? tilePasses(whole, options, draw, isLearned)
+      : productPasses(whole, options, draw)
+  );
+  if (!isLearned) return result("attention", inputs, passes.output, null);
+  const again = (): Tensor =>
+    draw === null ? composed(whole) : repeatRandomKeys([draw], () => composed(whole));
+  return result("attention", inputs, passes.output, (g, output) => {
+    if (isGradEnabled()) return gradientsBelow([again()], [g], inputs);
+    const single = (x: Tensor): Tensor => dtype === "float64" ? x : x.cast("float32");
+    const products = single(g).mul(single(output)).sum(-1);
+    return passes.gradients(g, products);
+  });
+}
+
+/** How attention is computed, forward and backward. */
+interface AttentionPasses {
+  /** (..., L, V). */
+  readonly output: Node | Tensor;
+  /** Those of query, key and value; `products` are the sums of output times gradient of each row. */
+  gradients(gradient: Tensor, products: Tensor): (Tensor | null)[];
+}
+
+/** One kernel a pass, which has scores in tiles only. */
+function tilePasses(
+  { query, key, value }: AttentionParts,
+  { mask, scale, isCausal, dropout }: FusedAttentionOptions,
+  draw: RandomKey | null,
+  isLearned: boolean,
+): AttentionPasses {
+  const inputs = [query, key, value], lead = query.shape.slice(0, -2);
   const isInterleaved = lead.length > 0 && backendOf(query.device).capabilities.interleavesHeads;
+  const rows = [...lead, query.shape.at(-2)!];
   const settings = {
     isInterleaved,
-    scale: options.scale,
-    isCausal: options.isCausal,
+    scale,
+    isCausal,
     mask: mask === null
       ? "none" as const
       : mask.dtype === "bool"
       ? "bool" as const
       : "added" as const,
-    dropout: draw && { probability: options.dropout, ...draw },
+    dropout: draw && { probability: dropout, ...draw },
   };
-  const inputs = [whole.query, whole.key, whole.value];
   const masks = mask === null ? [] : [alignedMask(mask, lead.length + 2)];
+  const operands = [...inputs, ...masks], { dtype } = query;
   const call: AttentionCall = {
     pass: "forward",
     ...settings,
     outputs: [
-      { shape: inMemory([...lead, l, v], isInterleaved), dtype },
-      { shape: [...lead, l], dtype: "float32" },
+      { shape: inMemory([...rows, value.shape.at(-1)!], isInterleaved), dtype },
+      { shape: rows, dtype: "float32" },
     ],
   };
-  const operands = [...inputs, ...masks];
-  if (!isGradEnabled() || inputs.every((x) => !x.requiresGrad)) {
-    return result("attention", inputs, matrixNode(call, 0, operands), null);
-  }
-  const sums = withoutGrad(() => result("attention", inputs, outputNode(call, 1, operands), null));
-  const again = (): Tensor =>
-    draw === null ? composed(whole) : repeatRandomKeys([draw as RandomKey], () => composed(whole));
-  return result("attention", inputs, matrixNode(call, 0, operands), (g, output) => {
-    if (isGradEnabled()) return gradientsBelow([again()], [g], inputs);
-    const products = g.cast("float32").mul(output.cast("float32")).sum(-1);
-    const backward: AttentionCall = {
-      pass: "backward",
-      ...settings,
-      outputs: inputs.map(({ shape }) => ({ shape: inMemory(shape, isInterleaved), dtype })),
-    };
-    const read = [...inputs, g, sums, products, ...masks];
-    return inputs.map(({ requiresGrad }, k) =>
-      requiresGrad ? result("attention", inputs, matrixNode(backward, k, read), null) : null
-    );
-  });
+  const sums = isLearned ? result("attention", inputs, outputNode(call, 1, operands), null) : null;
+  return {
+    output: matrixNode(call, 0, operands),
+    gradients: (g, products) => {
+      const outputs = inputs.map(({ shape }) => ({ shape: inMemory(shape, isInterleaved), dtype }));
+      const backward: AttentionCall = { pass: "backward", ...settings, outputs };
+      const read = [...inputs, g, sums!, products, ...masks];
+      return inputs.map(({ requiresGrad }, k) =>
+        requiresGrad ? result("attention", inputs, matrixNode(backward, k, read), null) : null
+      );
+    },
+  };
+}
+
+/** Products of whole matrices: each pass has the scores, and gives their memory back. */
+function productPasses(
+  parts: AttentionParts,
+  { mask, isCausal, scale, dropout: share }: FusedAttentionOptions,
+  draw: RandomKey | null,
+): AttentionPasses {
+  const drop = (weights: Tensor): Tensor =>
+    draw === null ? weights : repeatRandomKeys([draw], () => dropout(weights, share));
+  const options = { mask, isCausal, scale, drop };
+  const forward = productAttention(parts, options);
+  return {
+    output: forward.output,
+    gradients: (g, products) => productGradients(parts, options, forward, g, products),
+  };
 }
 
 /** The leading axes of the result. */

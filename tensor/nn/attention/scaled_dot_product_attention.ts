@@ -9,7 +9,8 @@ import type { SliceRange } from "../../core/arguments.ts";
 import { concat } from "../../ops/functional.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { dropout } from "../layers/dropout.ts";
-import { fusedAttention } from "./fused_attention.ts";
+import { fusedAttention, MAX_WHOLE_SCORES } from "./fused_attention.ts";
+import { laterKeys } from "./product_attention.ts";
 
 /** How {@linkcode scaledDotProductAttention} looks. */
 export interface ScaledDotProductAttentionOptions {
@@ -30,8 +31,6 @@ const rules: Rules<ScaledDotProductAttentionOptions> = {
   scale: takes.finite,
 };
 
-/** From so many scores a head on, queries take turns, and `backward` computes their scores again. */
-const MAX_SCORES = 2 ** 20;
 /** So many scores a head are there at a time then. */
 const SCORES_PER_TURN = 2 ** 18;
 
@@ -91,7 +90,8 @@ function attention(
 function composedAttention(parts: Parts, options: ScaledDotProductAttentionOptions): Tensor {
   const { query, key, value } = parts;
   const l = query.shape.at(-2)!, s = key.shape.at(-2)!;
-  if (l * s <= MAX_SCORES) return attend(parts, options, 0);
+  // With more, queries take turns, and `backward` computes their scores again.
+  if (l * s <= MAX_WHOLE_SCORES) return attend(parts, options, 0);
   const rows = Math.max(1, Math.floor(SCORES_PER_TURN / s));
   const turns = Array.from({ length: Math.ceil(l / rows) }, (_, turn) => turn * rows);
   return concat(
@@ -145,10 +145,7 @@ export function attentionWeights(
 ): Tensor {
   const product = query.matmul(key.transpose());
   const scores = product.mul(scale);
-  const [l, s] = scores.shape.slice(-2) as [number, number];
-  const later = isCausal
-    ? scores.indexLike([s]).gt(scores.indexLike([l]).add(start).unsqueeze(1))
-    : null;
+  const later = isCausal ? laterKeys(scores, start) : null;
   if (!mask) return (later ? scores.maskedFill(later, -Infinity) : scores).softmax(-1);
   if (mask.dtype === "bool") {
     const closed = later ? mask.logicalNot().logicalOr(later) : mask.logicalNot();

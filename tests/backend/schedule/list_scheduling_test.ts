@@ -45,6 +45,22 @@ Deno.test("a kernel that frees as much as it takes runs as soon as it can", () =
   assertEquals(planMemory(listSchedule(graph, device), 5).peakBytes, 4 * 1002);
 });
 
+Deno.test("what a kernel writes for itself alone does not keep it from running early", () => {
+  // The second takes scratch while it runs, which nobody reads, and frees the first value.
+  const graph = graphOf([
+    { reads: [], size: 100 },
+    { reads: [], size: 100 },
+    { reads: [0], size: 10 },
+    { reads: [1, 2], size: 1 },
+  ]);
+  const scratch = graph.buffers.length;
+  const buffers = [...graph.buffers, { ...graph.buffers[2]!, size: 500 }];
+  const steps = graph.steps.map((step, k) =>
+    k === 2 ? { ...step, outputs: [...step.outputs, scratch] } : step
+  );
+  assertEquals(orderOf({ ...graph, buffers, steps }), [0, 2, 1, 3]);
+});
+
 Deno.test("other kernels run in the order of the program", () => {
   const graph = graphOf([
     { reads: [], size: 1 },
