@@ -49,8 +49,27 @@ export function stateSize(sorted: Pick<RadixSorted, "rows" | "length" | "bits">)
   return sorted.rows * passes * radix + passes + passes * tiles * radix;
 }
 
-/** The kernels that sort, in order. */
-export function radixSortKernels(sorted: RadixSorted, make: MakeKernel): Generated[] {
+/** What clears the state, in groups of 256 work-items: a kernel that runs before may do it besides. */
+export function clearState(
+  sorted: RadixSorted,
+): { readonly groups: number; readonly text: (p: Parameters) => string } {
+  const words = stateSize(sorted);
+  return {
+    groups: Math.ceil(words / (256 * CLEARED)),
+    text: (p) => clear(sorted, p, words),
+  };
+}
+
+/**
+ * The kernels that sort, in order.
+ *
+ * @param isClear Whether the state was cleared before.
+ */
+export function radixSortKernels(
+  sorted: RadixSorted,
+  make: MakeKernel,
+  isClear = false,
+): Generated[] {
   const digits = digitsOf(sorted), { passes, tiles } = digits;
   const made = (
     body: (p: Parameters) => string,
@@ -60,9 +79,9 @@ export function radixSortKernels(sorted: RadixSorted, make: MakeKernel): Generat
     const p = new Parameters();
     return make(body(p), p, groups, local);
   };
-  const words = stateSize(sorted);
+  const { text, groups } = clearState(sorted);
   return [
-    made((p) => clear(sorted, p, words), Math.ceil(words / (256 * CLEARED)), 256),
+    ...isClear ? [] : [made(text, groups, 256)],
     made((p) => countDigits(sorted, p, digits), tiles),
     ...Array.from(
       { length: passes },

@@ -45,13 +45,24 @@ export function columnPlace(
   return [`  Index rest = ${column}, base = 0, at = 0;`, ...lines].join("\n");
 }
 
-/** The kernel that copies the base to the result. */
-export function copyBase({ output: { dtype, size } }: Scatter, make: MakeKernel): Generated {
+/** What groups of {@linkcode copyBase} do besides. */
+export interface BesideCopy {
+  readonly groups: number;
+  readonly text: (p: Parameters) => string;
+}
+
+/** The kernel that copies the base to the result, in groups of 256 work-items. */
+export function copyBase(
+  { output: { dtype, size } }: Scatter,
+  make: MakeKernel,
+  beside: BesideCopy = { groups: 0, text: () => "" },
+): Generated {
   const p = new Parameters();
   const share = COPY * COPIED;
   const body = `  const Index end = min(((Index)get_group_id(0) + 1) * ${share}, ${p.index(size)});
   for (Index i = (Index)get_group_id(0) * ${share} + (int)get_local_id(0); i < end; i += ${COPY}) {
     ${storeText("o0", dtype, "i", loadText("a0", dtype, "i"))}
-  }`;
-  return make(body, p, Math.ceil(size / share), COPY);
+  }
+${beside.text(p)}`;
+  return make(body, p, Math.max(Math.ceil(size / share), beside.groups), COPY);
 }

@@ -16,7 +16,7 @@ import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { Parameters } from "../parts/row_kernel.ts";
 import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
 import { isOneBlock, type SortedRows, sortKernels } from "./group_sort.ts";
-import { radixSortKernels, stateSize } from "./radix_sort.ts";
+import { clearState, radixSortKernels, stateSize } from "./radix_sort.ts";
 import {
   columnPlace,
   copyBase,
@@ -133,10 +133,9 @@ function sequenceOf(plan: SortedScatter): KernelSequence {
     keepsKeys: true,
   };
   const { bits } = plan, state = kernel.mode === "set" ? "o5" : "o7";
-  const sort = bits === null
-    ? sortKernels(sorted, make)
-    : radixSortKernels({ ...sorted, bits, state }, make);
-  const base = copyBase(kernel, (body, p, groups, local) => make(body, p, groups, local));
+  const digits = bits === null ? null : { ...sorted, bits, state };
+  const sort = digits ? radixSortKernels(digits, make, true) : sortKernels(sorted, make);
+  const base = copyBase(kernel, make, digits ? clearState(digits) : undefined);
   if (kernel.mode === "set") {
     const items = plan.count * plan.columns;
     return { kernels: [base, ...sort, made(setLast, Math.ceil(items / GROUP))] };
