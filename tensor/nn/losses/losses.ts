@@ -14,6 +14,7 @@ import { Module } from "../module/module.ts";
 import { buffer } from "../module/parameter.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { aTensor, requireTensor, result } from "../../core/apply.ts";
+import { compute } from "../../core/operations.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { unbroadcast } from "../../ops/elementwise/elementwise.ts";
 import { promote } from "../../core/rules/promotion.ts";
@@ -116,16 +117,16 @@ export function huber(input: Tensor, target: Tensor, options: HuberOptions = {})
   checkOptions("compute huber", options, huberRules);
   const [x, y] = operands("huber", input, target);
   const { delta = 1 } = options;
-  const distance = x.sub(y);
+  return reduced(compute(huberOf, x.sub(y), delta).cast(x.dtype), options);
+}
+
+function huberOf(distance: Tensor, delta: number): Tensor {
   const value = withoutGrad(() => {
     const d = distance.detach(), size = d.abs();
     return size.lt(delta).where(d.square().mul(0.5), size.sub(delta / 2).mul(delta));
   });
   // The slope of each branch alone: that of a square is not finite where the line is taken.
-  const losses = result("huber", [distance], value, (g) => [
-    g.mul(distance.clamp(-delta, delta)),
-  ]);
-  return reduced(losses.cast(x.dtype), options);
+  return result("huber", [distance], value, (g) => [g.mul(distance.clamp(-delta, delta))]);
 }
 
 /**
@@ -141,11 +142,8 @@ export function bceWithLogits(logits: Tensor, target: Tensor, options: BCEOption
   const [x, y] = operands("bceWithLogits", logits, target);
   const common = promote(x.dtype, y.dtype);
   const { positiveWeight } = options;
-  const losses = binaryEntropy(
-    x.cast(common),
-    y.cast(common),
-    positiveWeight?.cast(common) ?? null,
-  );
+  const weight = positiveWeight?.cast(common) ?? null;
+  const losses = compute(binaryEntropy, x.cast(common), y.cast(common), weight);
   return reduced(losses.cast(isFloat(y.dtype) ? y.dtype : x.dtype), options);
 }
 

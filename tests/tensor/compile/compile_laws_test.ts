@@ -19,7 +19,7 @@ import {
   withDevice,
 } from "../../../mod.ts";
 import { isEager } from "../../../backend/internal.ts";
-import { Trace } from "../../../tensor/compile/trace.ts";
+import { outcomesOf } from "./outcomes.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 type Wrap = <A extends unknown[], R>(fn: (...args: A) => R) => (...args: A) => R;
@@ -532,22 +532,6 @@ testOnBackends("reading inside a compiled function is an error in every call", (
     }
   });
 });
-
-/** How the calls of compiled functions went while `fn` ran. */
-function outcomesOf(fn: () => void): string[] {
-  const outcomes: string[] = [], { run } = Trace.prototype;
-  Trace.prototype.run = function <R>(this: Trace, ...args: Parameters<typeof run<R>>) {
-    const found = run.apply(this, args);
-    outcomes.push(found.outcome.kind);
-    return found as ReturnType<typeof run<R>>;
-  };
-  try {
-    fn();
-  } finally {
-    Trace.prototype.run = run;
-  }
-  return outcomes;
-}
 
 const layers: Record<string, [make: () => nn.AnyModule, shape: number[]]> = {
   AdaptiveAvgPool2d: [() => new nn.AdaptiveAvgPool2d(2), [2, 2, 8, 8]],

@@ -1,0 +1,99 @@
+/** Every operation that gives tensors can be part of a compiled function. */
+import { assertEquals } from "@std/assert";
+import {
+  amp,
+  checkpoint,
+  compile,
+  customGradient,
+  einsum,
+  grad,
+  nn,
+  noGrad,
+  optim,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import "../../opencl.ts"; // starts what listens to signals before any test
+import { outcomesOf } from "./outcomes.ts";
+
+const withAGrad = (x: Tensor) => Object.assign(x.realize(), { requiresGrad: true });
+const ints = (...values: number[]) => Tensor.fromHost(new Int32Array(values)).realize();
+
+/** A call for each function of nn; the test says which ones lack. */
+const functions: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
+  bce: (x, y) => nn.bce(x, y),
+  bceWithLogits: (x, y) => nn.bceWithLogits(x, y),
+  cosineEmbedding: (x, y) => nn.cosineEmbedding(x, y, Tensor.fromHost([1, -1, 1, -1])),
+  cosineSimilarity: (x, y) => nn.cosineSimilarity(x, y),
+  crossEntropy: (x) => nn.crossEntropy(x, ints(1, 2, 3, 0)),
+  ctc: (x) => nn.ctc(x.reshape([4, 1, 6]).logSoftmax(-1), ints(1, 2).reshape([1, 2]), [4], [2]),
+  huber: (x, y) => nn.huber(x, y),
+  infoNCE: (x, y) => nn.infoNCE(x, y),
+  klDiv: (x, y) => nn.klDiv(x.log(), y),
+  l1: (x, y) => nn.l1(x, y),
+  mse: (x, y) => nn.mse(x, y),
+  nll: (x) => nn.nll(x.logSoftmax(1), ints(1, 2, 3, 0)),
+  scaledDotProductAttention: (x, y) =>
+    nn.scaledDotProductAttention(...[x, y, y].map((t) => t.reshape([1, 2, 2, 6])) as Triple),
+  smoothL1: (x, y) => nn.smoothL1(x, y),
+  triplet: (x, y) => nn.triplet(x, y, x.add(y)),
+};
+type Triple = [Tensor, Tensor, Tensor];
+
+/** What makes something else than tensors from tensors, or none from none. */
+const others = ["parameter", "buffer"];
+
+const square = customGradient((x) => x.square(), (g, [x]) => [g.mul(x!).mul(2)]);
+const doubled = (x: Tensor) => x.exp().mul(2);
+
+/** What is no function of nn: other functions, options that take another way, layers with state. */
+const calls: Readonly<Record<string, (x: Tensor, y: Tensor) => Tensor>> = {
+  "positive weights": (x, y) => nn.bceWithLogits(x, y, { positiveWeight: Tensor.ones([6]) }),
+  "a target that wants gradients": (x, y) => nn.bceWithLogits(y, x),
+  einsum: (x, y) => einsum("ij,kj->ik", x, y),
+  checkpoint: (x) => checkpoint(doubled, x),
+  customGradient: (x) => square(x),
+  grad: (x) => grad([x.square().sum()], [x])[0]!.mul(x),
+  autocast: (x, y) => amp.autocast("bfloat16", () => x.matmul(y.transpose())),
+  noGrad: (x) => x.mul(noGrad(() => x.sum())),
+  detach: (x) => x.mul(x.mul(2).detach()),
+  clipGradNorm: (x) => {
+    x.square().sum().backward();
+    const norm = optim.clipGradNorm([x], 1);
+    x.grad = null;
+    return norm.mul(x);
+  },
+  "random numbers": (x) => x.mul(Tensor.randn([4, 6])).add(x.randLike()).add(x.bernoulli()),
+  "made in the call": (x) => x.mul(Tensor.arange(6)).add(Tensor.eye(6).sum()).add(x.onesLike()),
+  topk: (x) => x.topk(2, 1).values,
+  sort: (x) => x.sort(1).values,
+  sliceAssign: (x) => x.sliceAssign([1], 0),
+  indexPut: (x) => x.indexPut([ints(0, 1)], Tensor.ones([2, 6])),
+  interpolate: (x) => x.reshape([1, 1, 4, 6]).interpolate({ scaleFactor: 2, mode: "bilinear" }),
+  RotaryEmbedding: (x) => new nn.RotaryEmbedding(6).forward(x.reshape([1, 1, 4, 6])),
+};
+
+Deno.test("every function of nn is tried in compiled functions", () => {
+  const isFunction = (value: unknown) =>
+    typeof value === "function" && !/^class/.test(Function.prototype.toString.call(value));
+  const there = Object.entries(nn).filter(([, value]) => isFunction(value)).map(([name]) => name);
+  const known = [...Object.keys(functions), ...others];
+  assertEquals(there.toSorted(), known.toSorted());
+});
+
+for (const [name, fn] of [...Object.entries(functions), ...Object.entries(calls)]) {
+  Deno.test(`calls of a compiled function are replayed: ${name} (cpu)`, () => {
+    withDevice("cpu", () => {
+      const x = withAGrad(Tensor.rand([4, 6]).mul(0.8).add(0.1)), y = Tensor.rand([4, 6]).realize();
+      const step = compile((y: Tensor) => {
+        const loss = fn(x, y).sum();
+        x.grad = null;
+        loss.backward();
+        return loss;
+      });
+      const outcomes = outcomesOf(() => [0, 1, 2, 3].forEach(() => step(y).dispose()));
+      // The first call may find other gradients than the later ones.
+      assertEquals(outcomes.slice(-2), ["followed", "followed"]);
+    });
+  });
+}
