@@ -280,6 +280,14 @@ const helpers: Readonly<Record<string, string>> = {
   transpose_16(v);
   for (int r = 0; r < 16; ++r) vstore16(v[r], 0, to + r * apart);
 }`,
+  // The same in the other direction.
+  store_turned_16:
+    `${OUT_OF_LINE}inline void store_turned_16(local const float* from, int apart, global float* to, long step) {
+  float16 v[16];
+  for (int r = 0; r < 16; ++r) v[r] = vload16(0, from + r * apart);
+  transpose_16(v);
+  for (int r = 0; r < 16; ++r) vstore16(v[r], 0, to + r * step);
+}`,
   // Round to nearest, ties to even; a NaN stays one.
   to_bfloat16: `inline ushort to_bfloat16(float v) {
   uint bits = as_uint(v);

@@ -14,6 +14,8 @@ import { readTunedTiles } from "./tuned_tiles.ts";
 
 /** The cost below which a GPU computes again, in additions: it adds 20 times while it moves a byte (H100: 60 TFLOP/s, 3 TB/s). */
 const GPU_CHEAP = 64;
+/** The same of a CPU with wide vectors: a gelu's gradient from what its product gave (2 cores, AVX-512: 0.94 of a GPT's step). */
+const CPU_CHEAP = 100;
 /** One tanh or sigmoid, but no erf: gelu's gradient behind a product takes 430 us, in a kernel of its own 125 (H100). */
 const GPU_EPILOGUE = 10;
 /** More kernels make the choice of arguments longer than the work. */
@@ -52,11 +54,13 @@ export function planningRules(
   argumentBytes: number,
 ): Pick<Target, "fusion" | "rowSplits" | "sharing"> {
   return {
-    fusion: { ...isGpu ? gpuFusion(computeUnits) : defaultFusion, attendsViews: true },
+    fusion: { ...isGpu ? gpuFusion(computeUnits) : cpuFusion, attendsViews: true },
     rowSplits: isGpu ? gpuSplits(computeUnits) : cpuSplits(computeUnits),
     sharing: { maxKernels: MAX_SHARED, argumentBytes },
   };
 }
+
+const cpuFusion: FusionRules = { ...defaultFusion, derivedCheap: CPU_CHEAP };
 
 function gpuFusion(computeUnits: number): FusionRules {
   return {

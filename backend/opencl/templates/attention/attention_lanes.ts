@@ -81,7 +81,7 @@ function forward(kernel: AttentionKernel, target: Target): Generated {
   softmaxStep(begun);
   text.add(...addProducts(tile, "acc", value.rows, "sb", valueFeatures, "scale"), "}");
   divideSums(begun);
-  storeLanes(text, 0, "acc", valueFeatures, tile, l, " * inverse[lane]");
+  storeLanes(text, 0, "acc", valueFeatures, tile, l, " * vload16(v, inverse)");
   storeLogSums(begun);
   return text.finish(begun.items, 1, target.narrowEnd);
 }

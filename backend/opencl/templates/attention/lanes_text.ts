@@ -100,26 +100,55 @@ export function addProducts(
   return product(tile, sum, transposed, block, `${columns}`, `${columns - 1}`, "count", start);
 }
 
-/** A matrix with its rows on the lanes, in local memory. */
+/** A matrix with its rows on the lanes, in local memory; floats are turned square by square. */
 export function packLanes(
   text: AttentionText,
   name: string,
   at: HeadMatrix,
   columns: number,
-  { width }: Tile,
+  tile: Tile,
   first: string,
   length: string,
   factor: string,
 ): void {
+  const { width } = tile;
+  const square = `turn_16(a${at.input} + ${text.place(name, at, `(${first} + lane)`, "e")}, ${
+    text.index(at.row)
+  }, ${name} + e * ${width} + lane, ${width})`;
   text.add(
     `local float ${name}[${columns * width}];`,
     `for (int lane = 0; lane < ${width}; ++lane) {`,
+    ...liesAsFloats(at) ? bySquares(columns, `${first} + lane`, length, square) : [],
     `  const int has = ${first} + lane < ${length};`,
     `  for (int e = 0; e < ${columns}; ++e) ${name}[e * ${width} + lane] = has ? ${
       text.load(name, at, `(${first} + lane)`, "e")
-    }${factor} : 0.0f;`,
+    } : 0.0f;`,
     "}",
+    ...scaled(tile, name, columns, factor),
   );
+}
+
+/** The lines that move 16 rows at once, where there are as many, for all squares of their columns. */
+function bySquares(columns: number, row: string, length: string, square: string): string[] {
+  if (columns % LANES !== 0) return [];
+  return [
+    `  if (lane % ${LANES} == 0 && ${row} + ${LANES} <= ${length}) {`,
+    `    for (int e = 0; e < ${columns}; e += ${LANES}) ${square};`,
+    `    lane += ${LANES - 1};`,
+    "    continue;",
+    "  }",
+  ];
+}
+
+/** The lines that multiply what is on the lanes by a factor, of vector `v`. */
+function scaled({ vectors }: Tile, name: string, columns: number, factor: string): string[] {
+  if (factor === "") return [];
+  return [
+    `for (int k = 0; k < ${columns * vectors}; ++k) {`,
+    `  const int v = k % ${vectors};`,
+    `  vstore16(vload16(k, ${name})${factor}, k, ${name});`,
+    "}",
+  ];
 }
 
 /** The rows of a block of a matrix: where they lie, or as floats in local memory. */
@@ -212,26 +241,28 @@ export function keptBlock(text: AttentionText, { width }: Tile, lanesAreKeys: bo
   ];
 }
 
-/** Stores a transposed sum: a row for each lane. */
+/** Stores a transposed sum: a row for each lane; floats are turned square by square. */
 export function storeLanes(
   text: AttentionText,
   output: number,
   sum: string,
   columns: number,
-  { width }: Tile,
+  tile: Tile,
   length: string,
   factor: string,
 ): void {
-  const stored = text.store(
-    output,
-    length,
-    "lane0 + lane",
-    columns,
-    `${sum}[e * ${width} + lane]${factor}`,
-  );
+  const { width } = tile, buffer = text.output(output);
+  const row = "lane0 + lane", element = `${sum}[e * ${width} + lane]`;
+  const stored = text.store(output, length, row, columns, element);
   if (stored === null) return;
+  const to = `${buffer} + ((Index)head * ${length} + ${row}) * ${columns} + e`;
+  const square = `store_turned_16(${sum} + e * ${width} + lane, ${width}, ${to}, ${columns})`;
+  const isFloat = text.kernel.outputs[text.kernel.stored.indexOf(output)]!.dtype === "float32";
   text.add(
-    `for (int lane = 0; lane < ${width} && lane0 + lane < ${length}; ++lane)`,
+    ...scaled(tile, sum, columns, factor),
+    `for (int lane = 0; lane < ${width} && ${row} < ${length}; ++lane) {`,
+    ...isFloat ? bySquares(columns, row, length, square) : [],
     `  for (int e = 0; e < ${columns}; ++e) { ${stored} }`,
+    "}",
   );
 }
