@@ -1,5 +1,6 @@
 /** One model that several ranks or devices train, each on its part of every batch. */
 import {
+  agree,
   alone,
   backendOf,
   type Communicator,
@@ -19,7 +20,8 @@ import { GradientReducer } from "./gradient_reducer.ts";
 import { Group } from "./group.ts";
 import { Pipeline } from "./exchange/pipeline.ts";
 import { requireSameParameters } from "./same_parameters.ts";
-import { StateBroadcast } from "./exchange/state_broadcast.ts";
+import { SharedState } from "./exchange/shared_state.ts";
+import { StateBroadcast, type StateSender } from "./exchange/state_broadcast.ts";
 
 /** How a {@linkcode DataParallel} works. */
 export interface DataParallelOptions {
@@ -97,7 +99,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
   readonly #local: DeviceParallel<Inputs, Output> | null = null;
   readonly #communicator: Communicator;
   readonly #reducer: GradientReducer | null = null;
-  readonly #buffers: StateBroadcast | null = null;
+  readonly #buffers: StateSender | null = null;
   readonly #hook: Disposable | null = null;
   /** How many `noSync` run. */
   #pauses = 0;
@@ -153,15 +155,19 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
     const learned = parameters.map(([, tensor]) => tensor)
       .filter(({ requiresGrad }) => requiresGrad);
     if (learned.length === 0) return;
-    if (broadcastBuffers && buffers.length > 0) {
-      this.#buffers = new StateBroadcast(buffers.map(([, tensor]) => tensor), this.#communicator);
-    }
     const { unifiedMemory } = backendOf(this.devices[0]!).capabilities;
     const { reduceOn = unifiedMemory ? "host" : "device" } = options;
+    const addsOnDevice = where.size === this.#communicator.localSize &&
+      agree(this.#communicator, reduceOn === "device");
+    if (broadcastBuffers && buffers.length > 0) {
+      const state = buffers.map(([, tensor]) => tensor), communicator = this.#communicator;
+      const shared = addsOnDevice ? SharedState.share(state, communicator) : null;
+      this.#buffers = shared ?? new StateBroadcast(state, communicator);
+    }
     this.#reducer = new GradientReducer(learned, this.#communicator, {
       bucketBytes,
       state: this.#buffers,
-      addsOnDevice: reduceOn === "device",
+      addsOnDevice,
     });
     this.#hook = addAccumulationHook(learned, (leaves) => {
       if (this.#pauses === 0) this.#reducer!.reduce(leaves);

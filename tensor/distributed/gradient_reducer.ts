@@ -3,7 +3,6 @@
  * the device, an earlier one is copied to the host and reduced.
  */
 import {
-  agree,
   type Block,
   type Communicator,
   completedSync,
@@ -27,7 +26,7 @@ import {
   type Sums,
 } from "./exchange/gradient_exchange.ts";
 import { Pipeline } from "./exchange/pipeline.ts";
-import type { StateBroadcast } from "./exchange/state_broadcast.ts";
+import type { StateSender } from "./exchange/state_broadcast.ts";
 import { wireTypeOf } from "./exchange/wire.ts";
 
 /** Parameters whose gradients travel together. */
@@ -52,11 +51,8 @@ export interface GradientReducerOptions {
   /** Gradients that travel together; by default what suits the way that they are added up. */
   readonly bucketBytes: number | undefined;
   /** What rank 0 sends with the gradients. */
-  readonly state: StateBroadcast | null;
-  /**
-   * This rank would have its device add what it reads of the others' gradients: so it is where all of
-   * them would, and are on one host.
-   */
+  readonly state: StateSender | null;
+  /** All ranks have their devices add what they read of the others' gradients: they share memory. */
   readonly addsOnDevice: boolean;
 }
 
@@ -179,8 +175,7 @@ export class GradientReducer implements GradientReceiver, Disposable {
 
   /** The order of rank 0 for all: ranks may have reached different parameters. */
   #layOut(order: readonly Tensor[]): GradientBucket[] {
-    const addsOnDevice = this.#communicator.localSize === this.#communicator.size &&
-      agree(this.#communicator, this.#options.addsOnDevice);
+    const { addsOnDevice } = this.#options;
     const usualBytes = addsOnDevice ? DEVICE_BUCKET_BYTES : BUCKET_BYTES;
     const { bucketBytes = usualBytes } = this.#options;
     const places = new Map(this.#parameters.map((parameter, k) => [parameter, k]));

@@ -62,7 +62,7 @@ interface Piece {
 }
 
 /** Host memory for tensors of fixed sizes, used again and again. */
-export class Bucket implements Disposable {
+export class Bucket implements HostBlock {
   readonly #backend: Backend;
   readonly #pieces: readonly Piece[];
   readonly #block: HostBlock;

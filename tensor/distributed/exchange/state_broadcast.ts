@@ -7,8 +7,14 @@ import type { Tensor } from "../../core/tensor.ts";
 import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor } from "./bucket.ts";
 import type { Pipeline } from "./pipeline.ts";
 
-/** Sends tensors from one rank to all others, through buckets that stay. */
-export class StateBroadcast implements Disposable {
+/** Gives all ranks the values that one has. */
+export interface StateSender extends Disposable {
+  /** Begins with it; over when the pipeline is, or the device waits for the rest. */
+  begin(pipeline: Pipeline): void;
+}
+
+/** Sends tensors from one rank to all others by MPI, through buckets that stay. */
+export class StateBroadcast implements StateSender {
   readonly #communicator: Communicator;
   readonly #root: number;
   readonly #parts: { readonly tensors: readonly Tensor[]; readonly bucket: Bucket }[];
