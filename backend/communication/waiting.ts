@@ -70,23 +70,30 @@ export function completedSync(what: string, progress: Progress): void {
 /**
  * Leaves something to the next waits, whatever they are for.
  *
- * @param giveUp Called where it fails, or another process did not do its part in time: the error is for
- * who waits then.
+ * @param end Called when it is done; also where it fails, or another process did not do its part in time:
+ * the error is for who waits then.
+ * @returns Whether it is over; the progress itself is not asked any more then.
  */
-export function leaveBehind(what: string, progress: Progress, giveUp: () => void): void {
+export function leaveBehind(what: string, progress: Progress, end: () => void): Progress {
   const start = performance.now();
-  inBackground({
+  let isOver = false;
+  const left: Progress = {
     isDone: () => {
+      if (isOver) return true;
       try {
-        const isDone = progress.isDone();
-        if (!isDone) checkTime(what, performance.now() - start);
-        return isDone;
+        isOver = progress.isDone();
+        if (!isOver) checkTime(what, performance.now() - start);
       } catch (error) {
-        giveUp();
+        isOver = true;
+        end();
         throw error;
       }
+      if (isOver) end();
+      return isOver;
     },
-  });
+  };
+  inBackground(left);
+  return left;
 }
 
 function checkTime(what: string, waited: number): void {

@@ -1,8 +1,10 @@
 /** One module on several devices of this process: parts of a batch, or a batch for each. */
 import { backendOf, type DeviceHandle, formatShape, withDevice } from "../../backend/internal.ts";
+import { withGradientReceiver } from "../core/gradient_receiver.ts";
 import { isTensor } from "../core/internals.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { addAccumulationHook } from "../autograd/accumulation_hooks.ts";
+import type { Tensor } from "../core/tensor.ts";
 import type { Module } from "../nn/module/module.ts";
 import { concat } from "../ops/functional.ts";
 import { DeviceReducer } from "./device_reducer.ts";
@@ -16,6 +18,8 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
   readonly #reducer: DeviceReducer;
   readonly #hook: Disposable;
   #isHeld = false;
+  /** What the last `backward` within `onEach` reached, in its order. */
+  #reached: readonly Tensor[] = [];
 
   /** Copies the module to the devices behind the first. */
   constructor(
@@ -32,20 +36,20 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
     const copies = this.#replicas.all.flatMap(({ copies }) => learned.map((p) => copies.get(p)!));
     this.#hook = addAccumulationHook([...learned, ...copies], (leaves) => {
       if (!this.#isHeld) this.#reducer.reduce(leaves, 1);
+      else this.#reached = leaves;
     });
   }
 
   /** Runs the module on parts of the inputs, and puts the outputs together on the first device. */
   forward(inputs: Inputs): Output {
-    const parts = splitBatch(inputs, this.#devices), ready = this.#replicas.refresh();
+    const parts = splitBatch(inputs, this.#devices);
+    this.#replicas.refresh();
     const outputs = parts.map((part, k) => {
-      if (k === 1) ready();
       const output = this.#on(k, () => this.#module.forward(...part));
       if (!isTensor(output) || output.ndim === 0) throw notGathered(output);
       // All devices work before anybody waits for one of them.
       return output.realize();
     });
-    if (parts.length === 1) ready();
     const gathered = outputs.map((output) => output.to(this.#devices[0]!));
     const result = gathered.length === 1 ? gathered[0]! : concat(gathered);
     // Their values stay where backward needs them; nobody else has the tensors.
@@ -61,19 +65,19 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
     batches: readonly Batch[],
     fn: (...batch: Batch) => R,
   ): R[] {
-    const ready = this.#replicas.refresh(), former = this.#isHeld;
+    const former = this.#isHeld;
+    this.#replicas.refresh();
     this.#isHeld = true;
     try {
       return batches.map((batch, k) => {
-        if (k === 1) ready();
-        const result = this.#on(k, () => fn(...batch));
+        const receiver = this.#reducer.receiverOf(k);
+        const result = this.#on(k, () => withGradientReceiver(receiver, () => fn(...batch)));
         this.#reducer.begin(k);
         return result;
       });
     } finally {
       this.#isHeld = former;
-      if (batches.length === 1) ready();
-      this.#reducer.reduce([], 1 / batches.length);
+      this.#reducer.reduce(this.#reached, 1 / batches.length);
     }
   }
 

@@ -1,20 +1,35 @@
 /**
  * The sum of several devices' gradients, on the first of them. Those of the others travel in buckets
- * through host memory, while later ones are still computed.
+ * through host memory, while later ones are still computed; the first device waits for them, not the host.
  */
-import { backendOf, completedSync, Node, unrecorded } from "../../backend/internal.ts";
-import { exposed, makeTensor } from "../core/internals.ts";
+import {
+  backendOf,
+  type Block,
+  completedSync,
+  leaveBehind,
+  Node,
+  type NodeStorage,
+  type Progress,
+  unrecorded,
+} from "../../backend/internal.ts";
+import type { GradientReceiver } from "../core/gradient_receiver.ts";
+import { exposed, makeTensor, nodeOf } from "../core/internals.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
+import { RepeatedLaunches } from "../execution/repeated_launches.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { Bucket, bytesOf, groupBySize } from "./exchange/bucket.ts";
-import { done, Pipeline } from "./exchange/pipeline.ts";
 import type { Replica } from "./replicas.ts";
 
-/** Gradients of one device that travel together. */
+/** Parameters of one type whose gradients travel together. */
 interface GradientBucket {
   readonly parameters: readonly Tensor[];
-  readonly bucket: Bucket;
+  /** By turn and replica: while the first device is sent what one turn read, the next turn reads. */
+  readonly turns: readonly [readonly Bucket[], readonly Bucket[]];
+  /** By replica: what was read while a replay went on; null where nothing was. */
+  readonly early: ((readonly (Block | null)[]) | null)[];
+  /** By which device has which gradient, and what sums are multiplied by. */
+  readonly sums: Map<string, RepeatedLaunches>;
 }
 
 /** Adds up the gradients of replicas. */
@@ -22,8 +37,10 @@ export class DeviceReducer implements Disposable {
   readonly #parameters: readonly Tensor[];
   readonly #replicas: readonly Replica[];
   readonly #bucketBytes: number;
-  /** By replica. */
-  #buckets: readonly (readonly GradientBucket[])[] | null = null;
+  #buckets: readonly GradientBucket[] | null = null;
+  #turn: 0 | 1 = 0;
+  /** Reads of the last reduction that the first device waits for. */
+  #left: Progress[] = [];
 
   /** @param parameters All that is learned, on the first device. */
   constructor(
@@ -54,89 +71,167 @@ export class DeviceReducer implements Disposable {
     realizeInOrder([this.#parameters.flatMap(({ grad }) => grad ?? [])], () => {});
   }
 
-  #reduce(buckets: readonly (readonly GradientBucket[])[], factor: number): void {
-    // The first device works on its own backward meanwhile.
-    this.begin(0);
-    const pipeline = new Pipeline();
-    const terms = new Map<Tensor, Tensor[]>(
-      this.#parameters.map((parameter) => [parameter, parameter.grad ? [parameter.grad] : []]),
-    );
-    this.#replicas.forEach((replica, r) => this.#send(replica, buckets[r]!, terms, pipeline));
-    completedSync("add up gradients", pipeline);
-    internally(() => {
-      for (const [parameter, parts] of terms) {
-        if (parts.length === 0) continue;
-        const former = parameter.grad, sum = parts.reduce((a, b) => a.add(b));
-        parameter.grad = exposed((factor === 1 ? sum : sum.mul(factor)).detach());
-        former?.dispose();
-        for (const part of parts) if (part !== former) part.dispose();
-      }
-    });
+  /** Who reads the gradients of a device's replays early; the first one's stay where they are. */
+  receiverOf(device: number): GradientReceiver | null {
+    const buckets = this.#buckets;
+    if (device === 0 || buckets === null) return null;
+    const r = device - 1, { copies } = this.#replicas[r]!;
+    return {
+      groups: buckets.map(({ parameters }) => parameters.map((p) => copies.get(p)!)),
+      enqueued: (group, gradients) => {
+        const { turns, early } = buckets[group]!;
+        turns[this.#turn][r]!.readBlocks(gradients);
+        early[r] = gradients;
+      },
+    };
   }
 
-  /** Has the gradients of a replica computed, read and sent to the first device. */
-  #send(
-    { copies }: Replica,
-    buckets: readonly GradientBucket[],
-    terms: ReadonlyMap<Tensor, Tensor[]>,
-    pipeline: Pipeline,
-  ): void {
-    const parts = buckets.map(({ parameters }) => parameters.map((p) => copies.get(p)!.grad));
-    realizeInOrder(parts.map((part) => part.filter((x) => x !== null)), (b) => {
-      const { bucket, parameters } = buckets[b]!, part = parts[b]!;
-      if (part.every((x) => x === null)) return;
-      bucket.read(part);
-      pipeline.add({
-        bucket,
-        communicate: () => done,
-        take: () => this.#land(parameters, part, bucket, terms),
-      });
-      pipeline.isDone();
-    });
-    for (const copy of copies.values()) {
-      copy.grad?.dispose();
-      copy.grad = null;
+  #reduce(buckets: readonly GradientBucket[], factor: number): void {
+    // The first device works on its own backward meanwhile.
+    this.begin(0);
+    this.finishLeft();
+    this.#replicas.forEach((_, r) => this.#read(buckets, r));
+    for (const bucket of buckets) this.#add(bucket, factor);
+    this.#turn = this.#turn === 0 ? 1 : 0;
+    for (const { copies } of this.#replicas) {
+      for (const copy of copies.values()) {
+        copy.grad?.dispose();
+        copy.grad = null;
+      }
     }
   }
 
-  #land(
-    parameters: readonly Tensor[],
-    part: readonly (Tensor | null)[],
-    bucket: Bucket,
-    terms: ReadonlyMap<Tensor, Tensor[]>,
-  ): void {
-    const { device } = parameters[0]!, stored = bucket.upload(backendOf(device));
-    internally(() => {
-      parameters.forEach((parameter, k) => {
-        const { shape, dtype } = parameter;
-        const landed = makeTensor(Node.stored(stored[k]!, shape, dtype), device);
-        if (part[k]) terms.get(parameter)!.push(landed);
-        else landed.dispose();
-      });
+  /** Has the gradients of a replica computed, and begins to read them. */
+  #read(buckets: readonly GradientBucket[], r: number): void {
+    const parts = buckets.map((bucket) => this.#gradientsOf(bucket, r));
+    realizeInOrder(parts.map((part) => part.filter((x) => x !== null)), (b) => {
+      const { turns, early } = buckets[b]!, part = parts[b]!;
+      const known = early[r];
+      early[r] = null;
+      const isSame = known?.every((block, k) =>
+        block === (part[k] && nodeOf(part[k]).storage!.handle)
+      );
+      if (isSame) return;
+      turns[this.#turn][r]!.forget();
+      turns[this.#turn][r]!.read(part);
     });
   }
 
+  #gradientsOf({ parameters }: GradientBucket, r: number): (Tensor | null)[] {
+    const { copies } = this.#replicas[r]!;
+    return parameters.map((p) => copies.get(p)!.grad);
+  }
+
+  /** Puts the sums of one bucket in the place of the first device's gradients. */
+  #add(bucket: GradientBucket, factor: number): void {
+    const { parameters, turns } = bucket, { device } = parameters[0]!;
+    const present = [
+      parameters.map(({ grad }) => grad !== null),
+      ...this.#replicas.map((_, r) => this.#gradientsOf(bucket, r).map((grad) => grad !== null)),
+    ];
+    const senders = turns[this.#turn].filter((_, r) => present[r + 1]!.includes(true));
+    const landed = this.#send(senders, bucket);
+    const own = parameters.flatMap(({ grad }) => grad ? [nodeOf(grad).storage!] : []);
+    try {
+      const handles = [...own, ...landed].map(({ handle }) => handle);
+      const sums = sumsFor(bucket, present, factor).run(handles);
+      parameters.forEach((parameter, k) => {
+        if (!present.some((has) => has[k])) return;
+        const { shape, dtype } = parameter, node = Node.stored(sums.shift()!, shape, dtype);
+        parameter.grad?.dispose();
+        parameter.grad = internally(() => exposed(makeTensor(node, device)));
+      });
+    } finally {
+      for (const storage of landed) storage.release();
+    }
+  }
+
+  /** Copies what is read of replicas to the first device, one block each. */
+  #send(senders: readonly Bucket[], { parameters }: GradientBucket): NodeStorage[] {
+    const backend = backendOf(parameters[0]!.device), gate = backend.gate() ?? undefined;
+    const progress = { isDone: () => senders.every((bucket) => bucket.isRead()) };
+    if (gate) {
+      this.#left.push(leaveBehind("add up gradients", progress, () => gate.open()));
+    } else completedSync("add up gradients", progress);
+    return senders.map((bucket) => {
+      bucket.forget();
+      return bucket.uploadWhole(bucket.bytes, gate, backend);
+    });
+  }
+
+  /** Waits until the first device has what was sent to it last. */
+  finishLeft(): void {
+    for (const left of this.#left.splice(0)) completedSync("add up gradients", left);
+  }
+
   /** Buckets in the order in which gradients are finished; parameters that were not reached come last. */
-  #layOut(order: readonly Tensor[]): readonly (readonly GradientBucket[])[] {
+  #layOut(order: readonly Tensor[]): readonly GradientBucket[] {
     const originals = new Map<Tensor, Tensor>();
     for (const parameter of this.#parameters) {
       originals.set(parameter, parameter);
       for (const { copies } of this.#replicas) originals.set(copies.get(parameter)!, parameter);
     }
     const reached = order.flatMap((tensor) => originals.get(tensor) ?? []);
-    const sorted = [...new Set([...reached, ...this.#parameters])];
-    const groups = groupBySize(sorted, bytesOf, this.#bucketBytes);
-    return this.#replicas.map(({ device }) =>
-      groups.map((parameters) => ({
-        parameters,
-        bucket: new Bucket(backendOf(device), parameters.map(bytesOf)),
-      }))
-    );
+    const sorted = [...new Set([...reached, ...this.#parameters.toReversed()])];
+    const alike = [...Map.groupBy(sorted, ({ dtype }) => dtype).values()];
+    const groups = alike.flatMap((all) => groupBySize(all, bytesOf, this.#bucketBytes));
+    const bucketsFor = (parameters: readonly Tensor[]) =>
+      this.#replicas.map(({ device }) => new Bucket(backendOf(device), parameters.map(bytesOf)));
+    return groups.map((parameters) => ({
+      parameters,
+      turns: [bucketsFor(parameters), bucketsFor(parameters)] as const,
+      early: this.#replicas.map(() => null),
+      sums: new Map(),
+    }));
   }
 
   /** Gives the memory back. */
   [Symbol.dispose](): void {
-    for (const { bucket } of (this.#buckets ?? []).flat()) bucket[Symbol.dispose]();
+    this.finishLeft();
+    for (const { turns, sums } of this.#buckets ?? []) {
+      for (const bucket of turns.flat()) bucket[Symbol.dispose]();
+      for (const launches of sums.values()) launches[Symbol.dispose]();
+    }
     this.#buckets = null;
   }
+}
+
+/** Launches that take the first device's gradients, then the buckets of replicas that have some. */
+function sumsFor(
+  { parameters, sums }: GradientBucket,
+  present: readonly (readonly boolean[])[],
+  factor: number,
+): RepeatedLaunches {
+  const key = `${factor} ${present.map((has) => has.map(Number).join("")).join()}`;
+  let known = sums.get(key);
+  if (!known) sums.set(key, known = recordSums(parameters, present, factor));
+  return known;
+}
+
+function recordSums(
+  parameters: readonly Tensor[],
+  [own, ...others]: readonly (readonly boolean[])[],
+  factor: number,
+): RepeatedLaunches {
+  const { device, dtype } = parameters[0]!, senders = others.filter((has) => has.includes(true));
+  const mine = parameters.filter((_, k) => own![k]);
+  const total = parameters.reduce((sum, { size }) => sum + size, 0);
+  const likes = [
+    ...mine.map(({ size }) => ({ shape: [size], dtype })),
+    ...senders.map(() => ({ shape: [total], dtype })),
+  ];
+  return new RepeatedLaunches(device, likes, (inputs) => {
+    const gradients = inputs.slice(0, mine.length), wholes = inputs.slice(mine.length);
+    let end = 0;
+    return parameters.flatMap(({ size }, k) => {
+      const start = end;
+      end += size;
+      const first = own![k] ? [gradients.shift()!] : [];
+      const rest = wholes.filter((_, r) => senders[r]![k]).map((all) => all.slice([start, end]));
+      const terms = [...first, ...rest];
+      if (terms.length === 0) return [];
+      const sum = terms.reduce((a, b) => a.add(b));
+      return [factor === 1 ? sum : sum.mul(factor)];
+    });
+  });
 }

@@ -6,6 +6,7 @@ import {
   backendOf,
   completedSync,
   type DeviceHandle,
+  leaveBehind,
   type Node,
   type NodeStorage,
 } from "../../backend/internal.ts";
@@ -15,15 +16,8 @@ import { nodeOf } from "../core/internals.ts";
 import { type AnyModule, tensorMembers } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../core/tensor.ts";
-import {
-  Bucket,
-  bytesOf,
-  DEVICE_BUCKET_BYTES,
-  groupBySize,
-  storedTensor,
-} from "./exchange/bucket.ts";
-import { done, Pipeline } from "./exchange/pipeline.ts";
-import { giveValues } from "./exchange/state_broadcast.ts";
+import { Bucket, bytesOf, DEVICE_BUCKET_BYTES, groupBySize } from "./exchange/bucket.ts";
+import { giveStored } from "./exchange/state_broadcast.ts";
 
 /** The tensors of a module on one other device, by their originals. */
 export interface Replica {
@@ -82,21 +76,20 @@ export class Replicas implements Disposable {
   }
 
   /**
-   * Begins to copy what has changed, behind the work that its device was given so far.
-   *
-   * @returns Waits until the copies have the new values.
+   * Copies what has changed, behind the work that its device was given so far. The other devices wait for
+   * the values they use, each for its bucket; the host does where a device cannot.
    */
-  refresh(): () => void {
+  refresh(): void {
     const changed = this.#originals.filter((tensor) => !this.#isSent(tensor));
-    if (changed.length === 0) return () => {};
+    if (changed.length === 0) return;
     realizeAll(changed);
-    const pipeline = new Pipeline();
-    for (const { tensors, bucket } of this.#bucketsFor(changed)) {
+    const buckets = this.#bucketsFor(changed);
+    for (const { tensors, bucket } of buckets) {
+      bucket.forget();
       bucket.read(tensors);
-      pipeline.add({ bucket, communicate: () => done, take: () => this.#give(tensors, bucket) });
     }
+    for (const part of buckets) this.#send(part);
     for (const tensor of changed) this.#sent.set(tensor, valueOf(tensor));
-    return () => completedSync("copy parameters to other devices", pipeline);
   }
 
   #isSent(tensor: Tensor): boolean {
@@ -114,12 +107,15 @@ export class Replicas implements Disposable {
       .map((part) => ({ tensors: part, bucket: Bucket.for(part) }));
   }
 
-  #give(tensors: readonly Tensor[], bucket: Bucket): void {
-    for (const { device, copies } of this.all) {
-      const own = tensors.map((tensor) => copies.get(tensor)!);
-      const stored = bucket.upload(backendOf(device));
-      giveValues(own, own.map((copy, k) => storedTensor(stored[k]!, copy)));
-    }
+  #send({ tensors, bucket }: StateBucket): void {
+    const what = "copy parameters to other devices", progress = { isDone: () => bucket.isRead() };
+    const gates = this.all.map(({ device }) => backendOf(device).gate());
+    leaveBehind(what, progress, () => gates.forEach((gate) => gate?.open()));
+    if (gates.includes(null)) completedSync(what, progress);
+    this.all.forEach(({ device, copies }, r) => {
+      const stored = bucket.upload(backendOf(device), gates[r] ?? undefined);
+      giveStored(tensors.map((tensor) => copies.get(tensor)!), stored);
+    });
   }
 
   /** Runs `fn` while the module holds the copies of one device. */

@@ -9,6 +9,7 @@ import {
   type Backend,
   backendOf,
   type BesideCopy,
+  type Block,
   completedSync,
   dtypes,
   type Gate,
@@ -126,6 +127,17 @@ export class Bucket implements HostBlock {
     this.#copies.push(this.#reading);
   }
 
+  /** The same for blocks that somebody else holds as long as this call lasts. */
+  readBlocks(blocks: readonly (Block | null)[]): void {
+    this.forget();
+    this.finishCopies();
+    const copies = blocks.flatMap((block, k): HostCopy[] =>
+      block === null ? [] : [{ block, bytes: this.#bytesOf(this.#pieces[k]!) }]
+    );
+    this.#reading = this.#backend.readBeside(copies);
+    this.#copies.push(this.#reading);
+  }
+
   /** Whether everything that was read is there. */
   isRead(): boolean {
     return this.#reading === null || this.#reading.isDone();
@@ -168,15 +180,20 @@ export class Bucket implements HostBlock {
   }
 
   /**
-   * Copies the tensors' part of another bucket like this one to a new block.
+   * Copies the tensors' part of this bucket, or another one like it, to one new block.
    *
    * @param bytes The other's memory.
    * @param gate Opens when the bytes are there; by default they are.
+   * @param backend Of the device where the block is, by default that of the tensors.
    */
-  uploadWhole(bytes: Uint8Array<ArrayBuffer>, gate?: Gate): NodeStorage {
+  uploadWhole(
+    bytes: Uint8Array<ArrayBuffer> = this.bytes,
+    gate?: Gate,
+    backend: Backend = this.#backend,
+  ): NodeStorage {
     const last = this.#pieces.at(-1)!;
     const piece = { offset: 0, nbytes: last.offset + last.nbytes, storage: null };
-    return this.#upload(this.#backend, [piece], bytes, gate)[0]!;
+    return this.#upload(backend, [piece], bytes, gate)[0]!;
   }
 
   #upload(

@@ -8,14 +8,14 @@ import {
   type DeviceHandle,
   type Gate,
 } from "../../../backend/internal.ts";
-import { nodeOf, stateOf } from "../../core/internals.ts";
+import { nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { RepeatedLaunches } from "../../execution/repeated_launches.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { bytesOf } from "./bucket.ts";
 import type { Pipeline } from "./pipeline.ts";
 import { SharedTurns, type Turn, written } from "./shared_turns.ts";
-import type { StateSender } from "./state_broadcast.ts";
+import { giveStored, type StateSender } from "./state_broadcast.ts";
 
 /** Tensors of one device and type. */
 interface Part {
@@ -76,8 +76,7 @@ export class SharedState implements StateSender {
     const whole = bucket.uploadWhole(parts[0]!.bytes, gate);
     try {
       part.split ??= splitting(part);
-      const stored = part.split.run([whole.handle]);
-      part.tensors.forEach((tensor, k) => stateOf(tensor).replaceStored(stored[k]!));
+      giveStored(part.tensors, part.split.run([whole.handle]));
     } finally {
       whole.release();
     }

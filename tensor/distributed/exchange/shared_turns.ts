@@ -82,19 +82,7 @@ export class SharedTurns implements Disposable {
    * when all parts are.
    */
   leave(turn: Turn, gate: Gate | null): void {
-    const exchanged = written(turn);
-    let isDone = false;
-    this.#left = {
-      isDone: () => {
-        if (isDone || !exchanged.isDone()) return isDone;
-        gate?.open();
-        return isDone = true;
-      },
-    };
-    leaveBehind("reduce gradients", this.#left, () => {
-      isDone = true;
-      gate?.open();
-    });
+    this.#left = leaveBehind("reduce gradients", written(turn), () => gate?.open());
   }
 
   /** Waits for what was left. */

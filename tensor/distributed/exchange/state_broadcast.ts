@@ -1,5 +1,11 @@
 /** Values of one rank for all: rank 0's weights at the start, buffers after every step. */
-import { backendOf, type Communicator, type DeviceHandle } from "../../../backend/internal.ts";
+import {
+  backendOf,
+  type Communicator,
+  type DeviceHandle,
+  type NodeStorage,
+  releaseTransient,
+} from "../../../backend/internal.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { internally } from "../../core/modes/temporaries.ts";
 import { stateOf } from "../../core/internals.ts";
@@ -58,6 +64,13 @@ export class StateBroadcast implements StateSender {
 function give(tensors: readonly Tensor[], bucket: Bucket): void {
   const stored = bucket.upload();
   giveValues(tensors, tensors.map((tensor, k) => storedTensor(stored[k]!, tensor)));
+}
+
+/** Gives tensors values that are in new blocks, each its own; takes over the references. */
+export function giveStored(tensors: readonly Tensor[], stored: readonly NodeStorage[]): void {
+  // As with an assignment: activations of the step before are needed no more.
+  releaseTransient(backendOf(tensors[0]!.device).memory);
+  tensors.forEach((tensor, k) => stateOf(tensor).replaceStored(stored[k]!));
 }
 
 /** Gives tensors values that are in memory; the former ones go at once. */
