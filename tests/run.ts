@@ -3,7 +3,7 @@
  * machine is Debian-like it installs PoCL first; where that cannot be done, it runs what needs no
  * OpenCL and says how much was left out, which with CI=true is a failure.
  *
- * Each file of tests is a process of its own, and as many run side by side as there are cores. With
+ * The files of tests of a folder share a process, and as many run side by side as there are cores. With
  * arguments there is one process, and they go to `deno test`: `deno task test tests/memory --filter
  * SlabPool`.
  */
@@ -29,26 +29,35 @@ function colored(text: string, code: number): string {
 
 const ok = (): string => colored("ok", 32), failed = (): string => colored("FAILED", 31);
 
-/** A line for a job; what it printed too, where it failed. */
-function say({ job, success, output, counts, seconds }: Result): void {
-  const tests = counts.all === 0 ? "" : `${counts.all} tests, `;
-  if (!success) console.log(`\n${output.trimEnd()}\n`);
+/** A line for a file of tests, or for a job that runs none. */
+function say(success: boolean, name: string, seconds: number, { all }: Partial<Counts> = {}): void {
+  const tests = all === undefined ? "" : `${all} tests, `;
   const detail = colored(`(${tests}${seconds.toFixed(1)} s)`, 90);
-  console.log(`${success ? ok() : failed()} ${job.name} ${detail}`);
+  console.log(`${success ? ok() : failed()} ${name} ${detail}`);
+}
+
+/** What a job printed, where it failed, and its lines; gives back the names of what failed. */
+function sayAll({ job, success, output, reports, seconds }: Result): string[] {
+  if (!success) console.log(`\n${output.trimEnd()}\n`);
+  const bad = reports.filter(({ counts }) => counts.failed > 0).map(({ name }) => name);
+  for (const { name, counts, seconds } of reports) say(!bad.includes(name), name, seconds, counts);
+  // It may fail beside its tests: while it loads them, or at its end.
+  const isAlone = reports.length === 0 || !success && bad.length === 0;
+  if (isAlone) say(success, job.name, seconds);
+  return isAlone && !success ? [job.name] : bad;
 }
 
 /** The whole suite; gives back how many tests there were, and whether all is well. */
 async function runAll(): Promise<[success: boolean, counts: Counts]> {
-  const start = performance.now(), results: Result[] = [];
+  const start = performance.now(), found: Counts[] = [], bad: string[] = [];
   const atOnce = Math.min(navigator.hardwareConcurrency, MAX_AT_ONCE);
   await runJobs(suite(), atOnce, env, (result) => {
-    results.push(result);
-    say(result);
+    found.push(...result.reports.map(({ counts }) => counts));
+    bad.push(...sayAll(result));
   });
-  const counts = addUp(results.map((result) => result.counts));
-  const bad = results.filter(({ success }) => !success);
+  const counts = addUp(found);
   console.log();
-  for (const { job } of bad) console.log(`${failed()} ${job.name}`);
+  for (const name of bad) console.log(`${failed()} ${name}`);
   const seconds = Math.round((performance.now() - start) / 1000);
   const time = `${Math.floor(seconds / 60)}m${seconds % 60}s`;
   console.log(`${bad.length === 0 ? ok() : failed()} | ${inWords(counts)} (${time})`);

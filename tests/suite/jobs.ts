@@ -1,54 +1,76 @@
-/** What the whole suite consists of: one process for each file of tests, so that several run at once. */
+/** What the whole suite consists of: processes, each with some files of tests, several at once. */
 
 /** A command of `deno` that is part of the suite. */
 export interface Job {
   readonly name: string;
   readonly args: readonly string[];
-  /** It measures times, or takes all memory there is: nothing runs beside it. */
-  readonly alone: boolean;
+  /** The files of tests that it runs, in their order. */
+  readonly files: readonly string[];
+  /** Beside what it runs. */
+  readonly place: Place;
   /** Variables of its environment. */
   readonly env: Readonly<Record<string, string>>;
 }
 
 /**
- * What takes longest on two cores with cold caches, the longest first (CPU seconds in 2026: 70 to 15).
- * They are begun first, so that no core waits for one of them at the end.
+ * Where a job runs: among the others, as many at once as there are cores; in a lane of its own, where
+ * one follows the other because they mostly wait; or alone, because it wants every core.
+ */
+export type Place = "among others" | "waiting lane" | "alone";
+
+/**
+ * Files and folders that have a process of their own, what takes longest on two cores first: no core
+ * waits for one of them at the end.
  */
 const longest = [
-  "conformance/values",
-  "backend/opencl/codegen/vector_loops",
-  "conformance/singular",
-  "tensor/nn/fused_attention",
-  "tensor/nn/recurrent",
-  "tensor/same_bits",
-  "examples/transformer",
-  "tensor/graphs",
-  "conformance/gradients",
-  "tensor/ops/accuracy",
-  "tensor/compile/compile_laws",
-  "faults/training",
   "conformance/eager",
-  "tensor/execution/lifetimes",
-  "tensor/ops/sort_and_scan",
-  "tensor/nn/further_losses",
+  "conformance/values",
+  "conformance/",
+  "tensor/graphs",
+  "tensor/nn/fused_attention",
+  "faults/training",
+  "examples/transformer",
+  "backend/opencl/",
+  "tensor/nn/",
+  "tensor/",
   "examples/serve",
-  "conformance/constants",
-  "conformance/primitives",
-  "examples/train",
   "backend/sharing/workers",
+  "backend/",
+  "contributing",
 ];
 
-/** Signals arrive at certain times, grace windows end at others, a large tensor takes all memory, mpirun needs a core. */
-const alone = [
+/** Folders whose other files share a process; those of docs/ have a device of their own in the environment. */
+const shared = [...longest.filter((part) => part.endsWith("/")), "docs/", "ffi/", "memory/", ""]
+  .toSorted((a, b) => b.length - a.length);
+
+/**
+ * What has a process of its own beside those: it asks what all tensors or blocks of the process come
+ * to, has hooks around every test, or takes longer behind others.
+ */
+const apart = [
+  "conformance/singular",
+  "docs/opencl",
+  "tensor/autograd/abandoned",
+  "tensor/autograd/saved_values",
+  "tensor/execution/pinned",
+  "tensor/execution/flat_memory",
+  "tensor/execution/step_memory",
+];
+
+/** Signals arrive at certain times, grace windows end at others; a large tensor takes much memory. */
+const waiting = [
   "signals/",
   "ffi/library/signals",
   "ffi/library/faults",
-  "backend/lifecycle",
+  "backend/lifecycle/",
   "backend/opencl/runtime/programs",
   "distributed/lines",
+  "distributed/endings",
   "tensor/execution/large",
-  "distributed/",
 ];
+
+/** Ranks wait for each other by asking again and again: each wants a core. */
+const alone = ["distributed/"];
 
 /**
  * What is about layers above the kernels. PoCL compiles for it without optimizing, in half the time;
@@ -73,7 +95,13 @@ const aboveKernels = [
 ];
 
 /** Tests and folders, under `tests/`, that the suite treats in a way of their own: without "_test.ts". */
-export const named: readonly string[] = [...longest, ...alone, ...aboveKernels];
+export const named: readonly string[] = [
+  ...longest,
+  ...apart,
+  ...waiting,
+  ...alone,
+  ...aboveKernels,
+];
 
 const quickly = { POCL_EXTRA_BUILD_FLAGS: "-cl-opt-disable" };
 
@@ -87,28 +115,55 @@ function filesBelow(folder: string, ending: string): string[] {
   return found.sort();
 }
 
-function testJob(path: string): Job {
-  const isOneOf = (parts: readonly string[]): boolean =>
-    parts.some((part) => path.startsWith(`tests/${part}`));
-  return {
-    name: path,
-    args: ["test", "-A", "--no-check", path],
-    alone: isOneOf(alone),
-    env: isOneOf(aboveKernels) ? quickly : {},
-  };
+/** The first of the names that a file has or lies below. */
+function partOf(path: string, parts: readonly string[]): string | undefined {
+  return parts.find((part) =>
+    /^$|\/$/.test(part) ? path.startsWith(`tests/${part}`) : path === `tests/${part}_test.ts`
+  );
 }
 
-function rank({ name }: Job): number {
-  const at = longest.findIndex((part) => name === `tests/${part}_test.ts`);
+function placeOf(path: string): Place {
+  if (partOf(path, waiting)) return "waiting lane";
+  return partOf(path, alone) ? "alone" : "among others";
+}
+
+/**
+ * The process that a file of tests runs in: those of a folder share one, where netcl is loaded once and
+ * what several need is compiled once.
+ */
+function processOf(path: string): string {
+  const own = [...longest, ...apart].filter((part) => !part.endsWith("/"));
+  if (placeOf(path) !== "among others" || partOf(path, own)) return path;
+  return `tests/${partOf(path, shared)}`;
+}
+
+function testJob(name: string, files: readonly string[], env: Job["env"]): Job {
+  const [path] = files;
+  const what = files.length === 1 ? [path!] : ["tests/suite/together.ts", "--", ...files];
+  const args = ["test", "-A", "--no-check", ...what];
+  return { name, args, files, place: placeOf(path!), env };
+}
+
+function rank({ files: [file] }: Job): number {
+  const at = longest.indexOf(partOf(file!, longest) ?? "");
   return at < 0 ? longest.length : at;
 }
 
 /** The whole suite, in the order in which to begin. */
 export function suite(): Job[] {
-  const files = filesBelow("tests", "_test.ts").map(testJob)
-    .toSorted((a, b) => rank(a) - rank(b));
-  // A folder stands for its modules only: the pages, whose examples have types too, are named.
+  const isQuick = (path: string): boolean => partOf(path, aboveKernels) !== undefined;
+  const processesOf = (paths: readonly string[], env: Job["env"]): Job[] =>
+    [...Map.groupBy(paths, processOf)].map(([name, files]) => testJob(name, files, env));
+  const files = filesBelow("tests", "_test.ts");
+  const tests = [
+    ...processesOf(files.filter(isQuick), quickly),
+    ...processesOf(files.filter((path) => !isQuick(path)), {}),
+  ].toSorted((a, b) => rank(a) - rank(b));
+  return [{ name: "types", args: typeArgs(), files: [], place: "among others", env: {} }, ...tests];
+}
+
+/** A folder stands for its modules only: the pages, whose examples have types too, are named. */
+export function typeArgs(): string[] {
   const pages = ["README.md", "CONTRIBUTING.md", ...filesBelow("examples/guide", ".md")];
-  const args = ["check", "--quiet", "--doc", ".", ...pages];
-  return [{ name: "types", args, alone: false, env: {} }, ...files];
+  return ["check", "--quiet", "--doc", ".", ...pages];
 }

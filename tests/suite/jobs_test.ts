@@ -1,9 +1,9 @@
 /** Tests that are named elsewhere are there: a test that moves must not lose what is said of it. */
 import { assert, assertEquals } from "@std/assert";
 import { tests as leftOut } from "../rusticl/left_out.ts";
-import { named, suite } from "./jobs.ts";
+import { type Job, named, suite } from "./jobs.ts";
 
-const files = suite().map(({ name }) => name).filter((name) => name.endsWith("_test.ts"));
+const files = suite().flatMap((job) => job.files);
 
 Deno.test("what the suite runs alone, first or quickly is a file or a folder of tests", () => {
   assert(files.includes("tests/suite/jobs_test.ts"));
@@ -20,4 +20,11 @@ Deno.test("what is left out on rusticl is named by a file of tests that there is
     leftOut.map(([file]) => `tests/${file}`).filter((file) => !files.includes(file)),
     [],
   );
+});
+
+Deno.test("each file of tests is in one process, which none with other variables shares", () => {
+  assertEquals(new Set(files).size, files.length);
+  const isOne = ({ files, args }: Job): boolean =>
+    files.length <= 1 || args[3] === "tests/suite/together.ts";
+  assertEquals(suite().filter((job) => !isOne(job)), []);
 });

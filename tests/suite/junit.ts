@@ -1,3 +1,11 @@
+/** How a file of tests went. */
+export interface Report {
+  readonly name: string;
+  readonly counts: Counts;
+  /** What its tests took together. */
+  readonly seconds: number;
+}
+
 /** How many tests a run had. */
 export interface Counts {
   readonly all: number;
@@ -5,14 +13,35 @@ export interface Counts {
   readonly failed: number;
 }
 
-/** Counts the tests in a report of `deno test --junit-path`. */
-export function countTests(xml: string): Counts {
-  const count = (element: RegExp): number => xml.match(element)?.length ?? 0;
-  return {
-    all: count(/<testcase\b/g),
-    ignored: count(/<skipped\b/g),
-    failed: count(/<(failure|error)\b/g),
-  };
+/** What stands in front of the names of a file's tests where several files share a process. */
+export function prefixOf(file: string): string {
+  return `${file}: `;
+}
+
+/** A report of `deno test --junit-path`, by the files of which the process ran the tests. */
+export function reportsOf(xml: string, files: readonly string[]): Report[] {
+  const tests = xml.match(/<testcase\b[^]*?<\/testcase>/g) ?? [];
+  return files.map((name) => {
+    const start = `<testcase name="${prefixOf(name)}`;
+    const own = files.length === 1 ? tests : tests.filter((test) => test.startsWith(start));
+    const count = (element: RegExp): number => own.filter((test) => element.test(test)).length;
+    return {
+      name,
+      counts: {
+        all: own.length,
+        ignored: count(/<skipped\b/),
+        failed: count(/<(failure|error)\b/),
+      },
+      seconds: own.reduce((sum, test) => sum + secondsOf(test), 0),
+    };
+  });
+}
+
+/** A step is part of its test's time. */
+function secondsOf(test: string): number {
+  return /^<testcase name="[^"]* &gt; /.test(test)
+    ? 0
+    : Number(/ time="([^"]*)"/.exec(test)?.[1] ?? 0);
 }
 
 /** All tests of several runs. */

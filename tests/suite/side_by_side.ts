@@ -1,6 +1,6 @@
 /** Runs jobs side by side, and says how each ended when it has. */
-import type { Job } from "./jobs.ts";
-import { type Counts, countTests } from "./junit.ts";
+import type { Job, Place } from "./jobs.ts";
+import { type Report, reportsOf } from "./junit.ts";
 
 /** How a job ended. */
 export interface Result {
@@ -8,7 +8,8 @@ export interface Result {
   readonly success: boolean;
   /** Everything that it printed, and the signal that ended it. */
   readonly output: string;
-  readonly counts: Counts;
+  /** Of each file of tests that it ran. */
+  readonly reports: readonly Report[];
   readonly seconds: number;
 }
 
@@ -16,9 +17,9 @@ export interface Result {
 const MAX_SECONDS = 1200;
 
 /**
- * Runs every job; those that want to be alone after the others, one by one.
+ * Runs every job, each in its place; those that want to be alone after the others, one by one.
  *
- * @param atOnce How many processes run beside each other.
+ * @param atOnce How many processes run beside each other, without the one that mostly waits.
  * @param env Variables of their environment, beside those of this process.
  * @param ended Called with each result when it is there.
  */
@@ -28,8 +29,12 @@ export async function runJobs(
   env: Record<string, string>,
   ended: (result: Result) => void,
 ): Promise<void> {
-  await drain(jobs.filter(({ alone }) => !alone), atOnce, env, ended);
-  await drain(jobs.filter(({ alone }) => alone), 1, env, ended);
+  const at = (place: Place): Job[] => jobs.filter((job) => job.place === place);
+  await Promise.all([
+    drain(at("among others"), atOnce, env, ended),
+    drain(at("waiting lane"), 1, env, ended),
+  ]);
+  await drain(at("alone"), 1, env, ended);
 }
 
 async function drain(
@@ -60,9 +65,9 @@ async function run(job: Job, env: Record<string, string>): Promise<Result> {
   const timer = setTimeout(() => child.kill("SIGKILL"), 1000 * MAX_SECONDS);
   const { success, signal, stdout, stderr } = await child.output();
   clearTimeout(timer);
-  const counts = countTests(await Deno.readTextFile(report));
+  const reports = reportsOf(await Deno.readTextFile(report), job.files);
   await Deno.remove(report);
   const text = new TextDecoder(), ending = signal === null ? "" : `ended by ${signal}\n`;
   const output = text.decode(stdout) + text.decode(stderr) + ending;
-  return { job, success, output, counts, seconds: (performance.now() - start) / 1000 };
+  return { job, success, output, reports, seconds: (performance.now() - start) / 1000 };
 }
