@@ -39,7 +39,7 @@ const longest = [
   "contributing",
 ];
 
-/** Folders whose other files share a process; those of docs/ have a device of their own in the environment. */
+/** Folders whose other files share a process; docs/ sets its default device in the environment. */
 const shared = [...longest.filter((part) => part.endsWith("/")), "docs/", "ffi/", "memory/", ""]
   .toSorted((a, b) => b.length - a.length);
 

@@ -100,15 +100,22 @@ function read(backend: Backend, tensor: Tensor): Numbers {
   );
 }
 
+/** Reads each tensor; afterwards nobody needs them: schedules to come need not ask whether they do. */
+function readAll(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
+  const numbers = tensors.map((t) => read(backend, t));
+  for (const t of tensors) t.dispose();
+  return numbers;
+}
+
 /** Computed in one schedule. */
 export function together(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
   realize(backend, tensors.map((t) => nodeOf(t)));
-  return tensors.map((t) => read(backend, t));
+  return readAll(backend, tensors);
 }
 
 /** Each value computed when it is read, which forgets what is on the way. */
 export function oneByOne(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
-  return tensors.map((t) => read(backend, t));
+  return readAll(backend, tensors);
 }
 
 /** Every operation computed by itself, as NETCL_EAGER does: nothing is fused. */
@@ -116,7 +123,7 @@ export function apart(backend: Backend, tensors: readonly Tensor[]): Numbers[] {
   for (const node of nodesBelow(tensors)) {
     if (!node.storage && node.op.kind !== "data") realize(backend, [node]);
   }
-  return tensors.map((t) => read(backend, t));
+  return readAll(backend, tensors);
 }
 
 function nodesBelow(tensors: readonly Tensor[]): Node[] {
