@@ -64,7 +64,6 @@ const waiting = [
   "ffi/library/faults",
   "backend/lifecycle/",
   "backend/opencl/runtime/programs",
-  "distributed/lines",
   "distributed/endings",
   "tensor/execution/large",
 ];
