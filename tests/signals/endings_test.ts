@@ -28,6 +28,11 @@ function sigint(...times: number[]): RunOptions {
   return { deliveries: times.map((atMs) => ({ signal: "SIGINT", atMs })) };
 }
 
+/** Two signals that a listener of the user's own hears of: the second when it has told of the first. */
+const toListener: RunOptions = {
+  deliveries: [{ signal: "SIGINT", atMs: 100 }, { signal: "SIGINT", atMs: 0, after: "mine 1" }],
+};
+
 /** A second Ctrl+C, once the program said that it is ready for it. */
 function sigintAgain(after: string): RunOptions {
   const signal = "SIGINT";
@@ -88,21 +93,21 @@ const cases: readonly Case[] = [
   {
     program: "own-listener",
     title: "with NETCL_SIGNALS=0 the user's listener gets every signal",
-    options: { ...sigint(100, 300), env: { NETCL_SIGNALS: "0" } },
+    options: { ...toListener, env: { NETCL_SIGNALS: "0" } },
     ending: "exit 7",
     said: "mine 1\nmine 2",
   },
   {
     program: "switched-off",
     title: "with configureSignals({ enabled: false }) as well",
-    options: sigint(100, 300),
+    options: toListener,
     ending: "exit 7",
     said: "mine 1\nmine 2",
   },
   {
     program: "own-listener",
     title: "a user's listener beside ours gets every signal",
-    options: sigint(100, 300),
+    options: toListener,
     graceMs: 10_000,
     ending: "exit 7",
     said: "mine 1\nmine 2",

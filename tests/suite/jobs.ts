@@ -13,8 +13,8 @@ export interface Job {
 }
 
 /**
- * Where a job runs: among the others, as many at once as there are cores; in a lane of its own, where
- * one follows the other because they mostly wait; or alone, because it wants every core.
+ * Where a job runs: among the others, as many at once as there are cores; one after the other in the
+ * place of one of them, because they mostly wait; or alone, because it wants every core.
  */
 export type Place = "among others" | "waiting lane" | "alone";
 

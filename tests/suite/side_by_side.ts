@@ -19,7 +19,7 @@ const MAX_SECONDS = 1200;
 /**
  * Runs every job, each in its place; those that want to be alone after the others, one by one.
  *
- * @param atOnce How many processes run beside each other, without the one that mostly waits.
+ * @param atOnce How many processes run beside each other.
  * @param env Variables of their environment, beside those of this process.
  * @param ended Called with each result when it is there.
  */
@@ -30,24 +30,21 @@ export async function runJobs(
   ended: (result: Result) => void,
 ): Promise<void> {
   const at = (place: Place): Job[] => jobs.filter((job) => job.place === place);
-  await Promise.all([
-    drain(at("among others"), atOnce, env, ended),
-    drain(at("waiting lane"), 1, env, ended),
-  ]);
-  await drain(at("alone"), 1, env, ended);
+  const others = at("among others"), waiting = at("waiting lane");
+  const lanes = Array.from({ length: atOnce }, (_, k) => k === 0 ? [waiting, others] : [others]);
+  await Promise.all(lanes.map((lane) => drain(lane, env, ended)));
+  await drain([at("alone")], env, ended);
 }
 
+/** Runs one job after the other; several take from the same lists. */
 async function drain(
-  jobs: readonly Job[],
-  atOnce: number,
+  lists: readonly Job[][],
   env: Record<string, string>,
   ended: (result: Result) => void,
 ): Promise<void> {
-  const waiting = [...jobs];
-  const work = async (): Promise<void> => {
-    for (let job = waiting.shift(); job; job = waiting.shift()) ended(await run(job, env));
-  };
-  await Promise.all(Array.from({ length: atOnce }, work));
+  for (const list of lists) {
+    for (let job = list.shift(); job; job = list.shift()) ended(await run(job, env));
+  }
 }
 
 async function run(job: Job, env: Record<string, string>): Promise<Result> {
