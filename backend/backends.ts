@@ -4,6 +4,7 @@
  */
 import { setActiveDevice, setDeviceOpener, unregisterDeviceMemory } from "../memory/mod.ts";
 import type { Backend } from "./execution/backend.ts";
+import { HostBaseline } from "./cpu/baseline_kernels.ts";
 import { CPUBackend } from "./cpu/cpu_backend.ts";
 import { type BackendName, DeviceHandle } from "./devices/device_handle.ts";
 import { manager } from "./devices/devices.ts";
@@ -11,7 +12,7 @@ import { OpenCLBackend } from "./opencl/runtime/opencl_backend.ts";
 
 /** How each backend is made for a device. */
 const constructors: Readonly<Record<BackendName, (device: DeviceHandle) => Backend>> = {
-  cl: (device) => new OpenCLBackend(device),
+  cl: (device) => new OpenCLBackend(device, () => new HostBaseline()),
   cpu: (device) => new CPUBackend(device),
 };
 

@@ -27,7 +27,14 @@ export { getFloat32Precision, setFloat32Precision } from "./ops/float32_precisio
 export { enableGrad, isGradEnabled, noGrad } from "./core/modes/grad_mode.ts";
 export type { BackwardOptions } from "./core/arguments.ts";
 export { grad } from "./autograd/autograd.ts";
-export { manualSeed, type RandomState, randomState, setRandomState } from "./core/random_state.ts";
+export {
+  isDeterministic,
+  manualSeed,
+  type RandomState,
+  randomState,
+  setDeterministic,
+  setRandomState,
+} from "./core/random_state.ts";
 export {
   type RawElements,
   rawKernel,

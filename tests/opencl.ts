@@ -3,11 +3,14 @@
  * be left out by `deno task test`. With CI=true a machine without OpenCL fails there.
  */
 import type { BackendName } from "../mod.ts";
-import { backendOf, manager } from "../backend/internal.ts";
+import { backendOf, manager, waitForCompiledKernels } from "../backend/internal.ts";
 import { isOpenCLAvailable } from "../ffi/mod.ts";
 
 /** Whether this machine has an OpenCL platform. */
 export const hasOpenCL: boolean = isOpenCLAvailable();
+
+// What is tested are a device's own kernels, not those that serve while they are compiled.
+waitForCompiledKernels(true);
 
 // The library, the queue and the signal listeners stay open for the life of the process: opened
 // inside a test they would count as leaks of that test.

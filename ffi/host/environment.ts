@@ -61,6 +61,11 @@ export const environmentVariables = {
     default: "0",
     description: "Whether every operation runs at once, by itself",
   },
+  NETCL_DETERMINISTIC: {
+    values: "0, 1",
+    default: "0",
+    description: "Whether a program begins with setDeterministic(true)",
+  },
   NETCL_CPU: {
     values: "fast, wasm, reference",
     default: "fast",

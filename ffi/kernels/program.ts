@@ -173,6 +173,14 @@ export class Program extends OpenCLObject<"Program"> {
     return this;
   }
 
+  /**
+   * What {@linkcode Program.build} tells the driver: for who builds it through its handle in another
+   * thread, with the same result.
+   */
+  buildOptions(options = ""): string {
+    return withArgInfo(options, this.#source);
+  }
+
   /** The same without blocking the event loop. */
   buildAsync(options = ""): Promise<this> {
     return underPolicy(this.#buildElsewhere(options));

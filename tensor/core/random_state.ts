@@ -1,5 +1,9 @@
 /** The state behind random tensors: a seed, and how many were drawn since. */
-import type { RandomStream } from "../../backend/internal.ts";
+import {
+  isDeterministic as isBackendDeterministic,
+  type RandomStream,
+  waitForCompiledKernels,
+} from "../../backend/internal.ts";
 
 import { giveUpReplay } from "./calls.ts";
 import { checkOptions, requireValue, type Rules, takes } from "./rules/options.ts";
@@ -63,6 +67,8 @@ export interface RandomState {
  * setRandomState(state);
  * assertEquals(await Tensor.rand([3]).toArray(), first);
  * ```
+ *
+ * What is computed from random numbers has the same bits with {@linkcode setDeterministic}.
  */
 export function randomState(): RandomState {
   giveUpReplay("it asks for the random state");
@@ -80,6 +86,42 @@ export function setRandomState(state: RandomState): void {
   checkOptions("set the random state", state, stateRules, ["seed", "offset"]);
   giveUpReplay("it sets the random state");
   ({ seed, offset: next } = state);
+}
+
+/**
+ * Whether a program computes the same bits in every run.
+ *
+ * The same seed draws the same random bits in any case, and a device's kernels give the same values
+ * each time. But where a compiler is slow (PoCL takes a CPU 0.05 to 1 s for a kernel that it has not
+ * compiled in an earlier run), kernels that nobody has compiled yet are computed by the built-in
+ * backend meanwhile, which may round the last digits in another way. When the compiled kernel takes
+ * over depends on how busy the machine is. With `true` values wait for the compiled kernels.
+ *
+ * Use it in both runs where one that goes on from {@linkcode randomState} and saved values must equal
+ * one that was never interrupted, bit for bit. Also as `NETCL_DETERMINISTIC=1`.
+ *
+ * @param enabled `false` by default.
+ * @throws {TypeError} When it is no boolean.
+ *
+ * @example
+ * ```ts
+ * import { isDeterministic, setDeterministic } from "@netcl/netcl";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const before = isDeterministic();
+ * setDeterministic(true);
+ * assertEquals(isDeterministic(), true);
+ * setDeterministic(before);
+ * ```
+ */
+export function setDeterministic(enabled: boolean): void {
+  requireValue("choose deterministic values", "enabled", enabled, takes.bool);
+  waitForCompiledKernels(enabled);
+}
+
+/** Whether {@linkcode setDeterministic} is on. */
+export function isDeterministic(): boolean {
+  return isBackendDeterministic();
 }
 
 /** The seed of random tensors that are made now. */

@@ -20,7 +20,7 @@ import { requireTensor } from "../core/apply.ts";
 import { giveUpReplay } from "../core/calls.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
-import { manualSeed } from "../core/random_state.ts";
+import { manualSeed, setDeterministic } from "../core/random_state.ts";
 import { realizeAll } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { exposed, nodeOf, stateOf } from "../core/internals.ts";
@@ -78,7 +78,11 @@ export function init(options: InitOptions = {}): Group {
   if (options.timeoutMs !== undefined) setCommunicationTimeout(options.timeoutMs);
   if (current && !current.disposed) return current;
   current = new Group(worldCommunicator());
-  if (current.size > 1) keepLinesWhole();
+  if (current.size > 1) {
+    keepLinesWhole();
+    // Each rank computes the same update: all by the same kernels, or their parameters drift apart.
+    setDeterministic(true);
+  }
   return current;
 }
 

@@ -3,6 +3,7 @@
  * device, driver, source and options. Each carries a checksum, and a damaged one is as good as none.
  */
 import type { Device } from "../../../ffi/mod.ts";
+import { readVariable } from "../../../ffi/host/environment.ts";
 import { CacheFolder, hashText, identityOf } from "./cache_folder.ts";
 
 const MAGIC = "netcl1\n";
@@ -58,6 +59,22 @@ export class BinaryCache {
     });
   }
 
+  /**
+   * True where a source need not be compiled: its binary is here, or the driver has the kernels in a
+   * cache of its own.
+   */
+  has(source: string, options: string): boolean {
+    return this.read(source, options) !== null ||
+      this.read(compiledByDriver(source), options) !== null;
+  }
+
+  /** Notes that the driver has compiled a source, and keeps what it has compiled. */
+  noteCompiled(source: string, options: string): void {
+    if (readVariable("POCL_KERNEL_CACHE") === "0") return;
+    const note = compiledByDriver(source);
+    if (this.read(note, options) === null) this.write(note, options, new Uint8Array(1));
+  }
+
   /** Forgets an entry that turned out to be of no use. */
   remove(source: string, options: string): void {
     this.#attempt(() => this.#folder.remove(this.#name(source, options)));
@@ -100,6 +117,11 @@ export class BinaryCache {
       return undefined;
     }
   }
+}
+
+/** The entry that says that a driver has a source in its cache: PoCL's, which lies in this folder. */
+function compiledByDriver(source: string): string {
+  return `compiled: ${readVariable("POCL_CACHE_DIR") ?? ""}\n${source}`;
 }
 
 function wrap(binary: Uint8Array, signature: string): Uint8Array {

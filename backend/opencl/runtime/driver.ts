@@ -30,6 +30,11 @@ export interface Driver {
    * (580.159) 0.05 to 1 s for a kernel. Several processes do it side by side.
    */
   readonly buildsOneAtATime: boolean;
+  /**
+   * A kernel takes a CPU's clang 0.05 to 1 s, and the device computes at the rate of the host: until
+   * it is compiled, the host computes it.
+   */
+  readonly compilesSlowly: boolean;
   /** PoCL compiles three copies of a kernel: see `opencl/codegen/outlined_kernel.ts`. */
   readonly copiesKernels: boolean;
 }
@@ -44,6 +49,7 @@ export function driverOf(device: Device): Driver {
     widensByHalves: device.platform.name === "rusticl",
     compilesForBinary: isPoCL,
     buildsOneAtATime: device.platform.name === "NVIDIA CUDA",
+    compilesSlowly: isPoCL && device.type === "cpu",
     copiesKernels: isPoCL && device.type === "cpu",
   };
 }

@@ -3,9 +3,9 @@ import { Buffer, type Context } from "../../../ffi/mod.ts";
 import { indexError } from "../../graph/index_error.ts";
 import { opName } from "../../graph/index_error.ts";
 import type { Copy, Transfers } from "../transfers/transfers.ts";
+import { ERROR_BYTES } from "./kernel_arguments.ts";
 
-/** What a kernel notes of an index: the operation, the index, the bound; 64 bits each. */
-const WORDS = 3, BYTES = 8 * WORDS;
+const WORDS = ERROR_BYTES / 8;
 
 /** What was read of the buffer along with other bytes. */
 export interface FoundIndices {
@@ -30,13 +30,13 @@ export class IndexErrors {
   forKernel(): Buffer {
     this.#mayHaveErrors = true;
     if (this.#buffer) return this.#buffer;
-    this.#buffer = new Buffer(this.#context, BYTES);
+    this.#buffer = new Buffer(this.#context, ERROR_BYTES);
     this.#clear();
     return this.#buffer;
   }
 
   #clear(): void {
-    this.#transfers.write(this.#buffer!, 0, new Uint8Array(BYTES));
+    this.#transfers.write(this.#buffer!, 0, new Uint8Array(ERROR_BYTES));
   }
 
   /** What a read must copy as well; null where no kernel has checked indices since the last read. */

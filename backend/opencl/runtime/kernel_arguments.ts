@@ -2,6 +2,8 @@
 import type { Buffer, CommandQueue, Kernel } from "../../../ffi/mod.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { Parameter } from "../../codegen/emit.ts";
+import type { Generated } from "../codegen/generated.ts";
+import type { WarmLaunch } from "../tiers/compile_worker.ts";
 
 const scratch = new ArrayBuffer(8);
 const asInt = new Int32Array(scratch, 0, 1);
@@ -30,6 +32,45 @@ function encode(value: number, dtype: DType): ArrayBufferView {
       asFloat[0] = value;
       return asFloat;
   }
+}
+
+/**
+ * A launch over zeros, for a driver that compiles a kernel for the sizes of its first launch.
+ *
+ * @param name The kernel's.
+ * @param bytes Of each of the launch's buffers.
+ */
+export function warmLaunch(name: string, kernel: Generated, bytes: readonly number[]): WarmLaunch {
+  const { buffers, checksIndices, parameters, isWide, global, local } = kernel;
+  const own = (view: ArrayBufferView): Uint8Array<ArrayBuffer> =>
+    new Uint8Array(view.buffer as ArrayBuffer, view.byteOffset, view.byteLength).slice();
+  return {
+    name,
+    global: BigUint64Array.from(global, BigInt),
+    local: BigUint64Array.from(local, BigInt),
+    args: [
+      ...buffers.map((_, k) => bytes[k]!),
+      ...checksIndices ? [ERROR_BYTES] : [],
+      ...buffers.map(() => new Uint8Array(4)),
+      ...parameters.map((p) => own(encodedParameter(p, isWide))),
+    ],
+  };
+}
+
+/** What a kernel notes of an index out of range: the operation, the index, the bound; 64 bits each. */
+export const ERROR_BYTES = 24;
+
+/** An index in the type that a kernel takes it in. */
+function encodedIndex(value: number, isWide: boolean): ArrayBufferView {
+  if (isWide) asLong[0] = BigInt(value);
+  else asInt[0] = value;
+  return isWide ? asLong : asInt;
+}
+
+function encodedParameter(p: Parameter, isWide: boolean): ArrayBufferView {
+  if (p.kind === "index") return encodedIndex(p.value, isWide);
+  if (p.kind === "stream") return encodedIndex(p.stream.value, false);
+  return encode(p.value, p.dtype);
 }
 
 /** A kernel and what its arguments are; several launches of other sizes may share it. */
@@ -62,9 +103,7 @@ export class KernelArguments {
   /** Sets an argument to an int, or in a wide kernel to a long, unless it is that already. */
   setIndex(at: number, value: number, isWide = false): void {
     if (this.#present[at] === value) return;
-    if (isWide) asLong[0] = BigInt(value);
-    else asInt[0] = value;
-    this.kernel.setBytes(at, isWide ? asLong : asInt);
+    this.kernel.setBytes(at, encodedIndex(value, isWide));
     this.#present[at] = value;
   }
 

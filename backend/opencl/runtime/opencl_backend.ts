@@ -6,7 +6,7 @@
  * `lifecycle/`, `profiling/`, memory and ffi; of kernels it knows the parameter list, never how they
  * are computed. Only `backend/backends.ts` imports it.
  */
-import type { CommandQueue, Context, Device } from "../../../ffi/mod.ts";
+import { type CommandQueue, type Context, type Device, libraryPath } from "../../../ffi/mod.ts";
 import { runAll } from "../../../ffi/host/run_all.ts";
 import {
   createPool,
@@ -25,6 +25,8 @@ import type {
   Launch,
   UploadOptions,
 } from "../../execution/backend.ts";
+import type { BaselineKernel, BaselineKernels } from "../../execution/baseline.ts";
+import { isDeterministic } from "../../execution/determinism.ts";
 import { inSequence as membersInSequence } from "../../execution/launch_sequence.ts";
 import { countTransfer } from "../../profiling/counters.ts";
 import type { DeviceHandle } from "../../devices/device_handle.ts";
@@ -39,7 +41,10 @@ import { type FoundIndices, IndexErrors } from "./index_errors.ts";
 import { inSequence, KernelLaunch, type LaunchContext } from "./launch.ts";
 import { driverOf } from "./driver.ts";
 import { hasMatrixUnits } from "./matrix_units.ts";
-import { Programs } from "./programs.ts";
+import { type KernelText, Programs } from "./programs.ts";
+import { warmLaunch } from "./kernel_arguments.ts";
+import { BackgroundCompiler } from "../tiers/background_compiler.ts";
+import { TieredLaunch, Tiers } from "../tiers/tiers.ts";
 import { type Copy, Transfers } from "../transfers/transfers.ts";
 import { targetOf } from "./device_target.ts";
 
@@ -57,8 +62,13 @@ export class OpenCLBackend implements Backend {
   readonly #transfers: Transfers;
   readonly #launchContext: LaunchContext;
   readonly #indexErrors: IndexErrors;
+  readonly #tiers: Tiers | null;
 
-  constructor(device: DeviceHandle) {
+  /**
+   * @param device The device.
+   * @param baseline Makes what computes kernels on the host while a slow compiler compiles them.
+   */
+  constructor(device: DeviceHandle, baseline: (() => BaselineKernels) | null = null) {
     this.device = device;
     this.#context = device.context!;
     this.#queue = device.queue!;
@@ -72,10 +82,12 @@ export class OpenCLBackend implements Backend {
     });
     registerDeviceMemory(device, this.memory);
     const cache = BinaryCache.open(this.#clDevice);
-    const keepBinaries = driverOf(this.#clDevice).compilesForBinary ? "at the end" : "at once";
+    const driver = driverOf(this.#clDevice);
+    const keepBinaries = driver.compilesForBinary ? "at the end" : "at once";
     this.#programs = new Programs(this.#context, this.#clDevice, cache, keepBinaries);
     this.#transfers = new Transfers(this.#queue);
     this.#indexErrors = new IndexErrors(this.#context, this.#transfers);
+    this.#tiers = baseline && driver.compilesSlowly ? this.#newTiers(baseline()) : null;
     this.#launchContext = {
       queue: this.#queue,
       uploads: this.memory.uploads,
@@ -111,14 +123,21 @@ export class OpenCLBackend implements Backend {
     const found = this.#indexErrors.look();
     await this.#transfers.read(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
-    this.#indexErrors.check(found);
+    this.#checkIndices(found);
   }
 
   readSync(block: Block, into: Uint8Array, offset = 0): void {
     const found = this.#indexErrors.look();
     this.#transfers.readSync(this.#copies(block, into, offset, found));
     countTransfer(into.byteLength);
+    this.#checkIndices(found);
+  }
+
+  /** @throws {RangeError} With the first index out of range that a kernel found, in either tier. */
+  #checkIndices(found: FoundIndices | null): void {
     this.#indexErrors.check(found);
+    const error = this.#tiers?.baseline.takeError();
+    if (error) throw error;
   }
 
   stage(nbytes: number): HostBlock {
@@ -178,22 +197,80 @@ export class OpenCLBackend implements Backend {
   }
 
   prepare(kernels: readonly Launchable[]): Launch[] {
-    const plans = kernels.map((kernel) =>
-      kernel.kind === "custom" ? null : launchSteps(kernel, this.target)
-    );
-    const steps = plans.flatMap((plan) => plan ?? []);
-    this.#programs.build(
-      steps.map(({ generated, label }) => ({ source: generated.source, label, generated })),
-    );
-    return plans.map((plan, k) => {
-      if (plan === null) return this.#custom(kernels[k] as CustomKernelCall);
-      const launches = plan.map((step) => this.#launch(step));
-      if (launches.length === 1) return launches[0]!;
-      const kernel = kernels[k]!;
-      return kernel.kind === "horizontal"
-        ? membersInSequence(kernel, launches)
-        : inSequence(launches);
+    const plans = kernels.map((kernel) => this.#planned(kernel));
+    const isServed = plans.map(({ baseline }) => baseline !== null);
+    this.#programs.build(textsOf(plans.filter((_, k) => !isServed[k])));
+    const served = plans.filter((_, k) => isServed[k]);
+    if (served.length > 0) this.#defer(served);
+    return plans.map((plan) => this.#launch(plan));
+  }
+
+  /** What a kernel is launched as, and who computes it while it is not compiled. */
+  #planned(kernel: Launchable): PlannedLaunch {
+    if (kernel.kind === "custom") return { kernel, steps: [], baseline: null };
+    const steps = launchSteps(kernel, this.target);
+    const isBuilt = steps.every(({ generated }) => this.#programs.has(generated.source));
+    const isServed = !isBuilt && this.#tiers !== null && !isDeterministic();
+    return { kernel, steps, baseline: isServed ? this.#tiers!.baseline.kernel(kernel) : null };
+  }
+
+  /** Leaves to the tiers what is not compiled, nor was in an earlier run of the program. */
+  #defer(plans: readonly PlannedLaunch[]): void {
+    const tiers = this.#tiers!, texts = textsOf(plans);
+    const deferred = this.#programs.buildOrDefer(texts.filter(({ source }) => !tiers.has(source)));
+    if (deferred) tiers.defer(deferred);
+  }
+
+  #launch(plan: PlannedLaunch): Launch {
+    const { kernel, steps, baseline } = plan, tiers = this.#tiers!, programs = this.#programs;
+    if (baseline === null) return this.#compiled(plan);
+    const sources = steps.map(({ generated }) => generated.source);
+    if (sources.every((source) => programs.has(source))) return this.#compiled(plan);
+    return new TieredLaunch(tiers, programs, {
+      label: kernel.label,
+      bytes: steps.reduce((sum, { work }) => sum + work.bytes, 0),
+      baseline,
+      steps: steps.map(({ generated }) => ({
+        source: generated.source,
+        warm: (name, bytes) => warmLaunch(name, generated, bytes),
+      })),
+      compiled: () => {
+        tiers.finish(sources);
+        programs.build(textsOf([plan]));
+        return this.#compiled(plan);
+      },
     });
+  }
+
+  /** The launch of kernels that are built. */
+  #compiled({ kernel, steps }: PlannedLaunch): Launch {
+    if (kernel.kind === "custom") return this.#custom(kernel);
+    const launches = steps.map((step) => this.#launchStep(step));
+    if (launches.length === 1) return launches[0]!;
+    return kernel.kind === "horizontal"
+      ? membersInSequence(kernel, launches)
+      : inSequence(launches);
+  }
+
+  #newTiers(baseline: BaselineKernels): Tiers {
+    const transfers = this.#transfers, { uploads } = this.memory;
+    const compiler = new BackgroundCompiler(this.#context, this.#clDevice, libraryPath!);
+    const tiers = new Tiers(baseline, this.#programs, compiler, {
+      read: (copies) => {
+        for (const { block } of copies) uploads.await(block);
+        transfers.readSync(copies.map(({ block, bytes }) => {
+          return { buffer: block.base, offset: block.offset, into: bytes };
+        }));
+      },
+      write: (copies) => {
+        for (const { block, bytes } of copies) {
+          uploads.await(block);
+          transfers.write(block.base, block.offset, bytes);
+        }
+      },
+    });
+    this.#programs.isCompilerBusy = () => tiers.isCompiling;
+    return tiers;
   }
 
   #custom(kernel: CustomKernelCall): Launch {
@@ -201,7 +278,7 @@ export class OpenCLBackend implements Backend {
     return new CustomLaunch(this.#launchContext, this.memory, args, kernel);
   }
 
-  #launch(step: LaunchStep): Launch {
+  #launchStep(step: LaunchStep): Launch {
     const args = this.#programs.kernel(step.generated.source);
     return new KernelLaunch(this.#launchContext, args, step.generated, step.work);
   }
@@ -216,12 +293,28 @@ export class OpenCLBackend implements Backend {
 
   dispose(): void {
     runAll([
+      () => this.#tiers?.dispose(),
       () => this.#programs.dispose(),
       () => this.#indexErrors.release(),
       () => this.#transfers.dispose(),
       () => this.memory.destroy(),
     ]);
   }
+}
+
+/** What a kernel is launched as. */
+interface PlannedLaunch {
+  readonly kernel: Launchable;
+  /** None for a kernel that a user wrote. */
+  readonly steps: readonly LaunchStep[];
+  /** The kernel on the host; null where it is built first. */
+  readonly baseline: BaselineKernel | null;
+}
+
+function textsOf(plans: readonly PlannedLaunch[]): KernelText[] {
+  return plans.flatMap(({ steps }) =>
+    steps.map(({ generated, label }) => ({ source: generated.source, label, generated }))
+  );
 }
 
 function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {

@@ -20,6 +20,7 @@ import type { Generated } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { preludeFor } from "../codegen/prelude.ts";
 import { hasLifted, LIFTED_PROBE } from "../codegen/warpgroup_helpers.ts";
+import type { DeferredText, ProgramStore } from "../tiers/tiers.ts";
 import type { BinaryCache } from "./binary_cache.ts";
 
 /** A kernel to be compiled: its parameter list and body, and what to call it. */
@@ -45,7 +46,7 @@ const END_MS = 400;
 const KERNEL_MS = 100;
 
 /** The kernels of one context and device. */
-export class Programs {
+export class Programs implements ProgramStore {
   readonly #context: Context;
   readonly #device: Device;
   readonly #cache: BinaryCache | null;
@@ -54,6 +55,10 @@ export class Programs {
   readonly #outlines: boolean;
   readonly #buildsBeside: boolean;
   readonly #programs: Program[] = [];
+  /** Whether another thread has the compiler: then nothing waits for it at the end. */
+  isCompilerBusy: () => boolean = () => false;
+  /** Programs that are left to another thread. */
+  readonly #deferred = new WeakMap<DeferredText, BuildRequest>();
   /** What is to be kept at the end, in the order of its first use, with its number of kernels. */
   readonly #unsaved = new Map<
     string,
@@ -80,6 +85,11 @@ export class Programs {
     this.#buildsBeside = buildsBeside ?? driver.buildsOneAtATime;
   }
 
+  /** True where the kernel of a text is compiled. */
+  has(source: string): boolean {
+    return this.#kernels.has(source);
+  }
+
   /** The compiled kernel of a text that was built before. */
   kernel(source: string): KernelArguments {
     const kernel = this.#kernels.get(source);
@@ -92,11 +102,7 @@ export class Programs {
    * where the driver builds in one process, else several, which are built side by side.
    */
   build(texts: readonly KernelText[]): void {
-    const missing = new Map<string, KernelText>();
-    for (const text of texts) {
-      if (!this.#kernels.has(text.source)) missing.set(text.source, text);
-    }
-    const requests = groupsOf([...missing.values()], this.#buildsBeside).map((group) =>
+    const requests = groupsOf(this.#missing(texts), this.#buildsBeside).map((group) =>
       this.#request(group)
     );
     this.#buildAll(requests.filter((request) => {
@@ -104,6 +110,48 @@ export class Programs {
       if (program !== null) this.#adopt(request, program);
       return program === null;
     }));
+  }
+
+  #missing(texts: readonly KernelText[]): KernelText[] {
+    const missing = new Map<string, KernelText>();
+    for (const text of texts) {
+      if (!this.#kernels.has(text.source)) missing.set(text.source, text);
+    }
+    return [...missing.values()];
+  }
+
+  /**
+   * The same for a driver that compiles slowly: what it has compiled in an earlier run is built.
+   *
+   * @returns The rest, as a program that is not built yet; the caller's to build or release.
+   */
+  buildOrDefer(texts: readonly KernelText[]): DeferredText | null {
+    const missing = this.#missing(texts);
+    if (missing.length === 0) return null;
+    const request = this.#request(missing), { text, options } = request;
+    if (this.#cache?.has(text, options)) {
+      this.build(missing);
+      return null;
+    }
+    const program = new Program(this.#context, text);
+    const kernels = new Map(missing.map((each) => [each.source, kernelName(each)]));
+    const deferred = { program, options: program.buildOptions(options), kernels };
+    this.#deferred.set(deferred, request);
+    return deferred;
+  }
+
+  /** Builds a deferred program here and now. */
+  buildDeferred(deferred: DeferredText): void {
+    deferred.program.release();
+    this.#buildAll([this.#deferred.get(deferred)!]);
+  }
+
+  /** Takes a deferred program that was built elsewhere, and its kernels compiled. */
+  adopt(deferred: DeferredText): void {
+    const request = this.#deferred.get(deferred)!;
+    this.#cache?.noteCompiled(request.text, request.options);
+    this.#keepBuilt(request, deferred.program);
+    this.#adopt(request, deferred.program);
   }
 
   #request(group: readonly KernelText[]): BuildRequest {
@@ -254,6 +302,8 @@ export class Programs {
     const start = performance.now();
     let done = 0;
     for (const { text, options, program, kernels } of this.#unsaved.values()) {
+      this.#cache?.noteCompiled(text, options);
+      if (this.isCompilerBusy()) continue;
       const spent = performance.now() - start;
       const kernelMs = done > 0 ? spent / done : KERNEL_MS;
       if (spent + kernels * kernelMs > END_MS) continue;

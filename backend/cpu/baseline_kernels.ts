@@ -1,0 +1,121 @@
+/** Kernels of other backends on the host, in WebAssembly and JavaScript: compiled in a millisecond. */
+import { type BufferHandle, type HostBuffer, HostSource, SlabPool } from "../../memory/mod.ts";
+import type { BaselineKernel, BaselineKernels, BlockAccess } from "../execution/baseline.ts";
+import type { Block } from "../execution/backend.ts";
+import { dtypes } from "../graph/dtype.ts";
+import { indexError } from "../graph/index_error.ts";
+import { headsOf } from "../kernel/attention.ts";
+import { extent, type Kernel, type Launchable } from "../kernel/kernel.ts";
+import { KernelRunners } from "./kernel_runners.ts";
+import type { Runner } from "./script/runner.ts";
+import { strategyWith } from "./strategy/strategy.ts";
+import { WasmSource } from "./wasm/memory.ts";
+
+/** So many products of a contraction, or operations of other kernels, take about half a second. */
+const MAX_PRODUCTS = 8e9, MAX_OPERATIONS = 4e8;
+/** The memory of the host that kernels compute in never shrinks: so many bytes of operands at most. */
+const MAX_BYTES = 128 * 2 ** 20;
+
+/** The baseline tier of this realm; it shares the memory and the threads of the built-in backend. */
+export class HostBaseline implements BaselineKernels {
+  readonly #pool: SlabPool<HostBuffer>;
+  readonly #runners: KernelRunners;
+  #error: RangeError | null = null;
+
+  constructor() {
+    // OpenBLAS's threads spin for a while after each product: the compiler needs their cores.
+    const strategy = strategyWith(null), { wasm } = strategy;
+    this.#pool = new SlabPool(wasm ? new WasmSource(wasm.memory) : new HostSource(), {
+      segmentBytes: 2 ** 20,
+    });
+    const check = (value: number, size: number, op: string): number => {
+      if (value >= 0 && value < size) return value;
+      this.#error ??= indexError(op, value, size);
+      return 0;
+    };
+    this.#runners = new KernelRunners(strategy, check, (nbytes) => this.#pool.allocate(nbytes));
+  }
+
+  kernel(kernel: Launchable): BaselineKernel | null {
+    if (kernel.kind === "custom" || !isQuick(kernel)) return null;
+    const members = kernel.kind === "horizontal" ? kernel.members : [kernel];
+    let runners: Runner[] | null = null;
+    return {
+      run: (inputs, outputs, access) => {
+        runners ??= members.map((member) => this.#runners.of(member));
+        let read = 0, written = 0;
+        members.forEach((member, k) => {
+          const from = inputs.slice(read, read += member.inputs.length);
+          const to = outputs.slice(written, written += outputCount(member));
+          this.#run(runners![k]!, from, to, access);
+        });
+      },
+    };
+  }
+
+  #run(
+    runner: Runner,
+    inputs: readonly Block[],
+    outputs: readonly Block[],
+    access: BlockAccess,
+  ): void {
+    const lent: BufferHandle<HostBuffer>[] = [];
+    const stage = (block: Block): BufferHandle<HostBuffer> => {
+      const staged = this.#pool.allocate(block.nbytes);
+      lent.push(staged);
+      return staged;
+    };
+    try {
+      const reads = inputs.map(stage), writes = outputs.map(stage);
+      access.read(copiesOf(inputs, reads));
+      runner.run(reads, writes);
+      access.write(copiesOf(outputs, writes));
+    } finally {
+      for (const block of lent) block.release();
+    }
+  }
+
+  takeError(): RangeError | null {
+    const error = this.#error;
+    this.#error = null;
+    return error;
+  }
+}
+
+function copiesOf(
+  blocks: readonly Block[],
+  staged: readonly BufferHandle<HostBuffer>[],
+): { block: Block; bytes: Uint8Array<ArrayBuffer> }[] {
+  return blocks.map((block, k) => ({
+    block,
+    bytes: staged[k]!.buffer.bytes.subarray(0, block.nbytes),
+  }));
+}
+
+function outputCount(kernel: Exclude<Kernel, { readonly kind: "custom" }>): number {
+  return kernel.kind === "special" ? 1 : kernel.outputs.length;
+}
+
+/** True where the host needs less time for a kernel than a compiler, and little memory. */
+function isQuick(kernel: Exclude<Launchable, { readonly kind: "custom" }>): boolean {
+  switch (kernel.kind) {
+    case "horizontal":
+      return kernel.members.every(isQuick);
+    case "special":
+      return kernel.output.size * 64 <= MAX_OPERATIONS &&
+        kernel.output.size * dtypes[kernel.output.dtype].bytes <= MAX_BYTES;
+    case "attention": {
+      const { queries, keys, features, valueFeatures } = kernel;
+      const scores = headsOf(kernel) * queries * keys;
+      return !kernel.isInterleaved && scores * (features + valueFeatures) * 3 <= MAX_PRODUCTS &&
+        scores * 4 <= MAX_BYTES;
+    }
+    case "loop": {
+      const { outer, inner, exprs, contraction, outputs } = kernel;
+      const steps = extent(kernel, [...outer, ...inner]);
+      const bytes = outputs.reduce((sum, { size, dtype }) => sum + size * dtypes[dtype].bytes, 0);
+      if (bytes > MAX_BYTES) return false;
+      return contraction ? steps <= MAX_PRODUCTS : steps * (1 + exprs.length) <= MAX_OPERATIONS;
+    }
+  }
+}

@@ -1,0 +1,95 @@
+/** Finds for each kernel the fastest way of a strategy to compute it. */
+import type { BufferHandle, HostBuffer } from "../../memory/mod.ts";
+import { dtypes } from "../graph/dtype.ts";
+import type { Kernel, LoopKernel } from "../kernel/kernel.ts";
+import { attentionRunner } from "./attention/attention_runner.ts";
+import { withDenseOperands } from "./attention/dense_operands.ts";
+import { hasPaddedOperands, withPaddedOperands } from "./padded_operands.ts";
+import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
+import { referenceRunner } from "./reference/reference.ts";
+import { customRunner } from "./script/custom_runner.ts";
+import type { CheckIndex, Runner } from "./script/runner.ts";
+import { ScriptCompiler } from "./script/script_compiler.ts";
+import type { Strategy } from "./strategy/strategy.ts";
+import { loopRunner } from "./wasm/loops/loop_runner.ts";
+import { contractionRunner } from "./wasm/products/contraction.ts";
+
+/** Lends memory to kernels while they run. */
+export type AllocateScratch = (nbytes: number, label: string) => BufferHandle<HostBuffer>;
+
+/** Kernels as functions of blocks in the memory of the host. */
+export class KernelRunners {
+  readonly #strategy: Strategy;
+  readonly #check: CheckIndex;
+  readonly #allocate: AllocateScratch;
+  readonly #scripts: ScriptCompiler;
+  readonly #host: GemmHost;
+
+  /**
+   * @param strategy What computes.
+   * @param check What is done with an index that is out of range.
+   * @param allocate Where scratch comes from.
+   */
+  constructor(strategy: Strategy, check: CheckIndex, allocate: AllocateScratch) {
+    this.#strategy = strategy;
+    this.#check = check;
+    this.#allocate = allocate;
+    this.#scripts = new ScriptCompiler(check);
+    this.#host = this.#hostFor(strategy);
+  }
+
+  /** How a kernel is computed. */
+  of(kernel: Kernel): Runner {
+    if (kernel.kind === "custom") return customRunner(kernel);
+    const { isReference, gemm, wasm } = this.#strategy;
+    if (isReference) return referenceRunner(kernel, this.#check);
+    if (kernel.kind === "attention") {
+      const allocate = (nbytes: number): BufferHandle<HostBuffer> =>
+        this.#allocate(nbytes, "attention scratch");
+      const host = { runnerOf: (part: Kernel) => this.of(part), allocate };
+      return withDenseOperands(kernel, (dense) => attentionRunner(dense, host), allocate);
+    }
+    if (kernel.kind === "special") return this.#scripts.runner(kernel);
+    // Tiles read windows of images where they are: for those BLAS would need copies.
+    const byBLAS = (copies: boolean): Runner | null =>
+      gemm && gemmRunner(kernel, gemm, this.#host, copies);
+    if (hasPaddedOperands(kernel)) {
+      const allocate = (nbytes: number): BufferHandle<HostBuffer> =>
+        this.#allocate(nbytes, "padded operand");
+      return byBLAS(true) ?? withPaddedOperands(kernel, (part) => this.of(part), allocate);
+    }
+    return byBLAS(wasm === null) ?? this.#contraction(kernel) ?? byBLAS(true) ?? this.#loop(kernel);
+  }
+
+  #contraction(kernel: LoopKernel): Runner | null {
+    const { wasm } = this.#strategy;
+    const fallback = (): Runner => this.#scripts.runner(kernel);
+    return wasm && contractionRunner(kernel, wasm, this.#host, fallback);
+  }
+
+  #loop(kernel: LoopKernel): Runner {
+    const { wasm } = this.#strategy;
+    const script = (): Runner => this.#scripts.runner(kernel);
+    return wasm && loopRunner(kernel, wasm, script) || script();
+  }
+
+  #hostFor({ wasm }: Strategy): GemmHost {
+    return {
+      compile: (kernel) => this.#loop(kernel),
+      othersWorked: () => wasm?.othersWorked(),
+      withScratch: (dtype, size, use) => {
+        const block = this.#allocate(size * dtypes[dtype].bytes, "matmul scratch");
+        try {
+          return use(block);
+        } finally {
+          block.release();
+        }
+      },
+    };
+  }
+
+  /** Forgets what was compiled as JavaScript. */
+  clear(): void {
+    this.#scripts.clear();
+  }
+}

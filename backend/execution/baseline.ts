@@ -1,0 +1,28 @@
+/**
+ * The baseline tier: kernels of a backend that compiles slowly, computed on the host until its own
+ * kernel is compiled. The backend that has them hands in how bytes get to the host and back.
+ */
+import type { Block, HostCopy } from "./backend.ts";
+import type { Launchable } from "../kernel/kernel.ts";
+
+/** How the baseline tier reaches the blocks of the backend that it serves. */
+export interface BlockAccess {
+  /** Copies blocks to the host, behind everything enqueued so far; waits for it. */
+  read(copies: readonly HostCopy[]): void;
+  /** Copies from the host, which may change its bytes when this returns. */
+  write(copies: readonly HostCopy[]): void;
+}
+
+/** A kernel that can run on the host. */
+export interface BaselineKernel {
+  /** Computes the outputs from the inputs; blocks behind the outputs are scratch of the other tier. */
+  run(inputs: readonly Block[], outputs: readonly Block[], access: BlockAccess): void;
+}
+
+/** Makes kernels of the baseline tier. */
+export interface BaselineKernels {
+  /** The kernel on the host; null where to wait for the compiler takes less time. */
+  kernel(kernel: Launchable): BaselineKernel | null;
+  /** The first index out of range since the last call. */
+  takeError(): RangeError | null;
+}
