@@ -1,0 +1,62 @@
+/** Which template takes a loop on a GPU, asked without one. */
+import { assertEquals } from "@std/assert";
+import { schedule } from "../../../../backend/internal.ts";
+import { planKernel } from "../../../../backend/opencl/templates/generate.ts";
+import { launchSteps } from "../../../../backend/opencl/templates/launch_steps.ts";
+import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
+import { nodeOf } from "../../../../tensor/core/internals.ts";
+import "../../../opencl.ts"; // starts what listens to signals before any test
+import { gpuTarget } from "../templates/chosen_template.ts";
+
+const device = { target: gpuTarget, planKernel };
+
+/** The templates of a tensor's kernels, in order. */
+function templatesOf(make: () => Tensor): string[] {
+  return withDevice(
+    "cpu",
+    () =>
+      noGrad(() => schedule([nodeOf(make())], { device })).kernels.map(({ kernel }) =>
+        kernel.kind === "loop" ? planKernel(kernel, gpuTarget).name : kernel.kind
+      ),
+  );
+}
+
+const zeros = (...shape: number[]): Tensor => Tensor.zeros(shape).realize();
+
+Deno.test("large maps are computed four neighbours an item, where neighbours are read and stored", () => {
+  const vectors = ["four neighbours an item"], single = ["one item a row"];
+  assertEquals(templatesOf(() => zeros(1 << 20).gelu()), vectors);
+  assertEquals(templatesOf(() => zeros(1024, 512).add(zeros(512)).mul(zeros(1024, 1))), vectors);
+  const ids = (): Tensor => Tensor.zeros([4096], { dtype: "int32" }).realize();
+  assertEquals(templatesOf(() => zeros(100, 128).indexSelect(0, ids()).add(1)), vectors);
+  assertEquals(templatesOf(() => zeros(1000).gelu()), single);
+  assertEquals(templatesOf(() => zeros(1 << 20).slice([1, 1 << 20]).gelu()), single);
+  assertEquals(templatesOf(() => zeros(1024, 1026).slice(null, [0, 1024]).gelu()), single);
+  assertEquals(templatesOf(() => zeros(1024, 512).transpose(0, 1).gelu()), single);
+});
+
+Deno.test("rows are held in registers by as few work-items as hold them", () => {
+  for (const length of [64, 65, 384, 1024, 5000, 16_384]) {
+    const softmax = () => zeros(2000, length).softmax(1);
+    assertEquals(templatesOf(softmax), ["rows in registers"], `${length}`);
+  }
+  assertEquals(templatesOf(() => zeros(2000, 40_000).softmax(1)), ["group reduction"]);
+  assertEquals(templatesOf(() => zeros(2000, 512).argmax(1)), ["group reduction"]);
+  assertEquals(templatesOf(() => zeros(2000, 10).softmax(1)), ["one item a row"]);
+});
+
+Deno.test("short rows share a group, long ones have their own", () => {
+  const groups = (rows: number, length: number): number => {
+    const { kernels } = withDevice(
+      "cpu",
+      () => noGrad(() => schedule([nodeOf(zeros(rows, length).softmax(1))], { device })),
+    );
+    const [step] = kernels.flatMap(({ kernel }) =>
+      kernel.kind === "loop" ? launchSteps(kernel, gpuTarget) : []
+    );
+    return step!.generated.global[0]! / step!.generated.local[0]!;
+  };
+  assertEquals(groups(6000, 64), 6000 / 8);
+  assertEquals(groups(6000, 384), 6000 / 4);
+  assertEquals(groups(6000, 4096), 6000);
+});
