@@ -14,6 +14,7 @@ import { positionType } from "../core/rules/promotion.ts";
 import { nodeOf } from "../core/internals.ts";
 import type { Axes, ReduceOptions, VarianceOptions } from "../core/arguments.ts";
 import { keptShape, normalizeAxes, normalizeAxis } from "./shaping/axes.ts";
+import { countOf, spread } from "./spread.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 const rules: Rules<ReduceOptions> = { keepDims: takes.bool };
@@ -55,11 +56,6 @@ export function sum(x: Tensor, axes?: Axes, options?: ReduceOptions): Tensor {
     g.reshape(kept).expand(shape),
   ]);
   return finishShape(out, x, list, options);
-}
-
-/** How many elements become one. */
-function countOf(x: Tensor, axes: readonly number[]): number {
-  return axes.reduce((n, axis) => n * x.shape[axis]!, 1);
 }
 
 /** Computes in float32 what half types would lose on the way: sums leave their range. */
@@ -247,29 +243,6 @@ function varianceOf(
     const centred = x.sub(mean(x, axes, { keepDims: true }));
     return [centred.mul(g.mul(2 * factor))];
   });
-}
-
-/** How elements lie around their mean; the axes that they lie along are kept. */
-interface Spread {
-  /** The mean as a float, and what the exact one is above it. */
-  readonly mean: Tensor;
-  readonly rest: Tensor;
-  /** The sum of the squared distances from the exact mean. */
-  readonly squares: Tensor;
-}
-
-/**
- * Two passes, the second one corrected for the first one's rounding (T. Chan, G. Golub, R. LeVeque,
- * Algorithms for computing the sample variance, 1983, formula 1.7): right whatever the mean is.
- */
-export function spread(x: Tensor, axes: readonly number[]): Spread {
-  const keepDims = true, share = 1 / countOf(x, axes);
-  const near = mean(x, axes, { keepDims });
-  const centred = x.sub(near);
-  const off = centred.sum(axes, { keepDims }), rest = off.mul(share);
-  const squares = centred.square().sum(axes, { keepDims }).sub(off.mul(rest));
-  // Where all elements are equal the two terms differ by their rounding alone, to either side of 0.
-  return { mean: near, rest, squares: squares.le(0).where(0, squares) };
 }
 
 /** The square root with the gradient 0 at 0. */

@@ -329,5 +329,6 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     ),
     minAttentionScores: 0,
     interleavesHeads: hasMatrixUnits(device),
+    joinsMoments: handle.deviceType === "gpu",
   };
 }

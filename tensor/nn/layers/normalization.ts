@@ -6,7 +6,7 @@ import { compute } from "../../core/operations.ts";
 import { isRecomputing } from "../../autograd/checkpoint.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
-import { spread } from "../../ops/reductions.ts";
+import { spread } from "../../ops/spread.ts";
 import { internally, withTemporaries } from "../../core/modes/temporaries.ts";
 import { ones, zeros } from "../../ops/functional.ts";
 import type { Tensor } from "../../core/tensor.ts";

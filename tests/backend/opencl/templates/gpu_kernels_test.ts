@@ -1,6 +1,6 @@
 /** Kernels that are written for GPUs, run on whatever device there is. */
 import { assert, assertEquals } from "@std/assert";
-import { nn, Tensor, withDevice } from "../../../../mod.ts";
+import { nn, profiler, Tensor, withDevice } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { withDeviceType } from "../fixture.ts";
 
@@ -187,6 +187,47 @@ testOpenCL(
         };
         await compare(`${dtype} less its greatest`, centred);
       }
+    }),
+);
+
+testOpenCL(
+  "a GPU walks the channels of a batch once for mean and variance, whatever the mean is",
+  () =>
+    withGpu(async () => {
+      for (const shape of [[9, 7, 33, 33], [70, 3, 20, 16], [5, 2, 9001]]) {
+        const n = shape.reduce((a, b) => a * b, 1), axes = shape.length === 4 ? [0, 2, 3] : [0, 2];
+        const x = (above: number) => Tensor.fromHost(wave(n), { shape }).add(above).realize();
+        for (const above of [0, 5, 1000]) {
+          const name = `of ${shape} around ${above}`;
+          await compare(
+            `variance ${name}`,
+            () => x(above).variance(axes),
+            above < 10 ? 2e-6 : 1e-4,
+          );
+          const channels = shape[1]!;
+          const layer = () =>
+            shape.length === 4 ? new nn.BatchNorm2d(channels) : new nn.BatchNorm1d(channels);
+          const limit = above < 10 ? 1e-5 : 3e-4;
+          await compare(`batch norm ${name}`, () => layer().forward(x(above)), limit);
+          await compare(`running mean ${name}`, () => {
+            const norm = layer();
+            norm.forward(x(above)).realize();
+            return norm.runningMean!;
+          });
+          await compare(`gradient ${name}`, () => {
+            const t = x(above);
+            t.requiresGrad = true;
+            layer().forward(t).backward(Tensor.fromHost(wave(n, 0.21), { shape }));
+            return t.grad!;
+          }, limit);
+        }
+        const constant = await Tensor.full(shape, 0.1).contiguous().variance(axes).toHost();
+        assert(constant.every((v) => Number(v) >= 0 && Number(v) < 1e-12), `${constant}`);
+      }
+      const image = Tensor.fromHost(wave(128 * 1024), { shape: [8, 16, 32, 32] }).realize();
+      profiler.reset();
+      image.variance([0, 2, 3]).realize();
+      assertEquals(profiler.counters().kernels, 2);
     }),
 );
 

@@ -1,0 +1,82 @@
+/** Mean and squared distances from it, which variances and norms are made of. */
+import { backendOf } from "../../backend/internal.ts";
+import type { Tensor } from "../core/tensor.ts";
+
+/** Fewer elements, and parts of fewer or more, are walked twice: they are in a cache, or too few for a group. */
+const MIN_SPREAD = 65_536, MIN_PART = 64, MAX_PART = 16_384;
+
+/** How many elements become one. */
+export function countOf(x: Tensor, axes: readonly number[]): number {
+  return axes.reduce((n, axis) => n * x.shape[axis]!, 1);
+}
+
+/** How elements lie around their mean; the axes that they lie along are kept. */
+interface Spread {
+  /** The mean as a float, and what the exact one is above it. */
+  readonly mean: Tensor;
+  readonly rest: Tensor;
+  /** The sum of the squared distances from the exact mean. */
+  readonly squares: Tensor;
+}
+
+/**
+ * Two passes, the second one corrected for the first one's rounding (T. Chan, G. Golub, R. LeVeque,
+ * Algorithms for computing the sample variance, 1983, formula 1.7): right whatever the mean is.
+ */
+export function spread(x: Tensor, axes: readonly number[]): Spread {
+  const inner = trailing(x, axes), outer = axes.filter((axis) => !inner.includes(axis));
+  const length = countOf(x, inner);
+  const isLong = x.size >= MIN_SPREAD && length >= MIN_PART && length <= MAX_PART;
+  if (isLong && outer.length > 0 && backendOf(x.device).capabilities.joinsMoments) {
+    return spreadInParts(x, outer, inner);
+  }
+  const keepDims = true, share = 1 / countOf(x, axes);
+  const near = x.mean(axes, { keepDims });
+  const centred = x.sub(near);
+  const off = centred.sum(axes, { keepDims }), rest = off.mul(share);
+  const squares = centred.square().sum(axes, { keepDims }).sub(off.mul(rest));
+  // Where all elements are equal the two terms differ by their rounding alone, to either side of 0.
+  return { mean: near, rest, squares: squares.le(0).where(0, squares) };
+}
+
+/** The reduced axes behind all others. */
+function trailing(x: Tensor, axes: readonly number[]): number[] {
+  let first = x.ndim;
+  while (axes.includes(first - 1)) first--;
+  return axes.filter((axis) => axis >= first);
+}
+
+/**
+ * One pass over the elements, such as a batch norm's: parts that lie together are added up as distances
+ * from their first element, and squares of those, and joined around the mean of all (T. Chan, G. Golub,
+ * R. LeVeque, 1983, formulas 1.5 and 2.1). Parts are a row for each kept element, side by side.
+ */
+function spreadInParts(
+  x: Tensor,
+  outer: readonly number[],
+  inner: readonly number[],
+): Spread {
+  const kept = x.shape.map((_, axis) => axis).filter((axis) =>
+    !outer.includes(axis) && !inner.includes(axis)
+  );
+  const order = [...kept, ...outer, ...inner], parts = x.permute(order);
+  const alongParts = outer.map((axis) => order.indexOf(axis));
+  const withinParts = inner.map((axis) => order.indexOf(axis));
+  const keepDims = true, length = countOf(x, inner), share = 1 / countOf(x, outer);
+  const first = parts.slice(...order.map((axis) => inner.includes(axis) ? [0, 1] as const : null));
+  const distances = parts.sub(first);
+  const sums = distances.sum(withinParts, { keepDims }), above = sums.mul(1 / length);
+  const squared = distances.square().sum(withinParts, { keepDims });
+  const near = first.add(above).mean(alongParts, { keepDims });
+  const centred = first.sub(near).add(above);
+  const off = centred.sum(alongParts, { keepDims }), rest = off.mul(share);
+  const between = centred.square().sum(alongParts, { keepDims }).sub(off.mul(rest));
+  const within = squared.sub(sums.mul(above)).sum(alongParts, { keepDims });
+  const squares = within.add(between.mul(length));
+  const back = (t: Tensor): Tensor => t.permute(x.shape.map((_, axis) => order.indexOf(axis)));
+  return {
+    mean: back(near),
+    rest: back(rest),
+    squares: back(squares.le(0).where(0, squares)),
+  };
+}
