@@ -6,9 +6,13 @@ import { eachScore } from "./mma_text.ts";
 const ROWS = 16;
 const LOG2E = Math.LOG2E;
 
+/** How far weights may grow beyond 1, as a power of 2, before sums are scaled down: halves hold them. */
+const MAX_GROWTH = 8;
+
 /**
- * Turns scores into weights, against the largest score of a row so far; `sum` and `total` are scaled down
- * where that has grown. Scores times `factor` are of base 2; null: they are so already.
+ * Turns scores into weights, against a score of the row that the largest so far exceeds by little; `sum` and
+ * `total` are scaled down where it exceeds that by more. Scores times `factor` are of base 2; null: they are so
+ * already.
  */
 export function softmaxStep(
   text: AttentionText,
@@ -19,6 +23,7 @@ export function softmaxStep(
   },
   factor: string | null,
 ): void {
+  const times = factor === null ? "" : ` * ${factor}`;
   const power = (score: string): string =>
     factor === null ? `MMA_EXP2(${score} - low)` : `MMA_EXP2(fma(${score}, ${factor}, -low))`;
   text.add(...overTiles(
@@ -26,13 +31,19 @@ export function softmaxStep(
     `for (int h = 0; h < 2; ++h) {
     float most = top[i][h];
     #pragma unroll
-    for (int j = 0; j < ${
-      columns / 8
-    }; ++j) most = fmax(most, fmax(scores[i][j][2 * h], scores[i][j][2 * h + 1]));
+    for (int j = 0; j < ${columns / 8}; ++j)
+      most = fmax(most, fmax(scores[i][j][2 * h], scores[i][j][2 * h + 1]));
     most = fmax(most, MMA_SHUFFLE(most, 1));
     most = fmax(most, MMA_SHUFFLE(most, 2));
-    const float low = most == -INFINITY ? 0.0f : most${factor === null ? "" : ` * ${factor}`};
-    const float factor = ${power("top[i][h]")};
+    if ((most - top[i][h])${times} > ${MAX_GROWTH}.0f) {
+      const float less = MMA_EXP2((top[i][h] - most)${times});
+      top[i][h] = most; total[i][h] *= less;
+      #pragma unroll
+      for (int j = 0; j < ${valueFeatures / 8}; ++j) {
+        sum[i][j][2 * h] *= less; sum[i][j][2 * h + 1] *= less;
+      }
+    }
+    const float low = top[i][h] == -INFINITY ? 0.0f : top[i][h]${times};
     float added = 0;
     #pragma unroll
     for (int j = 0; j < ${columns / 8}; ++j) {
@@ -40,11 +51,7 @@ export function softmaxStep(
       scores[i][j][2 * h + 1] = ${power("scores[i][j][2 * h + 1]")};
       added += scores[i][j][2 * h] + scores[i][j][2 * h + 1];
     }
-    top[i][h] = most; total[i][h] = total[i][h] * factor + added;
-    #pragma unroll
-    for (int j = 0; j < ${
-      valueFeatures / 8
-    }; ++j) { sum[i][j][2 * h] *= factor; sum[i][j][2 * h + 1] *= factor; }
+    total[i][h] += added;
   }`,
   ));
 }

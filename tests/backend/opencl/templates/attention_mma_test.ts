@@ -34,12 +34,31 @@ interface Case {
   readonly isCausal?: boolean;
   readonly dropout?: boolean;
   readonly mask?: boolean;
+  readonly scale?: number;
   readonly isHopper?: boolean;
   readonly isInterleaved?: boolean;
 }
 
 const cases: Record<string, Case> = {
   plain: { dtype: "float16", heads: 2, queries: 70, keys: 130, features: 32, values: 32 },
+  "scores that grow from tile to tile": {
+    dtype: "float16",
+    heads: 1,
+    queries: 40,
+    keys: 200,
+    features: 32,
+    values: 32,
+    scale: 60,
+  },
+  "a scale below 0": {
+    dtype: "float16",
+    heads: 1,
+    queries: 20,
+    keys: 70,
+    features: 16,
+    values: 16,
+    scale: -30,
+  },
   "rows of all heads side by side": {
     dtype: "float16",
     heads: 3,
@@ -154,7 +173,7 @@ function kernelOf(each: Case, pass: "forward" | "backward"): AttentionKernel {
       logSums: matrix(4, "float32", queries, 1),
       products: matrix(5, "float32", queries, 1),
     },
-    scale: 1.5 / Math.sqrt(features),
+    scale: (each.scale ?? 1.5) / Math.sqrt(features),
     isCausal,
     isInterleaved: false,
     dropout: each.dropout ? { probability: 0.3, seed: 5, stream: { value: 9 } } : null,
