@@ -138,7 +138,8 @@ function tilePasses(
   isLearned: boolean,
 ): AttentionPasses {
   const inputs = [query, key, value], lead = query.shape.slice(0, -2);
-  const isInterleaved = lead.length > 0 && backendOf(query.device).capabilities.interleavesHeads;
+  const isInterleaved = backendOf(query.device).capabilities.interleavesHeads &&
+    liesInterleaved(nodeOf(query));
   const rows = [...lead, query.shape.at(-2)!];
   const settings = {
     isInterleaved,
@@ -203,6 +204,14 @@ function leadOf({ query, key, value }: AttentionParts): Shape {
 function alignedMask(mask: Tensor, rank: number): Tensor {
   const single = mask.dtype === "float64" ? mask.cast("float32") : mask;
   return single.detach().reshape([...Array(rank - mask.ndim).fill(1), ...mask.shape]);
+}
+
+/** True for heads whose rows lie side by side, as projections give them: what attention gives then does, too. */
+function liesInterleaved({ op, inputs, shape }: Node): boolean {
+  if (op.kind === "cast") return liesInterleaved(inputs[0]!);
+  const rank = shape.length;
+  return op.kind === "permute" && rank > 2 && op.axes[rank - 1] === rank - 1 &&
+    op.axes[rank - 2] === rank - 3 && op.axes[rank - 3] === rank - 2;
 }
 
 /** The shape in memory of a matrix of each head. */

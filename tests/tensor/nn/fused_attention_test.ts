@@ -12,6 +12,7 @@ import {
   withDevice,
 } from "../../../mod.ts";
 import { backendOf } from "../../../backend/internal.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
 import { withDeviceType } from "../../backend/opencl/fixture.ts";
 
@@ -267,3 +268,38 @@ testOnBackends("attention in one operation: equal runs give equal bits", (backen
     assertEquals(await run(), await run());
   });
 });
+
+testOpenCL(
+  "heads that projections give are stored side by side where a device does so, others are not",
+  () =>
+    withDevice("cl", async () => {
+      const { capabilities } = backendOf(manager.default("cl"));
+      const found: number[][] = [], kinds: string[] = [];
+      for (const interleavesHeads of [false, true]) {
+        Object.assign(capabilities, { interleavesHeads });
+        try {
+          manualSeed(4);
+          const layer = new nn.MultiheadAttention(24, 3, { batchFirst: true });
+          const x = Tensor.rand([2, 37, 24]).sub(0.5).realize();
+          x.requiresGrad = true;
+          const y = layer.forward(x, x, x, { isCausal: true });
+          const gradients = grad([y.square().sum()], [x, ...layer.parameters()]);
+          found.push(
+            (await Promise.all([y, ...gradients].map((t) => t.toArray()))).flat(4) as number[],
+          );
+          const heads = (): Tensor => Tensor.ones([2, 3, 8, 4]).realize();
+          const projected = (): Tensor => Tensor.ones([2, 8, 3, 4]).realize().transpose(1, 2);
+          for (const make of [heads, projected]) {
+            kinds.push(nodeOf(attend(make(), make(), make())).op.kind);
+          }
+        } finally {
+          Object.assign(capabilities, { interleavesHeads: false });
+        }
+      }
+      assertEquals(kinds, ["attention", "attention", "attention", "permute"]);
+      const [plain, sideBySide] = found as [number[], number[]];
+      plain.forEach((v, k) =>
+        assert(Math.abs(v - sideBySide[k]!) <= 1e-5 * Math.max(1, Math.abs(v)), `${k}`)
+      );
+    }),
+);
