@@ -15,7 +15,11 @@ export type {
   Launch,
 } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";
-export { isDeterministic, waitForCompiledKernels } from "./execution/determinism.ts";
+export {
+  beginResumable,
+  isDeterministic,
+  waitForCompiledKernels,
+} from "./execution/determinism.ts";
 export { backendNames } from "./devices/device_handle.ts";
 export {
   type DTypeInfo,

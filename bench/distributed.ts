@@ -12,7 +12,7 @@
  * of these three that a step does not take longer than computing. `--timeline` traces three more steps:
  * what the host does, copies, and when the device has something to compute.
  */
-import { type DeviceHandle, distributed, manager, withDevice } from "../mod.ts";
+import { type DeviceHandle, distributed, manager, setDeterministic, withDevice } from "../mod.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { type Model, models } from "./distributed/models.ts";
 import { partsOf } from "./distributed/parts.ts";
@@ -115,4 +115,5 @@ async function main({ device, models, counts, steps, compiled, traced }: Options
   });
 }
 
+setDeterministic(true);
 await main(argumentsOrExit(parse));

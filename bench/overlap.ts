@@ -19,6 +19,7 @@ import {
   nn,
   optim,
   profiler,
+  setDeterministic,
   shutdown,
   TensorDataset,
 } from "../mod.ts";
@@ -182,6 +183,7 @@ async function inProcess({ device, steps, batch, width }: Options, way: Way): Pr
 if (import.meta.main) {
   const options = argumentsOrExit(readOptions);
   if (options.way) {
+    setDeterministic(true);
     console.log(JSON.stringify(await measure(options)));
     await shutdown();
     Deno.exit();

@@ -8,7 +8,17 @@
  * ratio to PyTorch's (`max_memory_allocated`); without PyTorch or CUDA, netcl's alone.
  */
 import { fileURLToPath } from "node:url";
-import { compile, device, manager, manualSeed, memory, type nn, optim, Tensor } from "../mod.ts";
+import {
+  compile,
+  device,
+  manager,
+  manualSeed,
+  memory,
+  type nn,
+  optim,
+  setDeterministic,
+  Tensor,
+} from "../mod.ts";
 import { backendOf } from "../backend/internal.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
 import { GPT, ResNet } from "./peers/models.ts";
@@ -94,6 +104,8 @@ function torchPeak(name: string): number | null {
   }
 }
 
+// What a device's own kernels need is measured, not what computes while they are compiled.
+setDeterministic(true);
 const { device: selector, tiny } = argumentsOrExit((args) =>
   flagValues(args, {
     device: { type: "string", default: "gpu" },

@@ -1,14 +1,22 @@
 /** Whether a value may come from either of two kernels that differ in the last digits. */
 import { readSwitch } from "../../ffi/host/switches.ts";
 
-let deterministic: boolean | undefined;
+/** What the user chose; undefined before the environment was asked, null where nobody chose. */
+let chosen: boolean | null | undefined;
+let isResumable = false;
 
 /** True where every value comes from the same kernel in every run. */
 export function isDeterministic(): boolean {
-  return deterministic ??= readSwitch("NETCL_DETERMINISTIC") ?? false;
+  return (chosen === undefined ? chosen = readSwitch("NETCL_DETERMINISTIC") ?? null : chosen) ??
+    isResumable;
 }
 
 /** See `setDeterministic` of the tensor layer. */
 export function waitForCompiledKernels(enabled: boolean): void {
-  deterministic = enabled;
+  chosen = enabled;
+}
+
+/** A run may be resumed from here, or was: from now on values wait, unless the user chose otherwise. */
+export function beginResumable(): void {
+  isResumable = true;
 }

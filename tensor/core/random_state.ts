@@ -1,5 +1,6 @@
 /** The state behind random tensors: a seed, and how many were drawn since. */
 import {
+  beginResumable,
   isDeterministic as isBackendDeterministic,
   type RandomStream,
   waitForCompiledKernels,
@@ -68,10 +69,11 @@ export interface RandomState {
  * assertEquals(await Tensor.rand([3]).toArray(), first);
  * ```
  *
- * What is computed from random numbers has the same bits with {@linkcode setDeterministic}.
+ * From here on values wait for compiled kernels: see {@linkcode setDeterministic}.
  */
 export function randomState(): RandomState {
   giveUpReplay("it asks for the random state");
+  beginResumable();
   return { seed, offset: next };
 }
 
@@ -85,6 +87,7 @@ export function setRandomState(state: RandomState): void {
   requireValue("set the random state", "state", state, takes.object("what randomState() returned"));
   checkOptions("set the random state", state, stateRules, ["seed", "offset"]);
   giveUpReplay("it sets the random state");
+  beginResumable();
   ({ seed, offset: next } = state);
 }
 

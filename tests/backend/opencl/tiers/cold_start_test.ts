@@ -16,7 +16,7 @@ async function cold(
 ): Promise<Run> {
   const caches = folder ?? await Deno.makeTempDir({ prefix: "netcl" });
   const script =
-    `import { Tensor, nn, optim, profiler, manualSeed, compile, shutdown, setDeterministic } from "${new URL(
+    `import { Tensor, nn, optim, profiler, manualSeed, compile, shutdown, setDeterministic, saveCheckpoint, loadCheckpoint } from "${new URL(
       "mod.ts",
       root,
     )}";
@@ -119,6 +119,25 @@ test("setDeterministic(true) waits: two first runs have the same bits", async ()
   const [first, second] = [lossesOf(await cold(program)), lossesOf(await cold(program))];
   assertEquals(first.served, false);
   assertEquals(second, first);
+});
+
+test("a run that is resumed has the bits of the one that went on", async () => {
+  const { served, losses } = lossesOf(
+    await cold(
+      `
+    const path = await Deno.makeTempFile({ suffix: ".safetensors" });
+    const served = isServed();
+    await saveCheckpoint(path, { model, optimizer });
+    const first = train(3);
+    await loadCheckpoint(path, { model, optimizer });
+    await Deno.remove(path);
+    const second = train(3);
+    console.log(JSON.stringify({ served, losses: first.map((loss, k) => loss - second[k]) }));`,
+      { NETCL_DETERMINISTIC: "" },
+    ),
+  );
+  assert(served, "before the run can be resumed nothing waits");
+  assertEquals(losses, [0, 0, 0]);
 });
 
 test("the second start takes what the driver has on disk, and is served by nobody", async () => {
