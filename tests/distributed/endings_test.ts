@@ -1,7 +1,7 @@
 /** How ranks end, and what one that cannot begin says. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { hasOpenCL } from "../opencl.ts";
-import { command, type Ended, hasMpirun, mpirun } from "./mpirun.ts";
+import { assertGood, command, type Ended, hasMpirun, mpirun } from "./mpirun.ts";
 import { runDeno } from "../run_deno.ts";
 
 /** Longer than it takes where every core has other work. */
@@ -36,6 +36,36 @@ testRanks("a rank that is killed in the middle ends the others", async () => {
   assertEndedEarly(ended);
   assertStringIncludes(ended.text, "exited on signal 9");
 });
+
+/** Ranks of an OpenCL device end while it waits for gradients of the others. */
+function testLeft(name: string, how: string, check: (ended: Ended) => void): void {
+  Deno.test({
+    name,
+    ignore: !hasMpirun || !hasOpenCL,
+    fn: async () => check(await mpirun(2, "left_program.ts", [how])),
+  });
+}
+
+testLeft("a late rank's gradients are waited for by every kind of read", "read", (ended) => {
+  assertGood(ended, 2);
+});
+for (const how of ["end", "leave"]) {
+  testLeft(
+    `ranks that "${how}" behind a reduction end when all have what was sent`,
+    how,
+    (ended) => {
+      assertEquals(ended.code, 0, ended.text);
+      assert(ended.seconds < MOST_SECONDS, `${ended.seconds} s`);
+    },
+  );
+}
+for (const how of ["throw", "kill", "interrupt"]) {
+  testLeft(
+    `a rank that ends by "${how}" behind a reduction ends the others`,
+    how,
+    assertEndedEarly,
+  );
+}
 
 testRanks("Ctrl+C ends mpirun and every rank", async () => {
   const child = command(2, "endings_program.ts", ["wait"]).spawn();
