@@ -127,7 +127,8 @@ export interface Backend extends PlanningDevice {
   pin(bytes: Uint8Array<ArrayBuffer>): HostBlock;
   /**
    * Begins to copy blocks to the host, once everything is done that was enqueued before; what is
-   * enqueued later runs beside the copies.
+   * enqueued later runs beside the copies. The caller holds the blocks until they are over: those of one
+   * that is released may be written to before.
    */
   readBeside(copies: readonly HostCopy[]): BesideCopy;
   /**

@@ -111,7 +111,7 @@ export class DeviceReducer implements Disposable {
       const isSame = known?.every((block, k) =>
         block === (part[k] && nodeOf(part[k]).storage!.handle)
       );
-      if (isSame) return;
+      if (isSame) return turns[this.#turn][r]!.hold(part);
       turns[this.#turn][r]!.forget();
       turns[this.#turn][r]!.read(part);
     });

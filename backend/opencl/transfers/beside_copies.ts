@@ -60,7 +60,8 @@ export class BesideCopies {
 
   /**
    * Begins to copy blocks to host memory, behind what was enqueued so far and beside what is enqueued
-   * later.
+   * later. Blocks that are released before that is done may have other content by then; the caller holds
+   * them, since telling their pool would cost a marker and a flush for each.
    */
   read(copies: readonly HostCopy[]): BesideCopy {
     const queue = this.#overlaps ? this.#reads ??= this.#another() : this.#queue;
@@ -68,10 +69,13 @@ export class BesideCopies {
     using before = isOther ? this.#queue.marker() : null;
     this.#queue.flush();
     const wait = before ? [before] : [];
-    return enqueue("read", queue, copies, ({ block, bytes }) => {
-      if (isOther) recordQueue(block, queue);
-      return queue.read(block.base, bytes, { offset: block.offset, noCopy: true, wait });
-    });
+    return enqueue(
+      "read",
+      queue,
+      copies,
+      ({ block, bytes }) =>
+        queue.read(block.base, bytes, { offset: block.offset, noCopy: true, wait }),
+    );
   }
 
   /** Begins to copy host memory to blocks that no command under way uses. */

@@ -26,7 +26,7 @@ import {
 } from "../../../memory/mod.ts";
 import { activeTrace } from "../../profiling/trace.ts";
 import type { UploadOptions } from "../../execution/backend.ts";
-import { advance } from "../../lifecycle/background.ts";
+import { advanceAtTimes } from "../../lifecycle/background.ts";
 import { throwIfInterrupted } from "../../lifecycle/interruption.ts";
 import { obeySignals } from "../../lifecycle/waits.ts";
 import { readSwitch } from "../../../ffi/host/switches.ts";
@@ -269,7 +269,7 @@ export class Transfers {
    */
   afterLaunch(isTiny = false): void {
     this.#enqueued++;
-    advance();
+    advanceAtTimes();
     this.#launches += isTiny ? TINY_SHARE : 1;
     if (this.#launches >= this.#launchesPerMark) this.#mark();
   }

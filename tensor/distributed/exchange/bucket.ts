@@ -69,6 +69,8 @@ export class Bucket implements HostBlock {
   readonly #block: HostBlock;
   #reading: BesideCopy | null = null;
   #copies: BesideCopy[] = [];
+  /** Blocks that copies under way may still read. */
+  #held: NodeStorage[] = [];
 
   /**
    * Reserves the memory.
@@ -127,7 +129,7 @@ export class Bucket implements HostBlock {
     this.#copies.push(this.#reading);
   }
 
-  /** The same for blocks that somebody else holds as long as this call lasts. */
+  /** The same for blocks that somebody else holds until they are read, see `hold`. */
   readBlocks(blocks: readonly (Block | null)[]): void {
     this.forget();
     this.finishCopies();
@@ -162,7 +164,7 @@ export class Bucket implements HostBlock {
     });
     this.#copies.push(this.#backend.writeBeside(own));
     const others = this.#pieces.filter((_, k) => storages[k] === null);
-    for (const piece of others) release(piece);
+    for (const piece of others) this.#letGo(piece);
     const uploaded = this.#upload(this.#backend, others);
     return storages.map((storage) => storage ?? uploaded.shift()!);
   }
@@ -211,9 +213,19 @@ export class Bucket implements HostBlock {
     return blocks.map((block) => new Storage(backend.memory, block));
   }
 
-  /** Lets go of what was read and needs not be written. */
+  /** Lets go of what was read and needs not be written, once it is read. */
   forget(): void {
-    for (const piece of this.#pieces) release(piece);
+    for (const piece of this.#pieces) this.#letGo(piece);
+  }
+
+  #letGo(piece: Piece): void {
+    if (piece.storage) this.#held.push(piece.storage);
+    piece.storage = null;
+  }
+
+  /** Holds tensors whose blocks are read until that is over. */
+  hold(tensors: readonly (Tensor | null)[]): void {
+    for (const tensor of tensors) if (tensor) this.#held.push(nodeOf(tensor).storage!.retain());
   }
 
   /** Waits for copies of an earlier turn, which are long over as a rule. */
@@ -222,6 +234,7 @@ export class Bucket implements HostBlock {
       isDone: () => this.#copies.every((copy) => copy.isDone()),
     });
     for (const copy of this.#copies.splice(0)) copy[Symbol.dispose]();
+    for (const storage of this.#held.splice(0)) storage.release();
     this.#reading = null;
   }
 
@@ -235,11 +248,6 @@ export class Bucket implements HostBlock {
     this.finishCopies();
     this.#block[Symbol.dispose]();
   }
-}
-
-function release(piece: Piece): void {
-  piece.storage?.release();
-  piece.storage = null;
 }
 
 /** A tensor of what lies in a block; takes over the caller's reference. */
