@@ -215,7 +215,7 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     if (loss.isRealized) continue;
     // A loss that is read before the step computes the gradients too, so that its work is done once:
     // those that are there then, since clipping and the like replace them.
-    stateOf(loss).coScheduled = () => gradientsOfLeaves(leaves);
+    stateOf(loss).coScheduled = gradientsOfLeaves(leaves);
     pendingOn(loss.device).addRoot(stateOf(loss));
   }
   if (order) {
@@ -229,12 +229,16 @@ function isLossOfUser(tensor: Tensor): boolean {
   return tensor.size === 1 && stateOf(tensor).node.exposure === NEED.lasting;
 }
 
-/** The nodes of the gradients that leaves have now. */
-function gradientsOfLeaves(leaves: readonly Tensor[]): Node[] {
-  return leaves.flatMap((leaf) => {
-    const { grad } = stateOf(leaf);
-    return grad === null || grad.disposed ? [] : [nodeOf(grad)];
-  });
+/**
+ * What gives the nodes of the gradients that leaves have when it is called. A loss keeps it: made in
+ * `backward` itself it would keep alive all that closures there share, each gradient on the way.
+ */
+function gradientsOfLeaves(leaves: readonly Tensor[]): () => Node[] {
+  return () =>
+    leaves.flatMap((leaf) => {
+      const { grad } = stateOf(leaf);
+      return grad === null || grad.disposed ? [] : [nodeOf(grad)];
+    });
 }
 
 /** Moves tensors to the end of an order: their gradients got another part. */

@@ -10,6 +10,9 @@ import type { TensorState } from "./tensor_state.ts";
 /** So many are held in one turn of the event loop at most. */
 const MIN_SWEEP = 1024;
 
+/** Those that were computed since are let go when so many are new: each holds what it was made from. */
+const MIN_PRUNE = 64;
+
 /** A state that is passed on from step to step unread is computed when it is so many operations long. */
 const MAX_DEPTH = 100;
 
@@ -22,11 +25,11 @@ class UnreadNodes {
   #recent: Node[] = [];
   /** Made before, and held so that the collector can have them. */
   #older: WeakRef<Node>[] = [];
-  #sweepAt = MIN_SWEEP;
+  #pruneAt = MIN_PRUNE;
   #isTurnWatched = false;
 
   add(node: Node): void {
-    if (this.#recent.push(node) >= this.#sweepAt) return this.#sweep();
+    if (this.#recent.push(node) >= this.#pruneAt) this.#prune();
     if (this.#isTurnWatched) return;
     this.#isTurnWatched = true;
     queueMicrotask(() => {
@@ -35,11 +38,17 @@ class UnreadNodes {
     });
   }
 
+  #prune(): void {
+    const open = this.#recent.filter(isPending);
+    if (open.length >= MIN_SWEEP + this.#older.length) return this.#sweep();
+    this.#recent = open;
+    this.#pruneAt = 2 * open.length + MIN_PRUNE;
+  }
+
   #sweep(): void {
-    const open = this.#open();
-    this.#older = open.map((node) => new WeakRef(node));
+    this.#older = this.#open().map((node) => new WeakRef(node));
     this.#recent = [];
-    this.#sweepAt = MIN_SWEEP + open.length;
+    this.#pruneAt = MIN_PRUNE;
   }
 
   #open(): Node[] {
@@ -60,8 +69,12 @@ class UnreadNodes {
   }
 }
 
+function isPending(node: Node): boolean {
+  return node.token !== null && !node.isComputed && !node.isLeaf;
+}
+
 function isUnread(node: Node): boolean {
-  return node.users === 0 && node.token !== null && !node.isComputed && !node.isLeaf;
+  return node.users === 0 && isPending(node);
 }
 
 /** True for a value that its tensor no longer has, since it was assigned another one. */
@@ -93,11 +106,13 @@ function reaches(root: Node, isSuch: (leaf: Node) => boolean): boolean {
 export class PendingWork {
   /**
    * Tensors that are computed by the next schedule, such as those that were assigned a value: the former
-   * one, from which it may be computed, goes with the next `assign`.
+   * one, from which it may be computed, goes with the next `assign`. A new set whenever it is empty: V8
+   * links the former tables of a set to the present one, and with them, until a full collection, all that
+   * was ever in it.
    */
-  readonly #assignments = new Set<Tensor>();
+  #assignments = new Set<Tensor>();
   /** Roots of `backward` that no schedule has computed yet; nobody may want them any more. */
-  readonly #roots = new Set<WeakRef<TensorState>>();
+  #roots: WeakRef<TensorState>[] = [];
   readonly #unread = new UnreadNodes();
   #hasAssigned = false;
 
@@ -113,14 +128,16 @@ export class PendingWork {
 
   /** The tensor is asked for now; true where it waited for the next schedule. */
   deleteAssignment(tensor: Tensor): boolean {
-    return this.#assignments.delete(tensor);
+    const waited = this.#assignments.delete(tensor);
+    if (waited && this.#assignments.size === 0) this.#assignments = new Set();
+    return waited;
   }
 
   /** The tensors that wait for the schedule which is made now. */
   takeAssignments(): Tensor[] {
     if (this.#assignments.size === 0) return [];
     const open = [...this.#assignments].filter((t) => !t.disposed && !t.isRealized);
-    this.#assignments.clear();
+    this.#assignments = new Set();
     return open;
   }
 
@@ -129,17 +146,18 @@ export class PendingWork {
    * that they make, and parameters change in it.
    */
   addRoot(root: TensorState): void {
-    this.#roots.add(new WeakRef(root));
+    this.#roots.push(new WeakRef(root));
   }
 
   /** The roots that are not computed yet, with the gradients that they belong to. */
   roots(): Companion[] {
     const open: Companion[] = [];
-    for (const reference of this.#roots) {
+    this.#roots = this.#roots.filter((reference) => {
       const root = reference.deref();
-      if (!root || root.lifecycle === "disposed" || root.node.isLeaf) this.#roots.delete(reference);
-      else open.push({ root: root.node, with: root.coScheduledNodes() });
-    }
+      if (!root || root.lifecycle === "disposed" || root.node.isLeaf) return false;
+      open.push({ root: root.node, with: root.coScheduledNodes() });
+      return true;
+    });
     return open;
   }
 

@@ -73,3 +73,42 @@ testOnCPU("the value before an assignment, and the one after", async () => {
   });
   assertEquals(await settle(before), before);
 });
+
+testOnCPU("gradients on the way, while the loss that they came from is kept", async () => {
+  const found: WeakRef<Tensor>[] = [], kept: Tensor[] = [];
+  apart(() => {
+    const w = Tensor.ones([4], { requiresGrad: true });
+    w.registerHook((gradient) => {
+      found.push(new WeakRef(gradient));
+      return gradient;
+    });
+    const loss = w.mul(2).exp().sum();
+    loss.backward();
+    kept.push(w, loss);
+  });
+  for (let round = 0; round < 3; round++) {
+    await new Promise((resolve) => setTimeout(resolve));
+    collect();
+  }
+  assertEquals(found.map((reference) => reference.deref()), [undefined]);
+  kept.forEach((tensor) => tensor.dispose());
+});
+
+testOnCPU("what values were computed from, in a loop that never awaits", () => {
+  const others = (): number => {
+    collect();
+    return Deno.memoryUsage().external;
+  };
+  const forward = (): void => {
+    // A thousand floats stay on the host until the value is computed.
+    using x = Tensor.fromHost(new Float32Array(1000));
+    x.mul(2).add(1).sum().realize().dispose();
+  };
+  apart(() => {
+    forward();
+    const before = others();
+    for (let k = 0; k < 250; k++) forward();
+    const bytes = others() - before;
+    assertEquals(bytes < 500_000, true, `${bytes} bytes are held`);
+  });
+});
