@@ -120,8 +120,8 @@ export function describe({ code, signal }: Ending): string {
   return signal ?? `exit ${code}`;
 }
 
-/** Programs at a time; most of them only wait for a signal. */
-const CONCURRENCY = 4;
+/** Programs at a time; most of them only wait for a signal, and the suite runs others beside them. */
+const CONCURRENCY = 2;
 
 /** Runs every job, a few at a time, and returns the results in the jobs' order. */
 export async function runAll<T>(jobs: readonly (() => Promise<T>)[]): Promise<T[]> {
