@@ -5,7 +5,7 @@ import { coefficient, linearize, symbol, zero } from "../../kernel/affine.ts";
 import type { Node } from "../../graph/node.ts";
 import { stridesOf } from "../../graph/shape.ts";
 import { type Access, isView, viewAccess } from "../../kernel/view.ts";
-import { inputInfo, type NodeInfo } from "./node_info.ts";
+import { inputInfo, isServed, type NodeInfo } from "./node_info.ts";
 
 /** An operand: the value in memory behind it, and where its elements lie there. */
 export interface AttentionOperand {
@@ -90,7 +90,7 @@ function operandOf(
     const next = inputInfo(info, 0);
     const mapped = viewAccess(op, viewed, next.node.shape, access, shape);
     if (mapped === null || "factor" in mapped || mapped.bounds.length > 0) break;
-    if (!seen.has(info)) next.accounted++;
+    if (!seen.has(info) && isServed(info)) next.accounted++;
     seen.add(info);
     info = next;
     access = mapped;

@@ -22,7 +22,7 @@ import type { Group, Limits } from "./group.ts";
 import { growGroup } from "./grow_group.ts";
 import { isLoopSplit } from "./loops.ts";
 import { lowerGroup } from "./lower_group.ts";
-import { inputInfo, type NodeInfo } from "./node_info.ts";
+import { inputInfo, isServed, type NodeInfo } from "./node_info.ts";
 import { Partners } from "./partners.ts";
 import { isSpecial } from "./special.ts";
 import { leavesIdle } from "../passes/split_reduction.ts";
@@ -147,7 +147,7 @@ function storedOperands(info: NodeInfo): NodeInfo[] {
     let operand = inputInfo(info, k);
     while (!operand.node.isLeaf && !operand.materialized && operand.node.op.kind === "reshape") {
       const [source] = operand.inputs;
-      if (!seen.has(operand)) source!.accounted++;
+      if (!seen.has(operand) && isServed(operand)) source!.accounted++;
       seen.add(operand);
       operand = source!;
     }

@@ -151,6 +151,14 @@ export function isWidened({ op, dtype, inputs }: Node): boolean {
   return op.kind === "cast" && dtypes[inputs[0]!.dtype].bytes < dtypes[dtype].bytes;
 }
 
+/**
+ * True when all users of a node are in kernels that will not be evaluated again: what it reads itself
+ * is read for the last time then, however many of its users looked through it.
+ */
+export function isServed({ accounted, consumers }: NodeInfo): boolean {
+  return accounted === consumers;
+}
+
 /** What is known of the k-th input. */
 export function inputInfo(info: NodeInfo, k: number): NodeInfo {
   const wanted = info.node.inputs[k]!;

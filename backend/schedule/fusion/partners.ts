@@ -9,7 +9,7 @@ import type { FusionRules } from "../../kernel/target.ts";
 import type { Group, Limits } from "./group.ts";
 import { growGroup } from "./grow_group.ts";
 import { isLoopSplit } from "./loops.ts";
-import type { NodeInfo } from "./node_info.ts";
+import { isServed, type NodeInfo } from "./node_info.ts";
 
 /** So many values are looked at for one kernel, and so many of them share it. */
 const MAX_SEEN = 64, MAX_JOINED = 5;
@@ -75,8 +75,7 @@ export class Partners {
 
   /** True for values that are asked for, and that no unit which is not planned yet reads. */
   #isFree(info: NodeInfo, { root }: Group): boolean {
-    return info !== root && info.materialized && info.accounted === info.consumers &&
-      !this.#produced.has(info);
+    return info !== root && info.materialized && isServed(info) && !this.#produced.has(info);
   }
 
   /** Other users of values that would have to be stored for them. */
