@@ -23,6 +23,8 @@ export interface FusionRules {
   readonly attendsViews: boolean;
   /** Values side by side are stored by one loop over what they have in common. */
   readonly storesPieces: boolean;
+  /** What follows a product, and is read by windows that overlap, is stored by the product's kernel. */
+  readonly storesWindowed: boolean;
 }
 
 /** When the rows of a reduction are reduced in parts, and how long a part is at least. */
@@ -98,6 +100,7 @@ export const defaultFusion: FusionRules = {
   joinsReductions: false,
   attendsViews: false,
   storesPieces: true,
+  storesWindowed: true,
 };
 
 /** A host that runs kernels one by one: the built-in backend, and plans that are made for no device. */

@@ -70,6 +70,7 @@ function gpuFusion(computeUnits: number): FusionRules {
     maxEpilogue: GPU_EPILOGUE,
     joinsReductions: true,
     storesPieces: true,
+    storesWindowed: false,
   };
 }
 

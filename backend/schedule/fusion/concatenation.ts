@@ -4,7 +4,6 @@
  * in its place: no element looks at whose it is, and what the pieces share is computed once.
  */
 import { type AffineExpr, scale } from "../../kernel/affine.ts";
-import { isFloat } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
 import { sameShape } from "../../graph/shape.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
@@ -40,20 +39,15 @@ interface Part {
 /**
  * The concatenation that a node is; null for what is none, or takes too many pieces. Long ones are trees:
  * what is stored only to be joined again is not, where there is room.
- *
- * @param ofGradients Whether parts may be padded with 0, as the gradients of slices are: a sum with it makes 0 of
- *   -0, which a part that is stored as it is stays.
+ * Gradients of slices are such sums as well, of what is padded with 0: a -0 stays what it is.
  */
-export function concatenationOf(
-  root: NodeInfo,
-  ofGradients: boolean,
-): Concatenation | null {
-  return joinedOf(root, MAX_LEVELS, ofGradients) ?? joinedOf(root, 0, ofGradients);
+export function concatenationOf(root: NodeInfo): Concatenation | null {
+  return joinedOf(root, MAX_LEVELS) ?? joinedOf(root, 0);
 }
 
-function joinedOf(root: NodeInfo, levels: number, ofGradients: boolean): Concatenation | null {
+function joinedOf(root: NodeInfo, levels: number): Concatenation | null {
   const between: NodeInfo[] = [];
-  const found = partsOf(root, null, between, { levels, ofGradients });
+  const found = partsOf(root, null, between, levels);
   if (found === null || found.parts.length < 2) return null;
   const { axis } = found, { shape } = root.node;
   const lengthOf = ({ info }: Part): number => info.node.shape[axis]!;
@@ -73,12 +67,6 @@ function joinedOf(root: NodeInfo, levels: number, ofGradients: boolean): Concate
   return end === shape[axis] ? { axis, shape: shape.with(axis, length), pieces, between } : null;
 }
 
-/** What counts as a part: concatenations so many levels deep, and what is padded with 0. */
-interface Search {
-  readonly levels: number;
-  readonly ofGradients: boolean;
-}
-
 /** Coordinates that begin elsewhere along an axis. */
 export function movedCoords(
   coords: readonly AffineExpr[],
@@ -92,13 +80,13 @@ export function movedCoords(
  * The parts that a value is a sum of, each padded along one axis: that which is known, if one is.
  *
  * @param between Takes the nodes on the way.
- * @param search How deep a part that is a concatenation counts as its own parts; what parts are padded with.
+ * @param levels How deep a part that is a concatenation counts as its own parts.
  */
 function partsOf(
   info: NodeInfo,
   known: number | null,
   between: NodeInfo[],
-  search: Search,
+  levels: number,
 ): { axis: number; parts: Part[] } | null {
   const parts: Part[] = [], open = [info];
   let axis = known;
@@ -111,11 +99,11 @@ function partsOf(
       if (!sides.every((side) => sameShape(side.node.shape, shape))) return null;
       open.push(...sides);
     } else {
-      const found = paddedAxis(at.node, search.ofGradients);
+      const found = paddedAxis(at.node);
       if (found === null || axis !== null && axis !== found) return null;
       axis = found;
       const inner = inputInfo(at, 0), start = op.kind === "pad" ? op.before[found]! : 0;
-      const nested = nestedParts(inner, found, search);
+      const nested = nestedParts(inner, found, levels);
       if (nested === null) parts.push({ info: inner, start });
       else {
         between.push(...nested.between);
@@ -131,11 +119,11 @@ function partsOf(
 function nestedParts(
   info: NodeInfo,
   axis: number,
-  { levels, ofGradients }: Search,
+  levels: number,
 ): { parts: Part[]; between: NodeInfo[] } | null {
   if (levels === 0 || info.node.op.kind !== "copy" || !isOwn(info)) return null;
   const between: NodeInfo[] = [];
-  const found = partsOf(info, axis, between, { levels: levels - 1, ofGradients });
+  const found = partsOf(info, axis, between, levels - 1);
   return found && { parts: found.parts, between };
 }
 
@@ -144,11 +132,9 @@ function isOwn({ node, consumers, materialized }: NodeInfo): boolean {
   return consumers === 1 && !materialized && !node.isLeaf;
 }
 
-/** The one axis that a value is padded along with what changes no sum; null where it is not. */
-function paddedAxis({ op, inputs, shape, dtype }: Node, ofGradients: boolean): number | null {
-  if (op.kind !== "pad") return null;
-  const adds = ofGradients ? op.value !== 0 : !Object.is(op.value, isFloat(dtype) ? -0 : 0);
-  if (adds) return null;
+/** The one axis that a value is padded along with zeros, of either sign; null where it is not. */
+function paddedAxis({ op, inputs, shape }: Node): number | null {
+  if (op.kind !== "pad" || op.value !== 0) return null;
   const padded = shape.flatMap((n, k) => n === inputs[0]!.shape[k] ? [] : [k]);
   return padded.length === 1 ? padded[0]! : null;
 }

@@ -43,6 +43,8 @@ const MAX_EXPRS = 160, MAX_LOADS = 24;
 const MAX_EPILOGUE = 16;
 /** A node whose elements are read this many times each is repeated. */
 const MIN_REPEATS = 8;
+/** Windows that overlap read elements so often at least. */
+const MIN_WINDOWS = 2;
 
 /**
  * The group of `root`, or the loop that must be split before it can be made.
@@ -97,7 +99,7 @@ class GroupBuilder {
     this.#rules = rules;
     this.#loops = new Loops(limits, rules.minRows);
     this.#effects = new GroupEffects(root);
-    this.#joined = rules.storesPieces ? concatenationOf(root, rules.joinsReductions) : null;
+    this.#joined = rules.storesPieces ? concatenationOf(root) : null;
   }
 
   build(partners: readonly NodeInfo[]): Group | LoopSplit {
@@ -240,7 +242,13 @@ class GroupBuilder {
     if (!this.#effects.isServed(info)) {
       return info.recomputeCost < cheap || !isRepeated && this.#isDerived(info);
     }
-    return !isRepeated || info.reduces;
+    return info.reduces || !isRepeated && !this.#isWindowed(info);
+  }
+
+  /** True for what follows a product and is read by windows that overlap: its kernel may as well store it. */
+  #isWindowed(info: NodeInfo): boolean {
+    return this.#rules.storesWindowed &&
+      info.node.size * MIN_WINDOWS <= this.#loops.iterations && this.#followsProduct(info);
   }
 
   /** True when reading what the node follows from, and computing it again, costs less than storing it. */

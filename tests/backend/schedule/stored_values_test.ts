@@ -124,13 +124,32 @@ for (const device of ["cpu", "cl"]) {
     }));
 }
 
-Deno.test("on a GPU the gradients of slices that lie side by side are stored in pieces, too", () =>
+Deno.test("gradients of slices that lie side by side are stored in pieces, too", () =>
   withDevice("cpu", () => {
     const x = Tensor.ones([64, 48], { requiresGrad: true }).realize();
     const [q, k, v] = x.split(16, 1) as [Tensor, Tensor, Tensor];
     q.exp().mul(k.tanh()).add(v).sum().backward();
-    const { kernels } = schedule([nodeOf(x.grad!)], { device: gpu });
-    const loops = kernels.flatMap(({ kernel }) => kernel.kind === "loop" ? [kernel] : []);
-    assert(!loops.some(asks), "an element looks at whose it is");
-    assertEquals(loops.map(({ outputs }) => outputs.length), [3]);
+    for (const device of [{}, { device: gpu }]) {
+      const { kernels } = schedule([nodeOf(x.grad!)], device);
+      const loops = kernels.flatMap(({ kernel }) => kernel.kind === "loop" ? [kernel] : []);
+      assert(!loops.some(asks), "an element looks at whose it is");
+      assertEquals(loops.map(({ outputs }) => outputs.length), [3]);
+    }
+  }));
+
+Deno.test("what follows a product is stored by its kernel where windows overlap that read it", () =>
+  withDevice("cpu", () => {
+    const x = Tensor.ones([1, 3, 12, 12]).realize(), w = Tensor.ones([4, 3, 3, 3]).realize();
+    const shift = Tensor.ones([4, 1, 1]).realize();
+    const labels = (size: number, stride: number): string[] => {
+      const y = x.conv2d(w).mul(shift).add(shift).relu();
+      return schedule([nodeOf(y.maxPool2d(size, { stride }))]).kernels.map(({ kernel }) =>
+        kernel.label
+      );
+    };
+    const follows = (found: string[]): boolean[] => found.map((label) => label.includes("matmul"));
+    assertEquals(follows(labels(3, 1)), [true, false]);
+    assertEquals(labels(3, 1)[0], "matmul_mul_add_maximum");
+    // Windows side by side read each value once: it is computed there.
+    assertEquals(labels(2, 2)[0], "matmul");
   }));
