@@ -2,13 +2,14 @@
  * How much of a GPU's memory a compiled training step takes at its peak, beside PyTorch (eager, which
  * `python3` has, on the same card): the GPT of 10 million parameters and a ResNet-18.
  *
- *     deno run -A bench/peak_memory.ts [--device gpu] [--tiny]
+ *     deno run -A bench/peak_memory.ts [--device gpu] [--tiny] [--model gpt]
  *
  * For each model it prints the bytes that tensors held at most, what was reserved of the driver, and the
  * ratio to PyTorch's (`max_memory_allocated`); without PyTorch or CUDA, netcl's alone.
  */
 import { fileURLToPath } from "node:url";
 import {
+  amp,
   compile,
   device,
   manager,
@@ -21,7 +22,7 @@ import {
 } from "../mod.ts";
 import { backendOf } from "../backend/internal.ts";
 import { argumentsOrExit, flagValues } from "./arguments.ts";
-import { GPT, ResNet } from "./peers/models.ts";
+import { GPT, type Precision, ResNet } from "./peers/models.ts";
 
 const STEPS = 5, MiB = 2 ** 20;
 
@@ -30,9 +31,10 @@ interface Work {
   readonly model: nn.Module;
   readonly optimizer: optim.Optimizer;
   readonly batch: readonly [x: Tensor, y: Tensor];
+  readonly precision: Precision;
 }
 
-function gpt(isTiny: boolean): Work {
+function gpt(isTiny: boolean, precision: Precision = "float32"): Work {
   const sizes = {
     vocabulary: 65,
     context: isTiny ? 16 : 256,
@@ -46,6 +48,7 @@ function gpt(isTiny: boolean): Work {
     model,
     optimizer: new optim.AdamW(model.parameters(), { lr: 1e-3 }),
     batch: [ids(n, sizes.context), ids(n * sizes.context)],
+    precision,
   };
 }
 
@@ -56,17 +59,22 @@ function resnet(isTiny: boolean): Work {
     model,
     optimizer: new optim.SGD(model.parameters(), { lr: 1e-2, momentum: 0.9 }),
     batch: [Tensor.rand([n, 3, 32, 32]).realize(), Tensor.randint(0, 10, [n]).realize()],
+    precision: "float32",
   };
 }
 
-const works: Readonly<Record<string, (isTiny: boolean) => Work>> = { gpt, resnet };
+const works: Readonly<Record<string, (isTiny: boolean) => Work>> = {
+  gpt: (isTiny) => gpt(isTiny),
+  "gpt-bfloat16": (isTiny) => gpt(isTiny, "bfloat16"),
+  resnet,
+};
 
-/** Bytes at the peak of a step, once memory is as it stays; those of a model before do not count. */
-async function peakOf(make: () => Work): Promise<[held: number, reserved: number]> {
-  const before = memory.stats().currentAllocated;
-  const { model, optimizer, batch } = make();
+/** Bytes at the peak of a step, once memory is as it stays. */
+async function peakOf(
+  { model, optimizer, batch, precision }: Work,
+): Promise<[held: number, reserved: number]> {
   const step = compile((x: Tensor, y: Tensor) => {
-    const loss = model.forward(x).crossEntropy(y);
+    const loss = amp.autocast(precision, () => model.forward(x).crossEntropy(y));
     optimizer.zeroGrad();
     loss.backward();
     optimizer.step();
@@ -80,7 +88,7 @@ async function peakOf(make: () => Work): Promise<[held: number, reserved: number
   memory.resetPeakStats();
   await train();
   const { peakAllocated, peakReservedBytes } = memory.stats();
-  return [peakAllocated - before, peakReservedBytes];
+  return [peakAllocated, peakReservedBytes];
 }
 
 /** What PyTorch's allocator held at most; null where it cannot be asked. */
@@ -89,7 +97,7 @@ function torchPeak(name: string): number | null {
     "import sys, torch",
     `sys.path.insert(0, ${JSON.stringify(fileURLToPath(new URL("peers", import.meta.url)))})`,
     "from torch_models import makers",
-    `run = makers("cuda", True)["${name}"](${name === "gpt" ? 64 : 128})`,
+    `run = makers("cuda", True)["${name}"](${name === "resnet" ? 128 : 64})`,
     `for _ in range(${STEPS}): run()`,
     "torch.cuda.synchronize(); torch.cuda.reset_peak_memory_stats()",
     `for _ in range(${STEPS}): run()`,
@@ -104,24 +112,37 @@ function torchPeak(name: string): number | null {
   }
 }
 
+/** Measures one model and prints it. */
+async function measure(name: string, isTiny: boolean): Promise<void> {
+  manualSeed(0);
+  const [held, reserved] = await peakOf(works[name]!(isTiny));
+  const torch = isTiny ? null : torchPeak(name), inMiB = (bytes: number) => Math.round(bytes / MiB);
+  const beside = torch === null
+    ? ""
+    : `  PyTorch ${inMiB(torch)} MiB  ratio ${(held / torch).toFixed(2)}`;
+  console.log(`${name}: peak ${inMiB(held)} MiB, reserved ${inMiB(reserved)} MiB${beside}`);
+}
+
 // What a device's own kernels need is measured, not what computes while they are compiled.
 setDeterministic(true);
-const { device: selector, tiny } = argumentsOrExit((args) =>
+const { device: selector, tiny, model } = argumentsOrExit((args) =>
   flagValues(args, {
     device: { type: "string", default: "gpu" },
     tiny: { type: "boolean", default: false },
+    model: { type: "string", default: "all" },
   })
 );
 using _active = device(selector);
-for (const [name, make] of Object.entries(works)) {
-  manualSeed(0);
-  const [held, reserved] = await peakOf(() => make(tiny)), torch = tiny ? null : torchPeak(name);
-  const beside = torch === null
-    ? ""
-    : `  PyTorch ${Math.round(torch / MiB)} MiB  ratio ${(held / torch).toFixed(2)}`;
-  console.log(
-    `${name}: peak ${Math.round(held / MiB)} MiB, reserved ${
-      Math.round(reserved / MiB)
-    } MiB${beside}`,
-  );
+if (model in works) await measure(model, tiny);
+else {
+  // A process each: what one model leaves behind does not count for the next.
+  for (const name of Object.keys(works)) {
+    const args = ["run", "-A", fileURLToPath(import.meta.url), "--model", name];
+    const { code } = new Deno.Command(Deno.execPath(), {
+      args: [...args, "--device", selector, ...(tiny ? ["--tiny"] : [])],
+      stdout: "inherit",
+      stderr: "inherit",
+    }).outputSync();
+    if (code !== 0) Deno.exit(code);
+  }
 }

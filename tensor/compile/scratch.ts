@@ -48,6 +48,9 @@ export function planScratch(
   const shared = lifetimes.filter(isShared);
   const { places, segments } = leastPlacement(shared);
   const owned: Block[] = [], blocks = new Map<Block, Block>();
+  // What the recorded call used lies free, in pieces of other sizes: it would do so as long as this lives.
+  const total = segments.reduce((sum, nbytes) => sum + nbytes, 0);
+  if (total >= SEGMENT_BYTES) memory.pool.trim(total);
   try {
     const allocate = (nbytes: number): Block => {
       const block = memory.allocate(nbytes, { label: "compiled" });

@@ -7,6 +7,13 @@ import { Context, type Device, platforms } from "../../../ffi/mod.ts";
 import { buildProgram } from "./build_program.ts";
 import { JobFolder } from "./job_folder.ts";
 
+/** How long it waits for jobs that are still to come. */
+const MAX_WAIT_MS = 15_000;
+/** Milliseconds between two looks for them. */
+const LOOK_MS = 10;
+
+const flag = new Int32Array(new SharedArrayBuffer(4));
+
 /** The device of these names; null where this process does not see it. */
 function findDevice(platformName: string, deviceName: string, place: number): Device | null {
   const found = platforms().filter(({ name }) => name === platformName)
@@ -15,9 +22,18 @@ function findDevice(platformName: string, deviceName: string, place: number): De
   return found[place] ?? null;
 }
 
-/** Builds what is open. What it cannot build is left to who started it. */
+/** Builds what is open, and what is still to come. What it cannot build is left to who started it. */
 function buildJobs(folder: JobFolder, context: Context, device: Device): void {
-  for (let next = folder.take(); next !== null; next = folder.take()) {
+  const until = performance.now() + MAX_WAIT_MS, starter = Deno.ppid;
+  for (;;) {
+    // Asked first: jobs come before the wait ends.
+    const { isWaiting } = folder, next = folder.take();
+    if (next === null) {
+      if (!isWaiting) return;
+      if (performance.now() > until || Deno.ppid !== starter) return folder.leave();
+      Atomics.wait(flag, 0, 0, LOOK_MS);
+      continue;
+    }
     try {
       using program = buildProgram(context, device, next.source);
       folder.built(next.job, program.binary(device));

@@ -25,17 +25,22 @@ export interface JobOwner {
 
 /** How many helpers are worth while for what is to be built: NETCL_BUILD_PROCESSES, if it is said. */
 export function helperCount(jobs: readonly ProgramSource[]): number {
-  if (jobs.length < 2 || !mayRun()) return 0;
-  const most = allowedHelpers();
-  if (most !== null) return Math.min(most, jobs.length - 1);
   const seconds = jobs.reduce((sum, { text }) => sum + text.length, 0) / SECOND_CHARACTERS;
-  if (seconds < MIN_SECONDS) return 0;
-  const useful = Math.min(Math.round(seconds / HELPER_SECONDS), jobs.length - 1);
-  return Math.max(0, Math.min(useful, MAX_HELPERS, navigator.hardwareConcurrency - 1));
+  const useful = seconds < MIN_SECONDS ? 0 : Math.round(seconds / HELPER_SECONDS);
+  return Math.max(
+    0,
+    Math.min(allowedHelpers() ?? Math.min(useful, mostHelpers()), jobs.length - 1),
+  );
 }
 
-/** What the environment says; null where it says nothing. */
+/** As many as this machine has cores for. */
+function mostHelpers(): number {
+  return Math.max(0, Math.min(MAX_HELPERS, navigator.hardwareConcurrency - 1));
+}
+
+/** What the environment says, and none where none may be started; null where nothing is said. */
 function allowedHelpers(): number | null {
+  if (!mayRun()) return 0;
   const value = readEnvironment("NETCL_BUILD_PROCESSES");
   if (value === undefined) return null;
   if (/^\d{1,3}$/.test(value)) return Number(value);
@@ -52,25 +57,71 @@ function mayRun(): boolean {
   return Deno.permissions.querySync({ name: "run", command: Deno.execPath() }).state === "granted";
 }
 
-/**
- * Builds jobs in this process and in helpers, the first of them first.
- *
- * @param parent A folder that only this user writes to.
- * @param count How many helpers.
- * @throws {InterruptedError} After Ctrl+C while it waits for helpers.
- * @throws What `owner.build` throws.
- */
-export function buildTogether(
-  parent: string,
-  device: Device,
-  jobs: readonly ProgramSource[],
-  count: number,
-  owner: JobOwner,
-): void {
-  const folder = JobFolder.create(parent, jobs);
-  const helpers = Array.from({ length: count }, () => startHelper(folder, device));
-  const pids = new Set(helpers.map(({ pid }) => pid));
-  const missing = new Set(jobs.keys());
+/** Processes at work on a folder. */
+interface Team {
+  readonly folder: JobFolder;
+  readonly pids: Set<number>;
+}
+
+/** The helpers of one owner of programs. */
+export class BuildHelpers {
+  readonly #parent: string;
+  readonly #device: Device;
+  /** Helpers that were started before there was anything to build. */
+  #waiting: Team | null = null;
+
+  /**
+   * @param parent A folder that only this user writes to.
+   * @param device What is built for.
+   */
+  constructor(parent: string, device: Device) {
+    this.#parent = parent;
+    this.#device = device;
+  }
+
+  /** Starts helpers for what will have to be built soon; they end by themselves where nothing comes. */
+  expect(): void {
+    const count = allowedHelpers() ?? mostHelpers();
+    if (count > 0 && this.#waiting === null) this.#waiting = this.#start([], count);
+  }
+
+  /**
+   * Builds jobs in this process and in so many helpers, the first of them first.
+   *
+   * @throws {InterruptedError} After Ctrl+C, between two builds or while it waits for helpers.
+   * @throws What `owner.build` throws.
+   */
+  build(jobs: readonly ProgramSource[], count: number, owner: JobOwner): void {
+    const team = this.#takeWaiting(jobs) ?? this.#start(jobs, count);
+    try {
+      buildWith(team, jobs.length, owner);
+    } finally {
+      team.folder.remove();
+    }
+  }
+
+  /** Those that wait, with the jobs; null where there are none, or they have given up waiting. */
+  #takeWaiting(jobs: readonly ProgramSource[]): Team | null {
+    const team = this.#waiting;
+    this.#waiting = null;
+    return team?.folder.add(jobs) ? team : null;
+  }
+
+  #start(jobs: readonly ProgramSource[], count: number): Team {
+    const folder = JobFolder.create(this.#parent, jobs);
+    const helpers = Array.from({ length: count }, () => startHelper(folder, this.#device));
+    return { folder, pids: new Set(helpers.map(({ pid }) => pid)) };
+  }
+
+  /** Sends those home that wait. */
+  dispose(): void {
+    this.#waiting?.folder.remove();
+    this.#waiting = null;
+  }
+}
+
+function buildWith({ folder, pids }: Team, count: number, owner: JobOwner): void {
+  const missing = new Set(Array.from({ length: count }, (_, job) => job));
   const settle = (): void => {
     for (const [job, state] of folder.states()) {
       const isBuilt = state.kind === "built";
@@ -79,20 +130,16 @@ export function buildTogether(
       if (!isBuilt || !owner.adopt(job, folder.binary(job))) owner.build(job);
     }
   };
-  try {
-    for (let next = folder.take(); next !== null; next = folder.take()) {
-      missing.delete(next.job);
-      obeySignals();
-      owner.build(next.job);
-      settle();
-    }
-    waitSync(() => {
-      settle();
-      return missing.size === 0;
-    });
-  } finally {
-    folder.remove();
+  for (let next = folder.take(); next !== null; next = folder.take()) {
+    missing.delete(next.job);
+    obeySignals();
+    owner.build(next.job);
+    settle();
   }
+  waitSync(() => {
+    settle();
+    return missing.size === 0;
+  });
 }
 
 /** True where nobody will build a job any more. */

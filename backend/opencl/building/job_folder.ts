@@ -13,6 +13,8 @@ export type JobState =
 const STATE = /^(\d+)\.(?:taken\.(\d+)|(failed|built))$/;
 
 const PREFIX = ".building-";
+/** A file that stands for jobs that are still to come. */
+const WAITING = "waiting";
 /** No build takes as long: an older folder is of a process that was killed. */
 const LEFTOVER_MS = 3_600_000;
 
@@ -26,15 +28,38 @@ export class JobFolder {
     this.path = path;
   }
 
-  /** Makes a folder of its own within `parent`, with these jobs. */
+  /** Makes a folder of its own within `parent`, with these jobs; none are still to come. */
   static create(parent: string, jobs: readonly ProgramSource[]): JobFolder {
     Deno.mkdirSync(parent, { recursive: true, mode: 0o700 });
     removeLeftovers(parent);
     const folder = new JobFolder(Deno.makeTempDirSync({ dir: parent, prefix: PREFIX }));
-    jobs.forEach((job, k) =>
-      folder.#put(`${k}.open`, new TextEncoder().encode(JSON.stringify(job)))
-    );
+    if (jobs.length === 0) folder.#put(WAITING, new Uint8Array(0));
+    folder.#open(jobs);
     return folder;
+  }
+
+  #open(jobs: readonly ProgramSource[]): void {
+    jobs.forEach((job, k) => {
+      this.#put(`${k}.open`, new TextEncoder().encode(JSON.stringify(job)));
+    });
+  }
+
+  /** Puts in the jobs that were still to come; false where those who waited have given up. */
+  add(jobs: readonly ProgramSource[]): boolean {
+    return ifThere(() => {
+      this.#open(jobs);
+      return renamed(join(this.path, WAITING), join(this.path, "begun"));
+    }) ?? false;
+  }
+
+  /** True while jobs are still to come. */
+  get isWaiting(): boolean {
+    return ifThere(() => Deno.lstatSync(join(this.path, WAITING))) !== undefined;
+  }
+
+  /** Gives up waiting for jobs: takes the folder away, unless they have come. */
+  leave(): void {
+    if (renamed(join(this.path, WAITING), join(this.path, "left"))) this.remove();
   }
 
   /** Takes the next open job, if there is one; null for none. */
@@ -80,7 +105,7 @@ export class JobFolder {
 
   /** Takes the folder away; helpers end then. */
   remove(): void {
-    Deno.removeSync(this.path, { recursive: true });
+    ifThere(() => Deno.removeSync(this.path, { recursive: true }));
   }
 
   #names(): string[] {

@@ -32,6 +32,11 @@ export class BinaryCache {
     return folder && new BinaryCache(folder, device);
   }
 
+  /** True where nothing was ever kept, for any device. */
+  get isEmpty(): boolean {
+    return this.#attempt(() => this.#folder.entries(NAME).length === 0) ?? false;
+  }
+
   /** The folder, which only this user writes to. */
   get path(): string {
     return this.#folder.path;

@@ -10,7 +10,7 @@ import {
 import { runAll } from "../../../ffi/host/run_all.ts";
 import { activeTrace } from "../../profiling/trace.ts";
 import { buildProgram, type ProgramSource } from "../building/build_program.ts";
-import { buildTogether, helperCount } from "../building/build_helpers.ts";
+import { BuildHelpers, helperCount } from "../building/build_helpers.ts";
 import { beginBuild, endBuild, isWatchingBuilds } from "../../profiling/builds.ts";
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
@@ -54,6 +54,7 @@ export class Programs implements ProgramStore {
   readonly #options: string;
   readonly #outlines: boolean;
   readonly #buildsBeside: boolean;
+  readonly #helpers: BuildHelpers | null;
   readonly #programs: Program[] = [];
   /** Whether another thread has the compiler: then nothing waits for it at the end. */
   isCompilerBusy: () => boolean = () => false;
@@ -83,6 +84,7 @@ export class Programs implements ProgramStore {
     this.#options = buildOptions(driver);
     this.#outlines = driver.copiesKernels;
     this.#buildsBeside = buildsBeside ?? driver.buildsOneAtATime;
+    this.#helpers = this.#buildsBeside && cache ? new BuildHelpers(cache.path, device) : null;
   }
 
   /** True where the kernel of a text is compiled. */
@@ -168,7 +170,9 @@ export class Programs implements ProgramStore {
   #buildAll(requests: readonly BuildRequest[]): void {
     if (requests.length === 0) return;
     const byCost = requests.toSorted((a, b) => b.text.length - a.text.length);
-    const helpers = this.#cache !== null && this.#buildsBeside ? helperCount(byCost) : 0;
+    const helpers = this.#helpers, count = helpers === null ? 0 : helperCount(byCost);
+    // All that a program will need is to be built.
+    if (count === 0 && this.#cache?.isEmpty) helpers?.expect();
     let open = byCost.reduce((sum, { kernels }) => sum + kernels, 0);
     const finish = (request: BuildRequest, program: Program): void => {
       this.#adopt(request, program);
@@ -178,8 +182,8 @@ export class Programs implements ProgramStore {
     beginBuild(open);
     try {
       const build = (request: BuildRequest): void => finish(request, this.#built(request));
-      if (helpers === 0) return byCost.forEach(build);
-      buildTogether(this.#cache!.path, this.#device, byCost, helpers, {
+      if (count === 0) return byCost.forEach(build);
+      helpers!.build(byCost, count, {
         build: (job) => build(byCost[job]!),
         adopt: (job, binary) => {
           const request = byCost[job]!, program = this.#fromBinary(binary, request.options);
@@ -328,6 +332,7 @@ export class Programs implements ProgramStore {
 
   dispose(): void {
     runAll([
+      () => this.#helpers?.dispose(),
       this.#keepSome,
       ...[...this.#kernels.values()].map(({ kernel }) => () => kernel.release()),
       ...this.#programs.map((program) => () => program.release()),

@@ -116,9 +116,7 @@ export function fusedAttention(
     draw === null ? composed(whole) : repeatRandomKeys([draw], () => composed(whole));
   return result("attention", inputs, passes.output, (g, output) => {
     if (isGradEnabled()) return gradientsBelow([again()], [g], inputs);
-    const single = (x: Tensor): Tensor => dtype === "float64" ? x : x.cast("float32");
-    const products = single(g).mul(single(output)).sum(-1);
-    return passes.gradients(g, products);
+    return passes.gradients(g, output);
   });
 }
 
@@ -126,8 +124,8 @@ export function fusedAttention(
 interface AttentionPasses {
   /** (..., L, V). */
   readonly output: Node | Tensor;
-  /** Those of query, key and value; `products` are the sums of output times gradient of each row. */
-  gradients(gradient: Tensor, products: Tensor): (Tensor | null)[];
+  /** Those of query, key and value. */
+  gradients(gradient: Tensor, output: Tensor): (Tensor | null)[];
 }
 
 /** One kernel a pass, which has scores in tiles only. */
@@ -165,7 +163,8 @@ function tilePasses(
   const sums = isLearned ? result("attention", inputs, outputNode(call, 1, operands), null) : null;
   return {
     output: matrixNode(call, 0, operands),
-    gradients: (g, products) => {
+    gradients: (g, output) => {
+      const products = g.cast("float32").mul(output.cast("float32")).sum(-1);
       const outputs = inputs.map(({ shape }) => ({ shape: inMemory(shape, isInterleaved), dtype }));
       const backward: AttentionCall = { pass: "backward", ...settings, outputs };
       const read = [...inputs, g, sums!, products, ...masks];
@@ -185,10 +184,9 @@ function productPasses(
   const drop = (weights: Tensor): Tensor =>
     draw === null ? weights : repeatRandomKeys([draw], () => dropout(weights, share));
   const options = { mask, isCausal, scale, drop };
-  const forward = productAttention(parts, options);
   return {
-    output: forward.output,
-    gradients: (g, products) => productGradients(parts, options, forward, g, products),
+    output: productAttention(parts, options),
+    gradients: (g) => productGradients(parts, options, g),
   };
 }
 

@@ -1,6 +1,6 @@
 /**
  * Attention by products of whole matrices whose scores do not outlive a pass: `backward` computes them
- * again, as tiles do, from two numbers of each row. For devices that multiply a type fast, but
+ * again, as tiles do. For devices that multiply a type fast, but
  * have no tiles of attention for it.
  */
 import type { Tensor } from "../../core/tensor.ts";
@@ -37,45 +37,31 @@ function scoresOf(
     : scores.add(mask.detach().cast(scores.dtype));
 }
 
-/** What attention gives, and what its weights are computed again from: exponentials of scores less `most`. */
-export interface ProductAttention {
-  /** (..., L, V). */
-  readonly output: Tensor;
-  /** The maximum of each row of scores, (..., L, 1); 0 where a query may look nowhere. */
-  readonly most: Tensor;
-  /** The sum of each row of exponentials, (..., L, 1); 1 where a query may look nowhere. */
-  readonly sum: Tensor;
+/** The weights, (..., L, S): rows sum to 1, or are 0 where a query may look nowhere. */
+function weightsOf(parts: AttentionParts, options: WeightOptions): Tensor {
+  const scores = scoresOf(parts, options);
+  if (options.mask === null) return scores.softmax(-1);
+  const dead = scores.eq(-Infinity).all(-1, { keepDims: true });
+  return scores.maskedFill(dead, 0).softmax(-1).maskedFill(dead, 0);
 }
 
-/** Attention. */
-export function productAttention(parts: AttentionParts, options: WeightOptions): ProductAttention {
-  const scores = scoresOf(parts, options), isOpen = options.mask === null;
-  const highest = scores.max(-1, { keepDims: true });
-  const most = isOpen ? highest : highest.maskedFill(highest.eq(-Infinity), 0);
-  const weights = scores.sub(most).exp(), total = weights.sum(-1, { keepDims: true });
-  const sum = isOpen ? total : total.maskedFill(total.eq(0), 1);
-  return { output: options.drop(weights.div(sum)).matmul(parts.value), most, sum };
+/** Attention: (..., L, V). */
+export function productAttention(parts: AttentionParts, options: WeightOptions): Tensor {
+  return options.drop(weightsOf(parts, options)).matmul(parts.value);
 }
 
-/**
- * The gradients of query, key and value.
- *
- * @param rows What {@linkcode productAttention} gave.
- * @param gradient The output's, (..., L, V).
- * @param products The sum of output times gradient of each row, (..., L).
- */
+/** The gradients of query, key and value, from the output's, (..., L, V). */
 export function productGradients(
   parts: AttentionParts,
   options: WeightOptions,
-  { most, sum }: ProductAttention,
   gradient: Tensor,
-  products: Tensor,
 ): [query: Tensor, key: Tensor, value: Tensor] {
   const { query, key, value } = parts, { drop, scale } = options;
-  // Nothing dear follows the product, so that it is one kernel: see `maxEpilogue`.
-  const weights = scoresOf(parts, options).sub(most).exp().div(sum);
-  const ofWeights = drop(gradient.matmul(value.transpose())).sub(products.unsqueeze(-1));
-  const ofScores = weights.mul(ofWeights).mul(scale);
+  const weights = weightsOf(parts, options);
+  const ofWeights = drop(gradient.matmul(value.transpose()));
+  // The sum is that of output times gradient as well; of these, a row is one kernel with its weights.
+  const sums = weights.mul(ofWeights).sum(-1, { keepDims: true });
+  const ofScores = weights.mul(ofWeights.sub(sums)).mul(scale);
   return [
     ofScores.matmul(key),
     ofScores.transpose().matmul(query),

@@ -101,8 +101,7 @@ function multiplyAhead(emitter: Emitter, product: WgmmaProduct): void {
 /** Adds up the products of a stage by themselves; the units truncate their sums, additions round them. */
 function multiplyRounded(emitter: Emitter, product: WgmmaProduct): void {
   const count = product.tile.bn / 2;
-  emitter.line(multiplyText(product, "part"));
-  awaitProducts(emitter, "part", count);
+  emitter.line(multiplyText(product, "part", "wgmma.wait_group.sync.aligned 0; "));
   emitter.line("if ((lid & 127) == 0) WG_ARRIVE(empty + stage * 8);");
   emitter.line("#pragma unroll");
   emitter.line(`for (int j = 0; j < ${count}; ++j) sums[j] += part[j];`);
@@ -145,8 +144,12 @@ function pairsOf(parts: number): (readonly [a: number, b: number])[] {
   return pairs;
 }
 
-/** The statement that multiplies a stage into the sums called `name`. */
-function multiplyText({ tile, parts, a, b }: WgmmaProduct, name: string): string {
+/**
+ * The statement that multiplies a stage into the sums called `name`.
+ *
+ * @param then Instructions behind it, that use the same operands: each statement takes the compiler long.
+ */
+function multiplyText({ tile, parts, a, b }: WgmmaProduct, name: string, then = ""): string {
   const { bn } = tile, count = bn / 2;
   const type = a.load.dtype === "float16" ? "f16" : "bf16";
   const instructions = pairsOf(parts).flatMap(([partA, partB], pair) =>
@@ -160,7 +163,7 @@ function multiplyText({ tile, parts, a, b }: WgmmaProduct, name: string): string
   );
   const text = "{.reg .pred all, none; .reg .b64 xa, xb; setp.eq.u32 all, 0, 0; " +
     `setp.ne.u32 none, 0, 0; wgmma.fence.sync.aligned; ${instructions.join(" ")} ` +
-    "wgmma.commit_group.sync.aligned; }";
+    `wgmma.commit_group.sync.aligned; ${then}}`;
   return `asm volatile("${LIFTED}${liftedList(count)}${text}" : ${outputsOf(name, count)} : ` +
     '"l"(rows_a), "l"(rows_b) : "memory");';
 }

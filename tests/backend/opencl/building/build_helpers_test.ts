@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { hasEnded } from "../../../../backend/opencl/building/ended_process.ts";
 import {
-  buildTogether,
+  BuildHelpers,
   helperCount,
   helpersEnded,
 } from "../../../../backend/opencl/building/build_helpers.ts";
@@ -19,6 +19,8 @@ import { withCacheFolder } from "../fixture.ts";
 
 const device = hasOpenCL ? manager.default("cl") : null!;
 if (hasOpenCL) void device.queue; // opened outside of any test
+
+const flag = new Int32Array(new SharedArrayBuffer(4));
 
 const source = (k: number): ProgramSource => ({
   text: `kernel void k${k}(global float* y) { y[get_global_id(0)] = ${k}.0f; }`,
@@ -67,6 +69,40 @@ Deno.test("each job of a folder is taken once, in order; a taken one is built or
     assertEquals([...Deno.readDirSync(parent)], []);
   }));
 
+Deno.test("those who wait for jobs get them, or take the folder away", () =>
+  withFolder((parent) => {
+    const folder = JobFolder.create(parent, []), waiting = new JobFolder(folder.path);
+    assertEquals([waiting.isWaiting, waiting.take()], [true, null]);
+    assert(folder.add([source(0)]));
+    assertEquals([waiting.isWaiting, waiting.take()!.job], [false, 0]);
+    waiting.leave(); // too late
+    assertEquals(folder.take(), null);
+    folder.remove();
+    const other = JobFolder.create(parent, []);
+    new JobFolder(other.path).leave();
+    assertEquals([other.isWaiting, other.add([source(0)])], [false, false]);
+    assertEquals([...Deno.readDirSync(parent)], []);
+  }));
+
+testOpenCL("helpers that wait build what comes, and go home where nothing does", async () => {
+  await withFolder((parent) => {
+    const helpers = new BuildHelpers(parent, device.clDevice!), jobs = [0, 1, 2, 3].map(source);
+    withProcesses("2", () => helpers.expect());
+    const before = [...Deno.readDirSync(parent)].map(({ name }) => name);
+    Atomics.wait(flag, 0, 0, 3000);
+    const adopted: number[] = [];
+    helpers.build(jobs, 1, {
+      build: () => Atomics.wait(flag, 0, 0, 1000),
+      adopt: (job) => adopted.push(job) > 0,
+    });
+    assertEquals(before.length, 1);
+    assert(adopted.length >= 2, `${adopted} were built beside`);
+    withProcesses("1", () => helpers.expect());
+    helpers.dispose();
+    assertEquals([...Deno.readDirSync(parent)], []);
+  });
+});
+
 Deno.test("what a killed process left is taken away, what another one uses is not", () =>
   withFolder((parent) => {
     const old = JobFolder.create(parent, [source(0)]), used = JobFolder.create(parent, []);
@@ -83,7 +119,7 @@ testOpenCL(
     withFolder((parent) => {
       const { context, clDevice } = device, jobs = [0, 1, 2, 3, 4].map(source);
       const here: number[] = [], adopted: number[] = [];
-      buildTogether(parent, clDevice!, jobs, 2, {
+      new BuildHelpers(parent, clDevice!).build(jobs, 2, {
         build: (job) => {
           here.push(job);
           // As long as a helper takes to start: the first job here, the others there.
@@ -108,8 +144,6 @@ testOpenCL(
     }),
 );
 
-const flag = new Int32Array(new SharedArrayBuffer(4));
-
 testOpenCL(
   "what helpers give up, or build uselessly, is built here, with its error",
   () =>
@@ -122,7 +156,8 @@ testOpenCL(
         built.push(job);
         new Program(context!, jobs[job]!.text).build(jobs[job]!.options).release();
       };
-      const run = () => buildTogether(parent, clDevice!, jobs, 1, { build, adopt: () => false });
+      const run = () =>
+        new BuildHelpers(parent, clDevice!).build(jobs, 1, { build, adopt: () => false });
       const error = assertThrows(run, KernelBuildError);
       assert(error.message.includes("nothing"));
       assert(built.includes(1));
@@ -226,11 +261,11 @@ Deno.test({
       const url = (path: string) => new URL(`../../../../${path}`, import.meta.url);
       const program = `
         import { manager } from "${url("mod.ts")}";
-        import { buildTogether } from "${url("backend/opencl/building/build_helpers.ts")}";
+        import { BuildHelpers } from "${url("backend/opencl/building/build_helpers.ts")}";
         const { queue, clDevice } = manager.default("cl");
         const jobs = Array.from({ length: 50 }, () => ({ text: "", options: "", isLifted: false }));
         const flag = new Int32Array(new SharedArrayBuffer(4));
-        buildTogether("${folder}", clDevice, jobs, 0, {
+        new BuildHelpers("${folder}", clDevice).build(jobs, 0, {
           build: (job) => {
             if (job === 1) Deno.kill(Deno.pid, "SIGINT");
             Atomics.wait(flag, 0, 0, 100);
