@@ -11,6 +11,7 @@ import { runAll } from "../../../ffi/host/run_all.ts";
 import { activeTrace } from "../../profiling/trace.ts";
 import { buildProgram, type ProgramSource } from "../building/build_program.ts";
 import { BuildHelpers, helperCount } from "../building/build_helpers.ts";
+import { groupsOf } from "../building/kernel_groups.ts";
 import { beginBuild, endBuild, isWatchingBuilds } from "../../profiling/builds.ts";
 import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
@@ -365,30 +366,6 @@ function named<T>(name: string, build: () => T): T {
     }
     throw error;
   }
-}
-
-/** Characters from which a kernel is a program of its own where programs are built side by side. */
-const LARGE_CHARACTERS = 5000;
-/** Kernels of a program there. */
-const GROUP_KERNELS = 8;
-
-/**
- * Kernels by the program that they are built in. What is lifted is built in another way, so that it is
- * not mixed with others.
- */
-function groupsOf(texts: readonly KernelText[], isSideBySide: boolean): KernelText[][] {
-  const groups: KernelText[][] = [];
-  const alone = (text: KernelText): boolean =>
-    isSideBySide && (text.source.length >= LARGE_CHARACTERS || hasLifted(text.source));
-  const [lifted, plain] = [true, false].map((wanted) =>
-    texts.filter((text) => !alone(text) && hasLifted(text.source) === wanted)
-  );
-  for (const part of [plain!, lifted!]) {
-    const size = isSideBySide ? GROUP_KERNELS : Infinity;
-    for (let at = 0; at < part.length; at += size) groups.push(part.slice(at, at + size));
-  }
-  for (const text of texts) if (alone(text)) groups.push([text]);
-  return groups;
 }
 
 /** A name that a person can read in a trace, and that no other text has. */
