@@ -1,4 +1,7 @@
-/** Inline PTX (ISA 6.0, compute capability 7.0) by which the 32 work-items of a warp read each other's values. */
+/**
+ * Inline PTX (ISA 6.0, compute capability 7.0) by which the 32 work-items of a warp read each other's values, and
+ * by which what is read and written once does not stay in the caches.
+ */
 
 const shuffle = (T: string, constraint: string) =>
   `#define WARP_XOR_${T}(to, v, apart) \\
@@ -17,6 +20,13 @@ export const warpHelpers: Readonly<Record<string, string>> = {
   WARP_VOTE: `#define WARP_VOTE(to, v) \\
   asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff;}" \\
   : "=r"(to) : "r"(v))`,
+  // Four floats at multiples of 16 bytes.
+  STREAM_READ: `#define STREAM_READ(v, from) \\
+  asm volatile("ld.global.cs.v4.f32 {%0,%1,%2,%3}, [%4];" \\
+  : "=f"((v).x), "=f"((v).y), "=f"((v).z), "=f"((v).w) : "l"(from))`,
+  STREAM_WRITE: `#define STREAM_WRITE(to, v) \\
+  asm volatile("st.global.cs.v4.f32 [%0], {%1,%2,%3,%4};" \\
+  :: "l"(to), "f"((v).x), "f"((v).y), "f"((v).z), "f"((v).w) : "memory")`,
   // What was written to local memory before is there for all of the warp.
   WARP_SYNC: `#define WARP_SYNC() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")`,
 };

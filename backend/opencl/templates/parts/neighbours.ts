@@ -33,14 +33,20 @@ export function neighbourLoads(kernel: LoopKernel, along: number): ReadonlySet<n
   return found;
 }
 
-/** Reads the neighbours of a load as they lie in memory, into `w` and its number. */
-export function readNeighbours(emitter: Emitter, id: number): void {
+/**
+ * Reads the neighbours of a load as they lie in memory, into `w` and its number.
+ *
+ * @param streams Whether floats are read so that they do not stay in the caches.
+ */
+export function readNeighbours(emitter: Emitter, id: number, streams = false): void {
   const e = emitter.kernel.exprs[id]!;
   if (e.op !== "load") throw new Error(`Expression ${id} is no load`);
   const { input, dtype, index, bounds } = emitter.kernel.loads[e.load]!;
   const text = emitter.affine(index), type = vectorType(dtype);
   const place = bounds.length > 0 ? `(${emitter.maskText(bounds)} ? ${text} : 0)` : text;
-  emitter.line(`const ${type} w${id} = *(global const ${type}*)(a${input} + ${place});`);
+  if (streams && dtype === "float32") {
+    emitter.line(`${type} w${id}; STREAM_READ(w${id}, a${input} + ${place});`);
+  } else emitter.line(`const ${type} w${id} = *(global const ${type}*)(a${input} + ${place});`);
 }
 
 /** One of the neighbours that {@linkcode readNeighbours} has read. */
@@ -63,10 +69,16 @@ export function collect(emitter: Emitter, outputs: readonly number[], lane: numb
   }
 }
 
-/** Writes the collected vectors. */
-export function closeStores(emitter: Emitter, outputs: readonly number[]): void {
+/** Writes the collected vectors; `streams` as in {@linkcode readNeighbours}. */
+export function closeStores(
+  emitter: Emitter,
+  outputs: readonly number[],
+  streams = false,
+): void {
   for (const o of outputs) {
     const { dtype, index } = emitter.kernel.outputs[o]!;
-    emitter.line(`*(global ${vectorType(dtype)}*)(o${o} + ${emitter.affine(index)}) = y${o};`);
+    const place = `o${o} + ${emitter.affine(index)}`;
+    if (streams && dtype === "float32") emitter.line(`STREAM_WRITE(${place}, y${o});`);
+    else emitter.line(`*(global ${vectorType(dtype)}*)(${place}) = y${o};`);
   }
 }

@@ -35,6 +35,18 @@ Deno.test("large maps are computed four neighbours an item, where neighbours are
   assertEquals(templatesOf(() => zeros(1024, 512).transpose(0, 1).gelu()), single);
 });
 
+Deno.test("what is larger than caches, and read once, does not stay in them", () => {
+  const textOf = (make: () => Tensor): string =>
+    withDevice("cpu", () => {
+      const { kernels } = noGrad(() => schedule([nodeOf(make())], { device }));
+      const { kernel } = kernels[0]!;
+      return kernel.kind === "loop" ? launchSteps(kernel, gpuTarget)[0]!.generated.source : "";
+    });
+  const large = textOf(() => zeros(8192, 1024).add(zeros(1024)));
+  assertEquals(large.match(/STREAM_\w+/g), ["STREAM_READ", "STREAM_WRITE"]);
+  assertEquals(textOf(() => zeros(1024, 1024).add(zeros(1024))).match(/STREAM_/), null);
+});
+
 Deno.test("rows are held in registers by as few work-items as hold them", () => {
   for (const length of [64, 65, 384, 1024, 5000, 16_384]) {
     const softmax = () => zeros(2000, length).softmax(1);
