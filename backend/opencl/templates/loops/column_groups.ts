@@ -17,7 +17,7 @@ import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { decompose } from "../../codegen/indices.ts";
 import { computeType } from "../../codegen/types.ts";
 import { type LoopTemplate, type Planned, single } from "../parts/template.ts";
-import { decomposeInner, groupBounds, groupLength } from "./group_reduction.ts";
+import { groupBounds, groupLength, walkShared } from "./group_reduction.ts";
 
 /** Work-items of a group, those that share a column, and so the columns of a group. */
 const GROUP = 256, ITEMS = 8, COLUMNS = GROUP / ITEMS;
@@ -59,23 +59,10 @@ function writeColumns(emitter: Emitter, dialect: Dialect): WorkSize {
   const [start, behind] = groupBounds(emitter);
   // The last group may have fewer columns: what is left of it walks none.
   emitter.line(`const Index last = own < ${count} ? ${behind} : ${start};`);
-  const end = "last";
   const writer = new ScalarRow(emitter, dialect, {
     walk: (sums, body) => {
-      let from = start, to = end;
-      if (sums?.blocks) {
-        const step = emitter.index(sums.blocks.length * ITEMS);
-        emitter.open(dialect.loopHead("block", start, end, step));
-        sums.begin();
-        [from, to] = ["block", dialect.smaller(`block + ${step}`, end)];
-      }
-      emitter.open(`#pragma unroll 8\n${dialect.loopHead("t", `${from} + share`, to, `${ITEMS}`)}`);
-      decomposeInner(emitter);
-      body();
-      emitter.close();
-      if (!sums?.blocks) return;
-      sums.end();
-      emitter.close();
+      const elements = { start, end: "last", item: "share", items: ITEMS, unrolled: 8 };
+      walkShared(emitter, dialect, elements, sums, body);
     },
     join: (r) => joinShares(emitter, r),
     once: (stores) => {

@@ -4,6 +4,7 @@
  */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import { type RowMapping, ScalarRow } from "../../../codegen/rows.ts";
+import type { StageSums } from "../../../codegen/stage_sums.ts";
 import { inGroups } from "../../../kernel/row_mappings.ts";
 import { rowProgram, writeRow } from "../../../kernel/row_program.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
@@ -68,24 +69,10 @@ function groupMapping(emitter: Emitter, dialect: Dialect, items: number): RowMap
   const [start, end] = groupBounds(emitter);
   return {
     walk: (sums, body) => {
-      let from = start, to = end;
-      if (sums?.blocks) {
-        const step = emitter.index(sums.blocks.length * items);
-        emitter.open(dialect.loopHead("block", start, end, step));
-        sums.begin();
-        [from, to] = ["block", dialect.smaller(`block + ${step}`, end)];
-      }
       // A work-item asks for several elements before it waits for the first.
-      const unrolled = groupLength(emitter.kernel) >= items * MIN_UNROLLED
-        ? "#pragma unroll 4\n"
-        : "";
-      emitter.open(unrolled + dialect.loopHead("t", `${from} + lid`, to, `${items}`));
-      decomposeInner(emitter);
-      body();
-      emitter.close();
-      if (!sums?.blocks) return;
-      sums.end();
-      emitter.close();
+      const isLong = groupLength(emitter.kernel) >= items * MIN_UNROLLED;
+      const unrolled = isLong ? 4 : 1;
+      walkShared(emitter, dialect, { start, end, item: "lid", items, unrolled }, sums, body);
     },
     join: (r) => joinInLocalMemory(emitter, r, items),
     once: (stores) => {
@@ -94,6 +81,41 @@ function groupMapping(emitter: Emitter, dialect: Dialect, items: number): RowMap
       emitter.close();
     },
   };
+}
+
+/** Elements that work-items share: number `item` of so many takes every `items`-th of them. */
+export interface SharedElements {
+  readonly start: string;
+  readonly end: string;
+  readonly item: string;
+  readonly items: number;
+  /** Elements that a loop is unrolled by. */
+  readonly unrolled: number;
+}
+
+/** Writes a body for each element of a work-item, in blocks where sums are added up so. */
+export function walkShared(
+  emitter: Emitter,
+  dialect: Dialect,
+  { start, end, item, items, unrolled }: SharedElements,
+  sums: StageSums | null,
+  body: () => void,
+): void {
+  let from = start, to = end;
+  if (sums?.blocks) {
+    const step = emitter.index(sums.blocks.length * items);
+    emitter.open(dialect.loopHead("block", start, end, step));
+    sums.begin();
+    [from, to] = ["block", dialect.smaller(`block + ${step}`, end)];
+  }
+  const pragma = unrolled > 1 ? `#pragma unroll ${unrolled}\n` : "";
+  emitter.open(pragma + dialect.loopHead("t", `${from} + ${item}`, to, `${items}`));
+  decomposeInner(emitter);
+  body();
+  emitter.close();
+  if (!sums?.blocks) return;
+  sums.end();
+  emitter.close();
 }
 
 /** Which of a row's elements a group walks: all, or the part that a split gave it. */
@@ -116,7 +138,7 @@ export function groupLength(kernel: LoopKernel): number {
 }
 
 /** Declares the indices of the inner loops from the number `t` of an element of a row, or of its part. */
-export function decomposeInner(emitter: Emitter): void {
+function decomposeInner(emitter: Emitter): void {
   const { inner, chunk } = emitter.kernel;
   let rest = "t";
   for (let k = inner.length - 1; k > 0; k--) {
