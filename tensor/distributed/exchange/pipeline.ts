@@ -39,6 +39,3 @@ export class Pipeline implements Progress {
     return this.#reading.length + this.#communicating.length === 0;
   }
 }
-
-/** What needs no communication. */
-export const done: Operation = { isDone: () => true };
