@@ -110,6 +110,12 @@ export interface LoopNest {
   readonly inner: readonly number[];
 }
 
+/** An operand as matrix units read it, which is one more input of its kernel. */
+export interface PreparedOperand {
+  readonly name: "a" | "b";
+  readonly input: number;
+}
+
 /** Loops, and what is computed in them. */
 export interface LoopKernel extends LoopNest {
   readonly kind: "loop";
@@ -120,6 +126,8 @@ export interface LoopKernel extends LoopNest {
   readonly reductions: readonly Reduction[];
   readonly contraction: Contraction | null;
   readonly outputs: readonly Output[];
+  /** Operands of the contraction that another kernel has prepared: the inputs that have them so. */
+  readonly prepared?: readonly PreparedOperand[];
   /** Row `part` walks only `length` elements of one inner loop: the first half of a split reduction. */
   readonly chunk?: { readonly symbol: number; readonly part: number; readonly length: number };
   /** The operations in it, for names and traces. */

@@ -25,6 +25,15 @@ export interface Scratch {
   readonly dtype: DType;
   /** Elements. */
   readonly size: number;
+  /** An operand that is prepared in it, which other kernels may need so; null or missing: nothing of the kind. */
+  readonly content?: ScratchContent;
+}
+
+/** What a kernel prepares of one of its inputs: the same where input and key are. */
+export interface ScratchContent {
+  readonly name: "a" | "b";
+  readonly input: number;
+  readonly key: string;
 }
 
 /** What the text of a kernel depends on beside its structure: equal structures and keys have one text. */

@@ -31,6 +31,7 @@ import { type PlanCache, withOwnStreams } from "./plan_cache.ts";
 import { orientProducts } from "./passes/orient_products.ts";
 import { planScratch } from "./passes/plan_scratch.ts";
 import { savedForBackward } from "./passes/saved_for_backward.ts";
+import { sharePrepared } from "./passes/share_prepared.ts";
 import { splitProducts } from "./passes/split_k.ts";
 import { splitReductions } from "./passes/split_reduction.ts";
 
@@ -69,6 +70,7 @@ export const passes: readonly Pass[] = [
   splitProducts,
   planScratch,
   listSchedule,
+  sharePrepared,
   savedForBackward,
   fuseHorizontally,
 ];

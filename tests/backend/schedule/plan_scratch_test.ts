@@ -1,9 +1,12 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { Node } from "../../../backend/graph/node.ts";
 import { hostTarget } from "../../../backend/kernel/target.ts";
 import type { KernelPlanner } from "../../../backend/kernel/template.ts";
 import { schedule } from "../../../backend/schedule/schedule.ts";
-import { leaf, map } from "./nodes.ts";
+import { Tensor, withDevice } from "../../../mod.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
+import "../../opencl.ts"; // starts what listens to signals before any test
+import { gpu, leaf, map } from "./nodes.ts";
 
 /** Scans take twice their elements as scratch. */
 const planKernel: KernelPlanner = (kernel) => ({
@@ -33,3 +36,26 @@ Deno.test("scratch is a buffer of the plan behind the outputs, and dies with its
   const host = schedule([root], { device: { target: hostTarget, planKernel: null } });
   assertEquals([host.temporaries, host.peakBytes], [[], 4 * 200]);
 });
+
+Deno.test("both gradients of a product read one preparation of its result's, where kernels are near", () =>
+  withDevice("cpu", () => {
+    const target = { ...gpu.target, matrixUnits: true, warpgroups: true };
+    const random = (...shape: number[]) => Tensor.ones(shape, { requiresGrad: true }).realize();
+    const x = random(4096, 1024), w = random(1024, 1024);
+    x.matmul(w).exp().sum().backward();
+    const wanted = [x, w].map(({ grad }) => nodeOf(grad!));
+    const { kernels, order } = schedule(wanted, { device: { ...gpu, target } });
+    const found = kernels.flatMap(({ kernel }) =>
+      kernel.kind === "loop" ? kernel.prepared ?? [] : []
+    );
+    assert(found.length >= 2, "the gradient of the result, and operands of the product");
+    // What is read is there: nobody has given it back.
+    const live = new Set<number>();
+    for (const { kernel, inputs, outputs, dying } of kernels) {
+      for (const at of inputs) {
+        assert(live.has(at) || order[at]?.isLeaf, `${kernel.label} reads ${at}`);
+      }
+      for (const at of outputs) live.add(at);
+      for (const at of dying) live.delete(at);
+    }
+  }));

@@ -5,6 +5,7 @@
  */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { rangeOf } from "../../../kernel/affine.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { WorkSize } from "../../codegen/generated.ts";
 import { loadText } from "../../codegen/types.ts";
 import type { MapSource, OperandMap, Packing } from "./tensor_map.ts";
@@ -15,13 +16,23 @@ const SHARE = 8, GROUP = 256;
 const SIDE = 64;
 
 /** An operand that is written before. */
-type Written = OperandMap & { readonly source: Exclude<MapSource, { kind: "buffer" }> };
+export type Written = OperandMap & { readonly source: Exclude<MapSource, { kind: "buffer" }> };
 
 /** The operands that are written before they are multiplied. */
 export function writtenOperands(
   { a, b }: { readonly a: OperandMap; readonly b: OperandMap },
 ): Written[] {
   return [a, b].filter((operand): operand is Written => operand.source.kind !== "buffer");
+}
+
+/** Equal for what is written alike of one input. */
+export function contentOf({ sizes }: LoopKernel, { load, parts, source }: Written): string {
+  if (source.kind === "parts") {
+    return `${load.dtype} ${parts} of ${source.first} to ${rangeOf(load.index, sizes)[1]}`;
+  }
+  const { base } = source.packing, { channel, lines } = turnOf(source.packing);
+  const axes = lines.map(({ size, stride }) => `${size}*${stride}`);
+  return `${load.dtype} ${parts} from ${base} ${channel.size}*${channel.stride} ${axes.join(" ")}`;
 }
 
 /** The kernel that writes them: some groups for each. */

@@ -25,7 +25,7 @@ import type { Scratch } from "../../../kernel/template.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { type ContractionTemplate, isTileable } from "../parts/contraction_shape.ts";
 import { decomposeInto } from "../parts/tile_text.ts";
-import { writeOperands, writtenOperands } from "./operand_parts.ts";
+import { contentOf, writeOperands, type Written, writtenOperands } from "./operand_parts.ts";
 import { MAP_WORDS, writeMaps } from "./tensor_map.ts";
 import { declareOrigin, tilesAlong } from "./tile_side.ts";
 import { storeSums } from "./wgmma_epilogue.ts";
@@ -47,7 +47,7 @@ export const wgmmaGemm: ContractionTemplate<WgmmaPlan> = {
       ? wgmmaPlanOf(kernel, target)
       : null,
   emit: (plan) => {
-    const { kernel, target, product } = plan, written = writtenOperands(product);
+    const { kernel, target } = plan, written = ownOperands(plan);
     const types = scratchOf(plan).map(({ dtype }) => dtype);
     const kernelOf = (write: (emitter: Emitter) => WorkSize) =>
       generatedLoop(kernel, target, (emitter) => {
@@ -63,23 +63,34 @@ export const wgmmaGemm: ContractionTemplate<WgmmaPlan> = {
   scratch: scratchOf,
 };
 
+/** The operands that are written before, but for those that another kernel has written. */
+function ownOperands({ kernel, product }: WgmmaPlan): Written[] {
+  return writtenOperands(product).filter(({ name }) =>
+    !kernel.prepared?.some((operand) => operand.name === name)
+  );
+}
+
 /** Maps for each group; what is written of operands before. */
 function scratchOf(plan: WgmmaPlan): Scratch[] {
-  const { product } = plan, { parts } = product;
+  const { kernel, product: { parts } } = plan;
   return [
     { dtype: "int64", size: groupsOf(plan) * 2 * parts * MAP_WORDS },
-    ...writtenOperands(product).map(({ source }): Scratch => ({
+    ...ownOperands(plan).map((operand): Scratch => ({
       dtype: "bfloat16",
-      size: parts * source.count,
+      size: parts * operand.source.count,
+      content: { name: operand.name, input: operand.load.input, key: contentOf(kernel, operand) },
     })),
   ];
 }
 
-function nameScratch(emitter: Emitter, { product }: WgmmaPlan): void {
-  const first = emitter.kernel.outputs.length;
-  emitter.line(`global ulong* maps = (global ulong*)o${first};`);
-  writtenOperands(product).forEach(({ name }, at) =>
-    emitter.line(`global ushort* parts_${name} = o${first + 1 + at};`)
+function nameScratch(emitter: Emitter, plan: WgmmaPlan): void {
+  const { outputs, prepared = [] } = emitter.kernel;
+  emitter.line(`global ulong* maps = (global ulong*)o${outputs.length};`);
+  for (const { name, input } of prepared) {
+    emitter.line(`global const ushort* parts_${name} = a${input};`);
+  }
+  ownOperands(plan).forEach(({ name }, at) =>
+    emitter.line(`global ushort* parts_${name} = o${outputs.length + 1 + at};`)
   );
 }
 

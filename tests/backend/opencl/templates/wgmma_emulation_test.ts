@@ -1,6 +1,7 @@
 /** Kernels by warpgroups hold against the built-in backend, on any device: their instructions are emulated. */
 import type { WgmmaTile } from "../../../../backend/opencl/templates/wgmma/wgmma_tile.ts";
-import type { DType, Tensor } from "../../../../mod.ts";
+import { assert } from "@std/assert";
+import { type DType, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { convolution, numbers } from "./few_digits.ts";
 import { holdsOnUnits, withEmulatedUnits } from "./matrix_unit_emulation.ts";
@@ -58,6 +59,13 @@ const cases: Readonly<Record<string, Make>> = {
   "wide rows, both transposed, from an odd place on": (t) =>
     numbers(t, 73, 72).slice([1, 73]).transpose()
       .matmul(numbers(t, 81, 80).slice([1, 81], [8, 80]).transpose()),
+  "wide rows, two products of one matrix": (t) => {
+    const x = numbers(t, 70, 136);
+    return Tensor.concat([
+      x.matmul(numbers(t, 136, 72)),
+      x.matmul(numbers(t, 136, 80)).add(1),
+    ], 1);
+  },
   "a result that is stored transposed": (t) =>
     numbers(t, 72, 72).matmul(numbers(t, 72, 136)).transpose().mul(2).add(0),
 };
@@ -99,6 +107,9 @@ testOpenCL(
     return withEmulatedUnits({ matrixUnits: true, warpgroups: true, tuned }, async (texts) => {
       await holds("float32", "wide rows", texts);
       await holds("float32", "wide rows, both transposed, from an odd place on", texts);
+      await holds("float32", "wide rows, two products of one matrix", texts);
+      const isShared = texts.some((text) => /parts_a = a\d/.test(text));
+      assert(isShared, "the second product has the parts of the first");
     });
   },
 );
