@@ -135,13 +135,19 @@ function isSystemError(error: unknown): boolean {
 }
 
 function removeIfThere(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
+  ifThere(() => Deno.removeSync(path));
 }
 
 function writeFully(file: Deno.FsFile, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
+}
+
+/** What an access to a file gives; undefined where it is not there: other processes rename and remove, too. */
+export function ifThere<T>(access: () => T): T | undefined {
+  try {
+    return access();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
 }

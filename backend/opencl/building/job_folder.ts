@@ -3,6 +3,7 @@
  * built once. The folder lies in the kernel cache, which only this user writes to: binaries are code.
  */
 import { join } from "node:path";
+import { ifThere } from "../../../ffi/host/partial_file.ts";
 import type { ProgramSource } from "./build_program.ts";
 
 /** How far a job is: open, taken by a process, built, or given up by who took it. */
@@ -126,16 +127,6 @@ function renamed(from: string, to: string): boolean {
     Deno.renameSync(from, to);
     return true;
   }) ?? false;
-}
-
-/** Other processes rename and remove files of the same folder. */
-function ifThere<T>(access: () => T): T | undefined {
-  try {
-    return access();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
 }
 
 function removeLeftovers(parent: string): void {

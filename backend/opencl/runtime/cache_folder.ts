@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { readEnvironment, readVariable } from "../../../ffi/host/environment.ts";
 import { userId } from "../../../ffi/host/libc.ts";
 import type { Device } from "../../../ffi/mod.ts";
-import { PartialFile, removeLeftovers } from "../../../ffi/host/partial_file.ts";
+import { ifThere, PartialFile, removeLeftovers } from "../../../ffi/host/partial_file.ts";
 
 /** Write permission of the group and of others. */
 const WRITABLE_BY_OTHERS = 0o022;
@@ -150,16 +150,6 @@ function statIfReachable(path: string): Deno.FileInfo | null {
     return Deno.statSync(path);
   } catch (error) {
     if (error instanceof Error && "code" in error) return null; // absent, or behind a closed door
-    throw error;
-  }
-}
-
-/** Other processes rename and remove files of the same folder. */
-function ifThere<T>(access: () => T): T | undefined {
-  try {
-    return access();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
   }
 }
