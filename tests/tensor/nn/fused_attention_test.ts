@@ -191,11 +191,15 @@ testOnBackends("attention in one operation: keys of fewer heads broadcast", (bac
   });
 });
 
+/** Matrix units have tiles of attention for half types only. */
+function typeInOneOperation(backend: string): "float32" | "float16" {
+  const { attention } = backendOf(manager.default(backend)).capabilities;
+  return attention.has("float32") ? "float32" : "float16";
+}
+
 testOnBackends("attention in one operation: its peak grows with the length", (backend) => {
   return withDevice(backend, () => {
-    // Matrix units have tiles of attention for half types only.
-    const { attention } = backendOf(manager.default(backend)).capabilities;
-    const dtype = attention.has("float32") ? "float32" : "float16";
+    const dtype = typeInOneOperation(backend);
     const peaks = [1024, 2048].map((l) => {
       const leaves = [0, 1, 2].map(() => leafOf(Tensor.randn([4, l, 8]).cast(dtype)));
       memory.resetPeakStats();
@@ -277,6 +281,7 @@ testOpenCL(
   () =>
     withDevice("cl", async () => {
       const { capabilities } = backendOf(manager.default("cl"));
+      const former = capabilities.interleavesHeads, dtype = typeInOneOperation("cl");
       const found: number[][] = [], kinds: string[] = [];
       for (const interleavesHeads of [false, true]) {
         Object.assign(capabilities, { interleavesHeads });
@@ -290,13 +295,14 @@ testOpenCL(
           found.push(
             (await Promise.all([y, ...gradients].map((t) => t.toArray()))).flat(4) as number[],
           );
-          const heads = (): Tensor => Tensor.ones([2, 3, 8, 4]).realize();
-          const projected = (): Tensor => Tensor.ones([2, 8, 3, 4]).realize().transpose(1, 2);
+          const heads = (): Tensor => Tensor.ones([2, 3, 8, 4], { dtype }).realize();
+          const projected = (): Tensor =>
+            Tensor.ones([2, 8, 3, 4], { dtype }).realize().transpose(1, 2);
           for (const make of [heads, projected]) {
             kinds.push(nodeOf(attend(make(), make(), make())).op.kind);
           }
         } finally {
-          Object.assign(capabilities, { interleavesHeads: false });
+          Object.assign(capabilities, { interleavesHeads: former });
         }
       }
       assertEquals(kinds, ["attention", "attention", "attention", "permute"]);
