@@ -44,11 +44,13 @@ function say(success: boolean, name: string, seconds: number, { all }: Partial<C
 function sayAll({ job, success, output, reports, seconds }: Result): string[] {
   if (!success) console.log(`\n${output.trimEnd()}\n`);
   const bad = reports.filter(({ counts }) => counts.failed > 0).map(({ name }) => name);
-  for (const { name, counts, seconds } of reports) say(!bad.includes(name), name, seconds, counts);
-  // It may fail beside its tests: while it loads them, or at its end.
-  const isAlone = reports.length === 0 || !success && bad.length === 0;
-  if (isAlone) say(success, job.name, seconds);
-  return isAlone && !success ? [job.name] : bad;
+  // It may fail beside its tests: while it loads them, or by a signal, which leaves no report.
+  const asOne = reports.length === 0 || !success && bad.length === 0;
+  if (asOne) say(success, job.name, seconds);
+  else {for (const { name, counts, seconds } of reports) {
+      say(!bad.includes(name), name, seconds, counts);
+    }}
+  return asOne && !success ? [job.name] : bad;
 }
 
 /** The whole suite; gives back how many tests there were, and whether all is well. */

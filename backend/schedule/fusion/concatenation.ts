@@ -54,6 +54,8 @@ function joinedOf(root: NodeInfo, levels: number): Concatenation | null {
   const parts = found.parts.filter((part) => lengthOf(part) > 0)
     .toSorted((a, b) => a.start - b.start);
   const length = parts.map(lengthOf).reduce(gcd, 0);
+  // Asked before they are listed: two long parts may have pieces of one element.
+  if (parts.reduce((sum, part) => sum + lengthOf(part) / length, 0) > MAX_PIECES) return null;
   let end = 0;
   const pieces: Piece[] = [];
   for (const part of parts) {
@@ -62,7 +64,6 @@ function joinedOf(root: NodeInfo, levels: number): Concatenation | null {
     for (let to = part.start; to < end; to += length) {
       pieces.push({ part: part.info, from: to - part.start, to });
     }
-    if (pieces.length > MAX_PIECES) return null;
   }
   return end === shape[axis] ? { axis, shape: shape.with(axis, length), pieces, between } : null;
 }
