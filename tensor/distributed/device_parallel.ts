@@ -67,6 +67,7 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
   ): R[] {
     const former = this.#isHeld;
     this.#replicas.refresh();
+    this.#reducer.keepFormer(batches.length);
     this.#isHeld = true;
     try {
       return batches.map((batch, k) => {

@@ -65,6 +65,17 @@ export class DeviceReducer implements Disposable {
     unrecorded(() => this.#reduce(this.#buckets!, factor));
   }
 
+  /** What earlier calls left is part of the sums that will be divided by `count`, and stays what it is. */
+  keepFormer(count: number): void {
+    if (count === 1) return;
+    for (const parameter of this.#parameters) {
+      const former = parameter.grad;
+      if (former === null) continue;
+      parameter.grad = internally(() => exposed(former.detach().mul(count)));
+      former.dispose();
+    }
+  }
+
   /** Has a device begin with its gradients; the first one's are needed where they are. */
   begin(device: number): void {
     if (device > 0) return;

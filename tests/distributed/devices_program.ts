@@ -95,6 +95,18 @@ for (const compilesUpdate of [false, true]) {
 }
 
 {
+  // Gradients of several calls are added up, not divided again.
+  const model = makeModel(), expected = makeModel();
+  using parallel = new distributed.DataParallel(model, devices);
+  for (let k = 0; k < 3; k++) {
+    parallel.onEachDevice(batches, (x, y) => model.forward(x).crossEntropy(y).backward());
+    expected.forward(x).crossEntropy(y).backward();
+  }
+  for (const [k, { grad }] of model.parameters().entries()) {
+    assert(await grad!.allClose(expected.parameters()[k]!.grad!, { atol: 1e-5 }));
+  }
+}
+{
   // Fewer samples than devices; what is not on the first device; a batch of images with BatchNorm.
   const model = new nn.Sequential(new nn.Conv2d(1, 2, 3), new nn.BatchNorm2d(2), new nn.Flatten());
   using parallel = new distributed.DataParallel(model, devices);
