@@ -122,6 +122,7 @@ const goesOn: { readonly [member: string]: string } = {
   "Context.deviceOf": "asks no driver: programs of the context outlive it",
   "CommandQueue.hold": "the events of the queue's commands outlive it",
   "MappedRegion.bytes": "an empty view",
+  "Program.buildOptions": "asks no driver",
   "MappedRegion.unmap": "returns the event of the first",
   "SvmBuffer.bytes": "an empty view",
 };
