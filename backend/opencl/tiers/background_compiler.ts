@@ -96,6 +96,8 @@ export class BackgroundCompiler implements Compiler {
     };
     const worker = new Worker(`(${compileWorker})(require("node:worker_threads"))`, {
       eval: true,
+      // It reads none; a copy of this process's would ask for a permission.
+      env: {},
       workerData,
     });
     worker.on("error", () => Atomics.store(this.#control, 1, 1));
