@@ -34,6 +34,7 @@ export { Template } from "./graph/template.ts";
 export { GoneError } from "./graph/toposort.ts";
 export { type Companion, schedule } from "./schedule/schedule.ts";
 export { broadcastShapes, formatShape, sameShape, sizeOf, stridesOf } from "./graph/shape.ts";
+export { isView } from "./kernel/view.ts";
 export { isInterrupted } from "./lifecycle/interruption.ts";
 export { isEager, MAX_HOST_DATA_BYTES, realize } from "./execution/realize.ts";
 export { busyWith } from "./execution/spilling.ts";

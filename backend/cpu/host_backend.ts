@@ -60,6 +60,8 @@ export abstract class HostBackend implements Backend {
     minAttentionScores: 2 ** 20,
     interleavesHeads: false,
     joinsMoments: false,
+    // It widens what it packs.
+    widensProducts: false,
   };
   readonly target = hostTarget;
   readonly planKernel = null;

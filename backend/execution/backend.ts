@@ -36,6 +36,8 @@ export interface Capabilities {
   readonly interleavesHeads: boolean;
   /** Whether mean and variance of scattered parts (a batch norm's) are found in one walk, part by part. */
   readonly joinsMoments: boolean;
+  /** Whether products of half types are those of float32 copies: the vectors of a CPU device hold floats. */
+  readonly widensProducts: boolean;
 }
 
 /** A kernel that is built and has its sizes: only the buffers are missing. */

@@ -1,10 +1,14 @@
 /** Sums of products: the general contraction, and matrix multiplication. */
 import {
+  backendOf,
   broadcastShapes,
   dtypes,
   type Float32Precision,
   formatShape,
+  isView,
   Node,
+  type Op,
+  type Shape,
 } from "../../backend/internal.ts";
 import { narrowed } from "../core/autocast.ts";
 import { result, sameDevice } from "../core/apply.ts";
@@ -35,12 +39,7 @@ export function contract(a: Tensor, b: Tensor, batch: number, m: number, k: numb
   // The sum of no products is 0.
   const node = a.size === 0 || b.size === 0
     ? new Node({ kind: "constant", value: 0 }, [], shape, a.dtype)
-    : new Node(
-      { kind: "contract", batch, m, n, ...precisionFor(a) },
-      [nodeOf(a), nodeOf(b)],
-      shape,
-      a.dtype,
-    );
+    : productOf(a, b, { kind: "contract", batch, m, n, ...precisionFor(a) }, shape);
   const lead = range(0, batch);
   return result("matmul", [a, b], node, (g) => [
     a.requiresGrad
@@ -50,6 +49,34 @@ export function contract(a: Tensor, b: Tensor, batch: number, m: number, k: numb
       ? contract(a.permute([...lead, ...range(batch + m, k), ...range(batch, m)]), g, batch, k, m)
       : null,
   ]);
+}
+
+/** The product; on a device that widens halves that of float32 copies, rounded once. */
+function productOf(a: Tensor, b: Tensor, op: Op, shape: Shape): Node {
+  const { dtype } = a, isHalf = dtype === "float16" || dtype === "bfloat16";
+  if (!isHalf || !backendOf(a.device).capabilities.widensProducts) {
+    return new Node(op, [nodeOf(a), nodeOf(b)], shape, dtype);
+  }
+  const wide = new Node(op, [widened(nodeOf(a)), widened(nodeOf(b))], shape, "float32");
+  return new Node({ kind: "cast" }, [wide], shape, dtype);
+}
+
+/** A value in float32: of a chain of views the smallest value is cast, and the views follow. */
+function widened(node: Node): Node {
+  const views: Node[] = [];
+  let smallest = 0;
+  let at = node;
+  for (let depth = 1; !at.isLeaf && isView(at.op); depth++) {
+    views.push(at);
+    at = at.inputs[0]!;
+    if (at.size <= views[smallest]!.size) smallest = depth;
+  }
+  const source = views[smallest] ?? at;
+  const cast = new Node({ kind: "cast" }, [source], source.shape, "float32");
+  return views.slice(0, smallest).reduceRight(
+    (input, view) => new Node(view.op, [input], view.shape, "float32"),
+    cast,
+  );
 }
 
 /** How a product of such elements may be computed, where that is a question. */

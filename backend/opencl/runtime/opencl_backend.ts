@@ -330,5 +330,6 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     minAttentionScores: 0,
     interleavesHeads: hasMatrixUnits(device),
     joinsMoments: handle.deviceType === "gpu",
+    widensProducts: handle.deviceType !== "gpu",
   };
 }
