@@ -159,6 +159,21 @@ function transposition(): readonly Shuffle[] {
   ];
 }
 
+/** Where 16 rows of 16 floats lie: the address space, and the parameter that says how far apart. */
+type Rows = readonly [space: "global" | "local", apart: "long step" | "int apart"];
+
+/** A function that stores 16 rows as columns. */
+function turnText(name: string, [source, from]: Rows, [destination, to]: Rows): string {
+  const [step, apart] = [from, to].map((parameter) => parameter.split(" ")[1]!);
+  const parameters = `${source} const float* from, ${from}, ${destination} float* to, ${to}`;
+  return `${OUT_OF_LINE}inline void ${name}(${parameters}) {
+  float16 v[16];
+  for (int r = 0; r < 16; ++r) v[r] = vload16(0, from + r * ${step});
+  transpose_16(v);
+  for (int r = 0; r < 16; ++r) vstore16(v[r], 0, to + r * ${apart});
+}`;
+}
+
 function transposeText(): string {
   const lines = ["inline void transpose_16(float16* v) {"];
   let name = (k: number): string => `v[${k}]`;
@@ -272,22 +287,9 @@ const helpers: Readonly<Record<string, string>> = {
 }`,
   // Rows become columns.
   transpose_16: transposeText(),
-  // 16 rows of 16 elements, `step` apart, as columns.
-  turn_16:
-    `${OUT_OF_LINE}inline void turn_16(global const float* from, long step, local float* to, int apart) {
-  float16 v[16];
-  for (int r = 0; r < 16; ++r) v[r] = vload16(0, from + r * step);
-  transpose_16(v);
-  for (int r = 0; r < 16; ++r) vstore16(v[r], 0, to + r * apart);
-}`,
-  // The same in the other direction.
-  store_turned_16:
-    `${OUT_OF_LINE}inline void store_turned_16(local const float* from, int apart, global float* to, long step) {
-  float16 v[16];
-  for (int r = 0; r < 16; ++r) v[r] = vload16(0, from + r * apart);
-  transpose_16(v);
-  for (int r = 0; r < 16; ++r) vstore16(v[r], 0, to + r * step);
-}`,
+  // 16 rows of 16 elements, `step` apart in memory, as columns, and the same in the other direction.
+  turn_16: turnText("turn_16", ["global", "long step"], ["local", "int apart"]),
+  store_turned_16: turnText("store_turned_16", ["local", "int apart"], ["global", "long step"]),
   // Round to nearest, ties to even; a NaN stays one.
   to_bfloat16: `inline ushort to_bfloat16(float v) {
   uint bits = as_uint(v);
