@@ -47,9 +47,10 @@ function trailing(x: Tensor, axes: readonly number[]): number[] {
 }
 
 /**
- * One pass over the elements, such as a batch norm's: parts that lie together are added up as distances
- * from their first element, and squares of those, and joined around the mean of all (T. Chan, G. Golub,
- * R. LeVeque, 1983, formulas 1.5 and 2.1). Parts are a row for each kept element, side by side.
+ * One pass over the elements, such as a batch norm's: parts that lie together are read once, and stay in
+ * registers for the distances from their mean and the squares of those; the parts are joined around the
+ * mean of all (T. Chan, G. Golub, R. LeVeque, 1983, formulas 1.7 and 2.1). Parts are a row for each kept
+ * element, side by side.
  */
 function spreadInParts(
   x: Tensor,
@@ -63,12 +64,11 @@ function spreadInParts(
   const alongParts = outer.map((axis) => order.indexOf(axis));
   const withinParts = inner.map((axis) => order.indexOf(axis));
   const keepDims = true, length = countOf(x, inner), share = 1 / countOf(x, outer);
-  const first = parts.slice(...order.map((axis) => inner.includes(axis) ? [0, 1] as const : null));
-  const distances = parts.sub(first);
+  const nearOfPart = parts.mean(withinParts, { keepDims }), distances = parts.sub(nearOfPart);
   const sums = distances.sum(withinParts, { keepDims }), above = sums.mul(1 / length);
   const squared = distances.square().sum(withinParts, { keepDims });
-  const near = first.add(above).mean(alongParts, { keepDims });
-  const centred = first.sub(near).add(above);
+  const near = nearOfPart.add(above).mean(alongParts, { keepDims });
+  const centred = nearOfPart.sub(near).add(above);
   const off = centred.sum(alongParts, { keepDims }), rest = off.mul(share);
   const between = centred.square().sum(alongParts, { keepDims }).sub(off.mul(rest));
   const within = squared.sub(sums.mul(above)).sum(alongParts, { keepDims });

@@ -231,6 +231,10 @@ testOpenCL(
         const constant = await Tensor.full(shape, 0.1).contiguous().variance(axes).toHost();
         assert(constant.every((v) => Number(v) >= 0 && Number(v) < 1e-12), `${constant}`);
       }
+      // A first pixel far from the others costs no digits.
+      const bright = wave(4 * 3 * 2 ** 14).map((v, k) => k % 2 ** 14 === 0 ? 100 : v);
+      const images = () => Tensor.fromHost(bright, { shape: [4, 3, 128, 128] }).realize();
+      await compare("variance beside a bright pixel", () => images().variance([0, 2, 3]), 2e-6);
       const image = Tensor.fromHost(wave(128 * 1024), { shape: [8, 16, 32, 32] }).realize();
       profiler.reset();
       image.variance([0, 2, 3]).realize();
