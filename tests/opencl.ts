@@ -17,6 +17,10 @@ waitForCompiledKernels(true);
 if (hasOpenCL) void manager.default("cl").queue;
 backendOf(manager.default("cpu"));
 
+/** Whether the device compiles so slowly that others' kernels serve meanwhile. */
+export const compilesSlowly: boolean = hasOpenCL &&
+  manager.default("cl").platformName === "Portable Computing Language";
+
 /** The backends that tests run on. */
 const backends: readonly BackendName[] = ["cpu", "cl"];
 

@@ -66,10 +66,12 @@ export class HostBaseline implements BaselineKernels {
       return staged;
     };
     try {
-      const reads = inputs.map(stage), writes = outputs.map(stage);
+      const reads = inputs.map(stage);
+      // A result that is stored in pieces is one block, which stands for each of them.
+      const results = new Map([...new Set(outputs)].map((block) => [block, stage(block)]));
       access.read(copiesOf(inputs, reads));
-      runner.run(reads, writes);
-      access.write(copiesOf(outputs, writes));
+      runner.run(reads, outputs.map((block) => results.get(block)!));
+      access.write(copiesOf([...results.keys()], [...results.values()]));
     } finally {
       for (const block of lent) block.release();
     }

@@ -4,8 +4,9 @@
  */
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { compile, realizeAll, type Tensor, withDevice } from "../../mod.ts";
-import { testOpenCL } from "../opencl.ts";
+import { compile, profiler, realizeAll, type Tensor, withDevice } from "../../mod.ts";
+import { waitForCompiledKernels } from "../../backend/internal.ts";
+import { compilesSlowly, testOpenCL } from "../opencl.ts";
 import type { Graph } from "../tensor/graphs/graph.ts";
 import { describe as describeGraph, fuzz, places } from "./fuzz.ts";
 import { describe, difference, follow, leavesOf, type Program, readFixtures } from "./programs.ts";
@@ -54,6 +55,22 @@ testOpenCL("random programs give it in one schedule (cl)", () => {
     const wrong = some.flatMap(({ program, found }) => difference(program, found, numbers) ?? []);
     assertEquals(wrong, []);
   });
+});
+
+Deno.test({
+  name: "random programs give it before anything is compiled (cl)",
+  ignore: !compilesSlowly,
+  fn() {
+    waitForCompiledKernels(false);
+    const trace = profiler.trace();
+    try {
+      withDevice("cl", () => assertEquals(faults(every(20, 5), follow), []));
+    } finally {
+      trace[Symbol.dispose]();
+      waitForCompiledKernels(true);
+    }
+    assertMatch(profiler.table(), /\(built-in\)/);
+  },
 });
 
 Deno.test("random programs give it with NETCL_EAGER=1 (cpu)", async () => {

@@ -1,12 +1,9 @@
 /** Programs on PoCL with empty caches: their first values, their last ones, and how they end. */
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
-import { manager } from "../../../../mod.ts";
-import { hasOpenCL } from "../../../opencl.ts";
+import { compilesSlowly } from "../../../opencl.ts";
 import { type Run, runDeno } from "../../../run_deno.ts";
 
 const root = new URL("../../../../", import.meta.url);
-const isSlow = hasOpenCL &&
-  manager.default("cl").platformName === "Portable Computing Language";
 
 /** Runs a program with caches of its own; it may use netcl and `train(steps)`, which gives losses. */
 async function cold(
@@ -60,7 +57,7 @@ async function cold(
 }
 
 function test(name: string, fn: () => Promise<void>): void {
-  Deno.test({ name, ignore: !isSlow, fn });
+  Deno.test({ name, ignore: !compilesSlowly, fn });
 }
 
 interface Losses {
