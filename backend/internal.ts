@@ -13,6 +13,7 @@ export type {
   HostBlock,
   HostCopy,
   Launch,
+  RepeatedLaunch,
 } from "./execution/backend.ts";
 export { backendOf } from "./backends.ts";
 export {

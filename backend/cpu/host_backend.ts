@@ -186,6 +186,10 @@ export abstract class HostBackend implements Backend {
     return 0;
   };
 
+  mayRepeat(): boolean {
+    return true;
+  }
+
   /** Everything is done but the reads that wait for their turn. */
   finish(): Promise<void> {
     return new Promise((resolve) => setImmediate(() => resolve()));

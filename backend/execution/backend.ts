@@ -52,6 +52,17 @@ export interface Launch {
   readonly bytes: number;
   /** It hands its blocks to a kernel that takes no offsets: each needs a memory object of its own. */
   readonly needsOwnBuffers?: boolean;
+  /**
+   * The same with arguments of its own, for who runs it many times with nearly the same blocks. Null while it
+   * is not compiled; absent where setting arguments costs nothing.
+   */
+  repeated?(): RepeatedLaunch | null;
+}
+
+/** A launch whose arguments stay set from run to run; its owner disposes of it. */
+export interface RepeatedLaunch extends Launch, Disposable {
+  /** Enqueues it with blocks where those of its last run were, while `mayRepeat` of the backend allows it. */
+  again(): void;
 }
 
 /** How the content of a new block gets to a device. */
@@ -151,6 +162,8 @@ export interface Backend extends PlanningDevice {
   copy(source: Block, destination: Block, nbytes: number): void;
   /** Builds kernels that are not built yet, all in one go. */
   prepare(kernels: readonly Launchable[]): Launch[];
+  /** Whether launches may be run `again` now: none has to wait for its blocks' content, or is another tier's. */
+  mayRepeat(): boolean;
   /** Waits for all work without blocking the event loop. */
   finish(): Promise<void>;
   /** Waits for all work. */

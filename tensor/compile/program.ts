@@ -3,7 +3,6 @@ import {
   backendOf,
   type Block,
   type DeviceHandle,
-  type Launch,
   Node,
   type Recording,
   type Token,
@@ -13,6 +12,7 @@ import { presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
 import type { Ref } from "./patterns.ts";
 import type { Roles } from "./roles.ts";
+import { ReplayedLaunches, type ReplayLaunch } from "./replayed_launches.ts";
 import { planScratch } from "./scratch.ts";
 import { nodeOf } from "../core/internals.ts";
 
@@ -29,16 +29,6 @@ export type BlockSlot =
   /** A new block with every call: a result, or a tensor's next value. */
   | { readonly kind: "fresh"; readonly nbytes: number };
 
-/** One launch, its blocks by their slots. */
-export interface ReplayLaunch {
-  readonly launch: Launch;
-  readonly inputs: readonly number[];
-  readonly outputs: readonly number[];
-  /** The blocks of the replay that is running; empty between two, so that they keep no memory. */
-  readonly reads: Block[];
-  readonly writes: Block[];
-}
-
 /** What becomes of a block. */
 export interface Target {
   readonly slot: number;
@@ -51,7 +41,7 @@ export interface RecordedProgram {
   readonly slots: BlockSlot[];
   /** What the scratch slots are places in. */
   readonly scratch: Block[];
-  readonly launches: readonly ReplayLaunch[];
+  readonly launches: ReplayedLaunches;
   /** By slot: the last launch that writes to it; -1 where none does. */
   readonly lastWrites: readonly number[];
   /** Tensors from outside, by their roles where they have one, with their next values. */
@@ -95,8 +85,9 @@ function lastWritesOf(launches: readonly ReplayLaunch[], slots: number): number[
   return last;
 }
 
-/** Gives the memory of a program back. */
-export function releaseProgram({ slots, scratch }: RecordedProgram): void {
+/** Gives the memory of a program back, and its kernels. */
+export function releaseProgram({ slots, scratch, launches }: RecordedProgram): void {
+  launches[Symbol.dispose]();
   for (const block of scratch.splice(0)) block.release();
   for (const slot of slots.splice(0)) {
     if (slot.kind === "constant") slot.storage.release();
@@ -123,8 +114,6 @@ class ProgramBuilder {
       launch: recorded.launch,
       inputs: recorded.inputs.map((block) => this.#slot(block)),
       outputs: recorded.outputs.map((block) => this.#slot(block)),
-      reads: [],
-      writes: [],
     }));
     const targets = {
       assigned: assigned.map((tensor) => ({
@@ -138,7 +127,7 @@ class ProgramBuilder {
       device: this.#device,
       slots: this.#slots,
       scratch,
-      launches,
+      launches: new ReplayedLaunches(launches, (slot) => this.#varies(slot)),
       lastWrites: lastWritesOf(launches, this.#slots.length),
       ...targets,
       offsets,
@@ -179,6 +168,11 @@ class ProgramBuilder {
     if (refs) return { kind: "role", refs };
     if (token) return { kind: "state", token };
     return { kind: "constant", storage: node.storage!.retain() };
+  }
+
+  #varies(slot: number): boolean {
+    const { kind } = this.#slots[slot]!;
+    return kind !== "constant" && kind !== "scratch";
   }
 
   /** Gives results on the way, and those that outlive the call, their slots. */

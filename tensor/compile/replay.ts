@@ -14,7 +14,7 @@ import { tensorsIn, withTensors } from "../core/nested.ts";
 import { presentSeed, takeOffset } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { GradientMarks } from "./gradient_marks.ts";
-import type { BlockSlot, RecordedProgram, ReplayLaunch, Target } from "./program.ts";
+import type { BlockSlot, RecordedProgram, Target } from "./program.ts";
 import { openResult } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "../core/internals.ts";
@@ -55,10 +55,7 @@ export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
     }, blocks);
     const marks = marksFor(program, trace, blocks);
     marks?.passed(-1);
-    for (let k = 0; k < launches.length; k++) {
-      relaunch(launches[k]!, blocks);
-      marks?.passed(k);
-    }
+    launches.run(backendOf(program.device), blocks, marks);
   } catch (error) {
     blocks.forEach((block, k) => slots[k]!.kind === "fresh" && block.release());
     trace.gradients.restore();
@@ -77,19 +74,6 @@ function marksFor(
 ): GradientMarks | null {
   const receiver = presentGradientReceiver();
   return receiver && new GradientMarks(receiver, program, trace.gradients.left(), blocks);
-}
-
-function relaunch(
-  { launch, inputs, outputs, reads, writes }: ReplayLaunch,
-  blocks: readonly Block[],
-): void {
-  for (let k = 0; k < inputs.length; k++) reads.push(blocks[inputs[k]!]!);
-  for (let k = 0; k < outputs.length; k++) writes.push(blocks[outputs[k]!]!);
-  try {
-    launch.run(reads, writes);
-  } finally {
-    reads.length = writes.length = 0;
-  }
 }
 
 /** Computes what the call uses and nobody has computed yet, in as few kernels as may be. */

@@ -6,8 +6,8 @@ import { manager, manualSeed, memory, nn, optim, Tensor, withDevice } from "../.
 import { liveObjects } from "@netcl/netcl/ffi";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { cl, replaceSymbols } from "../../ffi/library/library.ts";
-import { type Fault, type OpenCLSymbols, withFaults } from "../../ffi/mod.ts";
+import { countingCalls } from "../ffi/counting_calls.ts";
+import { type Fault, withFaults } from "../../ffi/mod.ts";
 
 setFlagsFromString("--expose-gc");
 const gc = runInNewContext("gc") as () => void;
@@ -86,23 +86,10 @@ function counts(): Record<string, number> {
 }
 
 /** How often `fn` calls each function. */
-async function countCalls(fn: () => Promise<unknown>): Promise<Map<string, number>> {
-  const counts = new Map<string, number>();
-  const genuine = cl as unknown as Record<string, (...args: unknown[]) => unknown>;
-  const counting = Object.fromEntries(
-    Object.keys(genuine).map((name) => [name, (...args: unknown[]) => {
-      const cName = name.replace(/Async$/, "");
-      counts.set(cName, (counts.get(cName) ?? 0) + 1);
-      return genuine[name]!(...args);
-    }]),
-  );
-  const former = replaceSymbols(counting as unknown as OpenCLSymbols);
-  try {
-    await fn();
-  } finally {
-    replaceSymbols(former);
-  }
-  return counts;
+async function countCalls(fn: () => Promise<unknown>): Promise<ReadonlyMap<string, number>> {
+  using calls = countingCalls();
+  await fn();
+  return calls.counts;
 }
 
 /** Runs a step under a fault: what it threw, `"passed"`, or `"missed"` where nothing failed. */

@@ -81,9 +81,17 @@ export class KernelArguments {
   /** Called once, after the first launch; set where the driver compiles for that. */
   onFirstLaunch: ((queue: CommandQueue) => void) | null = null;
   readonly #present: (Buffer | number | undefined)[] = [];
+  readonly #create: () => Kernel;
 
-  constructor(kernel: Kernel) {
-    this.kernel = kernel;
+  /** @param create Makes a kernel of the same function; the caller's to release. */
+  constructor(create: () => Kernel) {
+    this.kernel = create();
+    this.#create = create;
+  }
+
+  /** Other arguments for the same function, in a kernel that is the caller's to release. */
+  copy(): KernelArguments {
+    return new KernelArguments(this.#create);
   }
 
   /** Says that the kernel was launched. */

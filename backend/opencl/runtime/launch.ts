@@ -1,12 +1,13 @@
 /** A compiled kernel with its sizes: sets the arguments and enqueues it. */
 import type { Buffer, CommandQueue } from "../../../ffi/mod.ts";
 import type { PendingUploads } from "../../../memory/mod.ts";
-import type { Block, Launch } from "../../execution/backend.ts";
+import type { Block, Launch, RepeatedLaunch } from "../../execution/backend.ts";
 import { countLaunch } from "../../profiling/counters.ts";
 import { dtypes } from "../../graph/dtype.ts";
 import { activeTrace } from "../../profiling/trace.ts";
 import type { Generated } from "../codegen/generated.ts";
 import type { Work } from "../templates/launch_steps.ts";
+import { sequence } from "../../execution/launch_sequence.ts";
 import type { KernelArguments } from "./kernel_arguments.ts";
 import { enqueueTraced } from "../transfers/traced_command.ts";
 
@@ -31,13 +32,14 @@ const MAX_TINY_OPERATIONS = 1 << 18;
 const MIN_TINY_STREAK = 4;
 
 /** One kernel, ready to be enqueued with any buffers. */
-export class KernelLaunch implements Launch {
+export class KernelLaunch implements RepeatedLaunch {
   readonly name: string;
   readonly source: string;
   readonly bytes: number;
   readonly #context: LaunchContext;
   readonly #arguments: KernelArguments;
   readonly #generated: Generated;
+  readonly #work: Work;
   readonly #elementBytes: readonly number[];
   readonly #global: BigUint64Array<ArrayBuffer>;
   readonly #local: BigUint64Array<ArrayBuffer>;
@@ -48,6 +50,7 @@ export class KernelLaunch implements Launch {
     this.#context = context;
     this.#arguments = args;
     this.#generated = generated;
+    this.#work = work;
     this.#elementBytes = generated.buffers.map((dtype) => dtypes[dtype].bytes);
     this.bytes = work.bytes;
     this.name = args.kernel.name;
@@ -62,6 +65,27 @@ export class KernelLaunch implements Launch {
     const { uploads } = this.#context;
     if (!uploads.isEmpty) { for (const block of [...inputs, ...outputs]) uploads.await(block); }
     this.#setArguments(inputs, outputs);
+    this.#launch();
+  }
+
+  repeated(): RepeatedLaunch {
+    return new KernelLaunch(this.#context, this.#arguments.copy(), this.#generated, this.#work);
+  }
+
+  again(): void {
+    if (this.#generated.checksIndices) {
+      this.#arguments.setBuffer(this.#elementBytes.length, this.#context.errors());
+    }
+    if (this.#hasStreams) this.#setParameters();
+    this.#launch();
+  }
+
+  /** For a launch with arguments of its own. */
+  [Symbol.dispose](): void {
+    this.#arguments.kernel.release();
+  }
+
+  #launch(): void {
     const trace = activeTrace();
     if (trace) {
       enqueueTraced(
@@ -85,9 +109,15 @@ export class KernelLaunch implements Launch {
     let k = 0;
     for (const block of inputs) args.setIndex(at++, startOf(block, bytes[k++]!));
     for (const block of outputs) args.setIndex(at++, startOf(block, bytes[k++]!));
-    if (args.owner === this && !this.#hasStreams) return;
+    if (args.owner !== this || this.#hasStreams) this.#setParameters();
+  }
+
+  /** The scalar parameters come last, behind the buffers and where each begins. */
+  #setParameters(): void {
+    const args = this.#arguments, { parameters, isWide, checksIndices } = this.#generated;
+    const first = 2 * this.#elementBytes.length + (checksIndices ? 1 : 0);
     args.owner = null;
-    args.setParameters(at, this.#generated.parameters, this.#generated.isWide);
+    args.setParameters(first, parameters, isWide);
     args.owner = this;
   }
 
@@ -104,14 +134,10 @@ export class KernelLaunch implements Launch {
 
 /** Launches of the same buffers, one after the other. */
 export function inSequence(launches: readonly Launch[]): Launch {
-  return {
-    name: launches[0]!.name,
-    source: launches.map(({ source }) => source).join("\n\n"),
-    bytes: launches.reduce((sum, { bytes }) => sum + bytes, 0),
-    run: (inputs, outputs) => {
-      for (const launch of launches) launch.run(inputs, outputs);
-    },
+  const run = (launches: readonly Launch[]): Launch["run"] => (inputs, outputs) => {
+    for (const launch of launches) launch.run(inputs, outputs);
   };
+  return sequence(launches[0]!.name, launches, run);
 }
 
 /** True for a block that begins where the int of a kernel's argument does not reach. */

@@ -273,6 +273,10 @@ export class OpenCLBackend implements Backend {
     return tiers;
   }
 
+  mayRepeat(): boolean {
+    return this.memory.uploads.isEmpty && !(this.#tiers?.isCompiling ?? false);
+  }
+
   #custom(kernel: CustomKernelCall): Launch {
     const args = this.#programs.custom(kernel.call.kernel);
     return new CustomLaunch(this.#launchContext, this.memory, args, kernel);

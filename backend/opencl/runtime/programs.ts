@@ -243,7 +243,7 @@ export class Programs implements ProgramStore {
 
   /** A kernel of a program; who watches builds is told when the driver is done with it. */
   #arguments(program: Program, name: string): KernelArguments {
-    const kernel = new KernelArguments(program.kernel(name));
+    const kernel = new KernelArguments(() => program.kernel(name));
     if (this.#compiledByLaunch.has(program)) kernel.onFirstLaunch = endBuildAfter;
     return kernel;
   }

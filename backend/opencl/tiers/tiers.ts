@@ -1,6 +1,6 @@
 /** Which kernels the baseline tier computes, and when the compiler is told of them. */
 import type { Program } from "../../../ffi/mod.ts";
-import type { Block, Launch } from "../../execution/backend.ts";
+import type { Block, Launch, RepeatedLaunch } from "../../execution/backend.ts";
 import type { BaselineKernel, BaselineKernels, BlockAccess } from "../../execution/baseline.ts";
 import { isDeterministic } from "../../execution/determinism.ts";
 import { beginBuild, endBuild } from "../../profiling/builds.ts";
@@ -207,6 +207,10 @@ export class TieredLaunch implements Launch {
     if (compiled !== null && !this.#tiers.isCompiling) compiled.run(inputs, outputs);
     else if (this.#mayServe(inputs, outputs)) this.#serve(inputs, outputs);
     else (this.#compiled ??= this.#kernel.compiled()).run(inputs, outputs);
+  }
+
+  repeated(): RepeatedLaunch | null {
+    return this.#compiled?.repeated?.() ?? null;
   }
 
   /** True where the baseline tier is to compute this run. */

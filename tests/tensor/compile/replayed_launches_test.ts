@@ -1,0 +1,131 @@
+/** What a replay costs the host: its kernels have arguments of their own, which are set when they change. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { liveObjects, OpenCLError, withFaults } from "../../../ffi/mod.ts";
+import { compile, manualSeed, memory, nn, optim, Tensor, withDevice } from "../../../mod.ts";
+import { isEager } from "../../../backend/internal.ts";
+import { countingCalls } from "../../ffi/counting_calls.ts";
+import { testOpenCL } from "../../opencl.ts";
+
+/** A training step of something that learns, which is compiled. */
+function trainer(parameters: Tensor[], lossOf: (x: Tensor) => Tensor, shape: number[]) {
+  const optimizer = new optim.Adam(parameters, { lr: 0.01 });
+  const step = compile((x: Tensor): Tensor => {
+    const loss = lossOf(x);
+    optimizer.zeroGrad();
+    loss.backward();
+    optimizer.step();
+    return loss;
+  });
+  return { parameters, step, x: Tensor.rand(shape).realize() };
+}
+
+function mlp() {
+  manualSeed(5);
+  const model = new nn.Sequential(new nn.Linear(8, 8), new nn.ReLU(), new nn.Linear(8, 8));
+  return trainer(model.parameters(), (x) => model.forward(x).square().mean(), [4, 8]);
+}
+
+function lstm() {
+  manualSeed(5);
+  const model = new nn.LSTM(8, 8), loss = (x: Tensor) => model.forward(x).output.square().mean();
+  return trainer(model.parameters(), loss, [6, 2, 8]);
+}
+
+/** Calls of the driver in some replays, after enough of them for each place to have been seen. */
+function callsOf(run: () => void, replays: number): ReadonlyMap<string, number> {
+  for (let k = 0; k < 12; k++) run();
+  using calls = countingCalls();
+  for (let k = 0; k < replays; k++) run();
+  return calls.counts;
+}
+
+for (const [name, make] of Object.entries({ "an MLP": mlp, "an LSTM": lstm })) {
+  testOpenCL(`a replay of ${name} enqueues its kernels, and sets no argument`, () => {
+    if (isEager()) return;
+    withDevice("cl", () => {
+      const { step, x } = make();
+      const counts = callsOf(() => step(x).dispose(), 4);
+      assert(counts.get("clEnqueueNDRangeKernel")! >= 8);
+      assertEquals(counts.get("clSetKernelArg") ?? 0, 0);
+    });
+  });
+}
+
+testOpenCL("a replay with another input sets what reads the input", () => {
+  if (isEager()) return;
+  withDevice("cl", () => {
+    const { step, x } = mlp();
+    const inputs = [x, ...Array.from({ length: 4 }, () => Tensor.rand([4, 8]).realize())];
+    let call = 0;
+    const counts = callsOf(() => step(inputs[call++ % inputs.length]!).dispose(), 10);
+    // Two kernels read it: the first product, and that of the first weight's gradient.
+    assert((counts.get("clSetKernelArg") ?? 0) <= 10 * 4, `${counts.get("clSetKernelArg")}`);
+  });
+});
+
+testOpenCL("a replay draws new random numbers, and finds indices out of range", () => {
+  withDevice("cl", () => {
+    const noise = compile((x: Tensor) => Tensor.rand([64]).add(x)),
+      x = Tensor.zeros([64]).realize();
+    const seen = new Set(Array.from({ length: 8 }, () => String(noise(x).toHostSync())));
+    assertEquals(seen.size, 8);
+    const table = Tensor.rand([10, 4]).realize();
+    const pick = compile((ids: Tensor) => table.gather(0, ids));
+    const ids = (id: number) => Tensor.full([3, 4], id, { dtype: "int32" }).realize();
+    for (let k = 0; k < 6; k++) pick(ids(k)).toHostSync();
+    assertThrows(() => pick(ids(10)).toHostSync(), RangeError, "10");
+    assertEquals(pick(ids(3)).shape, [3, 4]);
+  });
+});
+
+testOpenCL("replays have the blocks of their call, whichever were kept or given back", () => {
+  withDevice("cl", (device) => {
+    const { step, x, parameters } = mlp(), plain = mlp();
+    const inputs = Array.from({ length: 5 }, () => Tensor.rand([4, 8]).realize());
+    const kept: Tensor[] = [];
+    for (let call = 0; call < 60; call++) {
+      const input = call % 7 === 0 ? x : inputs[(call * call) % 5]!;
+      const [loss, expected] = [step(input), plain.step(input)];
+      assertEquals(loss.toHostSync(), expected.toHostSync(), `call ${call}`);
+      // Places move: results are kept, memory is taken, segments go back to the driver.
+      if (call % 3 === 0) kept.push(loss, Tensor.rand([1 << (call % 13)]).realize());
+      if (call % 11 === 0) kept.splice(0).forEach((tensor) => tensor.dispose());
+      if (call === 30) memory.emptyCache(device);
+      if (call % 5 === 0) parameters[0]!.assign(plain.parameters[0]!.add(0));
+    }
+  });
+});
+
+testOpenCL("a replay that the driver refuses leaves the next one right", () => {
+  if (isEager()) return;
+  withDevice("cl", () => {
+    const w = Tensor.fromHost([1, 2, 3]).add(0).realize();
+    const f = compile((x: Tensor) => x.mul(w).sum().add(x).exp().sum());
+    const inputs = [1, 2, 3].map((v) => Tensor.full([3], v).realize());
+    const expected = inputs.map((x) => f(x).toHostSync());
+    for (let round = 0; round < 6; round++) inputs.forEach((x) => f(x).dispose());
+    for (const call of ["clSetKernelArg", "clEnqueueNDRangeKernel"] as const) {
+      const other = Tensor.full([3], 2).realize();
+      const fault = { call, status: -5 };
+      assertThrows(() => withFaults([fault], () => f(other)), OpenCLError);
+      assertEquals(inputs.map((x) => f(x).toHostSync()), expected);
+      assertEquals(f(other).toHostSync(), expected[1]);
+    }
+  });
+});
+
+testOpenCL("the kernels of calls that cannot be replayed go with their recordings", () => {
+  if (isEager()) return;
+  withDevice("cl", () => {
+    let factor = 1;
+    const f = compile((x: Tensor) => x.mul(factor).exp().sum()), x = Tensor.rand([9]).realize();
+    const twice = (): void => {
+      factor++;
+      for (let k = 0; k < 3; k++) f(x).dispose();
+    };
+    for (let k = 0; k < 70; k++) twice();
+    const before = liveObjects().Kernel;
+    for (let k = 0; k < 70; k++) twice();
+    assert(liveObjects().Kernel - before <= 8, `${liveObjects().Kernel - before} kernels more`);
+  });
+});
