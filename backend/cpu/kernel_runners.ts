@@ -1,7 +1,7 @@
 /** Finds for each kernel the fastest way of a strategy to compute it. */
 import type { BufferHandle, HostBuffer } from "../../memory/mod.ts";
 import { dtypes } from "../graph/dtype.ts";
-import type { Kernel, LoopKernel } from "../kernel/kernel.ts";
+import type { Kernel, LoopKernel, SpecialKernel } from "../kernel/kernel.ts";
 import { attentionRunner } from "./attention/attention_runner.ts";
 import { withDenseOperands } from "./attention/dense_operands.ts";
 import { hasPaddedOperands, withPaddedOperands } from "./padded_operands.ts";
@@ -13,6 +13,7 @@ import { ScriptCompiler } from "./script/script_compiler.ts";
 import type { Strategy } from "./strategy/strategy.ts";
 import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { contractionRunner } from "./wasm/products/contraction.ts";
+import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 
 /** Lends memory to kernels while they run. */
 export type AllocateScratch = (nbytes: number, label: string) => BufferHandle<HostBuffer>;
@@ -49,7 +50,7 @@ export class KernelRunners {
       const host = { runnerOf: (part: Kernel) => this.of(part), allocate };
       return withDenseOperands(kernel, (dense) => attentionRunner(dense, host), allocate);
     }
-    if (kernel.kind === "special") return this.#scripts.runner(kernel);
+    if (kernel.kind === "special") return this.#special(kernel);
     // Tiles read windows of images where they are: for those BLAS would need copies.
     const byBLAS = (copies: boolean): Runner | null =>
       gemm && gemmRunner(kernel, gemm, this.#host, copies);
@@ -61,6 +62,13 @@ export class KernelRunners {
     return byBLAS(wasm === null) ?? this.#contraction(kernel) ?? byBLAS(true) ?? this.#loop(kernel);
   }
 
+  #special(kernel: SpecialKernel): Runner {
+    const { wasm } = this.#strategy;
+    const script = (): Runner => this.#scripts.runner(kernel);
+    if (wasm === null || kernel.op !== "scatter") return script();
+    return rowScatterRunner(kernel, wasm, script, this.#check) ?? script();
+  }
+
   #contraction(kernel: LoopKernel): Runner | null {
     const { wasm } = this.#strategy;
     const fallback = (): Runner => this.#scripts.runner(kernel);
@@ -70,7 +78,7 @@ export class KernelRunners {
   #loop(kernel: LoopKernel): Runner {
     const { wasm } = this.#strategy;
     const script = (): Runner => this.#scripts.runner(kernel);
-    return wasm && loopRunner(kernel, wasm, script) || script();
+    return wasm && loopRunner(kernel, wasm, script, this.#check) || script();
   }
 
   #hostFor({ wasm }: Strategy): GemmHost {

@@ -2,7 +2,7 @@
  * WebAssembly modules, put together byte by byte. Every module here has one function, `run`, of four
  * numbers, and imports one shared memory.
  */
-import { core, i32, v128 } from "./opcodes.ts";
+import { bulk, core, i32, i32x4, v128 } from "./opcodes.ts";
 
 /** A local variable of the function: its number. */
 export type Local = number;
@@ -139,6 +139,19 @@ export class FunctionBuilder {
     return this.#setNumber();
   }
 
+  /** Stores a number in memory. */
+  storeNumber(address: Local, value: Local, offset = 0): void {
+    this.get(address);
+    this.get(value);
+    this.put(i32.store, 0, ...unsigned(offset));
+  }
+
+  /** Copies so many bytes of memory. */
+  copyBytes(to: Local, from: Local, count: Local): void {
+    for (const operand of [to, from, count]) this.get(operand);
+    this.put(core.bulk, bulk.copy, 0, 0);
+  }
+
   // ---- vectors
 
   #opcode(op: number): void {
@@ -170,6 +183,14 @@ export class FunctionBuilder {
   /** 32-bit lanes picked from two vectors. */
   shuffle32(a: Local, b: Local, lanes: readonly number[]): Local {
     return this.shuffle(a, b, lanes.flatMap((k) => [4 * k, 4 * k + 1, 4 * k + 2, 4 * k + 3]));
+  }
+
+  /** The first lane of a vector, as a number. */
+  firstLane(vector: Local): Local {
+    this.get(vector);
+    this.#opcode(i32x4.extract);
+    this.put(0);
+    return this.#setNumber();
   }
 
   /** A shift by a constant. */

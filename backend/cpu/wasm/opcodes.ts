@@ -16,16 +16,23 @@ export const core = {
   get: 0x20,
   set: 0x21,
   constant: 0x41,
+  /** The opcodes of whole ranges of memory follow it. */
+  bulk: 0xfc,
   /** The opcodes of vectors follow it. */
   vector: 0xfd,
 } as const;
+
+/** Opcodes of whole ranges of memory. */
+export const bulk = { copy: 10 } as const;
 
 /** Opcodes of 32-bit numbers. */
 export const i32 = {
   load: 0x28,
   loadByte: 0x2d,
   loadShort: 0x2f,
+  store: 0x36,
   eqz: 0x45,
+  eq: 0x46,
   ltS: 0x48,
   ltU: 0x49,
   add: 0x6a,
@@ -34,7 +41,9 @@ export const i32 = {
   divU: 0x6e,
   remU: 0x70,
   and: 0x71,
+  xor: 0x73,
   shl: 0x74,
+  shrS: 0x75,
   shrU: 0x76,
 } as const;
 
@@ -73,6 +82,7 @@ export const narrow = {
 /** Opcodes of four 32-bit lanes. */
 export const i32x4 = {
   splat: 17,
+  extract: 27,
   eq: 55,
   ne: 56,
   ltS: 57,

@@ -23,7 +23,7 @@ import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { kindOf } from "../lanes.ts";
-import { boundsKey, LoopIndices } from "./loop_indices.ts";
+import { boundsKey, type IndexFault, LoopIndices } from "./loop_indices.ts";
 import {
   chooseCut,
   chooseLanes,
@@ -46,6 +46,8 @@ export interface GeneratedLoop {
   readonly grain: number;
   /** About how many nanoseconds it takes on one core. */
   readonly cost: number;
+  /** Where indices that are out of range are left. */
+  readonly faults: readonly IndexFault[];
   /** An output holds values in between: it must not be an input as well. */
   readonly keepsValues: boolean;
 }
@@ -103,6 +105,7 @@ class LoopWriter {
     return {
       bytes: this.#f.finish(),
       parameters: this.#indices.parameters,
+      faults: this.#indices.faults,
       range: this.#cut < 0 ? 1 : sizes[this.#cut]!,
       grain: isLanes ? 64 : 1,
       cost: costOfKernel(this.#kernel),
@@ -151,7 +154,7 @@ class LoopWriter {
   ): void {
     const { start, end } = this.#range(this.#laneSymbol);
     const index = this.#indices.newIndex(this.#laneSymbol, start);
-    const pointers = this.#pointersFor(accesses, this.#laneSymbol);
+    const pointers = this.#pointersFor(accesses, this.#laneSymbol, scope);
     for (const bounds of this.#indices.boundsOf(ids)) {
       const interval = this.#indices.intervalOf(bounds);
       if (interval) scope.intervals.set(boundsKey(bounds), interval);
@@ -169,9 +172,17 @@ class LoopWriter {
     }
   }
 
-  #pointersFor(accesses: readonly LoopAccess[], symbol: number): Map<string, Pointer> {
+  /** Pointers for what lies where the scope says; places that are found within the loop have none. */
+  #pointersFor(
+    accesses: readonly LoopAccess[],
+    symbol: number,
+    scope: Scope,
+  ): Map<string, Pointer> {
     const pointers = new Map<string, Pointer>();
+    const isComputed = (expr: number): boolean =>
+      scope.value(this.#values.name(expr, 0)) !== undefined;
     for (const { key, base, index, bytes } of accesses) {
+      if (!this.#indices.isKnown(index, isComputed)) continue;
       const copy = this.#f.number();
       this.#f.assign(copy, this.#indices.address(base, index, bytes));
       pointers.set(`${key} ${symbol}`, { local: copy, index, bytes });
@@ -346,7 +357,7 @@ class LoopWriter {
     this.#loops(inner.slice(0, -1), () => {
       const { start, end } = this.#range(last);
       const index = this.#indices.newIndex(last, start);
-      const pointers = this.#pointersFor(accesses, last);
+      const pointers = this.#pointersFor(accesses, last, scope);
       this.#while(index, end, 1, () => {
         const inside = new Scope(scope, scope.strip);
         for (const [key, pointer] of pointers) inside.pointers.set(key, pointer);

@@ -4,16 +4,27 @@
  */
 import { type AffineExpr, affineKey, coefficient } from "../../../kernel/affine.ts";
 import type { Parameter } from "../../../codegen/emit.ts";
-import type { Bound, LoopKernel } from "../../../kernel/kernel.ts";
+import type { Bound, IndirectIndex, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import type { ElementBytes } from "../lanes.ts";
 import { type Interval, LANES, type LoopAccess, type Scope, type Strip } from "./loop_scope.ts";
 import { i32, i32x4, v128 } from "../opcodes.ts";
 
+/** Where a kernel leaves an indirect index that is out of range, as positions of its parameters. */
+export interface IndexFault {
+  readonly indirect: IndirectIndex;
+  /** The index that was found. */
+  readonly value: number;
+  /** 1 where there was one. */
+  readonly isFound: number;
+}
+
 /** Writes indices and addresses. */
 export class LoopIndices {
   /** The kernel's arguments behind its buffers. */
   readonly parameters: Parameter[] = [];
+  /** Where indices that are out of range are left. */
+  readonly faults: IndexFault[] = [];
   readonly #f: FunctionBuilder;
   readonly #kernel: LoopKernel;
   readonly #laneSymbol: number;
@@ -41,8 +52,13 @@ export class LoopIndices {
       id = this.parameters.push(parameter) - 1;
       this.#parameterIds.set(key, id);
     }
+    return this.#offset(id);
+  }
+
+  /** Where a parameter lies behind the first argument, in bytes. */
+  #offset(parameter: number): number {
     const { inputs, outputs } = this.#kernel;
-    return 4 * (inputs.length + outputs.length + id);
+    return 4 * (inputs.length + outputs.length + parameter);
   }
 
   /** A whole number that is given at launch. */
@@ -82,6 +98,39 @@ export class LoopIndices {
     if (index === undefined) this.#locals.set(symbol, index = this.#f.number());
     this.#f.assign(index, start);
     return index;
+  }
+
+  /**
+   * Sets an indirect index to the value of its expression, the same in all lanes. One that is out of range
+   * is left behind for the host, and 0 is read instead.
+   */
+  setIndirect(indirect: IndirectIndex, vector: Local): void {
+    const f = this.#f, { args } = FunctionBuilder.parameters;
+    const index = this.newIndex(indirect.symbol, f.firstLane(vector));
+    const isValid = f.i(i32.ltU, index, this.number(indirect.size));
+    f.branch(f.iWith(i32.xor, isValid, 1), () => {
+      const { value, isFound } = this.#faultOf(indirect);
+      f.storeNumber(args, index, this.#offset(value));
+      f.storeNumber(args, f.integer(1), this.#offset(isFound));
+      f.assign(index, f.integer(0));
+    });
+  }
+
+  #faultOf(indirect: IndirectIndex): IndexFault {
+    const known = this.faults.find((fault) => fault.indirect === indirect);
+    if (known) return known;
+    const zero: Parameter = { kind: "index", value: 0 };
+    const value = this.parameters.push(zero) - 1, isFound = this.parameters.push(zero) - 1;
+    const fault = { indirect, value, isFound };
+    this.faults.push(fault);
+    return fault;
+  }
+
+  /** Whether the values of all indirect indices of an expression are known in a scope. */
+  isKnown(affine: AffineExpr, isComputed: (expr: number) => boolean): boolean {
+    return this.#kernel.indirect.every(({ symbol, expr }) =>
+      coefficient(affine, symbol) === 0 || isComputed(expr)
+    );
   }
 
   /** The value of an expression where the loops are now. */

@@ -1,7 +1,7 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
 import { coefficient, rangeOf } from "../../../kernel/affine.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
-import type { Expr, LoopKernel } from "../../../kernel/kernel.ts";
+import type { Expr, IndirectIndex, LoopKernel } from "../../../kernel/kernel.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
 import { neededBy, usesInner, variesWith } from "../../../kernel/analysis.ts";
 import {
@@ -20,15 +20,18 @@ import { castsInLanes, costOf, hasLaneForm } from "./primitives.ts";
 /** Cheaper expressions than this are computed twice. */
 const MIN_KEPT_COST = 8;
 
+/** Instructions in the time that a store of an element takes, most of which the memory takes. */
+const STORE_COST = 2;
+
 /** Elements of a buffer: addresses are 32-bit numbers of bytes. */
 const MAX_ELEMENTS = 2 ** 30;
 
 /** True when there are lanes for all that a kernel computes, and addresses for all that it reads. */
 export function fitsLanes(kernel: LoopKernel): boolean {
   const { exprs, inputs, outputs, loads, reductions, sizes } = kernel;
-  if (kernel.contraction || kernel.indirect.length > 0 || needsWideIndices(kernel)) return false;
+  if (kernel.contraction || needsWideIndices(kernel)) return false;
   const types = [...inputs, ...[...exprs, ...outputs, ...reductions].map(({ dtype }) => dtype)];
-  if (!types.every(hasLanes)) return false;
+  if (!types.every(hasLanes) || !kernel.indirect.every((i) => isReadable(kernel, i))) return false;
   const computed = neededBy(kernel, [...outputs, ...reductions].map(({ expr }) => expr));
   if (!computed.every((id) => isWritable(kernel, exprs[id]!))) return false;
   const joined = reductions.every(({ fn, expr, dtype }) =>
@@ -38,6 +41,12 @@ export function fitsLanes(kernel: LoopKernel): boolean {
     const [low, high] = rangeOf(index, sizes);
     return low >= -MAX_ELEMENTS && high < MAX_ELEMENTS;
   });
+}
+
+/** True for an indirect index that is a number when it is needed: results of reductions are vectors. */
+function isReadable({ exprs }: LoopKernel, { expr }: IndirectIndex): boolean {
+  const { op, dtype } = exprs[expr]!;
+  return op !== "reduced" && kindOf(dtype) === "int";
 }
 
 /** True when there are lanes for an expression of types that have some. */
@@ -58,6 +67,13 @@ function isWritable({ exprs }: LoopKernel, e: Expr): boolean {
 /** Rows shorter than this are better computed side by side than one by one. */
 const MIN_PLAIN_ROW = 16;
 
+/** Whether an indirect index changes along a loop: lanes share theirs. */
+function movesIndirect(kernel: LoopKernel, symbol: number): boolean {
+  if (kernel.indirect.length === 0) return false;
+  const varies = variesWith(kernel, [symbol]);
+  return kernel.indirect.some(({ expr }) => varies[expr]);
+}
+
 /** The loop index for the lanes: the one that most of the elements lie side by side along. */
 export function chooseLanes(kernel: LoopKernel): number {
   let best = -1, least = Infinity;
@@ -67,7 +83,7 @@ export function chooseLanes(kernel: LoopKernel): number {
   const candidates = [...inner, ...kernel.outer.toReversed()];
   for (const symbol of candidates) {
     const size = kernel.sizes[symbol]!;
-    if (kernel.chunk?.part === symbol) continue;
+    if (kernel.chunk?.part === symbol || movesIndirect(kernel, symbol)) continue;
     const isInner = kernel.inner.includes(symbol);
     const indices = [
       ...kernel.loads.map((l) => l.index),
@@ -119,7 +135,10 @@ export function costOfKernel(kernel: LoopKernel): number {
   kernel.exprs.forEach((_, id) => {
     cost += costOfExpr(kernel, id) * rows * (isInner[id] ? inner : 1);
   });
-  // Four lanes, about three instructions a nanosecond... and no less than the bytes take.
+  kernel.outputs.forEach((_, o) => {
+    cost += STORE_COST * rows * (usesInner(kernel, o) ? inner : 1);
+  });
+  // Four lanes, about three instructions a nanosecond.
   return cost / 10;
 }
 

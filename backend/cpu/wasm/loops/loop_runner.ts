@@ -1,32 +1,34 @@
 /** Runs loop kernels in WebAssembly. */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
-import type { Runner } from "../../script/runner.ts";
+import type { CheckIndex, Runner } from "../../script/runner.ts";
 import { type GeneratedLoop, generateLoop } from "./loop.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
 /**
  * The runner of a kernel, or null where it has no vectors. `fallback` makes one for blocks that lie
- * outside the memory that WebAssembly sees.
+ * outside the memory that WebAssembly sees; `check` is told of indices that are out of range.
  */
 export function loopRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
   fallback: () => Runner,
+  check: CheckIndex,
 ): Runner | null {
-  return makeRunner(kernel, runtime, fallback, true);
+  return makeRunner(kernel, runtime, fallback, check, true);
 }
 
 function makeRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
   fallback: () => Runner,
+  check: CheckIndex,
   mayKeep: boolean,
 ): Runner | null {
   const loop = generateLoop(kernel, runtime.relaxed, mayKeep);
   if (loop === null) return null;
   const compiled = runtime.compile(loop.bytes);
   const constants = wordsOf(loop);
-  const { range, grain, cost, keepsValues } = loop;
+  const { range, grain, cost, faults, keepsValues } = loop;
   let elsewhere: Runner | null = null, inPlace: Runner | null = null;
   return {
     source: `// WebAssembly, ${loop.bytes.length} bytes`,
@@ -41,11 +43,15 @@ function makeRunner(
         words[k] = address;
       }
       if (keepsValues && overlap(words, inputs.length, count)) {
-        inPlace ??= makeRunner(kernel, runtime, fallback, false)!;
+        inPlace ??= makeRunner(kernel, runtime, fallback, check, false)!;
         return inPlace.run(inputs, outputs);
       }
       for (let k = 0; k < constants.length; k++) words[count + k] = constants[k]!;
       runtime.run(compiled, range, grain, cost);
+      for (const { indirect, value, isFound } of faults) {
+        if (words[count + isFound] === 0) continue;
+        check(words[count + value]!, indirect.size, indirect.opName);
+      }
     },
   };
 }

@@ -218,7 +218,12 @@ export class LoopValues {
     for (let vector = 0; vector < scope.strip.vectors; vector++) {
       for (const id of ids) {
         const name = this.name(id, vector);
-        if (scope.value(name) === undefined) scope.setValue(name, this.#compute(id, scope, vector));
+        if (scope.value(name) !== undefined) continue;
+        const value = this.#compute(id, scope, vector);
+        scope.setValue(name, value);
+        for (const indirect of this.#kernel.indirect) {
+          if (indirect.expr === id) this.#indices.setIndirect(indirect, value);
+        }
       }
     }
   }

@@ -1,4 +1,4 @@
-import { assert } from "@std/assert";
+import { assert, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
@@ -148,5 +148,52 @@ Deno.test("values rounded to half types on their way, and logic of numbers, are 
     }
     assertVectors(() => filled([5, 37]).logicalXor(filled([5, 37], "float32", 3)).cast("float32"));
     assertVectors(() => filled([5, 37], "int32").floor().logicalAnd(filled([37], "int32", 1)));
+  });
+});
+
+Deno.test("rows that indices name are read in vectors, wherever the index varies", () => {
+  const places = (count: number, size: number, dtype: DType): Tensor =>
+    Tensor.fromHost(Float64Array.from({ length: count }, (_, k) => k * 7919 % size)).cast(dtype)
+      .realize();
+  withDevice("cpu", () => {
+    fc.assert(
+      fc.property(
+        fc.tuple(sizes, sizes),
+        sizes,
+        fc.constantFrom<DType>("int32", "uint8"),
+        fc.constantFrom<DType>("float32", "float16", "bfloat16", "int32", "uint8"),
+        ([rows, columns], count, index, dtype) => {
+          const t = filled([rows, columns], dtype);
+          const [ofRow, ofColumn] = [rows, columns].map((size) => places(count, size, index));
+          const weights = filled([count, columns], "float32", 3);
+          assertVectors(() => t.indexSelect(0, ofRow!).mul(2));
+          assertVectors(() => t.indexSelect(1, ofColumn!).add(1));
+          assertVectors(() => t.indexSelect(0, ofRow!).cast("float32").mul(weights).sum());
+          assertVectors(() => t.indexSelect(0, ofRow!).cast("float32").mul(weights).sum(0));
+          assertVectors(() => t.indexSelect(0, ofRow!).cast("float32").mul(weights).sum(1));
+          assertVectors(() => t.indexSelect(0, ofRow!).cast("float32").softmax(1));
+          assertVectors(() => t.indexSelect(1, ofColumn!).max(1));
+          assertVectors(() => t.indexSelect(0, ofRow!).pad([[1, 2], [2, 1]]).mul(3));
+          assertVectors(() => t.indexSelect(0, ofRow!).indexSelect(1, ofColumn!).add(1));
+          assertVectors(() => t.indexSelect(0, ofRow!.mul(0).add(ofRow!)).add(1));
+        },
+      ),
+      { numRuns: 15 },
+    );
+  });
+});
+
+Deno.test("an index that vectors find out of range is reported by its value", async () => {
+  await withDevice("cpu", async () => {
+    const t = filled([5, 37]);
+    for (const wrong of [5, -1, -(2 ** 31), 2 ** 31 - 1]) {
+      const indices = Tensor.fromHost(Int32Array.of(0, wrong, 4)).realize();
+      const wrongRow = t.indexSelect(0, indices).mul(2);
+      const wrongPlace = t.gather(0, indices.reshape([3, 1]));
+      for (const found of [wrongRow, wrongPlace]) {
+        assert(sourcesOf(found).every((source) => source.startsWith("// WebAssembly")));
+        await assertRejects(() => found.toHost(), RangeError, `the index ${wrong} is out of range`);
+      }
+    }
   });
 });

@@ -1,0 +1,228 @@
+/**
+ * Scatters of whole rows in WebAssembly: an embedding's gradient, `indexAdd`, `bincount`. A part is a range
+ * of the target's rows. It copies them from the base, then goes through all indices and adds the sources of
+ * its own rows in order, so the result is the same for any number of threads.
+ *
+ * This folder (`special/`) has kernels whose loops carry state. It imports `kernel/`, `graph/`,
+ * `script/` and the assembler of `wasm/`. Kernels come from `cpu_backend.ts`; what has no form here
+ * is left to `script/`.
+ */
+import type { DType } from "../../../graph/dtype.ts";
+import { sizeOf } from "../../../graph/shape.ts";
+import { needsWideIndices } from "../../../kernel/index_range.ts";
+import type { SpecialKernel } from "../../../kernel/kernel.ts";
+import type { CheckIndex, Runner } from "../../script/runner.ts";
+import { FunctionBuilder, type Local } from "../assembler.ts";
+import { type ElementBytes, elementBytes, hasLanes, kindOf, LaneAccess } from "../lanes.ts";
+import { VectorMath } from "../math.ts";
+import { f32x4, i32, i32x4 } from "../opcodes.ts";
+import type { WasmRuntime } from "../runtime.ts";
+
+type Scatter = SpecialKernel & { readonly op: "scatter" };
+
+/** The arguments, in order; addresses and steps are in bytes. */
+const scatterArguments = [
+  "base",
+  "indices",
+  "source",
+  "target",
+  /** Rows of the target and of the source, for each coordinate before the axis. */
+  "rows",
+  "sources",
+  /** From one index to the next. */
+  "step",
+  /** Elements of a row. */
+  "columns",
+  /** An index that was out of range: its low and high word, and 1 where there was one. */
+  "faultLow",
+  "faultHigh",
+  "isFault",
+] as const;
+
+type Argument = typeof scatterArguments[number];
+
+/** Elements of a vector. */
+const LANES = 4;
+/** Addresses are 32-bit numbers of bytes. */
+const MAX_ELEMENTS = 2 ** 28;
+/** Nanoseconds to look at an index, to copy an element, to add one. */
+const INDEX_COST = 1, COPY_COST = 0.3, ADD_COST = 0.5;
+/** Parts for each thread where rows are long: the threads end at about the same time. */
+const PARTS_PER_THREAD = 4;
+/** Where rows are shorter, looking at the indices costs as much as adding: one part a thread. */
+const LONG_ROW = 16;
+
+/**
+ * The runner of a scatter of rows, or null for another one. `fallback` makes one for blocks that lie outside
+ * the memory that WebAssembly sees; `check` is told of indices that are out of range.
+ */
+export function rowScatterRunner(
+  kernel: Scatter,
+  runtime: WasmRuntime,
+  fallback: () => Runner,
+  check: CheckIndex,
+): Runner | null {
+  const { inputs, shape, sourceShape, indexStrides, axis, mode, opName, output } = kernel;
+  if (!hasWholeRows(kernel) || !hasWords(kernel)) return null;
+  const bytes = new ScatterWriter(output.dtype, inputs[1]!, mode, runtime.relaxed).write();
+  const compiled = runtime.compile(bytes);
+  const outer = sizeOf(shape.slice(0, axis)), columns = sizeOf(shape.slice(axis + 1));
+  const rows = shape[axis]!, sources = sourceShape[axis]!, range = outer * rows;
+  const step = indexStrides[axis]! * indexBytes[inputs[1]!]!;
+  const copying = range * columns * COPY_COST;
+  const cost = copying + outer * sources * (INDEX_COST + columns * ADD_COST);
+  const parts = runtime.threads.size * (columns < LONG_ROW ? 1 : PARTS_PER_THREAD);
+  const grain = Math.max(1, Math.ceil(range / parts));
+  let elsewhere: Runner | null = null;
+  return {
+    source: `// WebAssembly, ${bytes.length} bytes: rows are scattered`,
+    run(reads, writes) {
+      const { words, memory } = runtime;
+      const places = [...reads, ...writes].map((block) => memory.addressOf(block));
+      if (places.includes(null)) return (elsewhere ??= fallback()).run(reads, writes);
+      words.set([...places as number[], rows, sources, step, columns, 0, 0, 0]);
+      runtime.run(compiled, range, grain, cost);
+      const [low, high, isFault] = words.subarray(scatterArguments.indexOf("faultLow"));
+      if (isFault) check(high! * 2 ** 32 + (low! >>> 0), rows, opName);
+    },
+  };
+}
+
+/** True where an index says where a whole row of the source goes. */
+function hasWholeRows({ indexStrides, shape, sourceShape, axis }: Scatter): boolean {
+  return shape.every((size, k) => k === axis || indexStrides[k] === 0 && sourceShape[k] === size);
+}
+
+/** Bytes of an index. */
+const indexBytes: Readonly<Partial<Record<DType, number>>> = { int32: 4, int64: 8, uint8: 1 };
+
+/** True where elements are numbers in lanes, and addresses are 32-bit numbers. */
+function hasWords(kernel: Scatter): boolean {
+  const { inputs, output: { dtype, size }, sourceShape } = kernel;
+  if (!hasLanes(dtype) || kindOf(dtype) === "mask" || needsWideIndices(kernel)) return false;
+  return inputs[1]! in indexBytes && Math.max(size, sizeOf(sourceShape)) < MAX_ELEMENTS;
+}
+
+class ScatterWriter {
+  readonly #f = new FunctionBuilder();
+  readonly #lanes: LaneAccess;
+  readonly #dtype: DType;
+  readonly #index: DType;
+  readonly #mode: Scatter["mode"];
+
+  constructor(dtype: DType, index: DType, mode: Scatter["mode"], relaxed: boolean) {
+    this.#lanes = new LaneAccess(this.#f, new VectorMath(this.#f, relaxed));
+    this.#dtype = dtype;
+    this.#index = index;
+    this.#mode = mode;
+  }
+
+  #arg(name: Argument): Local {
+    const offset = 4 * scatterArguments.indexOf(name), { args } = FunctionBuilder.parameters;
+    return this.#f.once(name, () => this.#f.loadNumber(i32.load, args, offset));
+  }
+
+  get #bytes(): ElementBytes {
+    return elementBytes(this.#dtype);
+  }
+
+  /** The module that computes rows `begin` to `end` of the target. */
+  write(): Uint8Array<ArrayBuffer> {
+    const f = this.#f, { begin, end } = FunctionBuilder.parameters;
+    const rowBytes = f.i(i32.mul, this.#arg("columns"), f.integer(this.#bytes));
+    const target = f.i(i32.add, this.#arg("target"), f.i(i32.mul, begin, rowBytes));
+    const base = f.i(i32.add, this.#arg("base"), f.i(i32.mul, begin, rowBytes));
+    f.branch(f.i(i32.xor, target, base), () => {
+      f.copyBytes(target, base, f.i(i32.mul, f.i(i32.sub, end, begin), rowBytes));
+    });
+    // The rows of a part may belong to several coordinates before the axis.
+    const outer = f.number(), first = f.number();
+    f.assign(outer, f.i(i32.divU, begin, this.#arg("rows")));
+    f.assign(first, f.i(i32.mul, outer, this.#arg("rows")));
+    f.whileLess(first, end, () => {
+      this.#sources(outer, first, rowBytes);
+      f.step(outer, 1);
+      f.assign(first, f.i(i32.add, first, this.#arg("rows")));
+    });
+    return f.finish();
+  }
+
+  /** Goes through the indices; `first` is the target's row that index 0 stands for. */
+  #sources(outer: Local, first: Local, rowBytes: Local): void {
+    const f = this.#f, { begin, end } = FunctionBuilder.parameters;
+    const at = f.number(), source = f.number(), count = f.number();
+    f.assign(at, this.#arg("indices"));
+    const before = f.i(i32.mul, f.i(i32.mul, outer, this.#arg("sources")), rowBytes);
+    f.assign(source, f.i(i32.add, this.#arg("source"), before));
+    f.assign(count, f.integer(0));
+    const length = f.i(i32.sub, end, begin);
+    f.whileLess(count, this.#arg("sources"), () => {
+      const { low, isValid } = this.#checkedIndex(at);
+      const row = f.i(i32.add, first, low);
+      const isOwn = f.i(i32.ltU, f.i(i32.sub, row, begin), length);
+      f.branch(f.i(i32.and, isValid, isOwn), () => {
+        this.#row(f.i(i32.add, this.#arg("target"), f.i(i32.mul, row, rowBytes)), source);
+      });
+      f.assign(at, f.i(i32.add, at, this.#arg("step")));
+      f.assign(source, f.i(i32.add, source, rowBytes));
+      f.step(count, 1);
+    });
+  }
+
+  /** The index at a place, and 1 where the axis has it; else it is left behind for the host. */
+  #checkedIndex(at: Local): { low: Local; isValid: Local } {
+    const f = this.#f, { args } = FunctionBuilder.parameters;
+    const isByte = this.#index === "uint8";
+    const low = f.loadNumber(isByte ? i32.loadByte : i32.load, at);
+    const high = this.#index === "int64"
+      ? f.loadNumber(i32.load, at, 4)
+      : f.iWith(i32.shrS, low, 31);
+    const isSmall = f.i(i32.ltU, low, this.#arg("rows"));
+    const isValid = f.i(i32.and, isSmall, f.iWith(i32.eq, high, 0));
+    f.branch(f.iWith(i32.xor, isValid, 1), () => {
+      const store = (name: Argument, value: Local): void =>
+        f.storeNumber(args, value, 4 * scatterArguments.indexOf(name));
+      store("faultLow", low);
+      store("faultHigh", high);
+      store("isFault", f.integer(1));
+    });
+    return { low, isValid };
+  }
+
+  /** Adds a row of the source to one of the target, or puts it there. */
+  #row(to: Local, source: Local): void {
+    const f = this.#f, bytes = this.#bytes;
+    const target = f.number(), from = f.number(), left = f.number();
+    f.assign(target, to);
+    f.assign(from, source);
+    f.assign(left, this.#arg("columns"));
+    for (const lanes of [LANES, 1] as const) {
+      f.whileLess(f.integer(lanes - 1), left, () => {
+        this.#store(lanes, target, this.#joined(lanes, target, from));
+        f.step(target, lanes * bytes);
+        f.step(from, lanes * bytes);
+        f.step(left, -lanes);
+      });
+    }
+  }
+
+  #load(lanes: 1 | 4, at: Local): Local {
+    const bytes = this.#bytes, dtype = this.#dtype;
+    return lanes === 1
+      ? this.#lanes.loadAll(dtype, bytes, at)
+      : this.#lanes.loadFour(dtype, bytes, at, 0);
+  }
+
+  #joined(lanes: 1 | 4, target: Local, from: Local): Local {
+    const value = this.#load(lanes, from);
+    if (this.#mode === "set") return value;
+    const add = kindOf(this.#dtype) === "float" ? f32x4.add : i32x4.add;
+    return this.#f.v(add, this.#load(lanes, target), value);
+  }
+
+  #store(lanes: 1 | 4, at: Local, value: Local): void {
+    const bytes = this.#bytes, dtype = this.#dtype;
+    if (lanes === 1) this.#lanes.storeEach(dtype, bytes, [at], value);
+    else this.#lanes.storeFour(dtype, bytes, at, 0, value);
+  }
+}

@@ -1,0 +1,86 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import fc from "fast-check";
+import { type DType, Tensor, withDevice } from "../../../../mod.ts";
+import { schedule } from "../../../../backend/schedule/schedule.ts";
+import { nodeOf } from "../../../../tensor/core/internals.ts";
+import { assertAgree, compute, wasmBackend } from "../strategies.ts";
+
+function filled(shape: readonly number[], dtype: DType, seed = 0): Tensor {
+  const size = shape.reduce((a, b) => a * b, 1);
+  const values = Float64Array.from({ length: size }, (_, k) => ((k + seed) * 7919 % 23 - 11) / 4);
+  return Tensor.fromHost(values, { shape }).cast(dtype).realize();
+}
+
+function indicesOf(count: number, size: number, dtype: DType): Tensor {
+  const places = Float64Array.from({ length: count }, (_, k) => k * 7919 % size);
+  return Tensor.fromHost(places).cast(dtype).realize();
+}
+
+/** Whether the scatter that a tensor ends with is WebAssembly. */
+function isVectors(tensor: Tensor): boolean {
+  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
+  const sources = wasmBackend.prepare(kernels).map(({ source }) => source);
+  return sources.some((source) => source.includes("rows are scattered"));
+}
+
+const sizes = fc.integer({ min: 1, max: 37 });
+
+Deno.test("rows are scattered in vectors, whatever is before and behind their axis", () => {
+  withDevice("cpu", () => {
+    fc.assert(
+      fc.property(
+        fc.tuple(fc.integer({ min: 1, max: 4 }), sizes, sizes),
+        fc.constantFrom(0, 1, 2),
+        sizes,
+        fc.constantFrom<DType>("int32", "int64", "uint8"),
+        fc.constantFrom<DType>("float32", "float16", "bfloat16", "int32", "uint8"),
+        (shape, axis, count, index, dtype) => {
+          const base = filled(shape, dtype);
+          const places = indicesOf(count, shape[axis]!, index);
+          const source = filled(shape.with(axis, count), dtype, 5);
+          const line = places.reshape([1, 1, 1].with(axis, count)).expand(source.shape);
+          const make = (): Tensor => base.scatterAdd(axis, line, source);
+          using made = make();
+          assert(isVectors(made));
+          assertAgree(make);
+          assertAgree(() => base.scatter(axis, line, source));
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+Deno.test("a scatter over all threads adds up in the order of the indices", () => {
+  withDevice("cpu", () => {
+    const [rows, columns, count] = [3001, 130, 4000];
+    const base = filled([rows, columns], "float32"),
+      source = filled([count, columns], "float32", 7);
+    const places = indicesOf(count, rows, "int32").reshape([count, 1]).expand(source.shape);
+    const values = new Float32Array(compute(wasmBackend, base.add(0)) as number[]);
+    const added = compute(wasmBackend, source.add(0)) as number[];
+    for (let k = 0; k < count * columns; k++) {
+      const at = Math.floor(k / columns) * 7919 % rows * columns + k % columns;
+      values[at] = values[at]! + added[k]!;
+    }
+    for (let run = 0; run < 5; run++) {
+      const found = compute(wasmBackend, base.scatterAdd(0, places, source)) as number[];
+      assertEquals(found.findIndex((x, k) => x !== values[k]), -1);
+    }
+  });
+});
+
+Deno.test("an index that a scatter finds out of range is reported by its value", async () => {
+  await withDevice("cpu", async () => {
+    const base = filled([5, 37], "float32"), source = filled([3, 37], "float32", 1);
+    const values = [5n, -1n, 2n ** 32n + 1n, -(2n ** 40n)];
+    for (const [dtype, wrong] of values.flatMap((v) => [["int32", v], ["int64", v]] as const)) {
+      if (dtype === "int32" && BigInt.asIntN(32, wrong) !== wrong) continue;
+      const places = Tensor.fromHost(BigInt64Array.of(0n, wrong, 4n), { shape: [3, 1] });
+      const line = places.cast(dtype).realize().expand(source.shape);
+      const found = base.scatterAdd(0, line, source);
+      assert(isVectors(found));
+      await assertRejects(() => found.toHost(), RangeError, `the index ${wrong} is out of range`);
+    }
+  });
+});
