@@ -40,6 +40,7 @@ export { NEED, type Need, Node, type Saved, type Token } from "./graph/node.ts";
 export {
   type Float32Precision,
   type Op,
+  type RecurrenceOp,
   type ReduceFn,
   type RowOp,
   type ScanFn,

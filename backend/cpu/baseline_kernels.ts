@@ -5,7 +5,8 @@ import type { Block } from "../execution/backend.ts";
 import { dtypes } from "../graph/dtype.ts";
 import { indexError } from "../graph/index_error.ts";
 import { headsOf } from "../kernel/attention.ts";
-import { extent, type Kernel, type Launchable } from "../kernel/kernel.ts";
+import { extent, type Kernel, type Launchable, type RecurrenceOfSizes } from "../kernel/kernel.ts";
+import { gateCounts } from "../graph/op.ts";
 import { KernelRunners } from "./kernel_runners.ts";
 import type { Runner } from "./script/runner.ts";
 import { strategyWith } from "./strategy/strategy.ts";
@@ -98,12 +99,18 @@ function outputCount(kernel: Exclude<Kernel, { readonly kind: "custom" }>): numb
   return kernel.kind === "special" ? 1 : kernel.outputs.length;
 }
 
+/** The products of a recurrent layer. */
+function productsOf({ steps, batch, features, gates }: RecurrenceOfSizes): number {
+  return steps * batch * features * features * gateCounts[gates].gates;
+}
+
 /** True where the host needs less time for a kernel than a compiler, and little memory. */
 function isQuick(kernel: Exclude<Launchable, { readonly kind: "custom" }>): boolean {
   switch (kernel.kind) {
     case "horizontal":
       return kernel.members.every(isQuick);
     case "special":
+      if (kernel.op === "recurrence" && productsOf(kernel) > MAX_OPERATIONS) return false;
       return kernel.output.size * 64 <= MAX_OPERATIONS &&
         kernel.output.size * dtypes[kernel.output.dtype].bytes <= MAX_BYTES;
     case "attention": {

@@ -61,6 +61,7 @@ export abstract class HostBackend implements Backend {
     interleavesHeads: false,
     joinsMoments: false,
     // It widens what it packs.
+    maxRecurrentBytes: 0,
     widensProducts: false,
   };
   readonly target = hostTarget;

@@ -64,6 +64,7 @@ export class KernelRunners {
 
   #special(kernel: SpecialKernel): Runner {
     const { wasm } = this.#strategy;
+    if (kernel.op === "recurrence") return referenceRunner(kernel, this.#check);
     const script = (): Runner => this.#scripts.runner(kernel);
     if (wasm === null || kernel.op !== "scatter") return script();
     return rowScatterRunner(kernel, wasm, script, this.#check) ?? script();

@@ -36,6 +36,11 @@ export interface Capabilities {
   readonly interleavesHeads: boolean;
   /** Whether mean and variance of scattered parts (a batch norm's) are found in one walk, part by part. */
   readonly joinsMoments: boolean;
+  /**
+   * Bytes of a recurrent layer's weights for a state of float32 with which all its steps are one
+   * operation: its cores keep them at hand. 0: never.
+   */
+  readonly maxRecurrentBytes: number;
   /** Whether products of half types are those of float32 copies: the vectors of a CPU device hold floats. */
   readonly widensProducts: boolean;
 }

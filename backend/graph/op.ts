@@ -51,9 +51,54 @@ export function isRowOp(op: Op): op is RowOp {
   return op.kind in rowKinds;
 }
 
+/** The kinds of recurrent layers; those of one gate are called by its activation. */
+export type RecurrentGates = "lstm" | "gru" | "tanh" | "relu";
+
+/** Of what a kind has how many. */
+export interface GateCounts {
+  readonly gates: number;
+  /** Tensors of a state. */
+  readonly states: number;
+  /** Values that a step stores for the backward pass beside its state. */
+  readonly kept: number;
+  /** Blocks of a step's gradients. */
+  readonly blocks: number;
+}
+
+/** See {@linkcode GateCounts}. */
+export const gateCounts: Readonly<Record<RecurrentGates, GateCounts>> = {
+  lstm: { gates: 4, states: 2, kept: 4, blocks: 4 },
+  gru: { gates: 3, states: 1, kept: 4, blocks: 4 },
+  tanh: { gates: 1, states: 1, kept: 0, blocks: 1 },
+  relu: { gates: 1, states: 1, kept: 0, blocks: 1 },
+};
+
+/**
+ * A recurrent layer over all steps of time: T steps, N rows that are independent of each other, H
+ * features, G gates, S tensors of a state. Weights have P columns for each H, P no less than H.
+ *
+ * - `forward`: inputs (T, N, G * H), what the inputs give each step; the weights (H, G * P), turned;
+ *   the first state (S, N, H); for a GRU perhaps the bias (G * H) of the product with h. Output
+ *   (planes, T + 1, N, H): the states, then perhaps what `backward` reads besides: an LSTM's gates
+ *   in PyTorch's order; a GRU's gates and its candidate's product with h. The first state is in
+ *   front of what the steps give, or behind it where they go from the last to the first.
+ * - `backward`: inputs such planes, the gradient of the states (S, T, N, H), and the weights
+ *   (G * H, P). Output (T + 1, N, blocks * H): the blocks of each step, for an LSTM those of its
+ *   gates, for a GRU those of candidate, reset, update and the candidate's product with h. Behind the
+ *   last step the first S blocks are the gradient of the first state.
+ */
+export interface RecurrenceOp {
+  readonly kind: "recurrence";
+  readonly pass: "forward" | "backward";
+  readonly gates: RecurrentGates;
+  /** Whether the steps go from the last to the first. */
+  readonly isReverse: boolean;
+}
+
 /** What a node does with its inputs. */
 export type Op =
   | RowOp
+  | RecurrenceOp
   | { readonly kind: "buffer" }
   /** A few bytes that are on the host: they travel with the kernels that read them. */
   | { readonly kind: "data"; readonly bytes: Uint8Array<ArrayBuffer> }

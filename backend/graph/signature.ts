@@ -191,6 +191,10 @@ export class Signature {
         this.#push(op.output);
         this.#call(op.call);
         return this.#attentionCall(op.call);
+      case "recurrence":
+        this.#push(idOf(op.pass));
+        this.#push(idOf(op.gates));
+        return this.#push(Number(op.isReverse));
       case "buffer":
       case "data":
       case "iota":

@@ -4,6 +4,7 @@
  */
 import { type AffineExpr, rangeOf } from "./affine.ts";
 import { type Bound, extent, type LoopKernel, type SpecialKernel } from "./kernel.ts";
+import { gateCounts } from "../graph/op.ts";
 import { sizeOf } from "../graph/shape.ts";
 
 /**
@@ -67,6 +68,10 @@ function specialReach(kernel: SpecialKernel): number {
   if ("rows" in kernel) return kernel.rows * kernel.length;
   const { size } = kernel.output;
   switch (kernel.op) {
+    case "recurrence": {
+      const { steps, batch, features, gates } = kernel;
+      return largest([size, (steps + 1) * batch * features * gateCounts[gates].blocks]);
+    }
     case "col2im":
       return largest([
         size,

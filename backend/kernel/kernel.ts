@@ -10,7 +10,7 @@ import { type AffineExpr, affineKey } from "./affine.ts";
 import type { CustomCall } from "../graph/custom.ts";
 import type { PrimitiveName } from "../graph/primitives.ts";
 import { isArgReduction } from "../graph/reductions.ts";
-import type { Float32Precision, ReduceFn, RowOp } from "../graph/op.ts";
+import type { Float32Precision, RecurrenceOp, ReduceFn, RowOp } from "../graph/op.ts";
 import type { RandomStream } from "../graph/random_stream.ts";
 
 /** One condition of a bounds mask; a padded element exists where all hold: `0 <= index < size`. */
@@ -147,6 +147,19 @@ export type RowKernelOp<O extends RowOp = RowOp> = O extends RowOp
   ? Omit<O, "kind"> & { readonly op: O["kind"]; readonly rows: number; readonly length: number }
   : never;
 
+/** A recurrent layer over all steps of time, with its sizes; `RecurrenceOp` says what lies where. */
+export interface RecurrenceOfSizes extends Omit<RecurrenceOp, "kind"> {
+  readonly op: "recurrence";
+  /** T, N and H. */
+  readonly steps: number;
+  readonly batch: number;
+  readonly features: number;
+  /** Columns of the weights for each H. */
+  readonly columns: number;
+  /** Values that are stored for each feature and step of a forward pass. */
+  readonly planes: number;
+}
+
 /** What a special kernel does; shapes are those of the nodes. */
 export type SpecialOp =
   | {
@@ -160,6 +173,7 @@ export type SpecialOp =
     readonly opName: string;
   }
   | RowKernelOp
+  | RecurrenceOfSizes
   | {
     readonly op: "col2im";
     /** Leading elements that are independent of each other. */

@@ -5,6 +5,7 @@ import { sizeOf, stridesOf } from "../../graph/shape.ts";
 import { combinerOf } from "../../graph/reductions.ts";
 import { readElement, writeElement } from "./elements.ts";
 import type { CheckIndex } from "../script/runner.ts";
+import { runRecurrence } from "./reference_recurrence.ts";
 import { applyPrimitive, constantValue, type Value } from "./reference_primitives.ts";
 
 /** Computes the output from the inputs. */
@@ -23,6 +24,8 @@ export function runSpecial(
       return col2im(kernel, inputs[0]!, output);
     case "scatter":
       return scatter(kernel, inputs, output, check);
+    case "recurrence":
+      return runRecurrence(kernel, inputs as Float32Array[], output as Float32Array);
   }
 }
 

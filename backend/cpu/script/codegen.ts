@@ -35,11 +35,14 @@ export function generateScript(kernel: LoopKernel): GeneratedScript {
 }
 
 /** Writes a special kernel; its sizes are part of the text. */
-export function generateSpecialScript(kernel: SpecialKernel): GeneratedScript {
+export function generateSpecialScript(kernel: ScriptedSpecial): GeneratedScript {
   return { body: specialBody(kernel), parameters: [] };
 }
 
-function specialBody(kernel: SpecialKernel): string {
+/** Special kernels that are written as JavaScript. */
+export type ScriptedSpecial = Exclude<SpecialKernel, { readonly op: "recurrence" }>;
+
+function specialBody(kernel: ScriptedSpecial): string {
   switch (kernel.op) {
     case "scan":
       return scan(kernel);

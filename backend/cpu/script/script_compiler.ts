@@ -2,9 +2,14 @@
 import type { Parameter } from "../../codegen/emit.ts";
 import { fromBfloat16Bits, toBfloat16Bits, type TypedArray } from "../../graph/dtype.ts";
 import { opName } from "../../graph/index_error.ts";
-import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
+import type { LoopKernel } from "../../kernel/kernel.ts";
 import { countBuild } from "../../profiling/counters.ts";
-import { type GeneratedScript, generateScript, generateSpecialScript } from "./codegen.ts";
+import {
+  type GeneratedScript,
+  generateScript,
+  generateSpecialScript,
+  type ScriptedSpecial,
+} from "./codegen.ts";
 import { arraysOf, type CheckIndex, outputTypes, type Runner } from "./runner.ts";
 import * as scalar from "./scalar.ts";
 
@@ -25,7 +30,7 @@ export class ScriptCompiler {
   }
 
   /** A runner of generated JavaScript: every kernel has one. */
-  runner(kernel: LoopKernel | SpecialKernel): Runner {
+  runner(kernel: LoopKernel | ScriptedSpecial): Runner {
     const script = kernel.kind === "special"
       ? generateSpecialScript(kernel)
       : generateScript(kernel);

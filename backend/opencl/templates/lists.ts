@@ -34,6 +34,7 @@ import { elementCol2im } from "./special/col2im.ts";
 import { groupArgsort } from "./special/group_argsort.ts";
 import { mergeArgsort } from "./special/merge_argsort.ts";
 import { rowScan } from "./special/scan.ts";
+import { recurrence } from "./special/recurrence.ts";
 import { rangeScatter } from "./special/range_scatter.ts";
 import { lineScatter } from "./special/scatter.ts";
 import { sortedScatter } from "./special/sorted_scatter.ts";
@@ -81,4 +82,5 @@ export const specials: readonly Template<SpecialKernel>[] = [
   groupArgsort,
   mergeArgsort,
   elementCol2im,
+  recurrence,
 ];

@@ -2,7 +2,7 @@
 import type { CustomCall } from "../../graph/custom.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
-import { isRowOp, type Op, type RowOp } from "../../graph/op.ts";
+import { gateCounts, isRowOp, type Op, type RowOp } from "../../graph/op.ts";
 import { type Shape, sizeOf, stridesOf } from "../../graph/shape.ts";
 import type {
   CustomKernelCall,
@@ -15,7 +15,7 @@ import type {
 export function isSpecial(op: Op): boolean {
   const { kind } = op;
   return isRowOp(op) || kind === "scatter" || kind === "col2im" || kind === "custom" ||
-    kind === "attention";
+    kind === "attention" || kind === "recurrence";
 }
 
 /** The kernel of a node that does not fuse. */
@@ -82,6 +82,22 @@ function specialOp(node: Node): SpecialOp {
         kernel: source.slice(lead + spatial),
         stride: op.stride,
         dilation: op.dilation,
+      };
+    }
+    case "recurrence": {
+      const { kind, ...attributes } = op;
+      const [planes, columns] = op.pass === "forward"
+        ? [node, node.inputs[1]!.shape[1]! / gateCounts[op.gates].gates]
+        : [node.inputs[0]!, node.inputs[2]!.shape[1]!];
+      const [steps, batch, features] = planes.shape.slice(1) as [number, number, number];
+      return {
+        op: kind,
+        ...attributes,
+        steps: steps - 1,
+        batch,
+        features,
+        columns,
+        planes: planes.shape[0]!,
       };
     }
     default:

@@ -5,9 +5,10 @@
  */
 import { result } from "../../core/apply.ts";
 import { compute } from "../../core/operations.ts";
-import { withoutGrad } from "../../core/modes/grad_mode.ts";
+import { isGradEnabled, withoutGrad } from "../../core/modes/grad_mode.ts";
 import { concat, stack } from "../../ops/functional.ts";
 import type { Tensor } from "../../core/tensor.ts";
+import { type Flows, type FusedRecurrence, fusedRecurrence } from "./fused_recurrence.ts";
 import { blocks, type GateKind, gatesOf, type StateOf } from "./gates.ts";
 
 /** What a recurrence is computed from; G is how many gates its kind has. */
@@ -32,9 +33,16 @@ export function recurrence(inputs: RecurrenceInputs): Tensor {
 
 function recurrenceOf(inputs: RecurrenceInputs): Tensor {
   const { input, weight, bias, state, kind } = inputs;
-  const value = withoutGrad(() => statesOf(inputs));
   const needed = [input, weight, ...state, ...(bias ? [bias] : [])];
-  return result(kind, needed, value, (g, y) => gradientsOf(inputs, g, y));
+  const isLearned = isGradEnabled() && needed.some(({ requiresGrad }) => requiresGrad);
+  const fused = fusedRecurrence(inputs, isLearned);
+  const value = fused ? fused.states() : withoutGrad(() => statesOf(inputs));
+  return result(kind, needed, value, (g, y) =>
+    // Second derivatives need the single operations.
+    gradientsOf(
+      inputs,
+      fused && !isGradEnabled() ? throughKernel(inputs, fused, g) : throughSteps(inputs, g, y),
+    ));
 }
 
 /** The steps in the order that the recurrence goes. */
@@ -71,13 +79,35 @@ function statesBefore({ state, reverse, input }: RecurrenceInputs, after: Tensor
     : concat([first, after.slice(null, [0, steps - 1])], 1);
 }
 
-/** Back-propagation through time: P. Werbos 1990. */
-function gradientsOf(inputs: RecurrenceInputs, g: Tensor, after: Tensor): (Tensor | null)[] {
-  const { weight, bias } = inputs;
-  const gates = gatesOf[inputs.kind];
+/** What was found by going back through time, and h before each step, (T, N, H). */
+interface Found extends Flows {
+  readonly before: Tensor;
+}
+
+/** Whether the first state gets a gradient. */
+function wantsFirst({ state }: RecurrenceInputs): boolean {
+  return state.some(({ requiresGrad }) => requiresGrad);
+}
+
+/** By the operations of each step. */
+function throughSteps(inputs: RecurrenceInputs, g: Tensor, after: Tensor): Found {
   const before = statesBefore(inputs, after).contiguous();
   const products = once(() => productWith(before.slice(0), inputs).contiguous());
-  const { found, flowing } = throughTime(inputs, { g, after, before, products });
+  return { ...throughTime(inputs, { g, after, before, products }), before: before.slice(0) };
+}
+
+/** By the kernel of all steps. */
+function throughKernel(inputs: RecurrenceInputs, fused: FusedRecurrence, g: Tensor): Found {
+  return { ...fused.throughTime(g, wantsFirst(inputs)), before: fused.before() };
+}
+
+/** Back-propagation through time: P. Werbos 1990. */
+function gradientsOf(
+  inputs: RecurrenceInputs,
+  { found, flowing, before }: Found,
+): (Tensor | null)[] {
+  const { weight, bias } = inputs;
+  const gates = gatesOf[inputs.kind];
   const features = weight.shape[1]!;
   const flat = (x: Tensor): Tensor => x.reshape([-1, x.shape.at(-1)!]);
   // Only what is wanted: the rest would not be computed, and keep what it is made from.
@@ -88,7 +118,7 @@ function gradientsOf(inputs: RecurrenceInputs, g: Tensor, after: Tensor): (Tenso
     inputs.input.requiresGrad
       ? concat(gates.input.map((range) => blocks(found, range, features)), -1)
       : null,
-    weight.requiresGrad ? flat(inner!).transpose().matmul(flat(before.slice(0))) : null,
+    weight.requiresGrad ? flat(inner!).transpose().matmul(flat(before)) : null,
     ...flowing,
     ...(bias ? [bias.requiresGrad ? inner!.sum([0, 1]) : null] : []),
   ];
@@ -113,10 +143,10 @@ interface Known {
 function throughTime(
   inputs: RecurrenceInputs,
   { g, after, before, products }: Known,
-): { found: Tensor; flowing: (Tensor | null)[] } {
+): Flows {
   const { gradient, direct, hidden, states } = gatesOf[inputs.kind];
   const { weight } = inputs, features = weight.shape[1]!;
-  const isWanted = inputs.state.some((state) => state.requiresGrad);
+  const isWanted = wantsFirst(inputs);
   const stateAt = (x: Tensor, step: number): StateOf => (k) => x.slice(k, step);
   const at = (x: Tensor, step: number): Tensor[] =>
     Array.from({ length: states }, (_, k) => x.slice(k, step));

@@ -8,13 +8,13 @@
 import { type AttentionKernel, headsOf } from "../../../kernel/attention.ts";
 import type { Target } from "../../../kernel/target.ts";
 import type { Generated } from "../../codegen/generated.ts";
+import { ceilTo, type Tile } from "../parts/lane_products.ts";
 import type { Planned, Template } from "../parts/template.ts";
 import { attentionKernels, AttentionText } from "./attention_text.ts";
 import {
   addProducts,
   BLOCK,
   blockRows,
-  ceilTo,
   keptBlock,
   maskBlock,
   openBlocks,
@@ -22,7 +22,6 @@ import {
   placeItem,
   rowProducts,
   storeLanes,
-  type Tile,
   tileFor,
 } from "./lanes_text.ts";
 

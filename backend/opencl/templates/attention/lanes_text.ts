@@ -1,76 +1,14 @@
 /** Pieces of the kernels whose queries (or keys) are on vector lanes: products, blocks, masks, stores. */
 import type { HeadMatrix } from "../../../kernel/attention.ts";
+import { type Broadcast, laneProducts, LANES, type Tile } from "../parts/lane_products.ts";
 import { type AttentionText, liesAsFloats } from "./attention_text.ts";
 
 /** Rows of a block: keys, or queries where keys are on the lanes. */
 export const BLOCK = 64;
-/** Floats of a vector. */
-const LANES = 16;
-
-/** A matrix whose elements are read one by one: a name, how its rows and columns lie. */
-export interface Broadcast {
-  readonly name: string;
-  readonly pointer: string;
-  readonly row: string;
-  readonly column: string;
-}
-
-/** Vectors on the lanes, and rows that are computed at a time: together they fill the registers. */
-export interface Tile {
-  readonly vectors: number;
-  readonly rows: number;
-  /** Elements on the lanes. */
-  readonly width: number;
-}
 
 export function tileFor(length: number): Tile {
   const vectors = length <= LANES ? 1 : length <= 2 * LANES ? 2 : 4;
   return { vectors, rows: vectors === 4 ? 4 : 8, width: vectors * LANES };
-}
-
-export function ceilTo(n: number, step: number): number {
-  return Math.ceil(n / step) * step;
-}
-
-/** The lines of `C[r][lanes] (+)= sum over k < count of A[r][k] * B[k][lanes]`, for r below `rows`. */
-function product(
-  { vectors, rows: step, width }: Tile,
-  c: string,
-  a: Broadcast,
-  b: string,
-  rows: string,
-  last: string,
-  count: string,
-  start: "zero" | "add" | "scale",
-): string[] {
-  const lines = [`for (int r0 = 0; r0 < ${rows}; r0 += ${step}) {`];
-  const each = Array.from({ length: step }, (_, r) => r);
-  const lanes = Array.from({ length: vectors }, (_, v) => v);
-  for (const r of each) {
-    lines.push(
-      `  ${a.pointer} const float* x${r} = ${a.name} + (Index)min(r0 + ${r}, ${last}) * ${a.row};`,
-    );
-    for (const v of lanes) {
-      const known = `vload16(${v}, ${c} + (r0 + ${r}) * ${width})`;
-      const first = start === "zero" ? "0.0f" : start === "add" ? known : `${known} * scale${v}`;
-      lines.push(`  float16 c${r}_${v} = ${first};`);
-    }
-  }
-  lines.push(`  for (int k = 0; k < ${count}; ++k) {`);
-  for (const v of lanes) {
-    lines.push(`    const float16 b${v} = vload16(${v}, ${b} + k * ${width});`);
-  }
-  for (const r of each) {
-    lines.push(`    const float u${r} = x${r}[(Index)k * ${a.column}];`);
-    for (const v of lanes) lines.push(`    c${r}_${v} = fma((float16)u${r}, b${v}, c${r}_${v});`);
-  }
-  lines.push("  }");
-  for (const r of each) {
-    for (const v of lanes) {
-      lines.push(`  vstore16(c${r}_${v}, ${v}, ${c} + (r0 + ${r}) * ${width});`);
-    }
-  }
-  return [...lines, "}"];
 }
 
 /** The lines that compute a block: its rows times what is on the lanes, over their features. */
@@ -81,7 +19,7 @@ export function rowProducts(
   lanes: string,
   features: number,
 ): string[] {
-  return product(tile, block, rows, lanes, "count", "count - 1", `${features}`, "zero");
+  return laneProducts(tile, block, rows, lanes, "count", "count - 1", `${features}`, "zero");
 }
 
 /**
@@ -97,7 +35,7 @@ export function addProducts(
   start: "add" | "scale",
 ): string[] {
   const transposed = { ...rows, row: column, column: row };
-  return product(tile, sum, transposed, block, `${columns}`, `${columns - 1}`, "count", start);
+  return laneProducts(tile, sum, transposed, block, `${columns}`, `${columns - 1}`, "count", start);
 }
 
 /** A matrix with its rows on the lanes, in local memory; floats are turned square by square. */
