@@ -41,6 +41,7 @@ export {
   type Float32Precision,
   type Op,
   type RecurrenceOp,
+  type RecurrentGates,
   type ReduceFn,
   type RowOp,
   type ScanFn,

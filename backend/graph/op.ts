@@ -88,8 +88,11 @@ export const gateCounts: Readonly<Record<RecurrentGates, GateCounts>> = {
  *   last step the first S blocks are the gradient of the first state.
  */
 export interface RecurrenceOp {
+  /** The operation. */
   readonly kind: "recurrence";
+  /** The states of all steps, or their gradients. */
   readonly pass: "forward" | "backward";
+  /** How a step goes from one state to the next. */
   readonly gates: RecurrentGates;
   /** Whether the steps go from the last to the first. */
   readonly isReverse: boolean;
