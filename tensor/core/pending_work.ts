@@ -149,13 +149,18 @@ export class PendingWork {
     this.#roots.push(new WeakRef(root));
   }
 
-  /** The roots that are not computed yet, with the gradients that they belong to. */
+  /**
+   * The roots that are not computed yet, with the gradients that they belong to. Where these are gone no
+   * schedule will compute them: the root has nothing to go with.
+   */
   roots(): Companion[] {
     const open: Companion[] = [];
     this.#roots = this.#roots.filter((reference) => {
       const root = reference.deref();
       if (!root || root.lifecycle === "disposed" || root.node.isLeaf) return false;
-      open.push({ root: root.node, with: root.coScheduledNodes() });
+      const gradients = root.coScheduledNodes();
+      if (gradients.length === 0) return false;
+      open.push({ root: root.node, with: gradients });
       return true;
     });
     return open;

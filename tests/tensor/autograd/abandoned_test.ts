@@ -3,6 +3,7 @@ import { assertEquals } from "@std/assert";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { manager, memory, Tensor, withDevice } from "../../../mod.ts";
+import { pendingOn } from "../../../tensor/core/pending_work.ts";
 import { testOnCPU } from "../../opencl.ts";
 
 setFlagsFromString("--expose-gc");
@@ -110,5 +111,20 @@ testOnCPU("what values were computed from, in a loop that never awaits", () => {
     for (let k = 0; k < 250; k++) forward();
     const bytes = others() - before;
     assertEquals(bytes < 500_000, true, `${bytes} bytes are held`);
+  });
+});
+
+testOnCPU("losses whose gradients are gone: no schedule asks for them any more", () => {
+  const before = pendingOn(device).roots().length;
+  apart(() => {
+    const x = Tensor.fromHost([1, 1, 1], { requiresGrad: true });
+    const losses = Array.from({ length: 20 }, () => {
+      const loss = x.square().sum();
+      loss.backward();
+      x.grad = null;
+      return loss;
+    });
+    assertEquals(pendingOn(device).roots().length, before);
+    assertEquals(losses.map((loss) => loss.itemSync()), losses.map(() => 3));
   });
 });
