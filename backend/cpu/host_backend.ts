@@ -62,6 +62,7 @@ export abstract class HostBackend implements Backend {
     joinsMoments: false,
     // It widens what it packs.
     maxRecurrentBytes: 0,
+    gathersGradients: true,
     widensProducts: false,
   };
   readonly target = hostTarget;

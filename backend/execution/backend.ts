@@ -41,6 +41,11 @@ export interface Capabilities {
    * operation: its cores keep them at hand. 0: never.
    */
   readonly maxRecurrentBytes: number;
+  /**
+   * Whether the gradient of a few rows of many is kept as the sums of those rows, which its readers
+   * gather: where passes over all rows wait for memory.
+   */
+  readonly gathersGradients: boolean;
   /** Whether products of half types are those of float32 copies: the vectors of a CPU device hold floats. */
   readonly widensProducts: boolean;
 }

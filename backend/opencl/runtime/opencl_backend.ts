@@ -336,6 +336,7 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     joinsMoments: handle.deviceType === "gpu",
     // With more a core would read them from farther away than its own cache, for each few rows.
     maxRecurrentBytes: handle.deviceType === "gpu" ? 0 : 2 ** 21,
+    gathersGradients: handle.deviceType !== "gpu",
     widensProducts: handle.deviceType !== "gpu",
   };
 }

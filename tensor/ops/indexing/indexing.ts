@@ -3,8 +3,16 @@
  *
  * This folder (`indexing/`) imports `shaping/` and `core/`.
  */
-import { type DType, formatShape, Node, type Op, type Shape } from "../../../backend/internal.ts";
+import {
+  backendOf,
+  type DType,
+  formatShape,
+  Node,
+  type Op,
+  type Shape,
+} from "../../../backend/internal.ts";
 import { derived, result, sameDevice } from "../../core/apply.ts";
+import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { positionType, promote, requireInteger } from "../../core/rules/promotion.ts";
 import type { Tensor } from "../../core/tensor.ts";
@@ -40,7 +48,38 @@ function gatherAt(op: string, x: Tensor, axis: number, indices: Tensor, shape: S
     shape,
     x.dtype,
   );
-  return result(op, [x], node, (g) => [scatterNode(op, "add", x.zerosLike(), axis, indices, g)]);
+  return result(op, [x], node, (g) => [
+    isSparse(x, axis, indices)
+      ? sparseGradient(op, x, indices, g)
+      : scatterNode(op, "add", x.zerosLike(), axis, indices, g),
+  ]);
+}
+
+/** Elements of a gradient from which on the passes over it take longer than a few launches. */
+const MIN_SPARSE = 2 ** 18;
+
+/** Whether a few of many rows get a gradient, on a device whose memory is what that takes. */
+function isSparse(x: Tensor, axis: number, indices: Tensor): boolean {
+  const { shape } = unexpanded(nodeOf(indices)), rows = x.shape[0]!;
+  return axis === 0 && shape.slice(1).every((n) => n === 1) && 2 * shape[0]! <= rows &&
+    shape[0]! > 0 && x.size >= MIN_SPARSE && !isGradEnabled() &&
+    backendOf(x.device).capabilities.gathersGradients;
+}
+
+/**
+ * The gradient of picked rows: their sums, of which each row of `x` has one, or none. What reads it
+ * gathers, so that neither zeros nor the sums among them go through memory by themselves.
+ */
+function sparseGradient(op: string, x: Tensor, indices: Tensor, g: Tensor): Tensor {
+  const count = indices.shape[0]!, columns = x.shape.slice(1).map(() => 1);
+  const ids = indices.slice(null, ...columns.map((): [number, number] => [0, 1]))
+    .reshape([count]);
+  const all = x.indexLike([count + 1]);
+  // The last of equal indices has the sum of all: row 0 is that of those which were not picked.
+  const places = scatterNode(op, "set", all.zerosLike([x.shape[0]!]), 0, ids, all.slice([1, null]));
+  const owners = gatherAt(op, places, 0, ids, [count]).reshape([count, ...columns]);
+  const sums = scatterNode(op, "add", x.zerosLike([count + 1, ...x.shape.slice(1)]), 0, owners, g);
+  return gatherAt(op, sums, 0, places.reshape([x.shape[0]!, ...columns]), x.shape);
 }
 
 /** Rows (or columns, ...) of `x` in the order of `indices`; their shape replaces the axis. */

@@ -1,0 +1,135 @@
+/** Gradients of a few of many rows: sums of those rows, which what reads them gathers. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { backendOf } from "../../../backend/internal.ts";
+import {
+  type BackendName,
+  compile,
+  type DType,
+  grad,
+  manager,
+  manualSeed,
+  nn,
+  optim,
+  profiler,
+  Tensor,
+  withDevice,
+} from "../../../mod.ts";
+import { testOnBackends, testOnCPU, testOpenCL } from "../../opencl.ts";
+
+/** Runs as on a device that gathers gradients, or on one that has them whole. */
+async function gathering<R>(
+  name: BackendName,
+  gathersGradients: boolean,
+  run: () => Promise<R>,
+): Promise<R> {
+  const { capabilities } = backendOf(manager.default(name));
+  const former = capabilities.gathersGradients;
+  Object.assign(capabilities, { gathersGradients });
+  try {
+    return await run();
+  } finally {
+    Object.assign(capabilities, { gathersGradients: former });
+  }
+}
+
+const rows = 2 ** 12;
+/** Some twice, some often, the first and the last. */
+const ids = (count: number): Tensor =>
+  Tensor.fromHost(
+    Int32Array.from({ length: count }, (_, k) =>
+      k % 5 === 0 ? 7 : k % 7 === 0 ? rows - 1 : (k * 37) % rows),
+  );
+
+const shapes: readonly (readonly number[])[] = [[rows, 65], [rows, 5, 13], [rows * 64]];
+
+for (const dtype of ["float32", "float16", "bfloat16"] as const satisfies readonly DType[]) {
+  testOnBackends(
+    `the gradient of a few of many rows is that of all, in ${dtype}`,
+    (backend) =>
+      withDevice(backend, async () => {
+        for (const shape of shapes) {
+          const gradient = async (gathers: boolean): Promise<unknown> => {
+            manualSeed(5);
+            const x = Tensor.rand(shape).cast(dtype).realize();
+            x.requiresGrad = true;
+            const weights = Tensor.rand([301, ...shape.slice(1)]).cast(dtype).realize();
+            return await gathering(backend, gathers, () => {
+              const [found] = grad([x.indexSelect(0, ids(301)).mul(weights).sum()], [x]);
+              return found!.cast("float32").toArray();
+            });
+          };
+          assertEquals(await gradient(true), await gradient(false));
+        }
+      }),
+  );
+}
+
+testOnBackends(
+  "an embedding learns the same where its gradient is gathered",
+  (backend) =>
+    withDevice(backend, async () => {
+      const learned = (gathers: boolean): Promise<unknown> =>
+        gathering(backend, gathers, async () => {
+          manualSeed(2);
+          const table = new nn.Embedding(rows, 64, { paddingIndex: 7 });
+          const optimizer = new optim.AdamW(table.parameters(), { lr: 0.1 });
+          const step = (ids: Tensor): Tensor => {
+            const loss = table.forward(ids).square().sum();
+            optimizer.zeroGrad();
+            loss.backward();
+            optimizer.step();
+            return loss;
+          };
+          const compiled = compile(step), losses: number[] = [];
+          for (const call of [step, step, compiled, compiled, compiled, step]) {
+            losses.push(await call(ids(200)).item() as number);
+          }
+          const after = await table.weight.grad!.toArray();
+          return [losses, await table.weight.toArray(), after];
+        });
+      assertEquals(await learned(true), await learned(false));
+    }),
+);
+
+testOnCPU("second derivatives of picked rows", async () => {
+  const x = Tensor.rand([rows, 64]).realize();
+  x.requiresGrad = true;
+  const y = x.indexSelect(0, ids(9)).pow(3).sum();
+  const [slope] = grad([y], [x], { createGraph: true });
+  const [second] = grad([slope!.sum()], [x]);
+  const picked = new Set(await ids(9).toArray() as number[]);
+  const sums = await second!.sum(1).toArray() as number[];
+  sums.forEach((sum, row) => assertEquals(sum !== 0, picked.has(row)));
+});
+
+testOpenCL("an embedding's update goes over its rows once", () =>
+  withDevice("cl", async () => {
+    if (!backendOf(manager.default("cl")).capabilities.gathersGradients) return;
+    const table = new nn.Embedding(rows, 64),
+      optimizer = new optim.SGD(table.parameters(), { lr: 0.1 });
+    const picked = ids(100).realize();
+    const step = compile((ids: Tensor): Tensor => {
+      const sum = table.forward(ids).sum();
+      optimizer.zeroGrad();
+      sum.backward();
+      optimizer.step();
+      return sum;
+    });
+    for (let k = 0; k < 3; k++) await step(picked).item();
+    profiler.reset();
+    await step(picked).item();
+    // Rows are looked up, read and written: 7 times the weights with zeros and sums of all rows.
+    const bytes = profiler.counters().bytesMoved, weights = rows * 64 * 4;
+    assert(bytes < 4 * weights, `${bytes} bytes for ${weights}`);
+  }));
+
+testOnBackends(
+  "an index that no row has is an error of its gradient, too",
+  (backend) =>
+    withDevice(backend, async () => {
+      const x = Tensor.rand([rows, 64]).realize();
+      x.requiresGrad = true;
+      const [found] = grad([x.indexSelect(0, Tensor.fromHost(Int32Array.of(3, rows))).sum()], [x]);
+      await assertRejects(() => found!.toArray(), RangeError, `${rows}`);
+    }),
+);
