@@ -63,25 +63,59 @@ __attribute__((noinline))
 #endif
 `;
 
+/** Chooses a text where the compiler has AVX-512's loads and stores of single lanes. */
+const masked = (text: string, other: string): string =>
+  `#ifdef CLANG_BUILTINS
+#if __has_builtin(__builtin_ia32_loadups512_mask) && defined(__AVX512F__)
+#define MASKED_LANES
+#endif
+#endif
+#ifdef MASKED_LANES
+${text}
+#else
+${other}
+#endif`;
+
+/** A pointer that builtins take: they know no address spaces, of which a CPU has one. */
+const bare = (pointer: string): string => `(void*)(size_t)(${pointer})`;
+
+/** The mask of the first lanes: of as many as a text says. */
+const lanesBelow = (count: string): string => `(ushort)((1u << clamp(${count}, 0, 16)) - 1u)`;
+
+/** What the builtins for masked access call lanes of 32 bits. */
+const maskedAccess: Readonly<Record<string, string>> = { float: "ups", int: "dqusi" };
+
 /** Loads and stores of the first `n` lanes of a vector. */
 const part = (T: string): Record<string, string> => {
   const lane = T === "uchar" || T === "int" ? "int" : T === "ushort" ? "ushort" : "float";
   const read = T === "half" ? "vload_half(k, p)" : "p[k]";
   const write = T === "half" ? "vstore_half(lanes[k], k, p)" : "p[k] = lanes[k]";
   const stored = T === "uchar" ? "uchar" : lane;
-  return {
-    [`load_part_${T}`]:
-      `${OUT_OF_LINE}inline ${lane}16 load_part_${T}(global const ${T}* p, int n) {
+  const load = `${OUT_OF_LINE}inline ${lane}16 load_part_${T}(global const ${T}* p, int n) {
   ${lane} lanes[16] = { 0 };
   for (int k = 0; k < min(n, 16); ++k) lanes[k] = ${read};
   return vload16(0, lanes);
-}`,
-    [`store_part_${T}`]:
-      `${OUT_OF_LINE}inline void store_part_${T}(${stored}16 v, global ${T}* p, int n) {
+}`;
+  const store = `${OUT_OF_LINE}inline void store_part_${T}(${stored}16 v, global ${T}* p, int n) {
   ${stored} lanes[16];
   vstore16(v, 0, lanes);
   for (int k = 0; k < min(n, 16); ++k) ${write};
+}`;
+  const builtin = maskedAccess[T];
+  if (builtin === undefined) return { [`load_part_${T}`]: load, [`store_part_${T}`]: store };
+  return {
+    [`load_part_${T}`]: masked(
+      `inline ${T}16 load_part_${T}(global const ${T}* p, int n) {
+  return __builtin_ia32_load${builtin}512_mask(${bare("p")}, (${T}16)(0), ${lanesBelow("n")});
 }`,
+      load,
+    ),
+    [`store_part_${T}`]: masked(
+      `inline void store_part_${T}(${T}16 v, global ${T}* p, int n) {
+  __builtin_ia32_store${builtin}512_mask(${bare("p")}, v, ${lanesBelow("n")});
+}`,
+      store,
+    ),
   };
 };
 
@@ -262,7 +296,14 @@ const helpers: Readonly<Record<string, string>> = {
     "inline float sum_float8(float8 v) { float4 b = v.lo + v.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
   sum_float4: "inline float sum_float4(float4 v) { float2 c = v.lo + v.hi; return c.x + c.y; }",
   // `count` elements: those from `low` to before `high` lie in memory, the others are zeros.
-  pack_row:
+  pack_row: masked(
+    `inline void pack_row(local float* to, global const float* from, int count, int low, int high) {
+  for (int k = 0; k < count; k += 16) {
+    const ushort mask = ${lanesBelow("high - k")} & ~${lanesBelow("low - k")};
+    const float16 v = __builtin_ia32_loadups512_mask(${bare("from + k")}, (float16)(0), mask);
+    __builtin_ia32_storeups512_mask(${bare("to + k")}, v, ${lanesBelow("count - k")});
+  }
+}`,
     `inline void pack_row(local float* to, global const float* from, int count, int low, int high) {
   low = clamp(low, 0, count); high = clamp(high, low, count);
   for (int k = 0; k < low; ++k) to[k] = 0;
@@ -272,6 +313,7 @@ const helpers: Readonly<Record<string, string>> = {
   else if (k < high) vstore16(vload16(0, from + high - 16), 0, to + high - 16);
   for (k = high; k < count; ++k) to[k] = 0;
 }`,
+  ),
   // The same for elements that lie `apart`, in `parts` of `count`: each takes every parts-th of them.
   pack_apart:
     `inline void pack_apart(local float* to, global const float* from, int count, int parts, int apart, int low, int high) {

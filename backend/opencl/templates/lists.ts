@@ -13,6 +13,7 @@ import type { LoopKernel, SpecialKernel } from "../../kernel/kernel.ts";
 import { lanesAttention } from "./attention/attention_lanes.ts";
 import { mmaAttention } from "./attention/attention_mma.ts";
 import { tilesAttention } from "./attention/attention_tiles.ts";
+import { channelLanes } from "./convolution/channel_lanes.ts";
 import { directConvolution } from "./convolution/direct_convolution.ts";
 import { weightGradient } from "./convolution/weight_gradient.ts";
 import { generalContraction } from "./gemm/general_contraction.ts";
@@ -47,6 +48,7 @@ export const contractions: readonly ContractionTemplate[] = [
   mmaGemm,
   localMemoryGemm,
   weightGradient,
+  channelLanes,
   directConvolution,
   registerTiledGemm,
   innerProductGemm,

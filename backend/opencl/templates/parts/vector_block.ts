@@ -52,6 +52,45 @@ export function placeTile(
   return { row, column, scalar, height: rows, columns };
 }
 
+/** Where the terms of a tile's sums are read. */
+export interface TermSources {
+  /** The type of the pointer to a term's scalars, and where they begin. */
+  readonly pointer: string;
+  readonly scalars: string;
+  /** From one scalar to the next. */
+  readonly move: string;
+  /** Where a term's vectors begin. */
+  readonly vectors: string;
+}
+
+/** Adds up `c0_0`, `c0_1`, ...: for each of some rows, vectors of sums of products. */
+export function sumProducts(
+  emitter: Emitter,
+  dialect: Dialect,
+  height: number,
+  { width, starts }: Pick<Columns, "width" | "starts">,
+  source: () => TermSources,
+): void {
+  const { inner: sum } = emitter.kernel;
+  const V = `float${width}`;
+  const names = Array.from({ length: height }, (_, r) => starts.map((_, v) => `c${r}_${v}`)).flat();
+  const blocks = blocksOf(emitter.kernel, (_, size) => size, BLOCK_PRODUCTS);
+  const sums = new TileSums(emitter, V, names, blocks);
+  sums.declare();
+  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1, sums));
+  const { pointer, scalars, move, vectors } = source();
+  emitter.line(`${pointer} x = ${scalars};`);
+  starts.forEach((start, v) => {
+    emitter.line(`const ${V} b${v} = vload${width}(0, ${vectors} + ${start});`);
+  });
+  for (let r = 0; r < height; r++) {
+    emitter.line(`const ${V} s${r} = (${V})(x[${r} * ${move}]);`);
+    starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
+  }
+  for (const s of sum.toReversed()) closeSum(emitter, s, sums);
+  sums.finish();
+}
+
 /** Sums up a tile and stores it; `move` is from row to row, `source` where a term's vectors begin. */
 export function emitBlock(
   emitter: Emitter,
@@ -60,26 +99,13 @@ export function emitBlock(
   move: string,
   source: () => string,
 ): void {
-  const { inner: sum } = emitter.kernel;
   const { count: tn, width, starts } = columns;
-  const V = `float${width}`;
-  const names = Array.from({ length: tm }, (_, r) => starts.map((_, v) => `c${r}_${v}`)).flat();
-  const blocks = blocksOf(emitter.kernel, (_, size) => size, BLOCK_PRODUCTS);
-  const sums = new TileSums(emitter, V, names, blocks);
-  sums.declare();
-  sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1, sums));
-  const first = `${without(emitter, scalar.index, [row])} + row * ${move}`;
-  emitter.line(`global const float* x = a${scalar.input} + ${first};`);
-  const from = source();
-  starts.forEach((start, v) => {
-    emitter.line(`const ${V} b${v} = vload${width}(0, ${from} + ${start});`);
-  });
-  for (let r = 0; r < tm; r++) {
-    emitter.line(`const ${V} s${r} = (${V})(x[${r} * ${move}]);`);
-    starts.forEach((_, v) => emitter.line(`c${r}_${v} = fma(s${r}, b${v}, c${r}_${v});`));
-  }
-  for (const s of sum.toReversed()) closeSum(emitter, s, sums);
-  sums.finish();
+  sumProducts(emitter, dialect, tm, columns, () => ({
+    pointer: "global const float*",
+    scalars: `a${scalar.input} + ${without(emitter, scalar.index, [row])} + row * ${move}`,
+    move,
+    vectors: source(),
+  }));
   const { sizes } = emitter.kernel, isWhole = sizes[column]! % tn === 0;
   if (width === LANES && canVectorize(emitter.kernel, column)) {
     if (!isWhole) emitter.open("if (column == columnt) {");

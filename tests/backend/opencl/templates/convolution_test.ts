@@ -1,7 +1,9 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { type Conv2dOptions, Tensor, withDevice } from "../../../../mod.ts";
+import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
 import { testOpenCL } from "../../../opencl.ts";
+import { templateOf } from "./chosen_template.ts";
 
 /** Whole numbers: every order of summation gives the same floats. */
 function whole(shape: readonly number[], factor: number): Tensor {
@@ -71,6 +73,26 @@ const cases: Readonly<Record<string, Case>> = {
     weight: [32, 8, 3, 3],
     options: { padding: 1, groups: 2 },
   },
+  "of few positions and many channels": {
+    image: [1, 70, 7, 7],
+    weight: [150, 70, 3, 3],
+    options: { padding: 1 },
+  },
+  "whose lines end within a tile, and channels within a vector": {
+    image: [3, 30, 9, 29],
+    weight: [37, 30, 3, 3],
+    options: { padding: 1 },
+  },
+  "with steps between taps that overlap, and many channels": {
+    image: [2, 24, 21, 45],
+    weight: [50, 24, 3, 7],
+    options: { padding: [1, 4], stride: [1, 2], dilation: [2, 1] },
+  },
+  "of few channels in many groups": {
+    image: [6, 60, 8, 8],
+    weight: [120, 20, 3, 3],
+    options: { padding: 1, groups: 3 },
+  },
   "with a kernel as large as the image": {
     image: [4, 8, 5, 5],
     weight: [16, 8, 5, 5],
@@ -86,6 +108,46 @@ const cases: Readonly<Record<string, Case>> = {
 for (const [name, c] of Object.entries(cases)) {
   testOpenCL(`a convolution ${name} has the reference's values and gradients`, () => isRight(c));
 }
+
+/** A processor of wide vectors. */
+const wide: Target = { ...hostTarget, isGpu: false, vectorWidth: 16, localMemory: 2 ** 21 };
+
+Deno.test("channels are lanes where they are many, and positions where lines are long or terms few", () => {
+  const chosen = (c: number, side: number, o: number, k = 3): string =>
+    templateOf(
+      () => Tensor.ones([2, c, side, side]).conv2d(Tensor.ones([o, c, k, k]), { padding: k >> 1 }),
+      wide,
+    );
+  assertEquals(chosen(512, 7, 512), "channel-lane convolution");
+  assertEquals(chosen(64, 8, 64), "channel-lane convolution");
+  assertEquals(chosen(16, 28, 32), "channel-lane convolution");
+  assertEquals(chosen(1, 28, 16), "direct convolution");
+  assertEquals(chosen(64, 32, 3), "direct convolution");
+  assertEquals(chosen(16, 32, 16), "direct convolution");
+});
+
+testOpenCL(
+  "what follows a convolution of many channels is computed with it, in any type",
+  async () => {
+    const computed = (): Promise<number[]>[] => {
+      const x = whole([2, 40, 9, 11], 5), w = whole([36, 40, 3, 3], 3), b = whole([36, 1, 1], 2);
+      const y = x.conv2d(w, { padding: 1 }), around = whole([2, 36, 9, 11], 11);
+      const results = [
+        y.add(b).relu().add(around),
+        y.mul(0.5).cast("float16"),
+        y.cast("bfloat16"),
+        y.cast("int32").add(Tensor.arange(0, 11, 1, { dtype: "int32" })),
+        y.abs().cast("uint8"),
+        y.gt(around),
+        y.cast("float64").div(3),
+      ];
+      return results.map(async (t) => Array.from(await t.toHost() as ArrayLike<number>, Number));
+    };
+    const expected = await Promise.all(withDevice("cpu", computed));
+    const found = await Promise.all(withDevice("cl", computed));
+    found.forEach((values, k) => assertEquals(values, expected[k]));
+  },
+);
 
 testOpenCL("convolutions of any geometry have the reference's values and gradients", () => {
   const side = fc.integer({ min: 5, max: 20 }), few = fc.integer({ min: 1, max: 3 });
