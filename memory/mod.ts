@@ -79,7 +79,7 @@ export {
   type RetryRecord,
 } from "./core/errors.ts";
 export { FaultPool } from "./wrappers/fault_pool.ts";
-export { type FenceEvent, type FenceQueue, hasEnded } from "./fences/fence.ts";
+export { type FenceEvent, type FenceQueue, hasEnded, releasingTogether } from "./fences/fence.ts";
 export { type BlockReceiver, FenceLedger, type Sized } from "./fences/fence_ledger.ts";
 export {
   type GuardAccess,
@@ -104,6 +104,7 @@ export {
 } from "./pools/pinned_pool.ts";
 export type {
   AllocateOptions,
+  BlockPlace,
   BlockSnapshot,
   BufferHandle,
   HandleState,

@@ -15,6 +15,7 @@ export {
   completed,
   completedSync,
   leaveBehind,
+  messagePauseMs,
   type Progress,
   setCommunicationTimeout,
 } from "./waiting.ts";

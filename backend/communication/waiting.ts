@@ -2,7 +2,7 @@
  * Waiting for what makes progress only when it is asked: MPI, and chains of copies and MPI calls. Both
  * ways end at Ctrl+C, as waits for a device do.
  */
-import { advance, inBackground, type Progress } from "../lifecycle/background.ts";
+import { advance, hasBackground, inBackground, type Progress } from "../lifecycle/background.ts";
 import { sleepSync } from "../lifecycle/draining.ts";
 import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
 import { obeySignals } from "../lifecycle/waits.ts";
@@ -47,13 +47,24 @@ async function poll(what: string, progress: Progress): Promise<void> {
   }
 }
 
-/** The longest sleep: a chain of copies and messages goes on only when it is asked. */
-const MAX_SLEEP_MS = 0.2;
+/** The longest sleep: so late a signal may be seen. */
+const MAX_SLEEP_MS = 2;
 const MIN_SLEEP_MS = 0.02;
+/** The longest while messages are under way, which go on only when they are asked. */
+const MAX_BUSY_SLEEP_MS = 0.2;
+
+/**
+ * How long to sleep while other processes are waited for, in milliseconds.
+ *
+ * @param waitedMs Since they were first asked.
+ */
+export function messagePauseMs(waitedMs: number): number {
+  return Math.min(MAX_BUSY_SLEEP_MS, Math.max(MIN_SLEEP_MS, waitedMs / 25));
+}
 
 /**
  * The same, blocking the event loop. Not the lifecycle's wait for a device, which sleeps for most of what
- * the last wait took: here every poll may begin the next copy or message.
+ * the last wait took, whatever it was for: who waits for a device and then for messages tells the pauses.
  */
 export function completedSync(what: string, progress: Progress): void {
   throwIfInterrupted();
@@ -63,7 +74,8 @@ export function completedSync(what: string, progress: Progress): void {
     checkTime(what, waited);
     if (waited < SPIN_MS) continue;
     obeySignals();
-    sleepSync(Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, waited / 25)));
+    const pause = progress.pauseMs?.() ?? messagePauseMs(waited);
+    sleepSync(Math.min(hasBackground() ? MAX_BUSY_SLEEP_MS : MAX_SLEEP_MS, pause));
   }
 }
 

@@ -220,6 +220,6 @@ function outputsOf(kernel: Kernel): readonly { readonly size: number; readonly d
   }));
 }
 
-function bytesOf(block: Block): Uint8Array<ArrayBuffer> {
-  return block.buffer.bytes;
+function bytesOf({ base, offset, nbytes }: Block): Uint8Array<ArrayBuffer> {
+  return base.bytes.subarray(offset, offset + nbytes);
 }

@@ -11,6 +11,11 @@ export interface Progress {
    * @throws {Error} When it failed; it is over then, and holds nothing up.
    */
   isDone(): boolean;
+  /**
+   * How long who waits for nothing else may sleep after it was asked, in milliseconds; by default that
+   * grows with the time waited.
+   */
+  pauseMs?(): number;
 }
 
 /** So long the event loop asks in each turn; then with pauses. */

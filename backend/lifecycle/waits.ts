@@ -15,20 +15,19 @@ import {
 import { exitNow } from "./libc.ts";
 import { hasFired, stopDeadline } from "./native_handlers.ts";
 import { graceMs } from "./options.ts";
+import { Pace } from "./pace.ts";
 import { dieBy, expectStaleInterrupt } from "./signals.ts";
 import { tellWatchdogSeen } from "./watchdog.ts";
 
 /** Waits that last less poll without sleeping, in milliseconds. */
 const MAX_SPIN_MS = 0.05;
-const MIN_SLEEP_MS = 0.02;
+/** The longest sleep: so late a signal may be seen. */
 const MAX_SLEEP_MS = 2;
-/** Part of the usual duration before the first poll. */
-const FIRST_POLL_SHARE = 0.75;
-/** Part of the time waited so far between two polls. */
-const POLL_INTERVAL_SHARE = 0.04;
+/** The same while work in the background goes on only when it is asked. */
+const MAX_BUSY_SLEEP_MS = 0.02;
 
-/** How long the last wait was busy: loops wait for much the same again. */
-let usualMs = 0;
+/** Loops wait for much the same again. */
+const usual = new Pace();
 
 /**
  * Blocks until `isDone()`.
@@ -40,19 +39,14 @@ export function waitSync(isDone: () => boolean): void {
   throwIfInterrupted();
   if (isDone()) return;
   const start = performance.now();
-  // Every poll takes time from the driver's threads. The first one comes after 75 % of the usual
-  // duration, then one every 4 % of the time waited, so that a wait overshoots the work by at most 4 %.
-  const quietMs = usualMs * FIRST_POLL_SHARE;
-  const spinMs = quietMs < MAX_SPIN_MS ? MAX_SPIN_MS : 0;
+  const spinMs = usual.begin() < MAX_SPIN_MS ? MAX_SPIN_MS : 0;
   let waited = 0;
   do {
     advance();
-    usualMs = waited;
+    const sleepMs = usual.afterAsking(waited);
     if (waited >= spinMs) {
       obeySignals();
-      const sleepMs = Math.max(quietMs - waited, waited * POLL_INTERVAL_SHARE);
-      const isAlone = !hasBackground();
-      sleepSync(Math.min(isAlone ? MAX_SLEEP_MS : MIN_SLEEP_MS, Math.max(MIN_SLEEP_MS, sleepMs)));
+      sleepSync(Math.min(hasBackground() ? MAX_BUSY_SLEEP_MS : MAX_SLEEP_MS, sleepMs));
     }
     waited = performance.now() - start;
   } while (!isDone());

@@ -1,12 +1,13 @@
 /** What gradients cost on their way, each part by itself: from the device, reduced, to the device. */
 import { type DeviceHandle, type distributed, Tensor, withDevice } from "../../mod.ts";
-import { completedSync } from "../../backend/internal.ts";
+import { backendOf, completedSync } from "../../backend/internal.ts";
 import {
   Bucket,
   BUCKET_BYTES,
   bytesOf,
   groupBySize,
 } from "../../tensor/distributed/exchange/bucket.ts";
+import { FlatLayout } from "../../tensor/distributed/exchange/flat_layout.ts";
 import type { Model } from "./models.ts";
 
 /** Milliseconds for all gradients of a model. */
@@ -30,12 +31,16 @@ export async function partsOf(
   );
   const communicator = group.communicator();
   const buckets = groupBySize(tensors, bytesOf, BUCKET_BYTES)
-    .map((part) => ({ part, bucket: Bucket.for(part) }));
+    .map((part) => {
+      const layout = new FlatLayout(part.map(bytesOf)), backend = backendOf(device);
+      const block = backend.memory.allocate(layout.size);
+      return { block, bucket: new Bucket(backend, layout.size) };
+    });
   const rounds = { read: [] as number[], reduce: [] as number[], write: [] as number[] };
   for (let round = 0; round < ROUNDS; round++) {
     await group.barrier();
     const start = performance.now();
-    for (const { part, bucket } of buckets) bucket.read(part);
+    for (const { block, bucket } of buckets) bucket.read(block);
     for (const { bucket } of buckets) completedSync("read", { isDone: () => bucket.isRead() });
     const read = performance.now();
     const operations = buckets.map(({ bucket }) =>
@@ -43,13 +48,16 @@ export async function partsOf(
     );
     for (const operation of operations) completedSync("reduce", operation);
     const reduced = performance.now();
-    for (const { bucket } of buckets) for (const storage of bucket.write()) storage.release();
+    for (const { bucket } of buckets) bucket.upload().release();
     for (const { bucket } of buckets) bucket.finishCopies();
     rounds.read.push(read - start);
     rounds.reduce.push(reduced - read);
     rounds.write.push(performance.now() - reduced);
   }
-  for (const { bucket } of buckets) bucket[Symbol.dispose]();
+  for (const { bucket, block } of buckets) {
+    bucket[Symbol.dispose]();
+    block.release();
+  }
   const median = (times: number[]) => times.toSorted((a, b) => a - b)[ROUNDS >> 1]!;
   return {
     readMs: median(rounds.read),

@@ -70,6 +70,14 @@ export interface BufferHandle<B = Buffer> extends Disposable {
   [Symbol.dispose](): void;
 }
 
+/** A place in a block that is divided. */
+export interface BlockPlace {
+  /** Where it begins, in bytes; places are in this order, the first at 0. */
+  readonly offset: number;
+  /** Its bytes, at most up to the next place. */
+  readonly nbytes: number;
+}
+
 /** A live allocation, as reports and errors show it. */
 export interface LiveBlock {
   /** Bytes, as the caller asked for them. */
@@ -151,6 +159,14 @@ export interface Pool<B = Buffer> {
    * @param found Whether memory was found in the end.
    */
   countRetries(ladder: RetryLadder, nbytes: number, found: boolean): void;
+  /**
+   * Makes several blocks of one, which lie side by side in it and are released one by one. The handle is
+   * of no use afterwards, as after its release.
+   *
+   * @returns Null where the pool cannot divide a block at these places, and nothing has changed; absent
+   * where it divides none.
+   */
+  divide?(handle: BufferHandle<B>, places: readonly BlockPlace[]): BufferHandle<B>[] | null;
   /**
    * Takes a block back; the same as `handle.release()`.
    *

@@ -13,7 +13,7 @@ import { runCollector } from "../core/garbage.ts";
 import { PendingUploads } from "./pending_uploads.ts";
 import { type DeviceMemoryStats, deviceStats } from "./device_stats.ts";
 import type { PersistentBufferPool } from "../pools/persistent_pool.ts";
-import type { AllocateOptions, BufferHandle, Pool } from "../core/pool.ts";
+import type { AllocateOptions, BlockPlace, BufferHandle, Pool } from "../core/pool.ts";
 import {
   RetryLadder,
   type RetryResult,
@@ -241,6 +241,13 @@ export class DeviceMemory<B = Buffer> {
     const mayHelp = free();
     const freedBytes = Math.max(0, before - this.pool.stats.bytesAllocated);
     return { freedBytes, helped: mayHelp || freedBytes > 0 };
+  }
+
+  /** Makes several blocks of one; see {@linkcode Pool.divide}. Null where that is not possible. */
+  divide(handle: BufferHandle<B>, places: readonly BlockPlace[]): BufferHandle<B>[] | null {
+    const parts = handle.pool?.divide?.(handle, places) ?? null;
+    if (parts !== null) this.uploads.divide(handle, parts);
+    return parts;
   }
 
   /** Counts what happens from now on, apart from all other counters; scopes may be nested. */

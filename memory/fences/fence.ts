@@ -46,6 +46,8 @@ export class Marker implements FenceEvent {
   readonly serial: number = ++markers;
   readonly #queue: FenceQueue;
   #event: FenceEvent | null = null;
+  /** How many have yet to let it go. */
+  #holders = 1;
 
   /** Marks what `queue` was given so far. */
   constructor(queue: FenceQueue) {
@@ -77,9 +79,15 @@ export class Marker implements FenceEvent {
     this.event.waitSync();
   }
 
+  /** Gives it to one more, who lets it go as well. */
+  share(): this {
+    this.#holders++;
+    return this;
+  }
+
   /** Lets the marker go. */
   release(): void {
-    this.#event?.release();
+    if (--this.#holders === 0) this.#event?.release();
   }
 }
 
@@ -94,9 +102,30 @@ function mark(queue: FenceQueue): FenceEvent {
   }
 }
 
+let together: Map<FenceQueue, Marker> | null = null;
+
+/**
+ * Runs `fn`, which releases blocks and gives no queue a command: one marker a queue stands for the last use
+ * of all of them.
+ */
+export function releasingTogether<T>(fn: () => T): T {
+  if (together !== null) return fn();
+  const markers = together = new Map<FenceQueue, Marker>();
+  try {
+    return fn();
+  } finally {
+    together = null;
+    for (const marker of markers.values()) marker.release();
+  }
+}
+
 /** Marks what `queue` was given so far, so that others can wait for it. */
 export function markerOf(queue: FenceQueue): Marker {
-  return new Marker(queue);
+  const known = together?.get(queue);
+  if (known) return known.share();
+  const marker = new Marker(queue);
+  together?.set(queue, marker.share());
+  return marker;
 }
 
 /**

@@ -15,6 +15,7 @@ import { PoolObservers } from "../core/observers.ts";
 import {
   type AllocateOptions,
   allocateRules,
+  type BlockPlace,
   type BufferHandle,
   type LiveBlock,
   type Pool,
@@ -214,6 +215,26 @@ export abstract class PoolBase<B> implements Pool<B> {
     this.counters.numFrees++;
     const block: Block<B> | null = handle.block;
     if (block !== null) this.fences.release(block, handle.queue, handle.users);
+  }
+
+  /**
+   * Lends parts of a block in its stead.
+   *
+   * @param divided The blocks at these places.
+   */
+  protected lendParts(
+    handle: PooledHandle<B>,
+    places: readonly BlockPlace[],
+    divided: readonly Block<B>[],
+  ): PooledHandle<B>[] {
+    const { queue, users, label } = handle;
+    this.#handles.end(handle);
+    this.counters.numFrees++;
+    return divided.map((block, k) => {
+      const part = this.#handles.lend(block, places[k]!.nbytes, queue, label);
+      part.users = users;
+      return part;
+    });
   }
 
   /** Takes back a block whose holder the garbage collector found. */

@@ -5,8 +5,8 @@ import { runAll } from "../../ffi/host/run_all.ts";
 import { sourceOf } from "../sources/device_source.ts";
 import type { FenceEvent, FenceQueue } from "../fences/fence.ts";
 import { type Owner, OwnerTable } from "../fences/owner_table.ts";
-import { type Block, describeHandle } from "./handle.ts";
-import type { BlockSnapshot, SegmentSnapshot } from "../core/pool.ts";
+import { type Block, describeHandle, PooledHandle } from "./handle.ts";
+import type { BlockPlace, BlockSnapshot, BufferHandle, SegmentSnapshot } from "../core/pool.ts";
 import type { Chunk } from "../regions/chunk.ts";
 import { Region } from "../regions/region.ts";
 import { type CachedSubBuffer, SlabSegment } from "./slab_segment.ts";
@@ -126,6 +126,18 @@ export class SlabPool<B = Buffer> extends PoolBase<B> {
     if (fence !== null) owner.addFence(fence);
     const { chunk } = block as CachedSubBuffer<B>;
     this.#regionOf(chunk).free(chunk, owner);
+  }
+
+  /** Where segments are divided, and the places begin as blocks do. */
+  divide(handle: BufferHandle<B>, places: readonly BlockPlace[]): PooledHandle<B>[] | null {
+    const block = handle instanceof PooledHandle && handle.live ? handle.block : null;
+    const isFit = places.every(({ offset }) => offset % this.#granularity === 0);
+    if (!this.#divides || !isFit || block === null) return null;
+    const { chunk } = block as CachedSubBuffer<B>;
+    const sizes = places.slice(1).map(({ offset }, k) => offset - places[k]!.offset);
+    const chunks = this.#regionOf(chunk).divide(chunk, sizes);
+    const pooled = handle as PooledHandle<B>;
+    return this.lendParts(pooled, places, chunks.map((part) => this.#subBufferOf(part)));
   }
 
   /** The default queue was released: its free blocks can no longer be waited for. */

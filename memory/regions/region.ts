@@ -80,6 +80,21 @@ export class Region {
     return chunk;
   }
 
+  /**
+   * Makes several held chunks of one, side by side.
+   *
+   * @param sizes Of each but the last, which gets the rest.
+   */
+  divide(chunk: Chunk, sizes: readonly number[]): Chunk[] {
+    const chunks = [chunk];
+    for (const size of sizes) {
+      const before = chunks.at(-1)!;
+      chunks.push(splitAt(before, size));
+      before.segment.live++;
+    }
+    return chunks;
+  }
+
   /** Gives a chunk back to `owner`; it joins its free neighbours of the same owner. */
   free(chunk: Chunk, owner: ChunkOwner): void {
     if (chunk.owner !== null) throw new RangeError(`The chunk at ${chunk.offset} is free already`);
@@ -111,12 +126,7 @@ export class Region {
   }
 
   #split(chunk: Chunk, size: number, owner: ChunkOwner): void {
-    const rest = new Chunk(chunk.segment, chunk.offset + size, chunk.size - size);
-    rest.previous = chunk;
-    rest.next = chunk.next;
-    if (chunk.next !== null) chunk.next.previous = rest;
-    chunk.next = rest;
-    chunk.size = size;
+    const rest = splitAt(chunk, size);
     rest.owner = owner;
     this.#indexOf(owner).insert(rest);
   }
@@ -137,6 +147,17 @@ export class Region {
     }
     index.insert(merged);
   }
+}
+
+/** Leaves a chunk its first bytes; returns a new one with the others. */
+function splitAt(chunk: Chunk, size: number): Chunk {
+  const rest = new Chunk(chunk.segment, chunk.offset + size, chunk.size - size);
+  rest.previous = chunk;
+  rest.next = chunk.next;
+  if (chunk.next !== null) chunk.next.previous = rest;
+  chunk.next = rest;
+  chunk.size = size;
+  return rest;
 }
 
 /** Lets `chunk` take the place of its right neighbour too. */

@@ -7,7 +7,7 @@ import {
   realize,
   releaseTransient,
 } from "../../backend/internal.ts";
-import { Storage } from "../../memory/mod.ts";
+import { releasingTogether, Storage } from "../../memory/mod.ts";
 import { noGradFn } from "../core/grad_fn.ts";
 import { presentGradientReceiver } from "../core/gradient_receiver.ts";
 import { tensorsIn, withTensors } from "../core/nested.ts";
@@ -46,22 +46,27 @@ export function replay<R>(program: RecordedProgram, trace: Trace, value: R): R {
   const { offsets, launches, assigned, slots } = program;
   for (const offset of offsets) offset.value = takeOffset();
   if (assigned.length > 0) releaseTransient(backendOf(program.device).memory);
-  const blocks: Block[] = [];
+  const blocks: Block[] = [], places = new Map<number, Block>();
   try {
+    const marks = marksFor(program, trace, blocks);
     // Where memory is short, no value may go that has its place already.
     busyWith([], () => {
       realizeAll(slots, program);
-      for (const slot of slots) blocks.push(blockOf(slot, program));
+      marks?.allocate(places);
+      for (let k = 0; k < slots.length; k++) {
+        blocks.push(places.get(k) ?? blockOf(slots[k]!, program));
+        places.delete(k);
+      }
     }, blocks);
-    const marks = marksFor(program, trace, blocks);
     marks?.passed(-1);
     launches.run(backendOf(program.device), blocks, marks);
   } catch (error) {
     blocks.forEach((block, k) => slots[k]!.kind === "fresh" && block.release());
+    for (const block of places.values()) block.release();
     trace.gradients.restore();
     throw error;
   }
-  const result = deliver(program, blocks, trace, value);
+  const result = releasingTogether(() => deliver(program, blocks, trace, value));
   trace.settle();
   return result;
 }

@@ -3,7 +3,12 @@
  * each of their results is needed. All have a place in a few segments, the same one in every call, which
  * they share with those that are needed at another time.
  */
-import type { Block, RecordedLaunch } from "../../backend/internal.ts";
+import {
+  type Block,
+  BlockPart,
+  MAX_BASE_BYTES,
+  type RecordedLaunch,
+} from "../../backend/internal.ts";
 import type { DeviceMemory } from "../../memory/mod.ts";
 import { type Lifetime, placeLifetimes, type Placement } from "../../memory/regions/placement.ts";
 
@@ -12,8 +17,6 @@ const MiB = 2 ** 20;
 const ALIGNMENT_BYTES = 512;
 /** A segment of the usual pool: what the recorded call gave back can serve again. */
 const SEGMENT_BYTES = 64 * MiB;
-/** What kernels count with begins within these bytes of a memory object, or at its beginning. */
-const MAX_SEGMENT_BYTES = 2 ** 31;
 
 /** A result on the way, and its lifetime. */
 interface Interior extends Lifetime {
@@ -44,7 +47,7 @@ export function planScratch(
   const alone = blocksOfTheirOwn(launches);
   const lifetimes = lifetimesOf(launches, isInterior);
   const isShared = ({ block, nbytes }: Interior): boolean =>
-    nbytes > 0 && nbytes < MAX_SEGMENT_BYTES && !alone.has(block);
+    nbytes > 0 && nbytes < MAX_BASE_BYTES && !alone.has(block);
   const shared = lifetimes.filter(isShared);
   const { places, segments } = leastPlacement(shared);
   const owned: Block[] = [], blocks = new Map<Block, Block>();
@@ -74,9 +77,9 @@ export function planScratch(
 function leastPlacement(lifetimes: readonly Lifetime[]): Placement {
   const largest = lifetimes.reduce((most, { nbytes }) => Math.max(most, nbytes), SEGMENT_BYTES);
   const bytesOf = ({ segments }: Placement): number => segments.reduce((a, b) => a + b, 0);
-  const sizes = [largest, 4 * largest, MAX_SEGMENT_BYTES];
+  const sizes = [largest, 4 * largest, MAX_BASE_BYTES];
   return sizes.map((size) => {
-    const segmentBytes = Math.min(size, MAX_SEGMENT_BYTES);
+    const segmentBytes = Math.min(size, MAX_BASE_BYTES);
     return placeLifetimes(lifetimes, { alignment: ALIGNMENT_BYTES, segmentBytes });
   }).reduce((least, next) => bytesOf(next) < bytesOf(least) ? next : least);
 }
@@ -123,49 +126,4 @@ function shareWhole(
     else taken.push({ block: allocate(nbytes), until: last });
     blocks.set(block, (fit ?? taken.at(-1)!).block);
   }
-}
-
-/** A place in a block, which others may have at another time. Who holds the block gives it back. */
-class BlockPart implements Block {
-  readonly nbytes: number;
-  readonly bucketSize: number;
-  readonly base: unknown;
-  readonly offset: number;
-  readonly #whole: Block;
-
-  constructor(whole: Block, start: number, nbytes: number) {
-    // Kernels reach the whole of it from one beginning.
-    const isFar = whole.offset + whole.nbytes > MAX_SEGMENT_BYTES;
-    this.nbytes = this.bucketSize = nbytes;
-    this.base = isFar ? whole.buffer : whole.base;
-    this.offset = (isFar ? 0 : whole.offset) + start;
-    this.#whole = whole;
-  }
-
-  /**
-   * Drivers take no two memory objects of places that overlap.
-   *
-   * @throws {ReferenceError} Always.
-   */
-  get buffer(): never {
-    throw new ReferenceError(
-      "Part of a block has no memory object of its own: use base and offset",
-    );
-  }
-
-  get pool(): Block["pool"] {
-    return this.#whole.pool;
-  }
-
-  get state(): Block["state"] {
-    return this.#whole.state;
-  }
-
-  get label(): string | undefined {
-    return this.#whole.label;
-  }
-
-  release(): void {}
-
-  [Symbol.dispose](): void {}
 }

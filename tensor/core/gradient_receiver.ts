@@ -5,10 +5,22 @@
 import type { Block } from "../../backend/internal.ts";
 import type { Tensor } from "./tensor.ts";
 
+/** Leaves whose gradients are taken together. */
+export interface GradientGroup {
+  readonly leaves: readonly Tensor[];
+  /**
+   * Blocks for the gradients of all of its leaves, where the receiver would like them to be: side by side.
+   *
+   * @returns The caller's to release; null where they may be anywhere.
+   * @throws {OutOfMemoryError} When there is no memory for them.
+   */
+  allocate(): Block[] | null;
+}
+
 /** Takes gradients group by group. */
 export interface GradientReceiver {
-  /** Leaves whose gradients are taken together, in the order in which groups are taken. */
-  readonly groups: readonly (readonly Tensor[])[];
+  /** In the order in which they are taken. */
+  readonly groups: readonly GradientGroup[];
   /**
    * Called when the last launch that writes to a gradient of the group is enqueued, within the replay.
    *

@@ -78,7 +78,7 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
       });
     } finally {
       this.#isHeld = former;
-      this.#reducer.reduce(this.#reached, 1 / batches.length);
+      this.#reducer.reduce(this.#reached, batches.length);
     }
   }
 

@@ -6,9 +6,10 @@ import {
   backendOf,
   type Block,
   completedSync,
+  type DeviceHandle,
+  dtypes,
   leaveBehind,
   Node,
-  type NodeStorage,
   type Progress,
   unrecorded,
 } from "../../backend/internal.ts";
@@ -16,19 +17,34 @@ import type { GradientReceiver } from "../core/gradient_receiver.ts";
 import { exposed, makeTensor, nodeOf } from "../core/internals.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
-import { RepeatedLaunches } from "../execution/repeated_launches.ts";
+import type { RepeatedLaunches } from "../execution/repeated_launches.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { Bucket, bytesOf, groupBySize } from "./exchange/bucket.ts";
+import { Bucket, bytesOf, groupBySize, storagesOf } from "./exchange/bucket.ts";
+import { FlatLayout } from "./exchange/flat_layout.ts";
+import { recordMeans } from "./exchange/gradient_exchange.ts";
+import { type Packed, Packer } from "./exchange/packer.ts";
+import { wireTypeOf } from "./exchange/wire.ts";
 import type { Replica } from "./replicas.ts";
+
+/** What one device has of a bucket's gradients. */
+interface Side {
+  readonly device: DeviceHandle;
+  /** On this device. */
+  readonly parameters: readonly Tensor[];
+  readonly packer: Packer;
+  /** By turn: while the first device is sent what one turn read, the next turn reads. Not the first's. */
+  readonly turns: readonly Bucket[];
+  /** What was read while a replay went on; null where nothing was. */
+  early: { readonly gradients: readonly (Block | null)[]; readonly packed: Packed } | null;
+}
 
 /** Parameters of one type whose gradients travel together. */
 interface GradientBucket {
   readonly parameters: readonly Tensor[];
-  /** By turn and replica: while the first device is sent what one turn read, the next turn reads. */
-  readonly turns: readonly [readonly Bucket[], readonly Bucket[]];
-  /** By replica: what was read while a replay went on; null where nothing was. */
-  readonly early: ((readonly (Block | null)[]) | null)[];
-  /** By which device has which gradient, and what sums are multiplied by. */
+  readonly layout: FlatLayout;
+  /** The first device's, then those of the replicas. */
+  readonly sides: readonly [Side, ...Side[]];
+  /** By how many devices have gradients, and what sums are divided by. */
   readonly sums: Map<string, RepeatedLaunches>;
 }
 
@@ -57,12 +73,12 @@ export class DeviceReducer implements Disposable {
    * Adds the replicas' gradients to the parameters', and takes them from the replicas.
    *
    * @param order The tensors that `backward` reached, those first whose gradients it finished first.
-   * @param factor What the sums are multiplied by.
+   * @param divisor What the sums are divided by.
    * @throws {InterruptedError} At Ctrl+C.
    */
-  reduce(order: readonly Tensor[], factor: number): void {
+  reduce(order: readonly Tensor[], divisor: number): void {
     this.#buckets ??= this.#layOut(order);
-    unrecorded(() => this.#reduce(this.#buckets!, factor));
+    unrecorded(() => this.#reduce(this.#buckets!, divisor));
   }
 
   /** What earlier calls left is part of the sums that will be divided by `count`, and stays what it is. */
@@ -82,27 +98,32 @@ export class DeviceReducer implements Disposable {
     realizeInOrder([this.#parameters.flatMap(({ grad }) => grad ?? [])], () => {});
   }
 
-  /** Who reads the gradients of a device's replays early; the first one's stay where they are. */
+  /** Who has the gradients of a device's replays side by side; those of all but the first are read early. */
   receiverOf(device: number): GradientReceiver | null {
     const buckets = this.#buckets;
-    if (device === 0 || buckets === null) return null;
-    const r = device - 1, { copies } = this.#replicas[r]!;
+    if (buckets === null) return null;
     return {
-      groups: buckets.map(({ parameters }) => parameters.map((p) => copies.get(p)!)),
+      groups: buckets.map(({ sides, layout }) => {
+        const { device: handle, parameters } = sides[device]!, { dtype } = parameters[0]!;
+        const allocate = () => layout.allocate(backendOf(handle), dtypes[dtype].bytes);
+        return { leaves: parameters, allocate };
+      }),
       enqueued: (group, gradients) => {
-        const { turns, early } = buckets[group]!;
-        turns[this.#turn][r]!.readBlocks(gradients);
-        early[r] = gradients;
+        if (device === 0) return;
+        const side = buckets[group]!.sides[device]!, packed = side.packer.pack(gradients);
+        side.early?.packed.release();
+        side.turns[this.#turn]!.read(packed.block);
+        side.early = { gradients, packed };
       },
     };
   }
 
-  #reduce(buckets: readonly GradientBucket[], factor: number): void {
+  #reduce(buckets: readonly GradientBucket[], divisor: number): void {
     // The first device works on its own backward meanwhile.
     this.begin(0);
     this.finishLeft();
-    this.#replicas.forEach((_, r) => this.#read(buckets, r));
-    for (const bucket of buckets) this.#add(bucket, factor);
+    this.#replicas.forEach((_, r) => this.#read(buckets.map(({ sides }) => sides[r + 1]!)));
+    for (const bucket of buckets) this.#add(bucket, divisor);
     this.#turn = this.#turn === 0 ? 1 : 0;
     for (const { copies } of this.#replicas) {
       for (const copy of copies.values()) {
@@ -113,61 +134,57 @@ export class DeviceReducer implements Disposable {
   }
 
   /** Has the gradients of a replica computed, and begins to read them. */
-  #read(buckets: readonly GradientBucket[], r: number): void {
-    const parts = buckets.map((bucket) => this.#gradientsOf(bucket, r));
-    realizeInOrder(parts.map((part) => part.filter((x) => x !== null)), (b) => {
-      const { turns, early } = buckets[b]!, part = parts[b]!;
-      const known = early[r];
-      early[r] = null;
-      const isSame = known?.every((block, k) =>
-        block === (part[k] && nodeOf(part[k]).storage!.handle)
-      );
-      if (isSame) return turns[this.#turn][r]!.hold(part);
-      turns[this.#turn][r]!.forget();
-      turns[this.#turn][r]!.read(part);
+  #read(sides: readonly Side[]): void {
+    const gradients = sides.map(gradientsOf);
+    realizeInOrder(gradients, (b) => {
+      const side = sides[b]!, bucket = side.turns[this.#turn]!, { early } = side;
+      side.early = null;
+      if (gradients[b]!.length === 0) return early?.packed.release();
+      const blocks = blocksOf(side);
+      const isSame = early?.gradients.every((block, k) => block === blocks[k]) ?? false;
+      if (!isSame) early?.packed.release();
+      const packed = isSame ? early!.packed : side.packer.pack(blocks);
+      if (!isSame) bucket.read(packed.block);
+      packed.hold(storagesOf(gradients[b]!));
+      bucket.hold(packed);
     });
   }
 
-  #gradientsOf({ parameters }: GradientBucket, r: number): (Tensor | null)[] {
-    const { copies } = this.#replicas[r]!;
-    return parameters.map((p) => copies.get(p)!.grad);
-  }
-
   /** Puts the sums of one bucket in the place of the first device's gradients. */
-  #add(bucket: GradientBucket, factor: number): void {
-    const { parameters, turns } = bucket, { device } = parameters[0]!;
-    const present = [
-      parameters.map(({ grad }) => grad !== null),
-      ...this.#replicas.map((_, r) => this.#gradientsOf(bucket, r).map((grad) => grad !== null)),
-    ];
-    const senders = turns[this.#turn].filter((_, r) => present[r + 1]!.includes(true));
-    const landed = this.#send(senders, bucket);
-    const own = parameters.flatMap(({ grad }) => grad ? [nodeOf(grad).storage!] : []);
+  #add(bucket: GradientBucket, divisor: number): void {
+    const { parameters, layout, sides: [first, ...others] } = bucket;
+    const { device, dtype } = parameters[0]!, backend = backendOf(device);
+    const isGiven = parameters.map((_, k) =>
+      bucket.sides.some((side) => side.parameters[k]!.grad !== null)
+    );
+    const own = gradientsOf(first).length > 0 ? first.packer.pack(blocksOf(first)) : null;
+    const landed = this.#send(others.filter((side) => gradientsOf(side).length > 0), device);
     try {
-      const handles = [...own, ...landed].map(({ handle }) => handle);
-      const sums = sumsFor(bucket, present, factor).run(handles);
-      parameters.forEach((parameter, k) => {
-        if (!present.some((has) => has[k])) return;
-        const { shape, dtype } = parameter, node = Node.stored(sums.shift()!, shape, dtype);
+      const parts = [...own ? [own.block] : [], ...landed];
+      if (parts.length === 0) return;
+      const block = sumsFor(bucket, parts.length, divisor).runToBlock(parts);
+      layout.divide(backend, block, dtypes[dtype].bytes).forEach((storage, k) => {
+        if (!isGiven[k]) return storage.release();
+        const parameter = parameters[k]!, node = Node.stored(storage, parameter.shape, dtype);
         parameter.grad?.dispose();
         parameter.grad = internally(() => exposed(makeTensor(node, device)));
       });
     } finally {
-      for (const storage of landed) storage.release();
+      own?.release();
+      for (const block of landed) block.release();
     }
   }
 
   /** Copies what is read of replicas to the first device, one block each. */
-  #send(senders: readonly Bucket[], { parameters }: GradientBucket): NodeStorage[] {
-    const backend = backendOf(parameters[0]!.device), gate = backend.gate() ?? undefined;
-    const progress = { isDone: () => senders.every((bucket) => bucket.isRead()) };
+  #send(senders: readonly Side[], device: DeviceHandle): Block[] {
+    if (senders.length === 0) return [];
+    const backend = backendOf(device), gate = backend.gate() ?? undefined;
+    const buckets = senders.map(({ turns }) => turns[this.#turn]!);
+    const progress = { isDone: () => buckets.every((bucket) => bucket.isRead()) };
     if (gate) {
       this.#left.push(leaveBehind("add up gradients", progress, () => gate.open()));
     } else completedSync("add up gradients", progress);
-    return senders.map((bucket) => {
-      bucket.forget();
-      return bucket.uploadWhole(bucket.bytes, gate, backend);
-    });
+    return buckets.map((bucket) => bucket.upload(bucket.bytes, gate, backend));
   }
 
   /** Waits until the first device has what was sent to it last. */
@@ -186,63 +203,63 @@ export class DeviceReducer implements Disposable {
     const sorted = [...new Set([...reached, ...this.#parameters.toReversed()])];
     const alike = [...Map.groupBy(sorted, ({ dtype }) => dtype).values()];
     const groups = alike.flatMap((all) => groupBySize(all, bytesOf, this.#bucketBytes));
-    const bucketsFor = (parameters: readonly Tensor[]) =>
-      this.#replicas.map(({ device }) => new Bucket(backendOf(device), parameters.map(bytesOf)));
-    return groups.map((parameters) => ({
-      parameters,
-      turns: [bucketsFor(parameters), bucketsFor(parameters)] as const,
-      early: this.#replicas.map(() => null),
-      sums: new Map(),
-    }));
+    return groups.map((parameters) => {
+      const layout = new FlatLayout(parameters.map(({ size }) => size));
+      const first = sideOf(layout, parameters, 0);
+      const others = this.#replicas.map(({ copies }) =>
+        sideOf(layout, parameters.map((parameter) => copies.get(parameter)!), 2)
+      );
+      return { parameters, layout, sides: [first, ...others] as const, sums: new Map() };
+    });
   }
 
   /** Gives the memory back. */
   [Symbol.dispose](): void {
     this.finishLeft();
-    for (const { turns, sums } of this.#buckets ?? []) {
-      for (const bucket of turns.flat()) bucket[Symbol.dispose]();
+    for (const { sides, sums } of this.#buckets ?? []) {
+      for (const { early, turns, packer } of sides) {
+        early?.packed.release();
+        for (const bucket of turns) bucket[Symbol.dispose]();
+        packer[Symbol.dispose]();
+      }
       for (const launches of sums.values()) launches[Symbol.dispose]();
     }
     this.#buckets = null;
   }
 }
 
-/** Launches that take the first device's gradients, then the buckets of replicas that have some. */
-function sumsFor(
-  { parameters, sums }: GradientBucket,
-  present: readonly (readonly boolean[])[],
-  factor: number,
-): RepeatedLaunches {
-  const key = `${factor} ${present.map((has) => has.map(Number).join("")).join()}`;
-  let known = sums.get(key);
-  if (!known) sums.set(key, known = recordSums(parameters, present, factor));
-  return known;
+function sideOf(layout: FlatLayout, parameters: readonly Tensor[], turns: number): Side {
+  const { device, dtype } = parameters[0]!, backend = backendOf(device);
+  const nbytes = layout.size * dtypes[dtype].bytes;
+  return {
+    device,
+    parameters,
+    packer: new Packer(device, layout, parameters.map(() => dtype), dtype),
+    turns: Array.from({ length: turns }, () => new Bucket(backend, nbytes)),
+    early: null,
+  };
 }
 
-function recordSums(
-  parameters: readonly Tensor[],
-  [own, ...others]: readonly (readonly boolean[])[],
-  factor: number,
+/** Those that there are. */
+function gradientsOf({ parameters }: Side): Tensor[] {
+  return parameters.flatMap(({ grad }) => grad ?? []);
+}
+
+function blocksOf({ parameters }: Side): (Block | null)[] {
+  return parameters.map(({ grad }) => grad && nodeOf(grad).storage!.handle);
+}
+
+/** Launches that add up what so many devices have. */
+function sumsFor(
+  { parameters, layout, sums }: GradientBucket,
+  inputs: number,
+  divisor: number,
 ): RepeatedLaunches {
-  const { device, dtype } = parameters[0]!, senders = others.filter((has) => has.includes(true));
-  const mine = parameters.filter((_, k) => own![k]);
-  const total = parameters.reduce((sum, { size }) => sum + size, 0);
-  const likes = [
-    ...mine.map(({ size }) => ({ shape: [size], dtype })),
-    ...senders.map(() => ({ shape: [total], dtype })),
-  ];
-  return new RepeatedLaunches(device, likes, (inputs) => {
-    const gradients = inputs.slice(0, mine.length), wholes = inputs.slice(mine.length);
-    let end = 0;
-    return parameters.flatMap(({ size }, k) => {
-      const start = end;
-      end += size;
-      const first = own![k] ? [gradients.shift()!] : [];
-      const rest = wholes.filter((_, r) => senders[r]![k]).map((all) => all.slice([start, end]));
-      const terms = [...first, ...rest];
-      if (terms.length === 0) return [];
-      const sum = terms.reduce((a, b) => a.add(b));
-      return [factor === 1 ? sum : sum.mul(factor)];
-    });
-  });
+  const key = `${inputs} ${divisor}`;
+  let known = sums.get(key);
+  if (known) return known;
+  const { device, dtype } = parameters[0]!, wire = wireTypeOf(dtype, "mean");
+  known = recordMeans({ device, layout, dtype, wire }, { sent: dtype, inputs, divisor });
+  sums.set(key, known);
+  return known;
 }

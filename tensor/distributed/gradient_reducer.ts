@@ -3,28 +3,35 @@
  * the device, an earlier one is copied to the host and reduced.
  */
 import {
+  backendOf,
   type Block,
   type Communicator,
   completedSync,
   dtypes,
   Node,
   unrecorded,
-  type WireType,
 } from "../../backend/internal.ts";
-import { realizeAll, realizeInOrder } from "../execution/realization.ts";
-import { RepeatedLaunches } from "../execution/repeated_launches.ts";
+import { realizeInOrder } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
-import type { GradientReceiver } from "../core/gradient_receiver.ts";
+import type { GradientGroup, GradientReceiver } from "../core/gradient_receiver.ts";
 import { exposed, makeTensor, nodeOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { BUCKET_BYTES, DEVICE_BUCKET_BYTES, groupBySize } from "./exchange/bucket.ts";
-import { DeviceExchange } from "./exchange/device_exchange.ts";
 import {
+  BUCKET_BYTES,
+  bytesOf,
+  DEVICE_BUCKET_BYTES,
+  groupBySize,
+  storagesOf,
+} from "./exchange/bucket.ts";
+import { DeviceExchange } from "./exchange/device_exchange.ts";
+import { FlatLayout } from "./exchange/flat_layout.ts";
+import {
+  type ExchangeLayout,
   type GradientExchange,
-  type Gradients,
   HostExchange,
-  type Sums,
+  type Means,
 } from "./exchange/gradient_exchange.ts";
+import { type Packed, Packer } from "./exchange/packer.ts";
 import { Pipeline } from "./exchange/pipeline.ts";
 import type { StateSender } from "./exchange/state_broadcast.ts";
 import { wireTypeOf } from "./exchange/wire.ts";
@@ -32,18 +39,16 @@ import { wireTypeOf } from "./exchange/wire.ts";
 /** Parameters whose gradients travel together. */
 interface GradientBucket {
   readonly parameters: readonly Tensor[];
-  readonly wire: WireType;
+  readonly layout: ExchangeLayout;
   readonly exchange: GradientExchange;
-  /** Makes what is sent of all gradients of the bucket, by their number; made at the first replay. */
-  readonly packs: Map<string, RepeatedLaunches>;
+  readonly packer: Packer;
 }
 
 /** A bucket whose read began while a replay still computed other gradients. */
 interface EarlyRead {
   /** The gradients that were read; null for those that there were none of. */
   readonly gradients: readonly (Block | null)[];
-  /** What was read: divided by the number of ranks, in the wire's type. */
-  readonly part: Gradients;
+  readonly packed: Packed;
 }
 
 /** How gradients are reduced. */
@@ -88,8 +93,11 @@ export class GradientReducer implements GradientReceiver, Disposable {
   }
 
   /** The parameters of each bucket, from the second reduction on. */
-  get groups(): readonly (readonly Tensor[])[] {
-    return (this.#buckets ?? []).map(({ parameters }) => parameters);
+  get groups(): readonly GradientGroup[] {
+    return (this.#buckets ?? []).map(({ parameters, layout: { device, layout, dtype } }) => ({
+      leaves: parameters,
+      allocate: () => layout.allocate(backendOf(device), dtypes[dtype].bytes),
+    }));
   }
 
   /**
@@ -97,44 +105,14 @@ export class GradientReducer implements GradientReceiver, Disposable {
    * the gradients then, is the next reduction's business: so ranks need not have the same reads early.
    */
   enqueued(group: number, gradients: readonly (Block | null)[]): void {
-    const bucket = this.#buckets![group]!, part = this.#pack(bucket, gradients);
+    const bucket = this.#buckets![group]!, packed = bucket.packer.pack(gradients);
     this.#dropEarly(bucket);
-    bucket.exchange.read(part);
-    this.#early.set(bucket, { gradients, part });
-  }
-
-  #pack(
-    { parameters, wire, packs }: GradientBucket,
-    gradients: readonly (Block | null)[],
-  ): Gradients {
-    const { device } = parameters[0]!;
-    const present = parameters.filter((_, k) => gradients[k] !== null);
-    const key = gradients.map((block) => block === null ? 0 : 1).join("");
-    let pack = packs.get(key);
-    if (!pack) {
-      pack = new RepeatedLaunches(
-        device,
-        present,
-        (grads) => grads.map((grad) => this.#sentOf(grad, wire)),
-      );
-      packs.set(key, pack);
-    }
-    const packed = pack.run(gradients.filter((block) => block !== null));
-    return internally(() =>
-      gradients.map((block, k) =>
-        block &&
-        makeTensor(Node.stored(packed.shift()!, parameters[k]!.shape, wire), device)
-      )
-    );
-  }
-
-  /** What is sent of a gradient. */
-  #sentOf(gradient: Tensor, wire: WireType): Tensor {
-    return gradient.cast(wire).mul(1 / this.#communicator.size);
+    bucket.exchange.read(packed);
+    this.#early.set(bucket, { gradients, packed });
   }
 
   /** What was read early, if the gradients of the bucket are still those. */
-  #takeEarly(bucket: GradientBucket): EarlyRead | null {
+  #takeEarly(bucket: GradientBucket): Packed | null {
     const early = this.#early.get(bucket);
     if (!early) return null;
     const isSame = bucket.parameters.every(({ grad }, k) =>
@@ -145,32 +123,29 @@ export class GradientReducer implements GradientReceiver, Disposable {
       return null;
     }
     this.#early.delete(bucket);
-    return early;
+    return early.packed;
   }
 
   #dropEarly(bucket: GradientBucket): void {
-    for (const tensor of this.#early.get(bucket)?.part ?? []) tensor?.dispose();
+    this.#early.get(bucket)?.packed.release();
     this.#early.delete(bucket);
   }
 
   #reduce(buckets: readonly GradientBucket[]): void {
     const pipeline = new Pipeline();
     const early = buckets.map((bucket) => this.#takeEarly(bucket));
-    const parts = internally(() =>
-      buckets.map(({ parameters, wire }, b) =>
-        early[b]?.part ?? parameters.map(({ grad }) => grad && this.#sentOf(grad, wire))
-      )
-    );
-    realizeInOrder(parts.map((part) => part.filter((x) => x !== null)), (k) => {
-      const bucket = buckets[k]!, part = parts[k]!;
-      if (!early[k]) bucket.exchange.read(part);
-      bucket.exchange.reduce(part, pipeline, (sums) => take(bucket, part, sums));
+    const gradients = buckets.map(gradientsOf);
+    realizeInOrder(gradients.map((some) => some.filter((grad) => grad !== null)), (k) => {
+      const bucket = buckets[k]!;
+      const packed = early[k] ??
+        bucket.packer.pack(gradients[k]!.map((grad) => grad && blockOf(grad)));
+      if (!early[k]) bucket.exchange.read(packed);
+      packed.hold(storagesOf(gradients[k]!.filter((grad) => grad !== null)));
+      bucket.exchange.reduce(packed, pipeline, (means) => take(bucket, means));
       pipeline.isDone();
     });
     this.#options.state?.begin(pipeline);
     completedSync("reduce gradients", pipeline);
-    // Many small sums are few kernels together.
-    realizeAll(this.#parameters.flatMap(({ grad }) => grad ?? []));
   }
 
   /** The order of rank 0 for all: ranks may have reached different parameters. */
@@ -184,19 +159,20 @@ export class GradientReducer implements GradientReceiver, Disposable {
     const own = [...reached, ...[...places.values()].filter((k) => !seen.has(k))];
     const agreed = Int32Array.from(own), bytes = new Uint8Array(agreed.buffer);
     completedSync("agree on buckets", this.#communicator.broadcast(bytes, 0));
-    return runsOf([...agreed].map((k) => this.#parameters[k]!)).flatMap(({ wire, parameters }) =>
-      groupBySize(parameters, ({ size }) => size * dtypes[wire].bytes, bucketBytes)
-        .map((part) => this.#bucketOf(part, wire, addsOnDevice))
-    );
+    return alike([...agreed].map((k) => this.#parameters[k]!))
+      .flatMap((all) => groupBySize(all, bytesOf, bucketBytes))
+      .map((parameters) => this.#bucketOf(parameters));
   }
 
   /** In this order on all ranks, as everything that they do together. */
-  #bucketOf(parameters: readonly Tensor[], wire: WireType, addsOnDevice: boolean): GradientBucket {
-    const { device } = parameters[0]!, communicator = this.#communicator;
-    const layout = { device, sizes: parameters.map(({ size }) => size), wire };
-    const shared = addsOnDevice ? DeviceExchange.share(communicator, layout) : null;
+  #bucketOf(parameters: readonly Tensor[]): GradientBucket {
+    const { device, dtype } = parameters[0]!, communicator = this.#communicator;
+    const sizes = parameters.map(({ size }) => size), wire = wireTypeOf(dtype, "mean");
+    const layout = { device, layout: new FlatLayout(sizes), dtype, wire };
+    const shared = this.#options.addsOnDevice ? DeviceExchange.share(communicator, layout) : null;
     const exchange = shared ?? new HostExchange(communicator, layout);
-    return { parameters, wire, exchange, packs: new Map() };
+    const packer = new Packer(device, layout.layout, sizes.map(() => dtype), exchange.sent);
+    return { parameters, layout, exchange, packer };
   }
 
   /** Gives the memory back. */
@@ -204,36 +180,41 @@ export class GradientReducer implements GradientReceiver, Disposable {
     for (const bucket of this.#buckets ?? []) {
       this.#dropEarly(bucket);
       bucket.exchange[Symbol.dispose]();
-      for (const pack of bucket.packs.values()) pack[Symbol.dispose]();
+      bucket.packer[Symbol.dispose]();
     }
     this.#buckets = null;
   }
 }
 
-/** Replaces the gradients of a bucket by their sums. */
-function take({ parameters, wire }: GradientBucket, part: Gradients, sums: Sums): void {
-  internally(() =>
-    parameters.forEach((parameter, k) => {
-      const storage = sums[k], { shape, dtype, device } = parameter;
-      part[k]?.dispose();
-      if (!storage) return;
-      parameter.grad?.dispose();
-      const sum = makeTensor(Node.stored(storage, shape, wire), device);
-      parameter.grad = exposed(sum.cast(dtype));
-      if (parameter.grad !== sum) sum.dispose();
-    })
-  );
+/** The gradients of a bucket, in the parameters' type. */
+function gradientsOf({ parameters }: GradientBucket): (Tensor | null)[] {
+  return parameters.map((parameter) => {
+    const { grad, dtype } = parameter;
+    if (grad === null || grad.dtype === dtype) return grad;
+    const gradient = internally(() => exposed(grad.cast(dtype)));
+    grad.dispose();
+    return parameter.grad = gradient;
+  });
+}
+
+function blockOf(tensor: Tensor): Block {
+  return nodeOf(tensor).storage!.handle;
+}
+
+/** Replaces the gradients of a bucket by their means. */
+function take({ parameters, layout }: GradientBucket, { block, present }: Means): void {
+  const { device, dtype } = layout;
+  layout.layout.divide(backendOf(device), block, dtypes[dtype].bytes).forEach((storage, k) => {
+    if (!present[k]) return storage.release();
+    const parameter = parameters[k]!, node = Node.stored(storage, parameter.shape, dtype);
+    parameter.grad?.dispose();
+    parameter.grad = internally(() => exposed(makeTensor(node, device)));
+  });
 }
 
 /** Parameters in the order of the first of their kind: those of one device and type. */
-function runsOf(parameters: readonly Tensor[]): { wire: WireType; parameters: Tensor[] }[] {
-  const runs = new Map<string, { wire: WireType; parameters: Tensor[] }>();
-  for (const parameter of parameters) {
-    const wire = wireTypeOf(parameter.dtype, "mean");
-    const key = `${parameter.device.selector} ${wire}`;
-    const known = runs.get(key);
-    if (known) known.parameters.push(parameter);
-    else runs.set(key, { wire, parameters: [parameter] });
-  }
-  return [...runs.values()];
+function alike(parameters: readonly Tensor[]): Tensor[][] {
+  return [
+    ...Map.groupBy(parameters, ({ device, dtype }) => `${device.selector} ${dtype}`).values(),
+  ];
 }

@@ -31,9 +31,11 @@ import {
   BUCKET_BYTES,
   bytesOf,
   groupBySize,
+  storagesOf,
   storedTensor,
   tensorOf,
 } from "./exchange/bucket.ts";
+import { FlatLayout } from "./exchange/flat_layout.ts";
 import { type Passage, Pipeline } from "./exchange/pipeline.ts";
 import { type ReduceOp, reduceOp, wireOps, wireTypeOf } from "./exchange/wire.ts";
 
@@ -334,14 +336,20 @@ export class Group implements Disposable {
       const results = new Map<Tensor, Tensor>(), pipeline = new Pipeline();
       const buckets: Bucket[] = [];
       for (const part of alike(tensors).flatMap((all) => groupBySize(all, bytesOf, BUCKET_BYTES))) {
-        const bucket = Bucket.for(part);
+        const layout = new FlatLayout(part.map(bytesOf)), backend = backendOf(part[0]!.device);
+        const bucket = new Bucket(backend, layout.size), storages = storagesOf(part);
         buckets.push(bucket);
-        bucket.read(part);
+        bucket.readParts(
+          layout.places(1).map(({ offset, nbytes }, k) => ({
+            block: storages[k]!.handle,
+            bytes: bucket.bytes.subarray(offset, offset + nbytes),
+          })),
+        );
         pipeline.add({
           bucket,
           communicate: () => communicate(bucket.bytes, part[0]!),
           take: () => {
-            const stored = bucket.upload();
+            const stored = layout.divide(backend, bucket.upload(), 1);
             internally(() => part.forEach((t, k) => results.set(t, storedTensor(stored[k]!, t))));
           },
         });

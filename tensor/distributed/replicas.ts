@@ -17,7 +17,9 @@ import { type AnyModule, tensorMembers } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { Bucket, bytesOf, DEVICE_BUCKET_BYTES, groupBySize } from "./exchange/bucket.ts";
-import { giveStored } from "./exchange/state_broadcast.ts";
+import { FlatLayout } from "./exchange/flat_layout.ts";
+import { Packer } from "./exchange/packer.ts";
+import { giveStored, readSideBySide } from "./exchange/state_broadcast.ts";
 
 /** The tensors of a module on one other device, by their originals. */
 export interface Replica {
@@ -46,6 +48,9 @@ function valueOf(tensor: Tensor): Value {
 /** Originals that travel together. */
 interface StateBucket {
   readonly tensors: readonly Tensor[];
+  /** Of bytes. */
+  readonly layout: FlatLayout;
+  readonly packer: Packer;
   readonly bucket: Bucket;
 }
 
@@ -82,12 +87,9 @@ export class Replicas implements Disposable {
   refresh(): void {
     const changed = this.#originals.filter((tensor) => !this.#isSent(tensor));
     if (changed.length === 0) return;
-    realizeAll(changed);
     const buckets = this.#bucketsFor(changed);
-    for (const { tensors, bucket } of buckets) {
-      bucket.forget();
-      bucket.read(tensors);
-    }
+    realizeAll(changed);
+    for (const part of buckets) readSideBySide(part.tensors, part);
     for (const part of buckets) this.#send(part);
     for (const tensor of changed) this.#sent.set(tensor, valueOf(tensor));
   }
@@ -103,18 +105,22 @@ export class Replicas implements Disposable {
     const isSame = known.length === tensors.length && known.every((t, k) => t === tensors[k]);
     if (isSame) return this.#buckets;
     this.#dropBuckets();
-    return this.#buckets = groupBySize(tensors, bytesOf, DEVICE_BUCKET_BYTES)
-      .map((part) => ({ tensors: part, bucket: Bucket.for(part) }));
+    return this.#buckets = groupBySize(tensors, bytesOf, DEVICE_BUCKET_BYTES).map((tensors) => {
+      const { device } = tensors[0]!, layout = new FlatLayout(tensors.map(bytesOf));
+      const packer = new Packer(device, layout, tensors.map(({ dtype }) => dtype), null);
+      return { tensors, layout, packer, bucket: new Bucket(backendOf(device), layout.size) };
+    });
   }
 
-  #send({ tensors, bucket }: StateBucket): void {
+  #send({ tensors, layout, bucket }: StateBucket): void {
     const what = "copy parameters to other devices", progress = { isDone: () => bucket.isRead() };
     const gates = this.all.map(({ device }) => backendOf(device).gate());
     leaveBehind(what, progress, () => gates.forEach((gate) => gate?.open()));
     if (gates.includes(null)) completedSync(what, progress);
     this.all.forEach(({ device, copies }, r) => {
-      const stored = bucket.upload(backendOf(device), gates[r] ?? undefined);
-      giveStored(tensors.map((tensor) => copies.get(tensor)!), stored);
+      const backend = backendOf(device);
+      const whole = bucket.upload(bucket.bytes, gates[r] ?? undefined, backend);
+      giveStored(tensors.map((tensor) => copies.get(tensor)!), layout.divide(backend, whole, 1));
     });
   }
 
@@ -129,7 +135,10 @@ export class Replicas implements Disposable {
   }
 
   #dropBuckets(): void {
-    for (const { bucket } of this.#buckets.splice(0)) bucket[Symbol.dispose]();
+    for (const { bucket, packer } of this.#buckets.splice(0)) {
+      bucket[Symbol.dispose]();
+      packer[Symbol.dispose]();
+    }
   }
 
   /** Gives the memory back. */

@@ -36,6 +36,8 @@ export class RepeatedLaunches implements Disposable {
   /** The blocks that the launches were recorded with. */
   readonly #inputs: readonly Block[];
   readonly #outputs: readonly Block[];
+  /** What the launches write. */
+  readonly #made: ReadonlySet<Block>;
   /** Values that are no input, and the same every time. */
   readonly #constants: NodeStorage[];
 
@@ -62,6 +64,7 @@ export class RepeatedLaunches implements Disposable {
     this.#launches = recording.launches;
     this.#inputs = given.map(blockOf);
     this.#outputs = outputs.map(blockOf);
+    this.#made = new Set(recording.launches.flatMap(({ outputs }) => outputs));
     this.#constants = constantsOf(recording, new Set(this.#inputs));
     for (const tensor of new Set([...outputs, ...given])) tensor.dispose();
   }
@@ -70,37 +73,56 @@ export class RepeatedLaunches implements Disposable {
    * Enqueues the launches.
    *
    * @param inputs Of the sizes that were recorded.
-   * @returns New blocks for the results, the caller's to release.
-   * @throws {OutOfMemoryError} When there is no memory for them.
+   * @returns A new block for the only result, the caller's to release.
+   * @throws {OutOfMemoryError} When there is no memory for it.
    */
-  run(inputs: readonly Block[]): NodeStorage[] {
+  runToBlock(inputs: readonly Block[]): Block {
+    const block = this.#backend.memory.allocate(this.#outputs[0]!.nbytes);
+    try {
+      this.runInto(inputs, [block]);
+      return block;
+    } catch (error) {
+      block.release();
+      throw error;
+    }
+  }
+
+  /**
+   * The same where the results have a place.
+   *
+   * @param outputs Is written to, whose the blocks may be.
+   */
+  runInto(inputs: readonly Block[], outputs: readonly Block[]): void {
     const { memory } = this.#backend;
     const blocks = new Map(this.#inputs.map((block, k) => [block, inputs[k]!]));
-    const made = new Map<Block, NodeStorage>();
+    const given = new Set<Block>(), onTheWay: Block[] = [];
+    this.#outputs.forEach((block, k) => {
+      if (!this.#made.has(block) || blocks.has(block)) return;
+      blocks.set(block, outputs[k]!);
+      given.add(outputs[k]!);
+    });
     try {
       for (const { launch, inputs, outputs } of this.#launches) {
         const reads = inputs.map((block) => blocks.get(block) ?? block);
         for (const block of outputs) {
-          const storage = new Storage(memory, memory.allocate(block.nbytes));
-          made.set(block, storage);
-          blocks.set(block, storage.handle);
+          if (blocks.has(block)) continue;
+          const made = memory.allocate(block.nbytes);
+          onTheWay.push(made);
+          blocks.set(block, made);
         }
         launch.run(reads, outputs.map((block) => blocks.get(block)!));
       }
-      return this.#outputs.map((block) =>
-        made.get(block)?.retain() ?? this.#copyOf(blocks.get(block)!)
-      );
+      // Results that are an input, a constant or another result as they are.
+      this.#outputs.forEach((block, k) => {
+        const target = outputs[k]!;
+        if (!given.has(target)) {
+          this.#backend.copy(blocks.get(block) ?? block, target, block.nbytes);
+        }
+      });
     } finally {
       // What is released here is lent again behind the launches that use it.
-      for (const storage of made.values()) storage.release();
+      for (const block of onTheWay) block.release();
     }
-  }
-
-  /** A result that is an input as it is. */
-  #copyOf(block: Block): NodeStorage {
-    const { memory } = this.#backend, copy = memory.allocate(block.nbytes);
-    this.#backend.copy(block, copy, block.nbytes);
-    return new Storage(memory, copy);
   }
 
   /** Gives the constants' memory back. */

@@ -10,8 +10,10 @@ import {
   nn,
   optim,
   profiler,
+  setDeterministic,
   Tensor,
 } from "../../mod.ts";
+import { enqueuedCalls, layersOf } from "./enqueued_calls.ts";
 
 const devices = manager.list().filter(({ backend }) => backend === "cl");
 assertEquals(devices.length, 2);
@@ -138,6 +140,37 @@ for (const compilesUpdate of [false, true]) {
   const now = devices.map((device) => memory.stats(device).currentAllocated);
   assertEquals(now, live);
   assertEquals(profiler.counters().nativeAllocs, 0);
+}
+
+/** Calls of the driver in one step besides launches, of a model with so many layers. */
+function callsOf(layers: number): Record<string, number> {
+  const model = layersOf(layers);
+  using parallel = new distributed.DataParallel(model, devices);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  const gradients = compile((x: Tensor, y: Tensor) => {
+    using loss = model.forward(x).crossEntropy(y);
+    loss.backward();
+  });
+  const update = compile(() => {
+    optimizer.step();
+    optimizer.zeroGrad();
+  });
+  return enqueuedCalls(() => {
+    parallel.onEachDevice(batches, gradients);
+    update();
+  });
+}
+
+{
+  // Gradients, and parameters with buffers, travel as one copy each, however many there are.
+  // (Kernels that are not compiled yet read their inputs from the device.)
+  setDeterministic(true);
+  const few = callsOf(2), many = callsOf(24);
+  setDeterministic(false);
+  for (const [name, calls] of Object.entries(few)) {
+    assert(Math.abs(many[name]! - calls) <= 2, `${name}: ${calls} and ${many[name]}`);
+    assert(calls <= 8, `${name}: ${calls}`);
+  }
 }
 const model = new nn.Linear(2, 2);
 assertThrows(() => new distributed.DataParallel(model, [devices[1]!]), TypeError, "to()");

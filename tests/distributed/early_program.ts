@@ -13,6 +13,7 @@ import {
   Tensor,
 } from "../../mod.ts";
 import { COPIES, DEVICE, lastSlices } from "../../backend/profiling/trace.ts";
+import { enqueuedCalls, layersOf } from "./enqueued_calls.ts";
 
 using _dev = device(Deno.args[0]!);
 using group = distributed.init();
@@ -203,5 +204,34 @@ await check("a step that ends in an error on all ranks", (parts) => {
   const firstRead = slices.findIndex(({ name }) => name === "read");
   const later = slices.slice(firstRead).filter(({ tid }) => tid === DEVICE);
   assert(firstRead > 0 && later.length > 4, `${later.length} kernels behind the first read`);
+}
+
+/** Calls of the driver in one step besides launches, of a model with so many layers. */
+function callsOf(layers: number): Record<string, number> {
+  const model = layersOf(layers);
+  using parallel = new distributed.DataParallel(model, group, { reduceOn });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  const gradients = compile((x: Tensor, y: Tensor) => {
+    using loss = model.forward(x).crossEntropy(y);
+    loss.backward();
+  });
+  const update = compile(() => {
+    optimizer.step();
+    optimizer.zeroGrad();
+  });
+  return enqueuedCalls(() => {
+    parallel.onEachDevice([[x, y] as Batch], gradients);
+    update();
+  });
+}
+
+if (Deno.args[0] === "cl") {
+  // What travels is one copy, however many parameters and buffers there are. A mark of the device's
+  // progress comes after some hundred launches, so one may be more.
+  const few = callsOf(2), many = callsOf(24);
+  for (const [name, calls] of Object.entries(few)) {
+    assert(Math.abs(many[name]! - calls) <= 1, `${name}: ${calls} and ${many[name]}`);
+    assert(calls <= 6, `${name}: ${calls}`);
+  }
 }
 console.log(`rank ${rank} of ${size}: good`);

@@ -7,7 +7,6 @@
  */
 import {
   type Backend,
-  backendOf,
   type BesideCopy,
   type Block,
   completedSync,
@@ -17,11 +16,12 @@ import {
   type HostCopy,
   Node,
   type NodeStorage,
+  Pace,
   type Shape,
 } from "../../../backend/internal.ts";
-import { Storage } from "../../../memory/mod.ts";
 import { makeTensor, nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
+import type { Packed } from "./packer.ts";
 
 /** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */
 export const BUCKET_BYTES = 25 * 2 ** 20;
@@ -54,51 +54,41 @@ export function bytesOf({ size, dtype }: Tensor): number {
   return size * dtypes[dtype].bytes;
 }
 
-/** What lies at one place of a bucket. */
-interface Piece {
-  readonly offset: number;
-  readonly nbytes: number;
-  /** The block that was read, held until it was written again. */
-  storage: NodeStorage | null;
+/** What tensors have in memory; computes what is not there yet. */
+export function storagesOf(tensors: readonly Tensor[]): NodeStorage[] {
+  return tensors.map((tensor) => nodeOf(tensor.realize()).storage!);
 }
 
-/** Host memory for tensors of fixed sizes, used again and again. */
+/** Host memory of a fixed size, used again and again. */
 export class Bucket implements HostBlock {
+  /** Of waits for what is read. */
+  readonly pace: Pace = new Pace();
+  /** Bytes that are copied, from the beginning. */
+  readonly nbytes: number;
   readonly #backend: Backend;
-  readonly #pieces: readonly Piece[];
   readonly #block: HostBlock;
   #reading: BesideCopy | null = null;
   #copies: BesideCopy[] = [];
-  /** Blocks that copies under way may still read. */
-  #held: NodeStorage[] = [];
+  /** What copies under way may still read. */
+  #held: Packed[] = [];
 
   /**
    * Reserves the memory.
    *
    * @param backend Where the tensors are computed.
-   * @param sizes Bytes of each tensor.
+   * @param nbytes Bytes that are copied.
    * @param extraBytes Bytes behind them.
    * @param memory Where they are on the host; by default memory of its own.
    */
   constructor(
     backend: Backend,
-    sizes: readonly number[],
+    nbytes: number,
     extraBytes = 0,
     memory: Uint8Array<ArrayBuffer> | null = null,
   ) {
-    let offset = 0;
     this.#backend = backend;
-    this.#pieces = sizes.map((nbytes) => {
-      const piece = { offset, nbytes, storage: null };
-      offset += nbytes;
-      return piece;
-    });
-    this.#block = memory === null ? backend.stage(offset + extraBytes) : backend.pin(memory);
-  }
-
-  /** A bucket for these tensors. */
-  static for(tensors: readonly Tensor[]): Bucket {
-    return new Bucket(backendOf(tensors[0]!.device), tensors.map(bytesOf));
+    this.nbytes = nbytes;
+    this.#block = memory === null ? backend.stage(nbytes + extraBytes) : backend.pin(memory);
   }
 
   /** All of its memory. */
@@ -106,36 +96,14 @@ export class Bucket implements HostBlock {
     return this.#block.bytes;
   }
 
-  /** The memory behind the tensors. */
-  get extra(): Uint8Array<ArrayBuffer> {
-    const last = this.#pieces.at(-1)!;
-    return this.bytes.subarray(last.offset + last.nbytes);
+  /** Begins to copy a block of `nbytes` to the host; somebody holds it, see `hold`. */
+  read(block: Block): void {
+    this.readParts([{ block, bytes: this.bytes.subarray(0, this.nbytes) }]);
   }
 
-  /** Begins to copy computed tensors to the host; zeros stand for those that are null. */
-  read(tensors: readonly (Tensor | null)[]): void {
+  /** The same for several, to parts of its memory. */
+  readParts(copies: readonly HostCopy[]): void {
     this.finishCopies();
-    const copies: HostCopy[] = [];
-    this.#pieces.forEach((piece, k) => {
-      const tensor = tensors[k] ?? null, bytes = this.#bytesOf(piece);
-      if (tensor === null) {
-        bytes.fill(0);
-        return;
-      }
-      piece.storage = nodeOf(tensor.realize()).storage!.retain();
-      copies.push({ block: piece.storage.handle, bytes });
-    });
-    this.#reading = this.#backend.readBeside(copies);
-    this.#copies.push(this.#reading);
-  }
-
-  /** The same for blocks that somebody else holds until they are read, see `hold`. */
-  readBlocks(blocks: readonly (Block | null)[]): void {
-    this.forget();
-    this.finishCopies();
-    const copies = blocks.flatMap((block, k): HostCopy[] =>
-      block === null ? [] : [{ block, bytes: this.#bytesOf(this.#pieces[k]!) }]
-    );
     this.#reading = this.#backend.readBeside(copies);
     this.#copies.push(this.#reading);
   }
@@ -146,86 +114,31 @@ export class Bucket implements HostBlock {
   }
 
   /**
-   * Copies the host's content back: into the blocks that were read, which must be the caller's own, or
-   * into new ones where somebody else holds them, or there were none.
-   *
-   * @returns The blocks, in the order of the tensors, with a reference for the caller.
-   */
-  write(): NodeStorage[] {
-    this.finishCopies();
-    const own: HostCopy[] = [];
-    const storages = this.#pieces.map((piece) => {
-      const { storage } = piece;
-      if (storage?.references !== 2) return null;
-      piece.storage = null;
-      storage.markWritten();
-      own.push({ block: storage.handle, bytes: this.#bytesOf(piece) });
-      return storage;
-    });
-    this.#copies.push(this.#backend.writeBeside(own));
-    const others = this.#pieces.filter((_, k) => storages[k] === null);
-    for (const piece of others) this.#letGo(piece);
-    const uploaded = this.#upload(this.#backend, others);
-    return storages.map((storage) => storage ?? uploaded.shift()!);
-  }
-
-  /**
-   * Copies the host's content to new blocks.
-   *
-   * @param backend Of the device where they are, by default that of the tensors.
-   * @param gate Of that device: opens when the content is there; by default it is.
-   * @returns As {@linkcode Bucket.write}.
-   */
-  upload(backend: Backend = this.#backend, gate?: Gate): NodeStorage[] {
-    this.forget();
-    return this.#upload(backend, this.#pieces, this.bytes, gate);
-  }
-
-  /**
-   * Copies the tensors' part of this bucket, or another one like it, to one new block.
+   * Copies this bucket, or another one like it, to a new block.
    *
    * @param bytes The other's memory.
    * @param gate Opens when the bytes are there; by default they are.
    * @param backend Of the device where the block is, by default that of the tensors.
+   * @returns The caller's to release.
    */
-  uploadWhole(
+  upload(
     bytes: Uint8Array<ArrayBuffer> = this.bytes,
     gate?: Gate,
     backend: Backend = this.#backend,
-  ): NodeStorage {
-    const last = this.#pieces.at(-1)!;
-    const piece = { offset: 0, nbytes: last.offset + last.nbytes, storage: null };
-    return this.#upload(backend, [piece], bytes, gate)[0]!;
-  }
-
-  #upload(
-    backend: Backend,
-    pieces: readonly Piece[],
-    bytes = this.bytes,
-    gate?: Gate,
-  ): NodeStorage[] {
-    if (pieces.length === 0) return [];
-    const { blocks, copy } = backend.uploadBeside(
-      pieces.map(({ offset, nbytes }) => bytes.subarray(offset, offset + nbytes)),
-      gate,
-    );
+  ): Block {
+    const { blocks, copy } = backend.uploadBeside([bytes.subarray(0, this.nbytes)], gate);
     this.#copies.push(copy);
-    return blocks.map((block) => new Storage(backend.memory, block));
+    return blocks[0]!;
   }
 
-  /** Lets go of what was read and needs not be written, once it is read. */
-  forget(): void {
-    for (const piece of this.#pieces) this.#letGo(piece);
+  /** Releases what is read when that is over. */
+  hold(packed: Packed): void {
+    this.#held.push(packed);
   }
 
-  #letGo(piece: Piece): void {
-    if (piece.storage) this.#held.push(piece.storage);
-    piece.storage = null;
-  }
-
-  /** Holds tensors whose blocks are read until that is over. */
-  hold(tensors: readonly (Tensor | null)[]): void {
-    for (const tensor of tensors) if (tensor) this.#held.push(nodeOf(tensor).storage!.retain());
+  /** Releases it, where the reads are known to be over. */
+  releaseHeld(): void {
+    for (const packed of this.#held.splice(0)) packed.release();
   }
 
   /** Waits for copies of an earlier turn, which are long over as a rule. */
@@ -234,17 +147,12 @@ export class Bucket implements HostBlock {
       isDone: () => this.#copies.every((copy) => copy.isDone()),
     });
     for (const copy of this.#copies.splice(0)) copy[Symbol.dispose]();
-    for (const storage of this.#held.splice(0)) storage.release();
+    this.releaseHeld();
     this.#reading = null;
-  }
-
-  #bytesOf({ offset, nbytes }: Piece): Uint8Array<ArrayBuffer> {
-    return this.bytes.subarray(offset, offset + nbytes);
   }
 
   /** Gives the memory back. */
   [Symbol.dispose](): void {
-    this.forget();
     this.finishCopies();
     this.#block[Symbol.dispose]();
   }

@@ -1,117 +1,127 @@
 /**
- * How one bucket of gradients becomes its sum over the ranks. MPI adds up in host memory; where ranks of
- * one host have devices with memory of their own, each reads the others' gradients and its device adds.
+ * How one bucket of gradients becomes its mean over the ranks. MPI adds up in host memory; ranks of one
+ * host read each other's gradients from memory that they share, and their devices add.
  */
 import {
   backendOf,
+  type Block,
   type Communicator,
   type DeviceHandle,
+  type DType,
   dtypes,
-  type NodeStorage,
   type WireType,
 } from "../../../backend/internal.ts";
-import type { Tensor } from "../../core/tensor.ts";
+import { RepeatedLaunches } from "../../execution/repeated_launches.ts";
 import { Bucket } from "./bucket.ts";
+import type { FlatLayout } from "./flat_layout.ts";
+import type { Packed } from "./packer.ts";
 import type { Pipeline } from "./pipeline.ts";
 
-/** The gradients of a bucket; null for those that this rank does not have. */
-export type Gradients = readonly (Tensor | null)[];
-
-/** Sums on the device, the receiver's; null where no rank has the gradient. */
-export type Sums = readonly (NodeStorage | null)[];
+/** Means of a bucket's gradients on the device. */
+export interface Means {
+  /** All of them side by side, in the parameters' type; the receiver's to release. */
+  readonly block: Block;
+  /** Whether any rank has the gradient; else what is there has no meaning. */
+  readonly present: readonly boolean[];
+}
 
 /** What a bucket's exchange is made from. */
 export interface ExchangeLayout {
   readonly device: DeviceHandle;
-  /** Elements of each gradient. */
-  readonly sizes: readonly number[];
-  /** What the elements are on their way. */
+  /** The gradients. */
+  readonly layout: FlatLayout;
+  /** Their type. */
+  readonly dtype: DType;
+  /** The type in which they are added up. */
   readonly wire: WireType;
 }
 
 /** One bucket, again and again. */
 export interface GradientExchange extends Disposable {
-  /**
-   * Begins to read this rank's gradients to the host, in the wire's type. Others may be read instead
-   * before they are reduced.
-   */
-  read(gradients: Gradients): void;
+  /** What gradients are packed as. */
+  readonly sent: DType;
+  /** Begins to read this rank's gradients. Others may be read instead before they are reduced. */
+  read(own: Packed): void;
   /**
    * Begins to reduce what was read.
    *
+   * @param own What was read; passes to the exchange.
    * @param pipeline Goes on with it; over when `take` was called.
-   * @param take Is given the sums over all ranks.
+   * @param take Is given the means over all ranks.
    */
-  reduce(gradients: Gradients, pipeline: Pipeline, take: (sums: Sums) => void): void;
+  reduce(own: Packed, pipeline: Pipeline, take: (means: Means) => void): void;
 }
 
-/** Marks behind the gradients: 1 for each that there is, in the wire's type. */
-export function bytesOfMarks({ sizes, wire }: ExchangeLayout): number {
-  return sizes.length * dtypes[wire].bytes;
-}
-
-/** Bytes of each gradient on its way. */
-export function byteSizes({ sizes, wire }: ExchangeLayout): number[] {
-  return sizes.map((size) => size * dtypes[wire].bytes);
-}
-
-/** The marks at the end of a bucket's memory. */
-export function marksIn(
-  { buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>,
-  { sizes, wire }: ExchangeLayout,
-): Float32Array | Float64Array {
-  const View = wire === "float64" ? Float64Array : Float32Array;
-  const start = byteOffset + byteLength - sizes.length * View.BYTES_PER_ELEMENT;
-  return new View(buffer, start, sizes.length);
-}
-
-/** Marks the gradients that there are. */
-export function mark(marks: Float32Array | Float64Array, gradients: Gradients): void {
-  marks.set(gradients.map((gradient) => gradient === null ? 0 : 1));
+/** Launches that make means of one rank's gradients after the other's, as `inputs` of the type `sent`. */
+export function recordMeans(
+  { device, layout: { size }, dtype, wire }: ExchangeLayout,
+  { sent, inputs, divisor }: {
+    readonly sent: DType;
+    readonly inputs: number;
+    readonly divisor: number;
+  },
+): RepeatedLaunches {
+  const likes = Array.from({ length: inputs }, () => ({ shape: [size], dtype: sent }));
+  return new RepeatedLaunches(device, likes, (parts) => {
+    // In the order of the ranks, so that all have the same bits.
+    const sum = parts.map((part) => part.cast(wire)).reduce((a, b) => a.add(b));
+    return [sum.mul(1 / divisor).cast(dtype)];
+  });
 }
 
 /** By MPI_Iallreduce. */
 export class HostExchange implements GradientExchange {
+  readonly sent: DType;
   readonly #communicator: Communicator;
   readonly #layout: ExchangeLayout;
   readonly #bucket: Bucket;
+  /** Behind the gradients: on how many ranks each is. */
+  readonly #marks: Float32Array | Float64Array;
+  #means: RepeatedLaunches | null = null;
 
   /** Reserves memory. */
   constructor(communicator: Communicator, layout: ExchangeLayout) {
+    const { device, wire, layout: { size, sizes } } = layout, { bytes } = dtypes[wire];
+    const extraBytes = sizes.length * bytes;
+    this.sent = wire;
     this.#communicator = communicator;
     this.#layout = layout;
-    this.#bucket = new Bucket(backendOf(layout.device), byteSizes(layout), bytesOfMarks(layout));
+    const bucket = this.#bucket = new Bucket(backendOf(device), size * bytes, extraBytes);
+    const { buffer, byteOffset } = bucket.bytes, View = bytes === 8 ? Float64Array : Float32Array;
+    this.#marks = new View(buffer, byteOffset + bucket.nbytes, sizes.length);
   }
 
-  read(gradients: Gradients): void {
-    this.#bucket.forget();
-    this.#bucket.read(gradients);
-    mark(this.#marks, gradients);
+  read({ block, present }: Packed): void {
+    this.#bucket.read(block);
+    this.#marks.set(present.map(Number));
   }
 
-  reduce(_gradients: Gradients, pipeline: Pipeline, take: (sums: Sums) => void): void {
-    const { bytes } = this.#bucket, { wire } = this.#layout;
+  reduce(own: Packed, pipeline: Pipeline, take: (means: Means) => void): void {
+    const bucket = this.#bucket, { wire } = this.#layout;
+    bucket.hold(own);
     pipeline.add({
-      bucket: this.#bucket,
-      communicate: () => this.#communicator.allReduce(bytes, wire, "sum"),
-      take: () => take(this.#sums()),
+      bucket,
+      communicate: () => this.#communicator.allReduce(bucket.bytes, wire, "sum"),
+      take: () => {
+        bucket.releaseHeld();
+        take(this.#taken());
+      },
     });
   }
 
-  #sums(): Sums {
-    const stored = this.#bucket.write(), marks = this.#marks;
-    return stored.map((storage, k) => {
-      if (marks[k] !== 0) return storage;
-      storage.release();
-      return null;
-    });
-  }
-
-  get #marks(): Float32Array | Float64Array {
-    return marksIn(this.#bucket.bytes, this.#layout);
+  #taken(): Means {
+    const landed = this.#bucket.upload(), divisor = this.#communicator.size;
+    this.#means ??= recordMeans(this.#layout, { sent: this.sent, inputs: 1, divisor });
+    try {
+      const present = [...this.#marks].map((mark) => mark !== 0);
+      return { block: this.#means.runToBlock([landed]), present };
+    } finally {
+      landed.release();
+    }
   }
 
   [Symbol.dispose](): void {
     this.#bucket[Symbol.dispose]();
+    this.#means?.[Symbol.dispose]();
   }
 }

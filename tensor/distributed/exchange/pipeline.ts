@@ -1,5 +1,5 @@
 /** Buckets on their way through a collective operation. */
-import type { Operation, Progress } from "../../../backend/internal.ts";
+import { messagePauseMs, type Operation, type Progress } from "../../../backend/internal.ts";
 import type { Bucket } from "./bucket.ts";
 
 /** What becomes of one bucket. */
@@ -20,6 +20,9 @@ export class Pipeline implements Progress {
   readonly #reading: Passage[] = [];
   readonly #communicating: { readonly passage: Passage; readonly operation: Operation }[] = [];
 
+  /** When what is waited for now was asked first; null before. */
+  #since: number | null = null;
+
   /** Adds a bucket whose read has begun. */
   add(passage: Passage): void {
     this.#reading.push(passage);
@@ -30,12 +33,25 @@ export class Pipeline implements Progress {
     while (this.#reading[0] && (this.#reading[0].bucket?.isRead() ?? true)) {
       const passage = this.#reading.shift()!;
       this.#communicating.push({ passage, operation: passage.communicate() });
+      this.#since = null;
     }
     for (const one of [...this.#communicating]) {
       if (!one.operation.isDone()) continue;
       this.#communicating.splice(this.#communicating.indexOf(one), 1);
       one.passage.take();
+      this.#since = null;
     }
     return this.#reading.length + this.#communicating.length === 0;
+  }
+
+  /** Messages are asked for often, and where there are none the device seldom: asking slows it down. */
+  pauseMs(): number {
+    const pace = this.#communicating.length === 0 ? this.#reading[0]?.bucket?.pace : undefined;
+    if (this.#since === null) {
+      this.#since = performance.now();
+      pace?.begin();
+    }
+    const waited = performance.now() - this.#since;
+    return pace?.afterAsking(waited) ?? messagePauseMs(waited);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Values of rank 0 for ranks of the same host, whose devices have memory of their own: buffers after every
- * step. As gradients, they are waited for by the devices.
+ * Values of rank 0 for ranks of the same host: buffers after every step. As gradients, they are waited for
+ * by the devices where these can wait.
  */
 import {
   backendOf,
@@ -8,22 +8,23 @@ import {
   type DeviceHandle,
   type Gate,
 } from "../../../backend/internal.ts";
-import { nodeOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import { RepeatedLaunches } from "../../execution/repeated_launches.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { bytesOf } from "./bucket.ts";
+import { FlatLayout } from "./flat_layout.ts";
+import { Packer } from "./packer.ts";
 import type { Pipeline } from "./pipeline.ts";
 import { SharedTurns, type Turn, written } from "./shared_turns.ts";
-import { giveStored, type StateSender } from "./state_broadcast.ts";
+import { giveStored, readSideBySide, type StateSender } from "./state_broadcast.ts";
 
-/** Tensors of one device and type. */
+/** Tensors of one device. */
 interface Part {
   readonly device: DeviceHandle;
   readonly tensors: readonly Tensor[];
+  /** Of bytes. */
+  readonly layout: FlatLayout;
+  readonly packer: Packer;
   readonly turns: SharedTurns;
-  /** Makes blocks of what rank 0 sent in one; made with the first. */
-  split: RepeatedLaunches | null;
 }
 
 /** Sends tensors from rank 0 to all others. */
@@ -38,14 +39,14 @@ export class SharedState implements StateSender {
 
   /** Reserves memory, on all ranks at once; null where they have none in common. */
   static share(tensors: readonly Tensor[], communicator: Communicator): SharedState | null {
-    const alike = Map.groupBy(tensors, ({ device, dtype }) => `${device.selector} ${dtype}`);
-    const parts = [...alike.values()].map((tensors) => {
-      const { device } = tensors[0]!, sizes = tensors.map(bytesOf);
-      const layout = { backend: backendOf(device), sizes, extraBytes: 0 };
-      return { device, tensors, turns: SharedTurns.share(communicator, layout) };
+    const parts = [...Map.groupBy(tensors, ({ device }) => device)].map(([device, tensors]) => {
+      const layout = new FlatLayout(tensors.map(bytesOf));
+      const packer = new Packer(device, layout, tensors.map(({ dtype }) => dtype), null);
+      const shared = { backend: backendOf(device), nbytes: layout.size, extraBytes: 0 };
+      return { device, tensors, layout, packer, turns: SharedTurns.share(communicator, shared) };
     });
     const shared = parts.flatMap(({ turns, ...part }): Part[] =>
-      turns === null ? [] : [{ ...part, turns, split: null }]
+      turns === null ? [] : [{ ...part, turns }]
     );
     if (shared.length === parts.length) return new SharedState(communicator.rank === 0, shared);
     for (const { turns } of shared) turns[Symbol.dispose]();
@@ -54,10 +55,11 @@ export class SharedState implements StateSender {
 
   begin(pipeline: Pipeline): void {
     for (const part of this.#parts) {
-      if (this.#isRoot) part.turns.bucket.read(part.tensors);
+      const { tensors, packer, turns, device } = part;
       // Buffers that a schedule waits for would be computed over what rank 0 has sent.
-      else realizeAll(part.tensors);
-      const turn = part.turns.begin(), gate = backendOf(part.device).gate();
+      realizeAll(tensors);
+      if (this.#isRoot) readSideBySide(tensors, { packer, bucket: turns.bucket });
+      const turn = turns.begin(), gate = backendOf(device).gate();
       if (gate === null) {
         pipeline.add({
           bucket: turn.bucket,
@@ -66,34 +68,21 @@ export class SharedState implements StateSender {
         });
         continue;
       }
-      part.turns.leave(turn, gate);
+      turns.leave(turn, gate);
       this.#take(part, turn, gate);
     }
   }
 
-  #take(part: Part, { bucket, parts }: Turn, gate?: Gate): void {
-    if (this.#isRoot) return bucket.forget();
-    const whole = bucket.uploadWhole(parts[0]!.bytes, gate);
-    try {
-      part.split ??= splitting(part);
-      giveStored(part.tensors, part.split.run([whole.handle]));
-    } finally {
-      whole.release();
-    }
+  #take({ device, tensors, layout }: Part, { bucket, parts }: Turn, gate?: Gate): void {
+    if (this.#isRoot) return;
+    const backend = backendOf(device), whole = bucket.upload(parts[0]!.bytes, gate);
+    giveStored(tensors, layout.divide(backend, whole, 1));
   }
 
   [Symbol.dispose](): void {
-    for (const { turns, split } of this.#parts) {
+    for (const { turns, packer } of this.#parts) {
       turns[Symbol.dispose]();
-      split?.[Symbol.dispose]();
+      packer[Symbol.dispose]();
     }
   }
-}
-
-function splitting({ device, tensors }: Part): RepeatedLaunches {
-  const { dtype } = nodeOf(tensors[0]!), total = tensors.reduce((sum, { size }) => sum + size, 0);
-  return new RepeatedLaunches(device, [{ shape: [total], dtype }], ([whole]) => {
-    let end = 0;
-    return tensors.map(({ size }) => whole!.slice([end, end += size]).contiguous());
-  });
 }

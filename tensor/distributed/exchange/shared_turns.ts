@@ -29,8 +29,8 @@ export interface Turn {
 /** What the parts hold. */
 export interface SharedLayout {
   readonly backend: Backend;
-  /** Bytes of each tensor. */
-  readonly sizes: readonly number[];
+  /** Bytes that are copied from and to devices. */
+  readonly nbytes: number;
   /** Bytes behind them. */
   readonly extraBytes: number;
 }
@@ -49,13 +49,13 @@ export class SharedTurns implements Disposable {
   /** Reserves memory, on all ranks at once; null where they have none in common. */
   static share(
     communicator: Communicator,
-    { backend, sizes, extraBytes }: SharedLayout,
+    { backend, nbytes, extraBytes }: SharedLayout,
   ): SharedTurns | null {
-    const nbytes = sizes.reduce((a, b) => a + b, extraBytes), { rank } = communicator;
-    const shared = [shareParts(communicator, nbytes), shareParts(communicator, nbytes)];
+    const all = nbytes + extraBytes, { rank } = communicator;
+    const shared = [shareParts(communicator, all), shareParts(communicator, all)];
     const turns = shared.flatMap((parts): Turn[] => {
       if (parts === null) return [];
-      const bucket = new Bucket(backend, sizes, extraBytes, parts.parts[rank]);
+      const bucket = new Bucket(backend, nbytes, extraBytes, parts.parts[rank]);
       const pins = parts.parts.map((part, r) => r === rank ? bucket : backend.pin(part));
       return [{ shared: parts, bucket, parts: pins }];
     });

@@ -6,11 +6,14 @@ import {
   type NodeStorage,
   releaseTransient,
 } from "../../../backend/internal.ts";
+import { releasingTogether } from "../../../memory/mod.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { internally } from "../../core/modes/temporaries.ts";
 import { stateOf } from "../../core/internals.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storedTensor } from "./bucket.ts";
+import { Bucket, BUCKET_BYTES, bytesOf, groupBySize, storagesOf, storedTensor } from "./bucket.ts";
+import { FlatLayout } from "./flat_layout.ts";
+import { Packer } from "./packer.ts";
 import type { Pipeline } from "./pipeline.ts";
 
 /** Gives all ranks the values that one has. */
@@ -19,50 +22,73 @@ export interface StateSender extends Disposable {
   begin(pipeline: Pipeline): void;
 }
 
+/** Tensors of one device that travel together. */
+interface Part {
+  readonly device: DeviceHandle;
+  readonly tensors: readonly Tensor[];
+  /** Of bytes. */
+  readonly layout: FlatLayout;
+  readonly packer: Packer;
+  readonly bucket: Bucket;
+}
+
 /** Sends tensors from one rank to all others by MPI, through buckets that stay. */
 export class StateBroadcast implements StateSender {
   readonly #communicator: Communicator;
   readonly #root: number;
-  readonly #parts: { readonly tensors: readonly Tensor[]; readonly bucket: Bucket }[];
+  readonly #parts: readonly Part[];
 
   /** Reserves the buckets. */
   constructor(tensors: readonly Tensor[], communicator: Communicator, root = 0) {
     this.#root = root;
-    const byDevice = new Map<DeviceHandle, Tensor[]>();
-    for (const tensor of tensors) {
-      const known = byDevice.get(tensor.device);
-      if (known) known.push(tensor);
-      else byDevice.set(tensor.device, [tensor]);
-    }
     this.#communicator = communicator;
-    this.#parts = [...byDevice.values()].flatMap((all) => groupBySize(all, bytesOf, BUCKET_BYTES))
-      .map((part) => ({
-        tensors: part,
-        bucket: new Bucket(backendOf(part[0]!.device), part.map(bytesOf)),
-      }));
+    this.#parts = [...Map.groupBy(tensors, ({ device }) => device)].flatMap(([device, all]) =>
+      groupBySize(all, bytesOf, BUCKET_BYTES).map((tensors) => {
+        const layout = new FlatLayout(tensors.map(bytesOf));
+        const packer = new Packer(device, layout, tensors.map(({ dtype }) => dtype), null);
+        const bucket = new Bucket(backendOf(device), layout.size);
+        return { device, tensors, layout, packer, bucket };
+      })
+    );
   }
 
   /** Adds the buckets to what is under way. */
   begin(pipeline: Pipeline): void {
     const isRoot = this.#communicator.rank === this.#root;
-    for (const { tensors, bucket } of this.#parts) {
-      if (isRoot) bucket.read(tensors);
+    for (const part of this.#parts) {
+      const { bucket } = part;
+      if (isRoot) readSideBySide(part.tensors, part);
       pipeline.add({
         bucket,
         communicate: () => this.#communicator.broadcast(bucket.bytes, this.#root),
-        take: () => isRoot ? bucket.forget() : give(tensors, bucket),
+        take: () => isRoot ? bucket.releaseHeld() : give(part),
       });
     }
   }
 
   /** Gives the memory back. */
   [Symbol.dispose](): void {
-    for (const { bucket } of this.#parts) bucket[Symbol.dispose]();
+    for (const { bucket, packer } of this.#parts) {
+      bucket[Symbol.dispose]();
+      packer[Symbol.dispose]();
+    }
   }
 }
 
-function give(tensors: readonly Tensor[], bucket: Bucket): void {
-  const stored = bucket.upload();
+/** Begins to read tensors to a bucket, side by side. */
+export function readSideBySide(
+  tensors: readonly Tensor[],
+  { packer, bucket }: { readonly packer: Packer; readonly bucket: Bucket },
+): void {
+  realizeAll(tensors);
+  const storages = storagesOf(tensors), packed = packer.pack(storages.map((s) => s.handle));
+  packed.hold(storages);
+  bucket.read(packed.block);
+  bucket.hold(packed);
+}
+
+function give({ device, tensors, layout, bucket }: Part): void {
+  const stored = layout.divide(backendOf(device), bucket.upload(), 1);
   giveValues(tensors, tensors.map((tensor, k) => storedTensor(stored[k]!, tensor)));
 }
 
@@ -70,7 +96,9 @@ function give(tensors: readonly Tensor[], bucket: Bucket): void {
 export function giveStored(tensors: readonly Tensor[], stored: readonly NodeStorage[]): void {
   // As with an assignment: activations of the step before are needed no more.
   releaseTransient(backendOf(tensors[0]!.device).memory);
-  tensors.forEach((tensor, k) => stateOf(tensor).replaceStored(stored[k]!));
+  releasingTogether(() =>
+    tensors.forEach((tensor, k) => stateOf(tensor).replaceStored(stored[k]!))
+  );
 }
 
 /** Gives tensors values that are in memory; the former ones go at once. */

@@ -5,6 +5,7 @@ import {
   PersistentBufferPool,
   type Pool,
   recordQueue,
+  releasingTogether,
   SimulatedSource,
   SlabPool,
 } from "../../../memory/mod.ts";
@@ -138,6 +139,25 @@ for (const [name, make] of Object.entries(pools)) {
       pool.allocate(SIZE);
       assert(home.waitsFor(other, 1));
       assert(other.events.every((event) => !event.waitedFor));
+    },
+  );
+
+  test(
+    "blocks that are released together have one marker, which goes with the last",
+    (pool, home, other) => {
+      const blocks = Array.from({ length: 5 }, () => pool.allocate(SIZE));
+      for (const block of blocks) recordQueue(block, other);
+      other.work();
+      releasingTogether(() => blocks.forEach((block) => block.release()));
+      assertEquals(other.events.length, 1);
+      const { nativeAllocs } = pool.stats;
+      pool.allocate(SIZE);
+      assertEquals(pool.stats.nativeAllocs, nativeAllocs + 1, "none is lent before that is done");
+      assert(!other.events[0]!.released);
+      other.complete();
+      for (const _ of blocks) pool.allocate(SIZE);
+      assertEquals([pool.stats.nativeAllocs, home.waits.length], [nativeAllocs + 1, 0]);
+      assert(other.events[0]!.released);
     },
   );
 

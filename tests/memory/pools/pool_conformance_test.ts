@@ -39,6 +39,45 @@ for (const { name, make, divides, keepsBack } of poolsUnderTest) {
       assertEquals(pool.stats.reservedBytes, 0, "the end gives everything back");
     });
 
+  test("divides a block into ones that are released one by one, or leaves it as it is", (pool) => {
+    const whole = pool.allocate(4 * 4096 + 100, { label: "whole" });
+    const places = [
+      { offset: 0, nbytes: 4000 },
+      { offset: 4096, nbytes: 8192 },
+      { offset: 12_288, nbytes: 4196 },
+    ];
+    const { base, offset } = whole, { bytesAllocated } = pool.stats;
+    const parts = pool.divide?.(whole, places) ?? null;
+    if (parts === null) {
+      assertEquals(whole.state, "live");
+      return whole.release();
+    }
+    checkLaws(pool);
+    assertEquals(parts.map(({ nbytes }) => nbytes), places.map(({ nbytes }) => nbytes));
+    assertEquals(parts.map((part) => part.offset - offset), places.map(({ offset }) => offset));
+    assert(parts.every((part) => part.base === base && part.label === "whole"));
+    assertEquals([whole.state, pool.stats.bytesAllocated], ["pooled", bytesAllocated]);
+    assertThrows(() => whole.buffer, ReferenceError);
+    assertEquals(pool.divide!(whole, places), null, "it is gone");
+    assert(parts.every(({ buffer }) => buffer !== base), "each has an object of its own");
+    parts[1]!.release();
+    checkLaws(pool);
+    const again = pool.allocate(8000);
+    assertEquals(again.offset, parts[1]!.offset, "its place is free");
+    for (const handle of [again, parts[2]!, parts[0]!]) handle.release();
+    const reserved = pool.stats.reservedBytes;
+    pool.allocate(4 * 4096).release();
+    assertEquals(pool.stats.reservedBytes, reserved, "the parts are one place again");
+  });
+
+  test("divides at no place where a block cannot begin", (pool) => {
+    const whole = pool.allocate(4096),
+      places = [{ offset: 0, nbytes: 8 }, { offset: 8, nbytes: 8 }];
+    assertEquals(pool.divide?.(whole, places) ?? null, null);
+    assertEquals([whole.state, whole.nbytes], ["live", 4096]);
+    whole.release();
+  });
+
   test("a handle knows what was asked and what was given", (pool) => {
     const handle = pool.allocate(1000, { label: "weights" });
     assertEquals(handle.nbytes, 1000);
