@@ -272,14 +272,16 @@ function scatterAdd(count: number): Runnable {
 }
 
 function attention(dtype: Precision): Maker {
-  return (length) => {
+  return (length, variant) => {
     const shape = isGPU ? [8, 12, length, 64] : [2, 4, length, 32];
     const inputs = Array.from({ length: 3 }, () => uniform(shape, dtype));
     for (const input of inputs) input.requiresGrad = true;
     const [q, k, v] = inputs as [Tensor, Tensor, Tensor];
     const gradients = [noGrad(() => Tensor.ones(shape, { dtype }).realize())];
+    const step = () => grad([nn.scaledDotProductAttention(q, k, v)], inputs, { gradients });
+    const call = variant === "compiled" ? compile(step) : step;
     const run = () => {
-      const found = grad([nn.scaledDotProductAttention(q, k, v)], inputs, { gradients });
+      const found = call();
       realizeAll(found);
       for (const tensor of found) tensor.dispose();
     };

@@ -8,6 +8,8 @@ import {
   manualSeed,
   memory,
   nn,
+  profiler,
+  realizeAll,
   Tensor,
   withDevice,
 } from "../../../mod.ts";
@@ -73,6 +75,14 @@ const cases: Record<string, Case> = {
   },
   float16: { lead: [2], queries: 70, keys: 50, features: 24, values: 40, dtype: "float16" },
   bfloat16: { lead: [2], queries: 70, keys: 50, features: 24, values: 40, dtype: "bfloat16" },
+  "whole vectors of features": {
+    lead: [2, 2],
+    queries: 150,
+    keys: 100,
+    features: 48,
+    values: 20,
+    isCausal: true,
+  },
   "large features": { lead: [1], queries: 20, keys: 20, features: 129, values: 200 },
 };
 
@@ -145,6 +155,22 @@ for (const [name, each] of Object.entries(cases)) {
     return withDevice(backend, () => agrees(name, each));
   });
 }
+
+testOpenCL("all gradients of a head are one kernel where heads are spread over the cores", () => {
+  return withDevice("cl", () => {
+    const { deviceType } = manager.default("cl");
+    if (deviceType === "gpu") return;
+    const leaves = Array.from({ length: 3 }, () => leafOf(Tensor.rand([64, 8, 16])));
+    const [q, k, v] = leaves as [Tensor, Tensor, Tensor];
+    const gradients = [Tensor.rand([64, 8, 16]).realize()];
+    const run = (): void => realizeAll(grad([attend(q, k, v)], leaves, { gradients }));
+    run();
+    profiler.reset();
+    run();
+    // Attention, the sums of its output times the gradient, all gradients.
+    assertEquals(profiler.counters().kernels, 3);
+  });
+});
 
 testOpenCL("attention in one operation: what GPUs without matrix units run agrees", () => {
   return withDeviceType("gpu", async () => {

@@ -8,8 +8,8 @@
 import { type AttentionKernel, headsOf } from "../../../kernel/attention.ts";
 import type { Target } from "../../../kernel/target.ts";
 import type { Generated } from "../../codegen/generated.ts";
-import { ceilTo, type Tile } from "../parts/lane_products.ts";
-import type { Planned, Template } from "../parts/template.ts";
+import { ceilTo, laneProducts, LANES, type Tile } from "../parts/lane_products.ts";
+import { type Planned, single, type Template } from "../parts/template.ts";
 import { attentionKernels, AttentionText } from "./attention_text.ts";
 import {
   addProducts,
@@ -29,10 +29,28 @@ import {
 export const lanesAttention: Template<AttentionKernel, Planned<AttentionKernel>> = {
   name: "lanes attention",
   matches: (kernel, target) => ({ kernel, target }),
-  emit: (plan) => attentionKernels(plan, { forward, queryGradient, keyGradient }),
+  emit: (plan) =>
+    takesHeads(plan)
+      ? single(headGradients(plan.kernel, plan.target))
+      : attentionKernels(plan, { forward, queryGradient, keyGradient }),
   workItems: ({ kernel }) =>
     headsOf(kernel) * Math.ceil(kernel.queries / tileFor(kernel.queries).width),
 };
+
+/** No core has so much more work than the others that computing scores once does not make up for it. */
+const MAX_IMBALANCE = 1.25;
+
+/** Whether a work-item computes all gradients of a head: in float32, of rows of whole vectors. */
+function takesHeads({ kernel, target }: Planned<AttentionKernel>): boolean {
+  const { stored, outputs, features, isInterleaved } = kernel, heads = headsOf(kernel);
+  const turns = Math.ceil(heads / target.computeUnits);
+  const tile = tileFor(kernel.keys), columns = features + kernel.valueFeatures;
+  const floats = tile.width * (2 * columns + features + 3 * BLOCK) + BLOCK * (columns + features);
+  return kernel.backward !== null && stored.includes(0) && stored.length > 1 && !isInterleaved &&
+    !target.isGpu && 4 * floats <= target.localMemory &&
+    outputs[stored.indexOf(0)]!.dtype === "float32" && features % LANES === 0 &&
+    turns * target.computeUnits <= MAX_IMBALANCE * heads;
+}
 
 /** A kernel with queries, or keys, on the lanes. */
 interface LaneKernel {
@@ -184,22 +202,78 @@ function queryGradient(kernel: AttentionKernel, target: Target): Generated {
 }
 
 function keyGradient(kernel: AttentionKernel, target: Target): Generated {
-  const { features, valueFeatures, dropout, isCausal, scale } = kernel;
-  const { gradient, logSums, products } = kernel.backward!;
-  const { text, tile, vectors, items, l, s } = beginLanes(kernel, "keys");
-  const { width } = tile;
+  const begun = beginLanes(kernel, "keys");
+  keyTile(begun, null);
+  return begun.text.finish(begun.items, 1, target.narrowEnd);
+}
+
+/**
+ * All gradients of a head by one work-item, which computes scores and their gradients once, not for the
+ * queries and for the keys. Those of queries are added up where they are stored, tile by tile of keys.
+ */
+function headGradients(kernel: AttentionKernel, target: Target): Generated {
+  const text = new AttentionText(kernel), tile = tileFor(kernel.keys);
+  text.add("const Index head = get_global_id(0);");
+  text.placeHead("head");
+  const [l, s] = [text.index(kernel.queries), text.index(kernel.keys)];
+  text.placeMatrices();
+  text.add(`for (Index lane0 = 0; lane0 < ${s}; lane0 += ${tile.width}) {`);
+  const vectors = Array.from({ length: tile.vectors }, (_, v) => v);
+  keyTile({ text, tile, vectors, items: headsOf(kernel), l, s }, queryRows(text, tile, l, s));
+  text.add("}");
+  return text.finish(headsOf(kernel), 1, target.narrowEnd);
+}
+
+/** What adds the gradients of queries up, behind a block of gradients of scores. */
+function queryRows(text: AttentionText, tile: Tile, l: string, s: string): string[] {
+  const { features, key, scale } = text.kernel, { width } = tile;
+  text.local("keyRows", width * features);
+  text.local("queryRows", BLOCK * features);
+  text.add(
+    `for (int r = 0; r < ${width}; ++r) for (int e = 0; e < ${features}; ++e)`,
+    `  keyRows[r * ${features} + e] = lane0 + r < ${s} ? ${text.float(scale)} * ${
+      text.load("key", key, `(lane0 + r)`, "e")
+    } : 0.0f;`,
+  );
+  const vectors = [4, 3, 2, 1].find((n) => features / LANES % n === 0)!;
+  const rows = `${text.output(0)} + ${text.placeRow(l, "first", features)}`;
+  return [
+    `for (int k = 0; k < count * ${features / LANES}; ++k)`,
+    `  vstore16(lane0 == 0 ? (float16)0.0f : vload16(k, ${rows}), k, queryRows);`,
+    `for (int j = 0; j < ${features}; j += ${vectors * LANES}) {`,
+    ...laneProducts(
+      { vectors, rows: vectors > 2 ? 4 : 8, width: features },
+      "queryRows + j",
+      { name: "db", pointer: "local", row: `${width}`, column: "1" },
+      "keyRows + j",
+      "count",
+      "count - 1",
+      `(int)min((Index)${width}, ${s} - lane0)`,
+      "add",
+    ),
+    "}",
+    `for (int k = 0; k < count * ${
+      features / LANES
+    }; ++k) vstore16(vload16(k, queryRows), k, ${rows});`,
+  ];
+}
+
+/** The gradients of the keys on the lanes, and of their values; `behind` follows each block of queries. */
+function keyTile(
+  { text, tile, vectors, l, s }: LaneKernel,
+  behind: readonly string[] | null,
+): void {
+  const { kernel } = text, { features, valueFeatures, dropout, isCausal, scale } = kernel;
+  const { gradient, logSums, products } = kernel.backward!, { width } = tile;
   packLanes(text, "key", kernel.key, features, tile, "lane0", s, ` * ${text.float(scale)}`);
   packLanes(text, "value", kernel.value, valueFeatures, tile, "lane0", s, "");
-  const padded = (columns: number): number => ceilTo(columns, tile.rows);
-  text.add(
-    `local float sb[${BLOCK * width}], db[${BLOCK * width}];`,
-    `local float keySum[${padded(features) * width}], valueSum[${padded(valueFeatures) * width}];`,
-    ...(dropout ? [`local float kb[${BLOCK * width}];`] : []),
-    `for (int k = 0; k < ${padded(features) * tile.vectors}; ++k) vstore16(0.0f, k, keySum);`,
-    `for (int k = 0; k < ${
-      padded(valueFeatures) * tile.vectors
-    }; ++k) vstore16(0.0f, k, valueSum);`,
-  );
+  const sums = { keySum: features, valueSum: valueFeatures };
+  for (const block of ["sb", "db", ...(dropout ? ["kb"] : [])]) text.local(block, BLOCK * width);
+  for (const [name, columns] of Object.entries(sums)) {
+    const padded = ceilTo(columns, tile.rows);
+    text.local(name, padded * width);
+    text.add(`for (int k = 0; k < ${padded * tile.vectors}; ++k) vstore16(0.0f, k, ${name});`);
+  }
   const query = blockRows(text, "query", kernel.query, features);
   const g = blockRows(text, "gradient", gradient, valueFeatures);
   // Queries before the first key of the lanes see none of them.
@@ -228,8 +302,7 @@ function keyGradient(kernel: AttentionKernel, target: Target): Generated {
     text.add(...addProducts(tile, "valueSum", g.rows, "sb", valueFeatures, "add"));
   }
   if (text.output(1)) text.add(...addProducts(tile, "keySum", query.rows, "db", features, "add"));
-  text.add("}");
+  text.add(...behind ?? [], "}");
   storeLanes(text, 1, "keySum", features, tile, s, ` * ${text.float(scale)}`);
   storeLanes(text, 2, "valueSum", valueFeatures, tile, s, "");
-  return text.finish(items, 1, target.narrowEnd);
 }

@@ -14,6 +14,7 @@ import { type KernelSequence, type Planned, single } from "../parts/template.ts"
 export class AttentionText {
   readonly kernel: AttentionKernel;
   readonly #lines: string[] = [];
+  readonly #arrays: string[] = [];
   readonly #parameters: Parameter[] = [];
   readonly #known = new Map<string, string>();
 
@@ -23,6 +24,11 @@ export class AttentionText {
 
   add(...lines: string[]): void {
     this.#lines.push(...lines.map((line) => `  ${line}`));
+  }
+
+  /** Declares an array in local memory: in front, where OpenCL wants them. */
+  local(name: string, size: number): void {
+    this.#arrays.push(`  local float ${name}[${size}];`);
   }
 
   /** A size or a step. */
@@ -146,7 +152,7 @@ export class AttentionText {
       parameters: this.#parameters,
       checksIndices: false,
       isWide: attentionReach(this.kernel) >= narrowEnd,
-      body: this.#lines.join("\n"),
+      body: [...this.#arrays, ...this.#lines].join("\n"),
       global: [groups * local],
       local: [local],
     });

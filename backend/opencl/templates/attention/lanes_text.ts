@@ -53,8 +53,8 @@ export function packLanes(
   const square = `turn_16(a${at.input} + ${text.place(name, at, `(${first} + lane)`, "e")}, ${
     text.index(at.row)
   }, ${name} + e * ${width} + lane, ${width})`;
+  text.local(name, columns * width);
   text.add(
-    `local float ${name}[${columns * width}];`,
     `for (int lane = 0; lane < ${width}; ++lane) {`,
     ...liesAsFloats(at) ? bySquares(columns, `${first} + lane`, length, square) : [],
     `  const int has = ${first} + lane < ${length};`,
@@ -108,7 +108,7 @@ export function blockRows(
       fill: [],
     };
   }
-  text.add(`local float rows_${name}[${BLOCK * columns}];`);
+  text.local(`rows_${name}`, BLOCK * columns);
   return {
     rows: { name: `rows_${name}`, pointer: "local", row: `${columns}`, column: "1" },
     fill: [
