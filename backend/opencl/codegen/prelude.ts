@@ -1,4 +1,5 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
+import { declarationsOf } from "./builtins.ts";
 import { mmaHelpers } from "./mma_helpers.ts";
 import { vectorMath } from "./vector_math.ts";
 import { warpHelpers } from "./warp_helpers.ts";
@@ -381,8 +382,17 @@ inline long __attribute__((overloadable)) widened(long x) { return x; }
 }`,
 };
 
-/** The helper functions that a source text and they themselves name, and the pragma for doubles. */
-export function preludeFor(source: string): string {
+/** The names of helpers that every compiler takes: not those of warps and matrix units. */
+export const portableHelpers: readonly string[] = Object.keys(helpers).filter((name) =>
+  !(name in warpHelpers || name in mmaHelpers || name in warpgroupHelpers)
+);
+
+/**
+ * The helper functions that a source text and they themselves name, and the pragma for doubles.
+ *
+ * @param declares Whether the functions of OpenCL C that these call are declared, too.
+ */
+export function preludeFor(source: string, declares = false): string {
   const parts: string[] = [];
   let text = source;
   // A helper calls those that stand before it.
@@ -391,6 +401,7 @@ export function preludeFor(source: string): string {
     parts.push(helper);
     text += helper;
   }
+  if (declares) parts.push(declarationsOf(text));
   if (source.includes("double")) parts.push("#pragma OPENCL EXTENSION cl_khr_fp64 : enable");
   return parts.reverse().join("\n");
 }

@@ -3,6 +3,7 @@
  * form for one driver stands behind a field of this, and is chosen by a macro in the kernel's text.
  */
 import type { Device } from "../../../ffi/mod.ts";
+import { WITHOUT_HEADER } from "../codegen/builtins.ts";
 
 /** The particulars of one device's driver. */
 export interface Driver {
@@ -37,6 +38,8 @@ export interface Driver {
   readonly compilesSlowly: boolean;
   /** PoCL compiles three copies of a kernel: see `opencl/codegen/outlined_kernel.ts`. */
   readonly copiesKernels: boolean;
+  /** It reads all declarations of OpenCL C before each program: see `opencl/codegen/builtins.ts`. */
+  readonly readsHeader: boolean;
 }
 
 /** What is known of the driver of a device. */
@@ -51,6 +54,7 @@ export function driverOf(device: Device): Driver {
     buildsOneAtATime: device.platform.name === "NVIDIA CUDA",
     compilesSlowly: isPoCL && device.type === "cpu",
     copiesKernels: isPoCL && device.type === "cpu",
+    readsHeader: isPoCL && device.type === "cpu",
   };
 }
 
@@ -58,8 +62,12 @@ export function driverOf(device: Device): Driver {
 export const STANDARD = "-cl-std=CL1.2";
 
 /** The options that programs are built with. */
-export function buildOptions({ clangBuiltins, widensByHalves }: Driver): string {
+export function buildOptions({ clangBuiltins, widensByHalves, readsHeader }: Driver): string {
   const common = `${STANDARD} -cl-mad-enable -cl-no-signed-zeros`;
-  const forms = [clangBuiltins && "CLANG_BUILTINS", widensByHalves && "WIDENS_BY_HALVES"];
-  return [common, ...forms.flatMap((form) => form ? [`-D${form}`] : [])].join(" ");
+  const forms = [
+    clangBuiltins && "-DCLANG_BUILTINS",
+    widensByHalves && "-DWIDENS_BY_HALVES",
+    readsHeader && WITHOUT_HEADER,
+  ];
+  return [common, ...forms.flatMap((form) => form ? [form] : [])].join(" ");
 }

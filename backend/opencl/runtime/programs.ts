@@ -4,6 +4,7 @@ import {
   type CommandQueue,
   type Context,
   type Device,
+  KernelBuildError,
   OpenCLError,
   Program,
 } from "../../../ffi/mod.ts";
@@ -17,6 +18,7 @@ import { countBuild, countCacheHit } from "../../profiling/counters.ts";
 import type { CustomKernel } from "../../graph/custom.ts";
 import { buildOptions, driverOf, STANDARD } from "./driver.ts";
 import { KernelArguments } from "./kernel_arguments.ts";
+import { WITHOUT_HEADER } from "../codegen/builtins.ts";
 import type { Generated } from "../codegen/generated.ts";
 import { canOutline, outlinedKernel } from "../codegen/outlined_kernel.ts";
 import { preludeFor } from "../codegen/prelude.ts";
@@ -54,6 +56,7 @@ export class Programs implements ProgramStore {
   readonly #keepBinaries: KeepBinaries;
   readonly #options: string;
   readonly #outlines: boolean;
+  readonly #declares: boolean;
   readonly #buildsBeside: boolean;
   readonly #helpers: BuildHelpers | null;
   readonly #programs: Program[] = [];
@@ -84,6 +87,7 @@ export class Programs implements ProgramStore {
     const driver = driverOf(device);
     this.#options = buildOptions(driver);
     this.#outlines = driver.copiesKernels;
+    this.#declares = driver.readsHeader;
     this.#buildsBeside = buildsBeside ?? driver.buildsOneAtATime;
     this.#helpers = this.#buildsBeside && cache ? new BuildHelpers(cache.path, device) : null;
   }
@@ -159,7 +163,7 @@ export class Programs implements ProgramStore {
 
   #request(group: readonly KernelText[]): BuildRequest {
     return {
-      text: programText(group.map((text) => this.#kernelText(text))),
+      text: programText(group.map((text) => this.#kernelText(text)), this.#declares),
       options: this.#options,
       isLifted: group.some(({ source }) => hasLifted(source)),
       kernels: group.length,
@@ -260,11 +264,24 @@ export class Programs implements ProgramStore {
   #built(request: BuildRequest): Program {
     const start = performance.now(), { kernels } = request;
     const byLaunch = this.#keepBinaries === "at the end" && isWatchingBuilds();
-    const program = buildProgram(this.#context, this.#device, request);
+    const program = this.#compiled(request);
     if (byLaunch) this.#compiledByLaunch.add(program);
     activeTrace()?.host("build a program", start, { kernels });
     this.#keepBuilt(request, program);
     return program;
+  }
+
+  /** Where the declarations that a program brings do not do, it is built with all of them. */
+  #compiled(request: BuildRequest): Program {
+    const build = (options: string): Program =>
+      buildProgram(this.#context, this.#device, { ...request, options });
+    const { options } = request;
+    try {
+      return build(options);
+    } catch (error) {
+      if (!this.#declares || !(error instanceof KernelBuildError)) throw error;
+      return build(options.replace(WITHOUT_HEADER, ""));
+    }
   }
 
   /** Counts a program that no cache had, and has it kept on disk. */
@@ -373,8 +390,8 @@ function kernelName({ label, source }: KernelText): string {
   return `${label.replace(/\W+/g, "_").slice(0, 48)}_${hashText(source).slice(0, 8)}`;
 }
 
-function programText(kernels: readonly string[]): string {
+function programText(kernels: readonly string[], declares: boolean): string {
   const bodies = kernels.join("\n\n");
-  const prelude = preludeFor(bodies);
+  const prelude = preludeFor(bodies, declares);
   return prelude ? `${prelude}\n\n${bodies}` : bodies;
 }

@@ -39,9 +39,9 @@ const mine = kernel(`  const int group = get_group_id(0), item = get_local_id(0)
 /** What a kernel's text gives on the device for tests, and the bytes of its binary. */
 function run(text: string, outputs = groups): { values: number[]; bytes: number } {
   const { context, clDevice, queue } = device;
-  const prelude = preludeFor(text);
+  const driver = driverOf(clDevice!), prelude = preludeFor(text, driver.readsHeader);
   using program = new Program(context!, `${prelude}\n${text}`)
-    .build(buildOptions(driverOf(clDevice!)));
+    .build(buildOptions(driver));
   using made = program.kernel("made");
   using buffer = new Buffer(context!, 4 * outputs);
   made.setArgs([buffer, 0, width]);
