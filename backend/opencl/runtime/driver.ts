@@ -22,7 +22,7 @@ export interface Driver {
   readonly widensByHalves: boolean;
   /**
    * PoCL compiles every kernel once more to give a binary: 0.14 to 0.8 s each, where the binary saves a
-   * start 0.02 s a program, since PoCL keeps what it compiled on disk by itself (POCL_CACHE_DIR). It is
+   * start 5 ms a program, since PoCL keeps what it compiled on disk by itself (POCL_CACHE_DIR). It is
    * asked for a few at the end of each start. Other drivers have binaries at hand after a build.
    */
   readonly compilesForBinary: boolean;
