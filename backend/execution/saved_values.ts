@@ -58,7 +58,8 @@ export class SavedValues implements Saved {
 /** All that is kept in one memory; it gives them up where that is short. */
 export class SavedInMemory implements Reclaimer {
   readonly name = "values kept for backward";
-  readonly #live = new Set<SavedValues>();
+  /** A new set whenever it is empty: V8 links former tables of a set to the present one. */
+  #live = new Set<SavedValues>();
 
   // deno-lint-ignore no-explicit-any -- the buffer's type is the backend's own business
   constructor(memory: DeviceMemory<any>) {
@@ -72,7 +73,7 @@ export class SavedInMemory implements Reclaimer {
 
   /** Forgets what was let go. */
   delete(saved: SavedValues): void {
-    this.#live.delete(saved);
+    if (this.#live.delete(saved) && this.#live.size === 0) this.#live = new Set();
   }
 
   /** Lets everything go. */

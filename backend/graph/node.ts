@@ -64,6 +64,12 @@ export function nextNodeId(): number {
   return nextId;
 }
 
+/** The inputs of a node that has none. */
+const noInputs: readonly Node[] = [];
+
+/** What becomes of an operation whose value has been stored. */
+const stored: Op = { kind: "buffer" };
+
 /** Nodes whose holders have changed, and which may have to hold their inputs otherwise. */
 const changed: Node[] = [];
 let isUpdating = false;
@@ -121,7 +127,10 @@ export class Node {
    */
   constructor(op: Op, inputs: readonly Node[], shape: Shape, dtype: DType) {
     this.op = op;
-    this.inputs = inputs;
+    // A copy, since V8 puts array literals whose arrays live for a while, which a step's graph does,
+    // into the old generation from then on: there each keeps what it holds until a full collection.
+    // Copies have no such history, and the caller's literal is gone in a moment.
+    this.inputs = inputs.length === 0 ? noInputs : inputs.slice();
     this.shape = shape;
     this.dtype = dtype;
     this.size = sizeOf(shape);
@@ -142,7 +151,7 @@ export class Node {
 
   /** A node for a value that is in memory; takes over one reference on `storage`. */
   static stored(storage: Storage, shape: Shape, dtype: DType): Node {
-    const node = new Node({ kind: "buffer" }, [], shape, dtype);
+    const node = new Node(stored, noInputs, shape, dtype);
     node.#isComputed = true;
     node.#own(storage, false);
     return node;
@@ -315,8 +324,8 @@ export class Node {
   }
 
   #cut(): void {
-    this.op = { kind: "buffer" };
-    this.inputs = [];
+    this.op = stored;
+    this.inputs = noInputs;
   }
 
   #own(storage: Storage, isSaved: boolean): void {

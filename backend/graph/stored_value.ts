@@ -21,25 +21,29 @@ export type Storage = StorageOf<any>;
 type Memory = DeviceMemory<any>;
 
 /** What the collector's finalizer knows of a node: nothing that keeps the node's bytes on the host. */
-interface Claim {
-  value: StoredValue | null;
+class Claim {
+  constructor(public value: StoredValue | null) {}
 }
 
-/** What a node has in memory. */
-export interface StoredValue {
-  storage: Storage | null;
+/**
+ * What a node has in memory. A class, as claims are: V8 puts objects of literals that live for a while
+ * into the old generation, where they stay until a full collection.
+ */
+export class StoredValue {
+  /** Where it is; null while it is not in memory. */
+  storage: Storage | null = null;
   /** The value, after it was moved to the host. */
-  spilled: Uint8Array<ArrayBuffer> | null;
+  spilled: Uint8Array<ArrayBuffer> | null = null;
   /** It is no leak: whoever saved the value gives it back. */
-  isSaved: boolean;
+  isSaved = false;
   /** Whether the node is registered with the finalizer, or waits to be. */
-  isWatched: boolean;
+  isWatched = false;
   /** Whether it is in {@linkcode MemoryValues.all}. */
-  isListed: boolean;
+  isListed = false;
   /** In which set of {@linkcode MemoryValues} it is. */
-  retired: "lasting" | "transient" | null;
+  retired: "lasting" | "transient" | null = null;
   /** Made when the node is registered. */
-  claim: Claim | null;
+  claim: Claim | null = null;
 }
 
 /** The values in one device's memory. */
@@ -84,25 +88,13 @@ export function own(
   storage: Storage,
   isSaved: boolean,
 ): StoredValue {
-  const value = known ?? newStoredValue();
+  const value = known ?? new StoredValue();
   value.storage = storage;
   value.spilled = null;
   value.isSaved = isSaved;
   if (value.claim !== null) list(value, value.claim, storage);
   else if (!value.isWatched) watch(node, value);
   return value;
-}
-
-function newStoredValue(): StoredValue {
-  return {
-    storage: null,
-    spilled: null,
-    isSaved: false,
-    isWatched: false,
-    isListed: false,
-    retired: null,
-    claim: null,
-  };
 }
 
 function list(value: StoredValue, claim: Claim, { memory }: Storage): void {
@@ -129,7 +121,7 @@ function registerWaiting(): void {
     const value = waiting[k]!, { storage } = value;
     value.isWatched = storage !== null;
     if (storage === null) return;
-    value.claim = { value };
+    value.claim = new Claim(value);
     registry.register(node, value.claim);
     list(value, value.claim, storage);
   });

@@ -7,7 +7,7 @@ import {
   type Op,
   type Shape,
 } from "../../backend/internal.ts";
-import type { GradFn, GradientFn } from "./grad_fn.ts";
+import { type GradFn, type GradientFn, RecordedOperation } from "./grad_fn.ts";
 import { callerStack, isAnomalyEnabled, isGradEnabled } from "./modes/grad_mode.ts";
 import { requireType } from "./rules/supported_types.ts";
 import { isTensor, makeTensor, nodeOf, stateOf } from "./internals.ts";
@@ -104,13 +104,13 @@ export function newGradFn(
   const values = inputs.map(nodeOf);
   // Backward may need them, whatever becomes of their tensors.
   for (const value of values) value.holdForBackward();
-  const gradFn: GradFn = {
+  const gradFn = new RecordedOperation(
     name,
-    inputs,
+    inputs.slice(),
     gradient,
     values,
-    needs: inputs.map(needsGrad),
-  };
+    inputs.map(needsGrad),
+  );
   return isAnomalyEnabled() ? { ...gradFn, stack: callerStack() } : gradFn;
 }
 

@@ -35,6 +35,24 @@ export interface GradFn {
   readonly stack?: string;
 }
 
+/**
+ * The record of an operation, with lists of its own: neither comes of a literal, which V8 may put into the
+ * old generation where its object lives for a while, and all that it was computed from with it.
+ */
+export class RecordedOperation implements GradFn {
+  /** See {@linkcode GradFn}. */
+  isReleased = false;
+
+  /** A record that holds `values`. */
+  constructor(
+    readonly name: string,
+    readonly inputs: readonly Tensor[],
+    readonly gradient: GradientFn,
+    readonly values: readonly Node[],
+    readonly needs: readonly boolean[],
+  ) {}
+}
+
 /** In place of the record of a tensor that `backward` cannot go through: why, and what to do instead. */
 export function noGradFn(name: string, message: string): GradFn {
   const gradient = () => {

@@ -24,11 +24,15 @@ import { need } from "./modes/temporaries.ts";
 import { pendingOn } from "./pending_work.ts";
 
 /** What belongs to a tensor and does not refer to it: nodes refer to it, and keep no tensor alive. */
-interface ValueToken extends Token {
+class ValueToken implements Token {
+  /** The present value; null after `dispose()`. */
+  node: Node | null = null;
   /** The value before the last `assign`, kept so that what was computed from it can be read. */
-  former: Node | null;
+  former: Node | null = null;
   /** What was kept on the way to its value, for `backward`. */
-  saved: Saved[] | null;
+  saved: Saved[] | null = null;
+  /** See {@linkcode Token}. */
+  isVariable = false;
 }
 
 /** Lets go of what was kept for the backward of tensors that nobody can reach any more. */
@@ -69,7 +73,7 @@ export class TensorState {
   standsFor: object | null = null;
   /** The tensor that a stand-in has become, where one has become this. */
   original: Tensor | null = null;
-  readonly #token: ValueToken = { node: null, former: null, saved: null, isVariable: false };
+  readonly #token: ValueToken = new ValueToken();
 
   /**
    * The state of a new tensor.
