@@ -71,7 +71,10 @@ export interface Launch {
 
 /** A launch whose arguments stay set from run to run; its owner disposes of it. */
 export interface RepeatedLaunch extends Launch, Disposable {
-  /** Enqueues it with blocks where those of its last run were, while `mayRepeat` of the backend allows it. */
+  /**
+   * Enqueues it with blocks where those of its last run were, while `mayRepeat` of the backend allows it.
+   * The caller has awaited uploads to them.
+   */
   again(): void;
 }
 
@@ -172,7 +175,7 @@ export interface Backend extends PlanningDevice {
   copy(source: Block, destination: Block, nbytes: number): void;
   /** Builds kernels that are not built yet, all in one go. */
   prepare(kernels: readonly Launchable[]): Launch[];
-  /** Whether launches may be run `again` now: none has to wait for its blocks' content, or is another tier's. */
+  /** Whether launches may be run `again` now: none is another tier's. */
   mayRepeat(): boolean;
   /** Waits for all work without blocking the event loop. */
   finish(): Promise<void>;

@@ -52,6 +52,11 @@ export class PendingUploads {
     for (const part of parts) this.#copies.set(part, copy);
   }
 
+  /** Whether a block is still filled, as far as the compute queue knows. */
+  isPending(block: BufferHandle<unknown>): boolean {
+    return this.#copies.has(block);
+  }
+
   /** To be called before the compute queue is given a command that uses the block. */
   await(block: BufferHandle<unknown>): void {
     const copy = this.#copies.get(block);

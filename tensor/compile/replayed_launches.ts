@@ -1,5 +1,6 @@
 /** The launches of a recorded program, whose arguments stay set from one replay to the next. */
 import type { Backend, Block, Launch, RepeatedLaunch } from "../../backend/internal.ts";
+import type { PendingUploads } from "../../memory/mod.ts";
 import type { GradientMarks } from "./gradient_marks.ts";
 
 /** Parameters and their state are in two places by turns: every second replay has the same blocks. */
@@ -102,7 +103,10 @@ export class ReplayedLaunches implements Disposable {
    */
   run(backend: Backend, blocks: readonly Block[], marks: GradientMarks | null): void {
     const binding = this.#repeats && backend.mayRepeat() ? this.#bindingFor(blocks) : null;
+    const { uploads } = backend.memory;
+    const arriving = binding && !uploads.isEmpty ? this.#arriving(uploads, blocks) : null;
     for (let k = 0; k < this.#launches.length; k++) {
+      arriving?.get(k)?.forEach((block) => uploads.await(block));
       const own = binding === null ? null : binding.launches[k]!;
       if (own === null) this.#run(this.#launches[k]!.launch, k, blocks);
       else if (binding!.isSet[k] === 1) own.again();
@@ -112,6 +116,19 @@ export class ReplayedLaunches implements Disposable {
       }
       if (marks !== null) marks.passed(k);
     }
+  }
+
+  /** Blocks that are still filled beside the kernels, by the first launch that takes them. */
+  #arriving(uploads: PendingUploads, blocks: readonly Block[]): Map<number, Block[]> {
+    const found = new Map<number, Block[]>();
+    for (const { slot, users } of this.#varying) {
+      const block = blocks[slot]!, first = users[0]!;
+      if (!uploads.isPending(block)) continue;
+      const known = found.get(first);
+      if (known) known.push(block);
+      else found.set(first, [block]);
+    }
+    return found;
   }
 
   #run(launch: Launch, k: number, blocks: readonly Block[]): void {

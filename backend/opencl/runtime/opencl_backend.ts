@@ -274,7 +274,7 @@ export class OpenCLBackend implements Backend {
   }
 
   mayRepeat(): boolean {
-    return this.memory.uploads.isEmpty && !(this.#tiers?.isCompiling ?? false);
+    return !(this.#tiers?.isCompiling ?? false);
   }
 
   #custom(kernel: CustomKernelCall): Launch {

@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { liveObjects, OpenCLError, withFaults } from "../../../ffi/mod.ts";
 import { compile, manualSeed, memory, nn, optim, Tensor, withDevice } from "../../../mod.ts";
-import { isEager } from "../../../backend/internal.ts";
+import { backendOf, isEager } from "../../../backend/internal.ts";
+import { nodeOf } from "../../../tensor/core/internals.ts";
 import { countingCalls } from "../../ffi/counting_calls.ts";
 import { testOpenCL } from "../../opencl.ts";
 
@@ -50,6 +51,26 @@ for (const [name, make] of Object.entries({ "an MLP": mlp, "an LSTM": lstm })) {
     });
   });
 }
+
+testOpenCL(
+  "a replay waits for what is still uploaded where it is used, and sets no argument",
+  async () => {
+    if (isEager()) return;
+    await withDevice("cl", async () => {
+      const { step, x } = mlp(), backend = backendOf(x.device), { uploads } = backend.memory;
+      for (let k = 0; k < 12; k++) step(x).dispose();
+      const block = nodeOf(x).storage!.handle, zeros = new Uint8Array(block.nbytes);
+      const copy = backend.writeBeside([{ block, bytes: zeros }]);
+      assert(uploads.isPending(block));
+      using calls = countingCalls();
+      using loss = step(x);
+      assertEquals([uploads.isPending(block), calls.counts.get("clSetKernelArg") ?? 0], [false, 0]);
+      assertEquals(calls.counts.get("clEnqueueBarrierWithWaitList"), 1);
+      assert(Number.isFinite(await loss.item()));
+      copy[Symbol.dispose]();
+    });
+  },
+);
 
 testOpenCL("a replay with another input sets what reads the input", () => {
   if (isEager()) return;
