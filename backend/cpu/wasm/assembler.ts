@@ -1,11 +1,30 @@
 /**
  * WebAssembly modules, put together byte by byte. Every module here has one function, `run`, of four
- * numbers, and imports one shared memory.
+ * numbers, and imports one shared memory; some have a page of memory of their own, as each thread has its
+ * own instance.
  */
+import {
+  EMPTY,
+  I32,
+  localsOf,
+  memoryOf,
+  name,
+  section,
+  signed,
+  unsigned,
+  V128,
+} from "./encoding.ts";
 import { bulk, core, i32, i32x4, v128 } from "./opcodes.ts";
 
 /** A local variable of the function: its number. */
 export type Local = number;
+
+/** A place in memory: the shared one, or the page that the instance has for itself. */
+export interface Place {
+  readonly address: Local;
+  readonly offset: number;
+  readonly isPrivate: boolean;
+}
 
 /** A function in the making: a part that runs once, then the rest. */
 export class FunctionBuilder {
@@ -222,9 +241,22 @@ export class FunctionBuilder {
 
   /** Loads a vector from memory. */
   load(op: number, address: Local, offset = 0): Local {
+    return this.loadFrom(op, { address, offset, isPrivate: false });
+  }
+
+  /** Loads a vector from a place. */
+  loadFrom(op: number, { address, offset, isPrivate }: Place): Local {
     this.get(address);
     this.#opcode(op);
-    this.put(0, ...unsigned(offset));
+    this.put(...memoryOf(isPrivate), ...unsigned(offset));
+    return this.#setVector();
+  }
+
+  /** Loads a vector from the private page. An address that the engine knows is checked at no run. */
+  loadFixed(op: number, address: number): Local {
+    this.constant(0);
+    this.#opcode(op);
+    this.put(...memoryOf(true), ...unsigned(address));
     return this.#setVector();
   }
 
@@ -239,10 +271,15 @@ export class FunctionBuilder {
 
   /** Stores a vector, or one lane of it. */
   store(op: number, address: Local, vector: Local, offset = 0, lane?: number): void {
+    this.storeTo(op, { address, offset, isPrivate: false }, vector, lane);
+  }
+
+  /** Stores a vector, or one lane of it, at a place. */
+  storeTo(op: number, { address, offset, isPrivate }: Place, vector: Local, lane?: number): void {
     this.get(address);
     this.get(vector);
     this.#opcode(op);
-    this.put(0, ...unsigned(offset));
+    this.put(...memoryOf(isPrivate), ...unsigned(offset));
     if (lane !== undefined) this.put(lane);
   }
 
@@ -273,6 +310,16 @@ export class FunctionBuilder {
     this.put(core.branchIf, 0, core.end);
   }
 
+  /** Runs `body`, which may leave itself by what it is given: a branch out where a number is 0. */
+  leavable(body: (leaveIfZero: (value: Local) => void) => void): void {
+    this.put(core.block, EMPTY);
+    body((value) => {
+      this.get(value);
+      this.put(i32.eqz, core.branchIf, 0);
+    });
+    this.put(core.end);
+  }
+
   /** Runs one of two bodies. */
   branch(condition: Local, then: () => void, orElse?: () => void): void {
     this.get(condition);
@@ -285,8 +332,8 @@ export class FunctionBuilder {
     this.put(core.end);
   }
 
-  /** The module. */
-  finish(): Uint8Array<ArrayBuffer> {
+  /** The module, with a page of memory of its own where that is asked for. */
+  finish(hasPrivatePage = false): Uint8Array<ArrayBuffer> {
     const size = this.#first.length + this.#rest.length;
     const head = localsOf(this.#types);
     const code = [1, ...unsigned(head.length + size + 1), ...head];
@@ -296,6 +343,7 @@ export class FunctionBuilder {
       // A shared memory of at least one page and at most 65,536.
       ...section(2, [1, ...name("host"), ...name("memory"), 2, 3, 1, ...unsigned(65536)]),
       ...section(3, [1, 0]),
+      ...hasPrivatePage ? section(5, [1, 1, 1, 1]) : [],
       ...section(7, [1, ...name("run"), 0, 0]),
       ...[10, ...unsigned(code.length + size + 1), ...code],
     ];
@@ -306,49 +354,6 @@ export class FunctionBuilder {
     bytes[bytes.length - 1] = core.end;
     return bytes;
   }
-}
-
-/** The declaration of local variables: equal types in a row are told once, with their number. */
-function localsOf(types: readonly number[]): number[] {
-  const groups: { type: number; count: number }[] = [];
-  for (const type of types) {
-    const last = groups.at(-1);
-    if (last?.type === type) last.count++;
-    else groups.push({ type, count: 1 });
-  }
-  return [
-    ...unsigned(groups.length),
-    ...groups.flatMap(({ type, count }) => [...unsigned(count), type]),
-  ];
-}
-
-const I32 = 0x7f, V128 = 0x7b, EMPTY = 0x40;
-
-/** An unsigned number in LEB128. */
-function unsigned(value: number): number[] {
-  if (value < 0x80) return [value];
-  const bytes: number[] = [];
-  for (; value > 0x7f; value >>>= 7) bytes.push((value & 0x7f) | 0x80);
-  return [...bytes, value];
-}
-
-/** A signed number in LEB128. */
-function signed(value: number): number[] {
-  const bytes: number[] = [];
-  for (;;) {
-    const low = value & 0x7f;
-    value >>= 7;
-    if (value === 0 && !(low & 0x40) || value === -1 && low & 0x40) return [...bytes, low];
-    bytes.push(low | 0x80);
-  }
-}
-
-function section(id: number, content: readonly number[]): number[] {
-  return [id, ...unsigned(content.length), ...content];
-}
-
-function name(text: string): number[] {
-  return [text.length, ...new TextEncoder().encode(text)];
 }
 
 const scratch = new DataView(new ArrayBuffer(4));

@@ -8,7 +8,7 @@
 import { countBuild } from "../../profiling/counters.ts";
 import { FunctionBuilder } from "./assembler.ts";
 import { makeWasmMemory, type WasmMemory } from "./memory.ts";
-import { f32x4 } from "./opcodes.ts";
+import { f32x4, v128 } from "./opcodes.ts";
 import { CONTROL_BYTES, ThreadPool } from "./thread_pool.ts";
 
 /** A compiled kernel. */
@@ -33,7 +33,7 @@ const MAX_DELAY = 3;
 const ALONE_MS = 100;
 /** Nanoseconds of a part: small enough that no thread waits long for the last one. */
 const PART_NS = 10_000;
-const MAX_PARTS = 64;
+const MAX_PARTS = 256;
 /** Nanoseconds of work that could have been shared before workers are worth their start. */
 const START_AFTER_NS = 20_000_000;
 const MAX_THREADS = 16;
@@ -51,8 +51,12 @@ export class WasmRuntime {
   readonly floats: Float32Array;
   /** Whether the engine has relaxed SIMD. */
   readonly relaxed: boolean;
+  /** Whether the engine lets a module have a memory of its own beside the shared one. */
+  readonly hasPrivatePages: boolean;
+  readonly #scratch = new Map<number, number | null>();
   readonly #args: number;
   readonly #kernels = new Map<string, WasmKernel>();
+  readonly #named = new Map<string, WasmKernel>();
   #codeAt = 0;
   #codeEnd = 0;
   #shareable = 0;
@@ -60,14 +64,33 @@ export class WasmRuntime {
   #restUntil = 0;
   #aloneUntil = 0;
 
-  constructor(memory: WasmMemory, threads: number) {
+  /** `features`: what modules may use; by default what the engine has. */
+  constructor(memory: WasmMemory, threads: number, features: EngineFeatures = engineFeatures()) {
     this.memory = memory;
     const start = memory.tryAllocate(CONTROL_BYTES + ARGUMENT_BYTES)!;
     this.#args = start + CONTROL_BYTES;
     this.words = new Int32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
     this.floats = new Float32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
     this.threads = new ThreadPool(memory, start, threads);
-    this.relaxed = hasRelaxed();
+    this.relaxed = features.relaxed;
+    this.hasPrivatePages = features.hasPrivatePages;
+  }
+
+  /** Where all threads have so many bytes each, one behind the other; null where there is no room. */
+  threadScratch(nbytes: number): number | null {
+    let address = this.#scratch.get(nbytes);
+    if (address === undefined) {
+      address = this.memory.tryAllocate(nbytes * this.threads.size);
+      this.#scratch.set(nbytes, address);
+    }
+    return address;
+  }
+
+  /** The kernel of a name, which stands for all that its module depends on: it is written once. */
+  named(name: string, write: () => Uint8Array<ArrayBuffer>): WasmKernel {
+    let kernel = this.#named.get(name);
+    if (kernel === undefined) this.#named.set(name, kernel = this.compile(write()));
+    return kernel;
   }
 
   /** The kernel of a module; equal modules are compiled once. */
@@ -113,16 +136,21 @@ export class WasmRuntime {
    */
   run(kernel: WasmKernel, range: number, grain: number, cost: number): void {
     const { code } = kernel;
-    const isLittle = cost < MIN_AWAKE_NS || range <= grain;
-    if (isLittle || code === null || !this.#hasWorkers(cost)) {
-      kernel.run(this.#args, 0, range, 0);
-      return;
-    }
+    if (cost < MIN_AWAKE_NS || range <= grain) return kernel.run(this.#args, 0, range, 0);
     const parts = Math.min(MAX_PARTS, Math.max(this.threads.size, Math.floor(cost / PART_NS)));
-    this.#share(kernel, code, range, Math.ceil(range / parts / grain) * grain);
+    const part = Math.ceil(range / parts / grain) * grain;
+    if (code === null || !this.#hasWorkers(cost)) return this.#runAlone(kernel, range, part);
+    this.#share(kernel, code, range, part);
     if (cost >= MIN_SHARED_NS) return;
     const now = performance.now();
     if (now - this.#asked > MAX_DELAY * cost / 1e6) this.#aloneUntil = now + ALONE_MS;
+  }
+
+  /** Part by part: V8 goes over to optimized code from one call to the next, never within one. */
+  #runAlone({ run }: WasmKernel, range: number, part: number): void {
+    for (let begin = 0; begin < range; begin += part) {
+      run(this.#args, begin, Math.min(begin + part, range), 0);
+    }
   }
 
   #share({ id, codeBytes, run }: WasmKernel, code: number, range: number, part: number): void {
@@ -162,9 +190,16 @@ export function wasmRuntime(): WasmRuntime | null {
   return made = memory && new WasmRuntime(memory, threads);
 }
 
-/** Whether a module with relaxed SIMD is valid here. */
-function hasRelaxed(): boolean {
-  const f = new FunctionBuilder();
-  f.v(f32x4.relaxedMadd, f.float(1), f.float(1), f.float(1));
-  return WebAssembly.validate(f.finish());
+/** What an engine may lack. */
+export type EngineFeatures = Pick<WasmRuntime, "relaxed" | "hasPrivatePages">;
+
+/** What is valid here: relaxed SIMD, and a module with two memories. */
+function engineFeatures(): EngineFeatures {
+  const madd = new FunctionBuilder(), load = new FunctionBuilder();
+  madd.v(f32x4.relaxedMadd, madd.float(1), madd.float(1), madd.float(1));
+  load.loadFixed(v128.load, 0);
+  return {
+    relaxed: WebAssembly.validate(madd.finish()),
+    hasPrivatePages: WebAssembly.validate(load.finish(true)),
+  };
 }

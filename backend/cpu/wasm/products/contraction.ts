@@ -14,7 +14,7 @@ import { type Contraction, extent, type Load, type LoopKernel } from "../../../k
 import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock, Runner } from "../../script/runner.ts";
-import { describe, isFar, planSides, type ProductPlan } from "./contraction_plan.ts";
+import { describe, planSides, type ProductPlan } from "./contraction_plan.ts";
 import { ProductRunner } from "./product_runner.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
@@ -34,9 +34,7 @@ export function contractionRunner(
   if (extent(kernel, kernel.outer) * extent(kernel, kernel.inner) < MIN_PRODUCTS) return null;
   const output = kernel.outputs.findIndex((o) => o.dtype === "float32");
   const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.index;
-  const copies: [boolean, boolean] = [given.a.dtype !== "float32", given.b.dtype !== "float32"];
-  const { plan: first } = choose(kernel, given, target, copies, host);
-  if (isFar(first)) copies[first.isSwapped ? 1 : 0] = true;
+  const copies = [given.a.dtype !== "float32", given.b.dtype !== "float32"] as const;
   const { plan, prepared } = choose(kernel, given, target, copies, host);
   const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
   const after = epilogue && host.compile(epilogue);

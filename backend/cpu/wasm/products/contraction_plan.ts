@@ -3,19 +3,21 @@ import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Contraction, LoopKernel } from "../../../kernel/kernel.ts";
 import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
 
-/** Rows, panels and summed indices of a block: its operands stay in a core's caches. */
-const BLOCK_ROWS = 96, BLOCK_PANELS = 32, BLOCK_SUMS = 512;
-/** Multiplications of a block of good size: about 20 microseconds. */
-const BLOCK_WORK = 500_000;
+/** Rows and panels of a block: its operands stay in a core's caches. */
+const BLOCK_ROWS = 96, BLOCK_PANELS = 32;
+/** Fewer panels are not worth the copy of their rows; but for threads that would have nothing to do. */
+const GOOD_PANELS = 16, MIN_PANELS = 4;
+/** Multiplications of a block of good size, about 15 microseconds: at the end no thread waits long. */
+const BLOCK_WORK = 400_000;
 /** Multiplications of a block: fewer are not worth one of their own. */
 const MIN_BLOCK_WORK = 40_000;
 /** Multiplications that a core does in a nanosecond, and elements that it copies. */
-const SPEED = 24;
+const SPEED = 27;
 export const COPY_SPEED = 2;
+/** Nanoseconds to copy an element of the left operand to a tile's panel: along its rows, and from tables. */
+const TURN_COST = 0.1, GATHER_COST = 0.2;
 /** Bytes of an operand that is read row by row: a larger one takes too many pages. */
 const MAX_STRIDED_BYTES = 2 ** 19;
-/** An operand whose elements are so many bytes apart is copied if each is read this often. */
-const MIN_FAR_STEP = 1024, MIN_READS = 64;
 
 /** An operand or the result as offsets in bytes. */
 export interface ProductOperand {
@@ -106,8 +108,9 @@ export function planSides(
   const work = m * Math.ceil(n / TILE_COLUMNS) * TILE_COLUMNS * k / SPEED;
   const copying = isDirect ? 0 : n * k / COPY_SPEED;
   const storing = m * n * storeCosts[contiguousAxis(out)];
-  const strided = isContiguous(a.columns) ? 1 : 1.1;
-  const cost = batches * (work * strided + copying + storing);
+  const turning = m * k * Math.ceil(n / (BLOCK_PANELS * TILE_COLUMNS)) *
+    (isContiguous(a.columns) ? TURN_COST : GATHER_COST);
+  const cost = batches * (work + turning + copying + storing);
   return {
     isSwapped,
     a,
@@ -122,12 +125,6 @@ export function planSides(
   };
 }
 
-/** Whether the left operand's summed indices are pages apart, and it is read often. */
-export function isFar({ a, n, k }: ProductPlan): boolean {
-  const step = Math.abs(stepOf(a.columns) ?? 0);
-  return step >= MIN_FAR_STEP && step * k > MAX_STRIDED_BYTES && n >= MIN_READS;
-}
-
 /** A line for people. */
 export function describe({ batches, m, n, k, step }: ProductPlan): string {
   const times = batches > 1 ? `${batches} times ` : "";
@@ -139,7 +136,6 @@ export function describe({ batches, m, n, k, step }: ProductPlan): string {
 export interface Blocks {
   readonly blockRows: number;
   readonly blockPanels: number;
-  readonly blockSums: number;
   readonly rowBlocks: number;
   readonly panelBlocks: number;
 }
@@ -152,16 +148,16 @@ export function chooseBlocks({ m, n, k, batches }: ProductPlan, threads: number)
   const work = (): number => blockRows * blockPanels * TILE_COLUMNS * k;
   const count = (): number => batches * Math.ceil(m / blockRows) * Math.ceil(panels / blockPanels);
   const isCoarse = (): boolean =>
-    work() > BLOCK_WORK && count() < 8 * threads ||
-    work() > MIN_BLOCK_WORK && count() < 2 * threads;
-  while (isCoarse() && blockPanels > 4) blockPanels = Math.ceil(blockPanels / 2);
+    work() > BLOCK_WORK || work() > MIN_BLOCK_WORK && count() < 2 * threads;
+  // Rows first: those of a tile are copied once for all panels of a block.
   while (isCoarse() && blockRows > 2 * TILE_ROWS) {
     blockRows = Math.ceil(blockRows / 2 / TILE_ROWS) * TILE_ROWS;
   }
+  const least = (): number => count() < 2 * threads ? MIN_PANELS : GOOD_PANELS;
+  while (isCoarse() && blockPanels > least()) blockPanels = Math.ceil(blockPanels / 2);
   return {
     blockRows,
     blockPanels,
-    blockSums: BLOCK_SUMS,
     rowBlocks: Math.ceil(m / blockRows),
     panelBlocks: Math.ceil(panels / blockPanels),
   };

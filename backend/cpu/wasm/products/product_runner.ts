@@ -10,7 +10,8 @@ import {
 } from "./contraction_plan.ts";
 import { makePacking } from "./packing.ts";
 import type { WasmKernel, WasmRuntime } from "../runtime.ts";
-import { makeProduct, productArguments } from "./tile.ts";
+import { PANEL_BYTES } from "./row_panel.ts";
+import { makeProduct, productArguments, type TileForm } from "./tile.ts";
 import { TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
 
 /** Where something lies in the memory that WebAssembly sees; null: elsewhere. */
@@ -73,6 +74,30 @@ function rightOf({ b, n, k, step }: ProductPlan): Right {
   };
 }
 
+/** The kernel of a plan's tiles. */
+function productKernel({ a, c, m }: ProductPlan, runtime: WasmRuntime): WasmKernel {
+  const form: TileForm = {
+    sumsAreContiguous: isContiguous(a.columns),
+    contiguousAxis: contiguousAxis(c),
+    rows: Math.min(m, TILE_ROWS),
+    relaxed: runtime.relaxed,
+    hasPrivatePage: runtime.hasPrivatePages,
+  };
+  return runtime.named(`product ${JSON.stringify(form)}`, () => makeProduct(form));
+}
+
+/** The kernel that copies a plan's right operand into panels. */
+function packingKernel({ b }: ProductPlan, runtime: WasmRuntime): WasmKernel {
+  const areContiguous = isContiguous(b.columns);
+  return runtime.named(`packing ${areContiguous}`, () => makePacking(areContiguous));
+}
+
+/** Offsets of rows up to the end of the last tile: the last one again where there are no more. */
+function wholeTiles(rows: Int32Array): Int32Array {
+  const count = Math.ceil(rows.length / TILE_ROWS) * TILE_ROWS;
+  return Int32Array.from({ length: count }, (_, i) => rows[Math.min(i, rows.length - 1)]!);
+}
+
 /** Runs one product. */
 export class ProductRunner {
   readonly #plan: ProductPlan;
@@ -91,17 +116,12 @@ export class ProductRunner {
     this.#plan = plan;
     this.#runtime = runtime;
     this.#host = host;
-    const { a, b, c, m, n, k, batches, step } = plan;
-    this.#product = runtime.compile(makeProduct({
-      sumsAreContiguous: isContiguous(a.columns),
-      contiguousAxis: contiguousAxis(c),
-      rest: m % TILE_ROWS,
-      relaxed: runtime.relaxed,
-    }));
-    this.#packing = step === null ? runtime.compile(makePacking(isContiguous(b.columns))) : null;
+    const { a, c, m, n, k, batches, step } = plan;
+    this.#product = productKernel(plan, runtime);
+    this.#packing = step === null ? packingKernel(plan, runtime) : null;
     this.#right = rightOf(plan);
     this.#tables = new Tables({
-      aRows: a.rows,
+      aRows: wholeTiles(a.rows),
       aSums: a.columns,
       cRows: c.rows,
       cColumns: c.columns,
@@ -164,12 +184,14 @@ export class ProductRunner {
     this.#runtime.run(packing, count, 1, count * TILE_COLUMNS * k / COPY_SPEED);
   }
 
-  #multiply(a: number, b: number, c: number, tables: number): true {
+  #multiply(a: number, b: number, c: number, tables: number): boolean {
     const { words } = this.#runtime;
+    const rowPanels = this.#runtime.hasPrivatePages ? 0 : this.#runtime.threadScratch(PANEL_BYTES);
+    if (rowPanels === null) return false;
     this.#arguments.forEach(({ value, isTable }, place) => {
       words[place] = isTable ? tables + value : value;
     });
-    words.set([a, b, c]); // the first three are the matrices
+    words.set([a, b, c, rowPanels]); // the first arguments are addresses
     this.#runtime.run(this.#product, this.#tasks, 1, this.#plan.cost);
     return true;
   }

@@ -1,11 +1,13 @@
 /**
  * The WebAssembly of contractions: tiles of 6 by 8 sums in registers. An element of the left operand
  * lies at the sum of two offsets that tables give, one for its row and one for its summed index, so
- * windows of images are read where they are. Of the right operand eight columns lie side by side.
+ * windows of images are read where they are; the rows of a tile are copied into a panel of the thread, for
+ * all tiles beside it. Of the right operand eight columns lie side by side.
  */
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
+import { PANEL_BYTES, PANEL_SUMS, RowPanel } from "./row_panel.ts";
 import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS, TileStore } from "./tile_store.ts";
 
 /** The arguments of a product, in order; tables and offsets are in bytes. */
@@ -13,6 +15,8 @@ export const productArguments = [
   "a",
   "b",
   "c",
+  /** Where the panels of all threads lie; of no use where they are in private pages. */
+  "rowPanels",
   /** Tables: an offset for each row of a, each summed index of a, each panel of b. */
   "aRows",
   "aSums",
@@ -30,8 +34,6 @@ export const productArguments = [
   "blockPanels",
   "rowBlocks",
   "panelBlocks",
-  /** How many summed indices are done at a time. */
-  "blockSums",
   /** Tables: where each product of a batch begins in a, b and c. */
   "aBatch",
   "bBatch",
@@ -46,10 +48,17 @@ export interface TileForm {
   readonly sumsAreContiguous: boolean;
   /** What lies side by side in the result: the columns, the rows of each tile, or neither. */
   readonly contiguousAxis: ContiguousAxis;
-  /** Rows of the last tile, 0 where that is whole. */
-  readonly rest: number;
+  /** Rows of a tile: fewer than {@linkcode TILE_ROWS} where the matrix has no more. */
+  readonly rows: number;
   readonly relaxed: boolean;
+  /** Panels of rows lie in a private page of the module. */
+  readonly hasPrivatePage: boolean;
 }
+
+/** Summed indices after which the unrolled code of a tile may end. */
+const PIECE_SUMS = 16;
+/** The shift that divides by it. */
+const PIECE_SHIFT = 4;
 
 /** The module that computes blocks `begin` to `end` of a batch of products. */
 export function makeProduct(form: TileForm): Uint8Array<ArrayBuffer> {
@@ -61,11 +70,14 @@ class ProductWriter {
   readonly #math: VectorMath;
   readonly #form: TileForm;
   readonly #store: TileStore;
+  readonly #panel: RowPanel;
 
   constructor(form: TileForm) {
     this.#form = form;
     this.#math = new VectorMath(this.#f, form.relaxed);
     this.#store = new TileStore(this.#f, (name) => this.#arg(name), form.contiguousAxis);
+    const base = form.hasPrivatePage ? null : this.#ownPanel();
+    this.#panel = new RowPanel(this.#f, base, form.sumsAreContiguous);
   }
 
   #arg(name: Argument): Local {
@@ -74,6 +86,15 @@ class ProductWriter {
       name,
       () => this.#f.loadNumber(i32.load, FunctionBuilder.parameters.args, offset),
     );
+  }
+
+  /** Where this thread's panel lies in the shared memory. */
+  #ownPanel(): Local {
+    const f = this.#f, panels = this.#arg("rowPanels");
+    return f.once("own panel", () => {
+      const before = f.iWith(i32.mul, FunctionBuilder.parameters.thread, PANEL_BYTES);
+      return f.i(i32.add, panels, before);
+    });
   }
 
   /** An entry of a table of offsets. */
@@ -96,7 +117,7 @@ class ProductWriter {
   write(): Uint8Array<ArrayBuffer> {
     const { begin, end } = FunctionBuilder.parameters;
     this.#loop(begin, end, 1, (task) => this.#block(task));
-    return this.#f.finish();
+    return this.#f.finish(this.#form.hasPrivatePage);
   }
 
   #block(task: Local): void {
@@ -113,71 +134,75 @@ class ProductWriter {
     const panel = f.i(i32.mul, panelBlock, this.#arg("blockPanels"));
     const panels = f.iWith(i32.shrU, f.iWith(i32.add, this.#arg("n"), TILE_COLUMNS - 1), 3);
     const panelEnd = f.smaller(f.i(i32.add, panel, this.#arg("blockPanels")), panels);
-    const sum = f.number();
-    f.assign(sum, f.integer(0));
-    f.whileLess(sum, this.#arg("k"), () => {
-      const sumEnd = f.smaller(f.i(i32.add, sum, this.#arg("blockSums")), this.#arg("k"));
-      const skipped = f.i(i32.mul, sum, this.#arg("bStep"));
-      this.#loop(panel, panelEnd, 1, (p) => {
-        const right = f.i(i32.add, f.i(i32.add, b, this.#entry("bPanels", p)), skipped);
-        this.#rows({ a, right, c, panel: p, sum, sumEnd }, row, rowEnd);
-      });
-      f.assign(sum, sumEnd);
+    this.#loop(f.integer(0), this.#arg("k"), PANEL_SUMS, (sum) => {
+      const sumEnd = f.smaller(f.iWith(i32.add, sum, PANEL_SUMS), this.#arg("k"));
+      const right = f.i(i32.add, b, f.i(i32.mul, sum, this.#arg("bStep")));
+      this.#rows({ a, right, c, panel, panelEnd, sum, sumEnd }, row, rowEnd);
     });
   }
 
-  #rows(column: Column, row: Local, rowEnd: Local): void {
-    const f = this.#f;
-    const tile = (i: Local, rows: number): void =>
-      this.#store.write({ ...column, row: i }, this.#sums(column, i, rows));
-    const last = f.iWith(i32.sub, rowEnd, TILE_ROWS - 1);
-    const i = this.#loop(row, last, TILE_ROWS, (i) => tile(i, TILE_ROWS));
-    const { rest } = this.#form;
-    if (rest > 0) f.branch(f.i(i32.ltS, i, rowEnd), () => tile(i, rest));
+  /** All tiles of a block, for some of the summed indices. */
+  #rows(block: Block, row: Local, rowEnd: Local): void {
+    this.#loop(row, rowEnd, TILE_ROWS, (i) => this.#tiles(block, i));
   }
 
-  /** The sums of `count` rows from row `i` on, two vectors each. */
-  #sums({ a, right, sum, sumEnd }: Column, i: Local, count: number): Local[][] {
-    const f = this.#f;
-    const { sumsAreContiguous } = this.#form;
-    const rows = this.#places(a, i, count, sum);
-    const sums = rows.map(() => [this.#zeros(), this.#zeros()]);
-    const b = f.number(), at = f.number();
-    f.assign(b, right);
-    f.assign(at, f.wordAt(this.#arg("aSums"), sum));
-    const end = f.wordAt(this.#arg("aSums"), sumEnd);
-    const once = (step: number): void => {
-      const columns = [f.load(v128.load, b), f.load(v128.load, b, 16)];
-      f.assign(b, f.i(i32.add, b, this.#arg("bStep")));
-      const offset = sumsAreContiguous ? null : f.loadNumber(i32.load, at, 4 * step);
-      rows.forEach((place, r) => {
-        const x = offset === null
-          ? f.load(v128.loadSplat, place, 4 * step)
-          : f.load(v128.loadSplat, f.i(i32.add, place, offset));
-        columns.forEach((y, h) => f.assign(sums[r]![h]!, this.#math.madd(x, y, sums[r]![h]!)));
-      });
-    };
-    for (const steps of [4, 1]) {
-      const last = steps === 1 ? end : f.iWith(i32.sub, end, 4 * (steps - 1));
-      f.whileLess(at, last, () => {
-        for (let step = 0; step < steps; step++) once(step);
-        f.step(at, 4 * steps);
-        if (sumsAreContiguous) { for (const place of rows) f.step(place, 4 * steps); }
-      }, i32.ltU);
-    }
-    return sums;
-  }
-
-  /** Where each row of the left operand begins, or where its summed indices lie side by side goes on. */
-  #places(a: Local, i: Local, count: number, sum: Local): Local[] {
-    const f = this.#f;
-    const table = f.wordAt(this.#arg("aRows"), i);
-    return Array.from({ length: count }, (_, r) => {
-      const place = f.number();
-      f.assign(place, f.i(i32.add, a, f.loadNumber(i32.load, table, 4 * r)));
-      if (this.#form.sumsAreContiguous) f.assign(place, f.wordAt(place, sum));
-      return place;
+  /** The tiles from row `i` on. Those behind the last one are that one again, and are not stored. */
+  #tiles(block: Block, i: Local): void {
+    const f = this.#f, { rows } = this.#form;
+    const { a, right, c, panel, panelEnd, sum, sumEnd } = block;
+    this.#panel.fill({
+      base: a,
+      rows: f.wordAt(this.#arg("aRows"), i),
+      sums: f.wordAt(this.#arg("aSums"), sum),
+      sumsEnd: f.wordAt(this.#arg("aSums"), sumEnd),
+    }, rows);
+    const length = f.i(i32.sub, sumEnd, sum), rowsLeft = f.i(i32.sub, this.#arg("m"), i);
+    this.#loop(panel, panelEnd, 1, (p) => {
+      const b = f.number();
+      f.assign(b, f.i(i32.add, right, this.#entry("bPanels", p)));
+      const sums = Array.from({ length: rows }, () => [this.#zeros(), this.#zeros()]);
+      const done = rows === TILE_ROWS ? this.#unrolled(b, length, sums) : f.integer(0);
+      this.#remaining(b, done, length, sums);
+      this.#store.write({ c, row: i, rowsLeft, panel: p, sum }, sums);
     });
+  }
+
+  /** Adds the products of a summed index; `element` gives those of the panel. */
+  #step(b: Local, sums: readonly Local[][], element: (row: number) => Local): void {
+    const f = this.#f;
+    const columns = [f.load(v128.load, b), f.load(v128.load, b, 16)];
+    f.assign(b, f.i(i32.add, b, this.#arg("bStep")));
+    sums.forEach((row, r) => {
+      const x = element(r);
+      columns.forEach((y, h) => f.assign(row[h]!, this.#math.madd(x, y, row[h]!)));
+    });
+  }
+
+  /** Adds up as many pieces of the summed indices as there are; gives back how many indices that was. */
+  #unrolled(b: Local, length: Local, sums: readonly Local[][]): Local {
+    const f = this.#f, left = f.number();
+    const pieces = f.iWith(i32.shrU, length, PIECE_SHIFT);
+    f.assign(left, pieces);
+    f.leavable((leaveIfZero) => {
+      for (let sum = 0; sum < PANEL_SUMS; sum++) {
+        if (sum % PIECE_SUMS === 0) {
+          leaveIfZero(left);
+          f.step(left, -1);
+        }
+        this.#step(b, sums, (row) => this.#panel.element(sum, row));
+      }
+    });
+    return f.iWith(i32.shl, pieces, PIECE_SHIFT);
+  }
+
+  /** Adds up the summed indices from `done` on. */
+  #remaining(b: Local, done: Local, length: Local, sums: readonly Local[][]): void {
+    const f = this.#f, at = f.number();
+    f.assign(at, this.#panel.pointer(done));
+    f.whileLess(at, this.#panel.pointer(length), () => {
+      this.#step(b, sums, (row) => this.#panel.elementAt(at, row));
+      this.#panel.advance(at);
+    }, i32.ltU);
   }
 
   #zeros(): Local {
@@ -187,13 +212,14 @@ class ProductWriter {
   }
 }
 
-/** A panel of a block and some of the summed indices: what the tiles in it are made from. */
-interface Column {
+/** Some panels of a block and some of the summed indices: what the tiles in it are made from. */
+interface Block {
   readonly a: Local;
-  /** The panel's elements, from the first of those summed indices on. */
+  /** The right operand from the first of those summed indices on. */
   readonly right: Local;
   readonly c: Local;
   readonly panel: Local;
+  readonly panelEnd: Local;
   readonly sum: Local;
   readonly sumEnd: Local;
 }

@@ -14,10 +14,15 @@ export type ContiguousAxis = "columns" | "rows" | "nothing";
 export interface Tile {
   readonly c: Local;
   readonly row: Local;
+  /** Rows that there are from that one on. */
+  readonly rowsLeft: Local;
   readonly panel: Local;
   /** The first summed index of its sums: from the second block of those on they are added. */
   readonly sum: Local;
 }
+
+/** Whether sums are added to what is there: never, always, or where a number is not 0. */
+type IsAdded = Local | "always" | null;
 
 interface StoreTarget {
   readonly c: Local;
@@ -43,41 +48,68 @@ export class TileStore {
   }
 
   /** Writes the part of a tile that there is; from the second summed block on it adds. */
-  write({ c, row, panel, sum }: Tile, sums: Local[][]): void {
+  write({ c, row, rowsLeft, panel, sum }: Tile, sums: Local[][]): void {
     const f = this.#f;
     const column = f.iWith(i32.shl, panel, 3);
-    const left = f.i(i32.sub, this.#arg("n"), column);
-    const isWhole = f.i(i32.ltS, f.integer(TILE_COLUMNS - 1), left);
-    // Most tiles are whole, and written once: no other test is made for those.
-    const isPlain = f.i(i32.and, isWhole, f.i(i32.eqz, sum));
+    const columnsLeft = f.i(i32.sub, this.#arg("n"), column);
+    const hasColumns = f.i(i32.ltS, f.integer(TILE_COLUMNS - 1), columnsLeft);
+    const hasRows = f.i(i32.ltS, f.integer(sums.length - 1), rowsLeft);
     const target = { c, row, column };
+    // Most tiles are whole: no test is made for each of their elements.
     f.branch(
-      isPlain,
-      () => this.#storeTile(target, sums, null, null),
-      () => this.#storeTile(target, sums, sum, left),
+      f.i(i32.and, hasColumns, hasRows),
+      () =>
+        f.branch(
+          sum,
+          () => this.#storeWhole(target, sums, "always"),
+          () => this.#storeWhole(target, sums, null),
+        ),
+      () => this.#storePart(target, sums, sum, rowsLeft, columnsLeft),
     );
   }
 
-  /** `left`: columns that there are, null where that is all; `sum`: null where nothing is added. */
-  #storeTile(target: StoreTarget, sums: Local[][], sum: Local | null, left: Local | null): void {
-    const f = this.#f;
-    const rows = f.wordAt(this.#arg("cRows"), target.row);
-    const table = f.wordAt(this.#arg("cColumns"), target.column);
-    const place = (r: number): Local => f.i(i32.add, target.c, f.loadNumber(i32.load, rows, 4 * r));
+  /** Where the columns of a tile lie, in the table of columns. */
+  #columnsOf({ column }: StoreTarget): Local {
+    return this.#f.wordAt(this.#arg("cColumns"), column);
+  }
+
+  /** Where a row of a tile begins. */
+  #placeOf({ c, row }: StoreTarget, r: number): Local {
+    const f = this.#f, rows = f.wordAt(this.#arg("cRows"), row);
+    return f.i(i32.add, c, f.loadNumber(i32.load, rows, 4 * r));
+  }
+
+  #storeWhole(target: StoreTarget, sums: Local[][], sum: IsAdded): void {
+    const f = this.#f, table = this.#columnsOf(target);
     if (this.#contiguousAxis === "rows") {
-      return this.#storeColumns(place(0), table, left, sum, sums);
+      return this.#storeColumns(this.#placeOf(target, 0), table, sum, sums);
     }
     sums.forEach((row, r) => {
-      const at = place(r);
-      if (this.#contiguousAxis === "nothing" || left !== null) {
-        return this.#storeEach(at, table, left, sum, row);
-      }
+      const at = this.#placeOf(target, r);
+      if (this.#contiguousAxis === "nothing") return this.#storeEach(at, table, null, sum, row);
       const first = f.i(i32.add, at, f.loadNumber(i32.load, table));
       row.forEach((value, h) => this.#put(4, first, 16 * h, sum, value, 0));
     });
   }
 
-  #whereColumn(k: number, left: Local | null, body: () => void): void {
+  /** Row by row and element by element, those that there are. */
+  #storePart(
+    target: StoreTarget,
+    sums: Local[][],
+    sum: IsAdded,
+    rowsLeft: Local,
+    columnsLeft: Local,
+  ): void {
+    const table = this.#columnsOf(target);
+    sums.forEach((row, r) => {
+      this.#where(r, rowsLeft, () => {
+        this.#storeEach(this.#placeOf(target, r), table, columnsLeft, sum, row);
+      });
+    });
+  }
+
+  /** `body` where there are more than `k`; where `left` is null, there are. */
+  #where(k: number, left: Local | null, body: () => void): void {
     if (left === null) body();
     else this.#f.branch(this.#f.i(i32.ltS, this.#f.integer(k), left), body);
   }
@@ -86,8 +118,7 @@ export class TileStore {
   #storeColumns(
     place: Local,
     table: Local,
-    left: Local | null,
-    sum: Local | null,
+    sum: IsAdded,
     sums: Local[][],
   ): void {
     const f = this.#f;
@@ -104,10 +135,8 @@ export class TileStore {
       r += count;
     }
     columns.forEach((parts, k) => {
-      this.#whereColumn(k, left, () => {
-        const at = f.i(i32.add, place, f.loadNumber(i32.load, table, 4 * k));
-        for (const part of parts) part(at);
-      });
+      const at = f.i(i32.add, place, f.loadNumber(i32.load, table, 4 * k));
+      for (const part of parts) part(at);
     });
   }
 
@@ -134,7 +163,7 @@ export class TileStore {
     count: 1 | 2 | 4,
     at: Local,
     offset: number,
-    sum: Local | null,
+    sum: IsAdded,
     value: Local,
     lane: number,
   ): void {
@@ -146,26 +175,24 @@ export class TileStore {
       : [v128.loadSplat, v128.store32Lane];
     const write = (vector: Local): void =>
       f.store(store, at, vector, offset, count === 4 ? undefined : lane);
+    const add = (): void => write(f.v(f32x4.add, value, f.load(load, at, offset)));
     if (sum === null) return write(value);
-    f.branch(
-      sum,
-      () => write(f.v(f32x4.add, value, f.load(load, at, offset))),
-      () => write(value),
-    );
+    if (sum === "always") return add();
+    f.branch(sum, add, () => write(value));
   }
 
   #storeEach(
     place: Local,
     table: Local,
     left: Local | null,
-    sum: Local | null,
+    sum: IsAdded,
     row: readonly Local[],
   ): void {
     const f = this.#f;
     row.forEach((value, h) => {
       for (let lane = 0; lane < 4; lane++) {
         const k = 4 * h + lane;
-        this.#whereColumn(k, left, () => {
+        this.#where(k, left, () => {
           const at = f.i(i32.add, place, f.loadNumber(i32.load, table, 4 * k));
           this.#put(1, at, 0, sum, value, lane);
         });

@@ -5,6 +5,7 @@ import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import type { GemmHost } from "../../../../backend/cpu/blas/gemm_runner.ts";
 import type { HostBlock } from "../../../../backend/cpu/script/runner.ts";
 import { contractionRunner } from "../../../../backend/cpu/wasm/products/contraction.ts";
+import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
 import { HostPool } from "../../../../memory/mod.ts";
 import { assertAgree, compute, wasmBackend } from "../strategies.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
@@ -112,6 +113,54 @@ Deno.test("half floats are multiplied as floats", () => {
   withDevice("cpu", () => {
     for (const dtype of ["float16", "bfloat16"] as const) {
       assertAgree(() => filled([20, 30], 1, dtype).matmul(filled([30, 17], 2, dtype)).add(1));
+    }
+  });
+});
+
+Deno.test("tiles are the same in engines that give a module no memory of its own", () => {
+  withDevice("cpu", () => {
+    const { memory, strategy } = wasmBackend, { memory: shared } = strategy.wasm!;
+    const host: GemmHost = {
+      compile: () => ({ source: "", run() {} }),
+      othersWorked() {},
+      withScratch(_, size, use) {
+        using block = memory.allocate(4 * size);
+        return use(block);
+      },
+    };
+    for (const [m, n, k] of [[20, 17, 300], [3, 16, 40], [64, 64, 144]] as const) {
+      const a = filled([m, k], 1), b = filled([k, n], 2), product = a.matmul(b);
+      const { kernel } = schedule([nodeOf(product)]).kernels[0]!;
+      const inputs = [a, b].map((tensor) => {
+        const bytes = new Uint8Array(tensor.toHostSync().buffer as ArrayBuffer);
+        const block = memory.allocate(bytes.length);
+        wasmBackend.write(block, bytes);
+        return block;
+      });
+      const found = [true, false].map((hasPrivatePages) => {
+        const runtime = new WasmRuntime(shared, 2, { relaxed: false, hasPrivatePages });
+        const output = memory.allocate(4 * m * n), sums = new Float32Array(m * n);
+        const none = (): never => {
+          throw new Error("Tiles compute it");
+        };
+        contractionRunner(kernel as LoopKernel, runtime, host, none)!.run(inputs, [output]);
+        wasmBackend.readSync(output, new Uint8Array(sums.buffer));
+        output.release();
+        return sums;
+      });
+      assertEquals(found[1], found[0]);
+      assertEquals([...found[0]!], compute(wasmBackend, a.matmul(b)));
+      for (const block of inputs) block.release();
+    }
+  });
+});
+
+Deno.test("sums of any length are those of their pieces, however the left operand lies", () => {
+  withDevice("cpu", () => {
+    for (const k of [1, 15, 16, 17, 31, 32, 127, 128, 129, 144, 160, 255, 257]) {
+      assertProduct(13, 19, k);
+      assertProduct(13, 19, k, true);
+      assertProduct(13, 16, k, false, true);
     }
   });
 });
