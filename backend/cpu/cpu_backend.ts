@@ -12,6 +12,7 @@
 import { HostSource } from "../../memory/mod.ts";
 import type { DeviceHandle } from "../devices/device_handle.ts";
 import type { Kernel } from "../kernel/kernel.ts";
+import { KernelMemo } from "../kernel/kernel_memo.ts";
 import { HostBackend } from "./host_backend.ts";
 import { KernelRunners } from "./kernel_runners.ts";
 import type { Runner } from "./script/runner.ts";
@@ -24,6 +25,7 @@ export class CPUBackend extends HostBackend {
   /** What computes: chosen by NETCL_CPU and by what the system has. */
   readonly strategy: Strategy;
   readonly #runners: KernelRunners;
+  readonly #known = new KernelMemo<Runner>();
 
   constructor(device: DeviceHandle, strategy: Strategy = chooseStrategy()) {
     super(device, strategy.wasm ? new WasmSource(strategy.wasm.memory) : new HostSource());
@@ -36,12 +38,14 @@ export class CPUBackend extends HostBackend {
   }
 
   protected override runnerOf(kernel: Kernel): Runner {
-    return this.#runners.of(kernel);
+    if (kernel.kind === "custom") return this.#runners.of(kernel);
+    return this.#known.get(kernel, () => this.#runners.of(kernel));
   }
 
   override dispose(): void {
     this.strategy.wasm?.threads.stop();
     this.#runners.clear();
+    this.#known.clear();
     super.dispose();
   }
 }

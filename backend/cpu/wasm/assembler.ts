@@ -55,14 +55,22 @@ export class FunctionBuilder {
     for (const byte of bytes) this.#out.push(byte);
   }
 
+  /** Appends an operation with one unsigned number, without the arrays that most operations would cost. */
+  #putWith(op: number, value: number): void {
+    const out = this.#out;
+    out.push(op);
+    for (; value > 0x7f; value >>>= 7) out.push((value & 0x7f) | 0x80);
+    out.push(value);
+  }
+
   /** Puts a variable's value on the stack. */
   get(local: Local): void {
-    this.put(core.get, ...unsigned(local));
+    this.#putWith(core.get, local);
   }
 
   /** Takes a variable's value from the stack. */
   set(local: Local): void {
-    this.put(core.set, ...unsigned(local));
+    this.#putWith(core.set, local);
   }
 
   /** Copies a variable's value to another. */
@@ -174,7 +182,7 @@ export class FunctionBuilder {
   // ---- vectors
 
   #opcode(op: number): void {
-    this.put(core.vector, ...unsigned(op));
+    this.#putWith(core.vector, op);
   }
 
   #setVector(): Local {

@@ -32,9 +32,11 @@ import { countTransfer } from "../../profiling/counters.ts";
 import type { DeviceHandle } from "../../devices/device_handle.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { CustomKernelCall, Launchable } from "../../kernel/kernel.ts";
+import { KernelMemo } from "../../kernel/kernel_memo.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { CustomLaunch } from "./custom_launch.ts";
 import type { Target } from "../../kernel/target.ts";
+import type { KernelPlan, KernelPlanner } from "../../kernel/template.ts";
 import { planKernel } from "../templates/generate.ts";
 import { type LaunchStep, launchSteps } from "../templates/launch_steps.ts";
 import { type FoundIndices, IndexErrors } from "./index_errors.ts";
@@ -58,6 +60,8 @@ export class OpenCLBackend implements Backend {
   readonly #queue: CommandQueue;
   readonly #clDevice: Device;
   readonly #programs: Programs;
+  readonly #steps = new KernelMemo<LaunchStep[]>();
+  readonly #plans = new KernelMemo<KernelPlan>();
   #target: Target | null = null;
   readonly #transfers: Transfers;
   readonly #launchContext: LaunchContext;
@@ -98,7 +102,8 @@ export class OpenCLBackend implements Backend {
     };
   }
 
-  readonly planKernel = planKernel;
+  readonly planKernel: KernelPlanner = (kernel, target) =>
+    this.#plans.get(kernel, () => planKernel(kernel, target));
 
   /** What kernels are planned by and written for; made with the first. */
   get target(): Target {
@@ -208,7 +213,7 @@ export class OpenCLBackend implements Backend {
   /** What a kernel is launched as, and who computes it while it is not compiled. */
   #planned(kernel: Launchable): PlannedLaunch {
     if (kernel.kind === "custom") return { kernel, steps: [], baseline: null };
-    const steps = launchSteps(kernel, this.target);
+    const steps = this.#steps.get(kernel, () => launchSteps(kernel, this.target));
     const isBuilt = steps.every(({ generated }) => this.#programs.has(generated.source));
     const isServed = !isBuilt && this.#tiers !== null && !isDeterministic();
     return { kernel, steps, baseline: isServed ? this.#tiers!.baseline.kernel(kernel) : null };

@@ -31,9 +31,14 @@ export interface LoweredGroup {
 /** The most operations that a label names. */
 const MAX_NAMES = 6;
 
+// Fusion asks of some groups what becomes of them.
+const lowered = new WeakMap<Group, LoweredGroup>();
+
 /** The kernel that computes a group. */
 export function lowerGroup(group: Group): LoweredGroup {
-  return new Lowering(group).finish();
+  let kernel = lowered.get(group);
+  if (kernel === undefined) lowered.set(group, kernel = new Lowering(group).finish());
+  return kernel;
 }
 
 /** The primitive that rounds to a type of half precision; null where nothing is rounded. */

@@ -7,10 +7,13 @@ import {
   noGrad,
   optim,
   profiler,
+  realizeAll,
   ShapeError,
   Tensor,
   withDevice,
 } from "../../../mod.ts";
+import { KernelRunners } from "../../../backend/cpu/kernel_runners.ts";
+import { isEager } from "../../../backend/internal.ts";
 import { assertClose } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
 
@@ -148,3 +151,71 @@ testOnBackends("KeyValueCache holds what was appended, and says when it is full"
     assertThrows(() => new nn.KeyValueCache({ heads: 1 } as never), TypeError, "capacity");
   });
 });
+
+/** One layer that attends to all keys so far, which are put together anew for each word. */
+class GrowingBlock extends nn.Module<[x: Tensor, past: [Tensor, Tensor] | null]> {
+  qkv = new nn.Linear(WIDTH, 3 * WIDTH);
+  out = new nn.Linear(WIDTH, WIDTH);
+  mlp = new nn.SwiGLU(WIDTH, 2 * WIDTH);
+
+  forward(x: Tensor, past: [Tensor, Tensor] | null): Tensor {
+    return this.attend(x, past)[0];
+  }
+
+  attend(x: Tensor, past: [Tensor, Tensor] | null): [Tensor, [Tensor, Tensor]] {
+    const [query, k, v] = this.qkv.forward(x).split(WIDTH, -1).map((part) =>
+      part.reshape([1, -1, HEADS, WIDTH / HEADS]).transpose(1, 2)
+    ) as [Tensor, Tensor, Tensor];
+    const keys = past ? Tensor.concat([past[0], k], 2) : k;
+    const values = past ? Tensor.concat([past[1], v], 2) : v;
+    const heads = nn.scaledDotProductAttention(query, keys, values);
+    const y = x.add(this.out.forward(heads.transpose(1, 2).reshape(x.shape)));
+    return [y.add(this.mlp.forward(y)), [keys, values]];
+  }
+}
+
+/** What a backend makes of kernels while `fn` runs: their number. */
+function runnersMade(fn: () => void): number {
+  const { prototype } = KernelRunners, { of } = prototype;
+  let count = 0;
+  prototype.of = function (kernel) {
+    count++;
+    return of.call(this, kernel);
+  };
+  try {
+    fn();
+  } finally {
+    prototype.of = of;
+  }
+  return count;
+}
+
+testOnBackends(
+  "a word behind a cache that grows needs no kernel but those of its length",
+  (backend) => {
+    if (isEager()) return;
+    withDevice(backend, () => {
+      manualSeed(7);
+      const blocks = Array.from({ length: 4 }, () => new GrowingBlock());
+      const x = Tensor.randn([1, 1, WIDTH]).realize();
+      let past: ([Tensor, Tensor] | null)[] = blocks.map(() => null);
+      const word = (): void =>
+        noGrad(() => {
+          let y = x;
+          const seen = blocks.map((block, k) => {
+            const [next, own] = block.attend(y, past[k]!);
+            y = next;
+            return own;
+          });
+          realizeAll([y, ...seen.flat()]);
+          past.flat().forEach((former) => former?.dispose());
+          past = seen;
+        });
+      for (let length = 0; length < 12; length++) word();
+      const built = profiler.counters().programsBuilt;
+      // Keys and values put together, scores, their softmax, the weighted values: each once for all layers.
+      for (let length = 12; length < 32; length++) assert(runnersMade(word) <= 6, `at ${length}`);
+      assert(profiler.counters().programsBuilt - built <= 2, "programs for 20 words");
+    });
+  },
+);
