@@ -12,7 +12,7 @@
 import { HostSource } from "../../memory/mod.ts";
 import type { DeviceHandle } from "../devices/device_handle.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import { KernelMemo } from "../kernel/kernel_memo.ts";
+import { KernelMemo } from "../execution/kernel_memo.ts";
 import { HostBackend } from "./host_backend.ts";
 import { KernelRunners } from "./kernel_runners.ts";
 import type { Runner } from "./script/runner.ts";

@@ -32,7 +32,7 @@ import { countTransfer } from "../../profiling/counters.ts";
 import type { DeviceHandle } from "../../devices/device_handle.ts";
 import type { DType } from "../../graph/dtype.ts";
 import type { CustomKernelCall, Launchable } from "../../kernel/kernel.ts";
-import { KernelMemo } from "../../kernel/kernel_memo.ts";
+import { KernelMemo } from "../../execution/kernel_memo.ts";
 import { BinaryCache } from "./binary_cache.ts";
 import { CustomLaunch } from "./custom_launch.ts";
 import type { Target } from "../../kernel/target.ts";
@@ -103,7 +103,9 @@ export class OpenCLBackend implements Backend {
   }
 
   readonly planKernel: KernelPlanner = (kernel, target) =>
-    this.#plans.get(kernel, () => planKernel(kernel, target));
+    target === this.#target
+      ? this.#plans.get(kernel, () => planKernel(kernel, target))
+      : planKernel(kernel, target);
 
   /** What kernels are planned by and written for; made with the first. */
   get target(): Target {

@@ -1,5 +1,5 @@
 /** What was made of kernels, found again by what they do: layers and later plans have the same ones. */
-import type { CustomKernelCall, Launchable } from "./kernel.ts";
+import type { CustomKernelCall, Launchable } from "../kernel/kernel.ts";
 
 /** A kernel that netcl planned; what a user wrote is known by itself. */
 type Planned = Exclude<Launchable, CustomKernelCall>;

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Expr, LoopKernel } from "../../../backend/kernel/kernel.ts";
 import { symbol } from "../../../backend/kernel/affine.ts";
-import { kernelKey, KernelMemo } from "../../../backend/kernel/kernel_memo.ts";
+import { kernelKey, KernelMemo } from "../../../backend/execution/kernel_memo.ts";
 
 /** Stores `value` in so many elements. */
 function fill(size: number, value: number, more: readonly Expr[] = []): LoopKernel {
