@@ -86,12 +86,19 @@ const lanesBelow = (count: string): string => `(ushort)((1u << clamp(${count}, 0
 /** What the builtins for masked access call lanes of 32 bits. */
 const maskedAccess: Readonly<Record<string, string>> = { float: "ups", int: "dqusi" };
 
-/** Loads and stores of the first `n` lanes of a vector. */
-const part = (T: string): Record<string, string> => {
+/** What elements become as lanes, how one is read, and what lanes are when they are stored. */
+function laneForms(
+  T: string,
+): { readonly lane: string; readonly read: string; readonly stored: string } {
   const lane = T === "uchar" || T === "int" ? "int" : T === "ushort" ? "ushort" : "float";
   const read = T === "half" ? "vload_half(k, p)" : "p[k]";
+  return { lane, read, stored: T === "uchar" ? "uchar" : lane };
+}
+
+/** Loads and stores of the first `n` lanes of a vector. */
+const part = (T: string): Record<string, string> => {
+  const { lane, read, stored } = laneForms(T);
   const write = T === "half" ? "vstore_half(lanes[k], k, p)" : "p[k] = lanes[k]";
-  const stored = T === "uchar" ? "uchar" : lane;
   const load = `${OUT_OF_LINE}inline ${lane}16 load_part_${T}(global const ${T}* p, int n) {
   ${lane} lanes[16] = { 0 };
   for (int k = 0; k < min(n, 16); ++k) lanes[k] = ${read};
@@ -117,6 +124,40 @@ const part = (T: string): Record<string, string> => {
 }`,
       store,
     ),
+  };
+};
+
+/** Loads of lanes that are not all in memory, and stores of two vectors in turn. */
+const between = (T: string): Record<string, string> => {
+  const { lane, read, stored } = laneForms(T);
+  const builtin = maskedAccess[T];
+  const plain =
+    `${OUT_OF_LINE}inline ${lane}16 load_between_${T}(global const ${T}* p, int low, int high) {
+  ${lane} lanes[16] = { 0 };
+  for (int k = max(low, 0); k < min(high, 16); ++k) lanes[k] = ${read};
+  return vload16(0, lanes);
+}`;
+  return {
+    [`load_between_${T}`]: builtin === undefined ? plain : masked(
+      `inline ${T}16 load_between_${T}(global const ${T}* p, int low, int high) {
+  const ushort mask = ${lanesBelow("high")} & ~${lanesBelow("low")};
+  return __builtin_ia32_load${builtin}512_mask(${bare("p")}, (${T}16)(0), mask);
+}`,
+      plain,
+    ),
+    [`load_apart_${T}`]:
+      `inline ${lane}16 load_apart_${T}(global const ${T}* p, int low, int high) {
+  const ${lane}16 a = load_between_${T}(p, 2 * low, 2 * high - 1);
+  const ${lane}16 b = load_between_${T}(p + 16, 2 * low - 16, 2 * high - 17);
+  return (${lane}16)(a.even, b.even);
+}`,
+    [`store_pairs_${T}`]:
+      `inline void store_pairs_${T}(${stored}16 a, ${stored}16 b, global ${T}* p, int n) {
+  ${stored}16 v, w;
+  v.even = a.lo; v.odd = b.lo; w.even = a.hi; w.odd = b.hi;
+  store_part_${T}(v, p, 2 * n);
+  store_part_${T}(w, p + 16, 2 * n - 16);
+}`,
   };
 };
 
@@ -328,6 +369,12 @@ const helpers: Readonly<Record<string, string>> = {
     to += count;
   }
 }`,
+  // Lanes from `low` to before `high`, the others 0: of neighbours, and of every second element.
+  ...between("float"),
+  ...between("half"),
+  ...between("ushort"),
+  ...between("int"),
+  ...between("uchar"),
   // Rows become columns.
   transpose_16: transposeText(),
   // 16 rows of 16 elements, `step` apart in memory, as columns, and the same in the other direction.

@@ -27,6 +27,7 @@ import { registerRows } from "./loops/register_rows.ts";
 import { shortRows } from "./loops/short_rows.ts";
 import { vectorItems } from "./loops/vector_items.ts";
 import { vectorRows } from "./loops/vector_rows.ts";
+import { windowRows } from "./loops/window_rows.ts";
 import { mmaGemm } from "./mma/mma_gemm.ts";
 import type { ContractionTemplate } from "./parts/contraction_shape.ts";
 import type { Template } from "./parts/template.ts";
@@ -62,6 +63,7 @@ export const loops: readonly Template<LoopKernel>[] = [
   groupReduction,
   vectorRows,
   vectorItems,
+  windowRows,
   shortRows,
   itemRows,
 ];

@@ -25,15 +25,20 @@ export interface Lanes {
   readonly contracted?: string;
 }
 
+/** Writes what a vector of elements is read with where they are no neighbours; null for all else. */
+export type LaneReader = (e: Expr, id: number, lanes: Lanes) => string | null;
+
 /** Writes expressions of one iteration of 16 elements. */
 export class VectorBody {
   readonly #emitter: Emitter;
   readonly #symbol: number;
+  readonly #read: LaneReader;
   readonly #depends: readonly boolean[];
 
-  constructor(emitter: Emitter, symbol: number) {
+  constructor(emitter: Emitter, symbol: number, read: LaneReader = () => null) {
     this.#emitter = emitter;
     this.#symbol = symbol;
+    this.#read = read;
     this.#depends = variesWith(emitter.kernel, [symbol]);
   }
 
@@ -61,7 +66,8 @@ export class VectorBody {
       if (e.op === "reduced") this.#emitter.alias(id, `z${e.reduction}`);
       else {
         const type = lanesOf(e.dtype).type;
-        this.#emitter.line(`const ${type} ${this.name(id, lanes.tag)} = ${this.#text(e, lanes)};`);
+        const text = this.#read(e, id, lanes) ?? this.#text(e, lanes);
+        this.#emitter.line(`const ${type} ${this.name(id, lanes.tag)} = ${text};`);
       }
     }
   }

@@ -14,13 +14,14 @@ import { emitVectorRows } from "./vector_rows.ts";
 export function emitVectorKernel(
   emitter: Emitter,
   dialect: Dialect,
-  { kind, symbol }: VectorForm,
+  form: VectorForm,
 ): WorkSize {
+  const { kind, symbol } = form;
   switch (kind) {
     case "map":
       return emitMap(emitter, symbol);
     case "rows":
-      return emitVectorRows(emitter, dialect, symbol);
+      return emitVectorRows(emitter, dialect, form);
     case "columns":
       return emitVectorColumns(emitter, dialect, symbol);
     default:

@@ -21,6 +21,7 @@ import {
 } from "../../../kernel/row_program.ts";
 import type { LaunchVariant } from "../../../kernel/template.ts";
 import { canVectorize, isCostly, LANES } from "./vector_types.ts";
+import { type ApartRows, apartRows } from "./window_lanes.ts";
 
 /** Elements of a work-item: enough to be worth a group, few enough to share them out. */
 const ITEM_ELEMENTS = 8192;
@@ -43,6 +44,8 @@ const MIN_STREAMED_BYTES = 32 << 20;
 export interface VectorForm {
   readonly kind: "map" | "rows" | "columns";
   readonly symbol: number;
+  /** How the elements of rows lie where lanes are no neighbours. */
+  readonly apart?: ApartRows | null;
 }
 
 /** How a kernel is computed in vectors; null where its loops do not allow it. */
@@ -52,6 +55,8 @@ export function vectorFormOf(kernel: LoopKernel): VectorForm | null {
   if (lastInner !== undefined && isWide(kernel, lastInner)) {
     return { kind: "rows", symbol: lastInner };
   }
+  const apart = lastInner === undefined ? null : apartRows(kernel);
+  if (apart) return { kind: "rows", symbol: apart.symbol, apart };
   if (lastOuter === undefined) return null;
   if (lastInner !== undefined) {
     // Few columns are computed as many are, so that sums over batches of any width share a launch.
@@ -67,13 +72,16 @@ export function vectorFormOf(kernel: LoopKernel): VectorForm | null {
 }
 
 /** The program of rows whose elements lie along the lanes of vectors. */
-export function vectorRowProgram(kernel: LoopKernel, symbol: number): RowProgram {
+export function vectorRowProgram(
+  kernel: LoopKernel,
+  { symbol, apart }: VectorForm,
+): RowProgram {
   const copiesOf = ({ exprs }: ReduceStep): number => {
     const isShort = exprs.length <= MAX_SHORT_BODY &&
       !isCostly(exprs.map((id) => kernel.exprs[id]!));
     return isShort ? COPIES : 1;
   };
-  const plain = rowProgram(kernel), keeps = worthKeeping(kernel, plain);
+  const plain = rowProgram(kernel), keeps = apart ? null : worthKeeping(kernel, plain);
   const program = keeps === null ? plain : rowProgram(kernel, keeps);
   return inVectorRows(kernel, program, symbol, LANES, copiesOf);
 }
@@ -115,8 +123,10 @@ export function columnCopies(kernel: LoopKernel, symbol: number): number {
 /** What the text depends on beside the kernel's structure; null for a grid of two dimensions. */
 export function vectorVariant(
   kernel: LoopKernel,
-  { kind, symbol }: VectorForm,
+  form: VectorForm,
 ): LaunchVariant | null {
+  const { kind, symbol } = form;
+  if (form.apart) return null;
   const stages = kernel.reductions.length + 1;
   const lead = kernel.outer.slice(0, -1);
   switch (kind) {
@@ -127,7 +137,7 @@ export function vectorVariant(
       return { key, numbers: isFlat ? 0 : OPEN_ROWS_NUMBERS, copies: 2 };
     }
     case "rows": {
-      const cuts = cutsOf(vectorRowProgram(kernel, symbol));
+      const cuts = cutsOf(vectorRowProgram(kernel, form));
       return {
         key: `rows ${cuts}`,
         numbers: OPEN_ROWS_NUMBERS + stages,

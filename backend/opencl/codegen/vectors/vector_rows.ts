@@ -12,21 +12,23 @@ import {
 import type { WorkSize } from "../generated.ts";
 import { openRows } from "../indices.ts";
 import { computeType } from "../types.ts";
+import { emitElements } from "./lane_pairs.ts";
 import { LaneSums } from "./lane_sums.ts";
 import { type Lanes, VectorBody } from "./vector_body.ts";
 import { emitRest } from "./vector_map.ts";
-import { rowsOfItem, vectorRowProgram } from "./vector_plan.ts";
+import { rowsOfItem, type VectorForm, vectorRowProgram } from "./vector_plan.ts";
 import { LANES, laneType } from "./vector_types.ts";
+import { windowReader } from "./window_lanes.ts";
 
 /** Elements that a sum asks for in advance, a bare load a vector being all that it does. */
 const PREFETCH_DISTANCE = 512;
 
 /** Writes the rows of a kernel; a work-item takes many. */
-export function emitVectorRows(emitter: Emitter, dialect: Dialect, symbol: number): WorkSize {
+export function emitVectorRows(emitter: Emitter, dialect: Dialect, form: VectorForm): WorkSize {
   const { kernel } = emitter;
   const length = kernel.chunk?.length ?? extent(kernel, kernel.inner);
   const items = openRows(emitter, kernel.outer, rowsOfItem(kernel, length));
-  writeRow(vectorRowProgram(kernel, symbol), new VectorRows(emitter, dialect, symbol));
+  writeRow(vectorRowProgram(kernel, form), new VectorRows(emitter, dialect, form));
   emitter.close();
   return { global: [items], local: [1] };
 }
@@ -35,13 +37,15 @@ class VectorRows implements RowWriter {
   readonly #emitter: Emitter;
   readonly #dialect: Dialect;
   readonly #symbol: number;
+  readonly #pair: number | null;
   readonly #body: VectorBody;
 
-  constructor(emitter: Emitter, dialect: Dialect, symbol: number) {
+  constructor(emitter: Emitter, dialect: Dialect, { symbol, apart = null }: VectorForm) {
     this.#emitter = emitter;
     this.#dialect = dialect;
     this.#symbol = symbol;
-    this.#body = new VectorBody(emitter, symbol);
+    this.#pair = apart?.pair ?? null;
+    this.#body = new VectorBody(emitter, symbol, apart ? windowReader(emitter, symbol) : undefined);
   }
 
   compute(exprs: readonly number[]): void {
@@ -57,8 +61,9 @@ class VectorRows implements RowWriter {
     const emitter = this.#emitter, dialect = this.#dialect, symbol = this.#symbol;
     const isCut = sums?.blocks?.symbol === symbol;
     emitter.open("{");
-    walk(emitter, dialect, emitter.kernel.inner.slice(0, -1), sums, () => {
-      this.#body.declareScalars(exprs);
+    const around = emitter.kernel.inner.filter((s) => s !== symbol && s !== this.#pair);
+    walk(emitter, dialect, around, sums, () => {
+      if (this.#pair === null) this.#body.declareScalars(exprs);
       const bounds = isCut
         ? openBlocks(emitter, dialect, sums.blocks!)
         : boundsOf(emitter, dialect, symbol);
@@ -71,6 +76,20 @@ class VectorRows implements RowWriter {
       emitter.close();
     });
     emitter.close();
+  }
+
+  /** Computes the elements of one vector's lanes, of which `element` makes use, and stores outputs. */
+  #elements(
+    exprs: readonly number[],
+    outputs: readonly number[],
+    lanes: Lanes,
+    element: () => void,
+  ): void {
+    emitElements(this.#emitter, this.#dialect, this.#body, this.#pair, outputs, lanes, () => {
+      if (this.#pair !== null) this.#body.declareScalars(exprs);
+      this.#body.declareVectors(exprs, lanes);
+      element();
+    });
   }
 
   reduce(step: ReduceStep): void {
@@ -95,32 +114,33 @@ class VectorRows implements RowWriter {
     const emitter = this.#emitter, body = this.#body;
     const { reductions } = emitter.kernel;
     const i = `i${this.#symbol}`;
-    const compute = (lanes: Lanes): void => {
-      body.declareVectors(exprs, lanes);
-      if (keeps) body.keep(keeps.expr, keeps.output, lanes);
-      for (const o of outputs) body.store(o, lanes);
-    };
+    const compute = (lanes: Lanes, join: () => void): void =>
+      this.#elements(exprs, outputs, lanes, () => {
+        if (keeps) body.keep(keeps.expr, keeps.output, lanes);
+        join();
+      });
     for (const count of copies > 1 ? [copies, 1] : [1]) {
       const width = LANES * count;
       emitter.open(`for (; ${i} + ${width} <= end; ${i} += ${width}) {`);
       for (let c = 0; c < count; c++) {
         if (count > 1 && exprs.length === 1) body.prefetch(exprs, c * LANES, PREFETCH_DISTANCE);
-        compute({ tag: `_${c}`, shift: c * LANES });
-        for (const r of stage) sums.accumulate(r, c, body.name(reductions[r]!.expr, `_${c}`));
+        compute({ tag: `_${c}`, shift: c * LANES }, () => {
+          for (const r of stage) sums.accumulate(r, c, body.name(reductions[r]!.expr, `_${c}`));
+        });
       }
       emitter.close();
     }
-    emitRest(emitter, i, "end", (left) => {
-      compute({ tag: "_0", left });
-      for (const r of stage) {
-        const type = laneType(reductions[r]!);
-        const { fn, dtype } = reductions[r]!;
-        const none = `(${type})(${this.#dialect.constant(identityOf(fn, dtype), dtype)})`;
-        const value = body.name(reductions[r]!.expr, "_0");
-        emitter.line(`const ${type} x${r} = select(${none}, ${value}, lanes16() < ${left});`);
-        sums.join(r, `x${r}`);
-      }
-    });
+    emitRest(emitter, i, "end", (left) =>
+      compute({ tag: "_0", left }, () => {
+        for (const r of stage) {
+          const type = laneType(reductions[r]!);
+          const { fn, dtype } = reductions[r]!;
+          const none = `(${type})(${this.#dialect.constant(identityOf(fn, dtype), dtype)})`;
+          const value = body.name(reductions[r]!.expr, "_0");
+          emitter.line(`const ${type} x${r} = select(${none}, ${value}, lanes16() < ${left});`);
+          sums.join(r, `x${r}`);
+        }
+      }));
   }
 
   storeEach({ exprs, outputs, keeps }: StoreEachStep): void {
@@ -128,8 +148,7 @@ class VectorRows implements RowWriter {
     const i = `i${this.#symbol}`;
     const compute = (left: string): void => {
       if (keeps) body.reload(keeps.expr, keeps.output, left);
-      body.declareVectors(exprs, { left });
-      for (const o of outputs) body.store(o, { left });
+      this.#elements(exprs, outputs, { left }, () => {});
     };
     this.#loops(exprs, null, () => {
       emitter.open(`for (; ${i} + ${LANES} <= end; ${i} += ${LANES}) {`);

@@ -4,7 +4,7 @@ import { variesWith } from "../../../kernel/analysis.ts";
 import type { DType } from "../../../graph/dtype.ts";
 import { type PrimitiveName, primitives } from "../../../graph/primitives.ts";
 import { combinerOf, isArgReduction } from "../../../graph/reductions.ts";
-import type { Expr, LoopKernel, Reduction } from "../../../kernel/kernel.ts";
+import type { Bound, Expr, Load, LoopKernel, Reduction } from "../../../kernel/kernel.ts";
 import { storageType } from "../types.ts";
 import { hasVectorForm, type LaneKind, renderVector } from "./primitives.ts";
 
@@ -55,7 +55,7 @@ function hasLanes(dtype: DType): boolean {
 }
 
 /** True for the types whose lanes can be written to memory again. */
-function storesLanes(dtype: DType): boolean {
+export function storesLanes(dtype: DType): boolean {
   return hasLanes(dtype) && dtype !== "uint8";
 }
 
@@ -86,6 +86,35 @@ export function loadLanes(dtype: DType, pointer: string, left: string): string {
   return unpack.replace("$v", text);
 }
 
+/**
+ * How lanes of a type are loaded of which those from `low` to before `high` are in memory, and others are 0:
+ * neighbours, or every second element.
+ */
+export function loadBetween(
+  dtype: DType,
+  pointer: string,
+  step: 1 | 2,
+  low: string,
+  high: string,
+): string {
+  const { unpack = "$v" } = lanesOf(dtype);
+  const name = step === 1 ? "load_between" : "load_apart";
+  return unpack.replace("$v", `${name}_${storageType(dtype)}(${pointer}, ${low}, ${high})`);
+}
+
+/** The statement that stores `left` pairs of lanes one beside the other: of `even`, of `odd`, and so on. */
+export function storePairs(
+  dtype: DType,
+  pointer: string,
+  even: string,
+  odd: string,
+  left: string,
+): string {
+  const { pack = "$v" } = lanesOf(dtype);
+  const [a, b] = [even, odd].map((value) => pack.replace("$v", value));
+  return `store_pairs_${storageType(dtype)}(${a}, ${b}, ${pointer}, ${left});`;
+}
+
 /** The statement that stores lanes of `dtype` at a pointer: all of them, or as many as `left` says. */
 export function storeLanes(dtype: DType, pointer: string, value: string, left: string): string {
   const { store = "vstore16($v, 0, $p)", pack = "$v" } = lanesOf(dtype);
@@ -95,14 +124,32 @@ export function storeLanes(dtype: DType, pointer: string, value: string, left: s
     : `store_part_${storageType(dtype)}(${packed}, ${pointer}, ${left});`;
 }
 
+/** True when two vectors of a reduction's results can be joined lane by lane. */
+export function joinsLanes({ fn, dtype }: Reduction): boolean {
+  return !isArgReduction(fn) && hasForm(combinerOf(fn), dtype);
+}
+
+/** What can be read along a loop: by which loads, and within which bounds. */
+export interface LaneReads {
+  load(load: Load, symbol: number): boolean;
+  inside(bounds: readonly Bound[], symbol: number): boolean;
+}
+
+/** Neighbours, all of them in memory. */
+const plainReads: LaneReads = {
+  load: ({ index, bounds }, symbol) => bounds.length === 0 && coefficient(index, symbol) === 1,
+  inside: () => false,
+};
+
 /** True when an expression that changes with the loop can be written with vectors. */
-function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
+function fits(kernel: LoopKernel, e: Expr, symbol: number, reads: LaneReads): boolean {
   switch (e.op) {
     case "load": {
       const load = kernel.loads[e.load]!;
-      return hasLanes(load.dtype) && load.bounds.length === 0 &&
-        coefficient(load.index, symbol) === 1;
+      return hasLanes(load.dtype) && reads.load(load, symbol);
     }
+    case "inside":
+      return reads.inside(e.bounds, symbol);
     case "index":
       return e.dtype === "int32";
     case "primitive": {
@@ -121,14 +168,22 @@ function fits(kernel: LoopKernel, e: Expr, symbol: number): boolean {
   }
 }
 
-/** True when the loop over `symbol` can be vectorized for the given results. */
-export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
+/** True when what is computed along the loop over `symbol` has vectors, whatever is stored. */
+export function canCompute(
+  kernel: LoopKernel,
+  symbol: number,
+  reads: LaneReads = plainReads,
+): boolean {
   const depends = variesWith(kernel, [symbol]);
   if (kernel.indirect.some((d) => depends[d.expr])) return false;
-  if (!kernel.exprs.every((e, id) => !depends[id] || fits(kernel, e, symbol))) return false;
-  const reductions = kernel.reductions.every((r) =>
-    depends[r.expr] && !isArgReduction(r.fn) && hasForm(combinerOf(r.fn), r.dtype)
-  );
+  return kernel.exprs.every((e, id) => !depends[id] || fits(kernel, e, symbol, reads));
+}
+
+/** True when the loop over `symbol` can be vectorized for the given results. */
+export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
+  if (!canCompute(kernel, symbol)) return false;
+  const depends = variesWith(kernel, [symbol]);
+  const reductions = kernel.reductions.every((r) => depends[r.expr] && joinsLanes(r));
   return reductions && kernel.outputs.every((o) => {
     const c = coefficient(o.index, symbol);
     return c === 0 && !depends[o.expr] || c === 1 && storesLanes(o.dtype);

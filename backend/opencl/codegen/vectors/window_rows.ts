@@ -1,0 +1,135 @@
+/** Short windows side by side: each lane has one, whose elements are written out. */
+import type { Dialect, Emitter } from "../../../codegen/emit.ts";
+import { identityOf, isArgReduction } from "../../../graph/reductions.ts";
+import { neededBy } from "../../../kernel/analysis.ts";
+import { accumulatorType, extent } from "../../../kernel/kernel.ts";
+import {
+  type ReduceStep,
+  rowProgram,
+  type RowWriter,
+  type StoreEachStep,
+  writeRow,
+} from "../../../kernel/row_program.ts";
+import type { WorkSize } from "../generated.ts";
+import { openRows } from "../indices.ts";
+import { emitElements } from "./lane_pairs.ts";
+import { LaneSums } from "./lane_sums.ts";
+import { VectorBody } from "./vector_body.ts";
+import { LANES, lanesOf } from "./vector_types.ts";
+import { type WindowForm, windowReader } from "./window_lanes.ts";
+
+/** Elements that a work-item reads. */
+const ITEM_ELEMENTS = 8192;
+
+/** Writes the windows of a kernel; a work-item takes lines of them. */
+export function emitWindows(emitter: Emitter, dialect: Dialect, form: WindowForm): WorkSize {
+  const { kernel } = emitter, { lane, rows, pair } = form;
+  const items = openRows(emitter, rows, linesOfItem(emitter.kernel, form));
+  const size = emitter.size(lane);
+  emitter.open(`for (Index i${lane} = 0; i${lane} < ${size}; i${lane} += ${LANES}) {`);
+  emitter.line(`const int left = (int)min((Index)${LANES}, ${size} - i${lane});`);
+  const windows = new WindowRows(emitter, dialect, form);
+  if (pair !== null && !kernel.inner.includes(pair)) windows.storePlain();
+  else writeRow(rowProgram(kernel), windows);
+  emitter.close();
+  emitter.close();
+  return { global: [items], local: [1] };
+}
+
+/** Lines of windows that a work-item takes. */
+export function linesOfItem(
+  { sizes, inner }: Emitter["kernel"],
+  { lane, pair }: WindowForm,
+): number {
+  const window = inner.reduce((n, s) => n * sizes[s]!, pair === null ? 1 : 2);
+  return Math.ceil(ITEM_ELEMENTS / (sizes[lane]! * window));
+}
+
+/** The steps of 16 windows, of which `left` count. */
+class WindowRows implements RowWriter {
+  readonly #emitter: Emitter;
+  readonly #dialect: Dialect;
+  readonly #form: WindowForm;
+  readonly #body: VectorBody;
+  readonly #lanes = { tag: "_0", left: "left" };
+
+  constructor(emitter: Emitter, dialect: Dialect, form: WindowForm) {
+    this.#emitter = emitter;
+    this.#dialect = dialect;
+    this.#form = form;
+    this.#body = new VectorBody(emitter, form.lane, windowReader(emitter, form.lane));
+  }
+
+  compute(exprs: readonly number[]): void {
+    this.#body.declareScalars(exprs);
+    this.#body.declareVectors(exprs, this.#lanes);
+  }
+
+  reduce(step: ReduceStep): void {
+    const emitter = this.#emitter, { reductions } = emitter.kernel;
+    const isArg = (r: number): boolean => isArgReduction(reductions[r]!.fn);
+    const joined = step.reductions.filter((r) => !isArg(r));
+    const sums = new LaneSums(emitter, this.#dialect, { ...step, reductions: joined }, false);
+    const args = step.reductions.filter(isArg);
+    sums.declare();
+    for (const r of args) this.#declareArg(r);
+    this.#each(step.outputs, () => {
+      this.compute(step.exprs);
+      for (const r of joined) sums.accumulate(r, 0, this.#body.name(reductions[r]!.expr, "_0"));
+      for (const r of args) this.#accumulateArg(r);
+    });
+    sums.finish();
+  }
+
+  store(outputs: readonly number[]): void {
+    for (const o of outputs) this.#body.store(o, this.#lanes);
+  }
+
+  storeEach({ exprs, outputs }: StoreEachStep): void {
+    this.#each(outputs, () => this.compute(exprs));
+  }
+
+  /** A map whose pairs are a loop around it. */
+  storePlain(): void {
+    const { kernel } = this.#emitter;
+    const exprs = neededBy(kernel, kernel.outputs.map((o) => o.expr));
+    this.storeEach({ kind: "storeEach", exprs, outputs: [...kernel.outputs.keys()], keeps: null });
+  }
+
+  /** The value of an arg-reduction is `best`, its position `z`, -1 before the first element. */
+  #declareArg(r: number): void {
+    const { kernel } = this.#emitter, reduction = kernel.reductions[r]!;
+    const dtype = accumulatorType(kernel, reduction);
+    const identity = this.#dialect.constant(identityOf(reduction.fn, dtype), dtype);
+    const { type } = lanesOf(dtype);
+    this.#emitter.line(`${type} best${r} = (${type})(${identity}); int16 z${r}_0 = -1;`);
+  }
+
+  /** The first of the best elements; NaN is better than any. */
+  #accumulateArg(r: number): void {
+    const emitter = this.#emitter, { fn, expr, index } = emitter.kernel.reductions[r]!;
+    const value = this.#body.name(expr, "_0"), better = `better${r}`;
+    const isNoBetter = `${value} ${fn === "argmax" ? "<=" : ">="} best${r}`;
+    emitter.line(
+      `const int16 ${better} = (z${r}_0 < 0) | (~(${isNoBetter}) & (best${r} == best${r}));`,
+    );
+    emitter.line(`best${r} = select(best${r}, ${value}, ${better});`);
+    emitter.line(`z${r}_0 = select(z${r}_0, (int16)(${emitter.affine(index)}), ${better});`);
+  }
+
+  /** Writes a body for each element of the windows, and then stores those outputs of it. */
+  #each(outputs: readonly number[], body: () => void): void {
+    const emitter = this.#emitter, { kernel } = emitter, { pair } = this.#form;
+    const around = kernel.inner.filter((s) => s !== pair);
+    for (let at = 0; at < extent(kernel, around); at++) {
+      emitter.open("{");
+      let rest = at;
+      for (const s of around.toReversed()) {
+        emitter.line(this.#dialect.declareMutableIndex(`i${s}`, `${rest % kernel.sizes[s]!}`));
+        rest = Math.floor(rest / kernel.sizes[s]!);
+      }
+      emitElements(emitter, this.#dialect, this.#body, pair, outputs, this.#lanes, body);
+      emitter.close();
+    }
+  }
+}
