@@ -91,19 +91,26 @@ export function sumProducts(
   sums.finish();
 }
 
-/** Sums up a tile and stores it; `move` is from row to row, `source` where a term's vectors begin. */
+/**
+ * Sums up a tile and stores it; `move` is from row to row, `source` where a term's vectors begin.
+ *
+ * @param packed Where a term's scalars begin that were copied side by side; else they are read in place.
+ */
 export function emitBlock(
   emitter: Emitter,
   dialect: Dialect,
   { row, column, scalar, height: tm, columns }: PlacedTile,
   move: string,
   source: () => string,
+  packed: (() => string) | null = null,
 ): void {
   const { count: tn, width, starts } = columns;
   sumProducts(emitter, dialect, tm, columns, () => ({
-    pointer: "global const float*",
-    scalars: `a${scalar.input} + ${without(emitter, scalar.index, [row])} + row * ${move}`,
-    move,
+    ...packed ? { pointer: "local const float*", scalars: packed(), move: "1" } : {
+      pointer: "global const float*",
+      scalars: `a${scalar.input} + ${without(emitter, scalar.index, [row])} + row * ${move}`,
+      move,
+    },
     vectors: source(),
   }));
   const { sizes } = emitter.kernel, isWhole = sizes[column]! % tn === 0;

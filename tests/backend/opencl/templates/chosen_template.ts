@@ -2,7 +2,7 @@
 import { schedule } from "../../../../backend/internal.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
-import { contractionMatch } from "../../../../backend/opencl/templates/generate.ts";
+import { contractionMatch, generateLoops } from "../../../../backend/opencl/templates/generate.ts";
 import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
 import { noGrad, type Tensor, withDevice } from "../../../../mod.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
@@ -40,6 +40,12 @@ function contractionOf(make: () => Tensor): LoopKernel {
       kernel.kind === "loop" && kernel.contraction !== null
     )!;
   });
+}
+
+/** The text of its kernel. */
+export function textOf(make: () => Tensor, target: Target): string {
+  const { kernels } = withDevice("cpu", () => generateLoops(contractionOf(make), target));
+  return kernels.at(-1)!.source;
 }
 
 /** The name of the template that takes it. */

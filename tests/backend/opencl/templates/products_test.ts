@@ -3,7 +3,7 @@ import { noGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
 import { planningRules } from "../../../../backend/opencl/runtime/device_target.ts";
 import { testOpenCL } from "../../../opencl.ts";
-import { templateOf } from "./chosen_template.ts";
+import { templateOf, textOf } from "./chosen_template.ts";
 
 testOpenCL(
   "a long sum with few results is computed in parts, with what follows it",
@@ -85,6 +85,18 @@ testOpenCL("products of turned columns have the values of the built-in backend",
   }
 });
 
+/** The gradient of the weights of a layer of so many inputs and outputs, from so many rows. */
+function weightGradient([rows, inputs, outputs]: readonly [number, number, number]): Tensor {
+  return whole([rows, outputs], 3).transpose().matmul(whole([rows, inputs], 7));
+}
+
+Deno.test("rows of a weight's gradient are packed where its terms are on pages of their own", () => {
+  const isPacked = (size: readonly [number, number, number]): boolean =>
+    textOf(() => weightGradient(size), processor).includes("packed + 8192 + ");
+  assertEquals(isPacked([768, 128, 512]), true);
+  assertEquals([isPacked([768, 128, 128]), isPacked([32, 128, 512])], [false, false]);
+});
+
 testOpenCL(
   "products by images, with results across, and of long sums are turned, too",
   async () => {
@@ -95,6 +107,10 @@ testOpenCL(
       "heads": () =>
         whole([2 * 20, 48], 3).matmul(whole([96, 48], 7).transpose()).reshape([2, 20, 6, 16])
           .transpose(1, 2).contiguous(),
+      "rows far apart": () => weightGradient([70, 75, 520]).relu(),
+      "rows far apart, of a long sum": () => weightGradient([1111, 128, 545]),
+      "rows far apart, of images": () =>
+        whole([3, 66, 518], 3).transpose(1, 2).matmul(whole([3, 66, 64], 7)),
       "a sum in parts": () => whole([16, 9000], 3).matmul(whole([16, 9000], 7).transpose()).relu(),
     };
     for (const [name, fn] of Object.entries(make)) {
