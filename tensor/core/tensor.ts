@@ -2175,8 +2175,8 @@ export class Tensor implements Disposable {
   }
 
   /**
-   * The elements along an axis (default the first) moved by `shift`; what leaves at the end comes back at
-   * the front.
+   * The elements along an axis moved by `shift`; what leaves at the end comes back at the front. Without
+   * an axis they are moved in row-major order, as in PyTorch.
    */
   roll(shift: number, axis?: number): Tensor {
     return methods.roll(this, shift, axis);

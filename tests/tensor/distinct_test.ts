@@ -20,7 +20,7 @@ const ofMatrix: Record<string, (x: Tensor) => Tensor> = {
   "squeeze of one axis": (x) => x.squeeze(0),
   flip: (x) => x.flip([]),
   pad: (x) => x.pad([[0, 0], [0, 0]]),
-  roll: (x) => x.roll(N),
+  roll: (x) => x.roll(N * N),
   repeat: (x) => x.repeat([1, 1]),
   split: (x) => x.split(N)[0]!,
   chunk: (x) => x.chunk(1)[0]!,

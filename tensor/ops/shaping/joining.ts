@@ -7,7 +7,7 @@ import { promote } from "../../core/rules/promotion.ts";
 import { normalizeAxis } from "./axes.ts";
 import { slice } from "./slices.ts";
 import type { MeshOptions, SliceRange } from "../../core/arguments.ts";
-import { expand, listOf, reshape } from "./views.ts";
+import { expand, flatten, listOf, reshape } from "./views.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
 /** Throws where a caller without types passes no array. */
@@ -72,8 +72,9 @@ export function stack(tensors: readonly Tensor[], axis = 0): Tensor {
   return concat(tensors.map((t) => t.unsqueeze(at)), at);
 }
 
-/** The elements along an axis moved by `shift`; what leaves at the end comes back at the front. */
-export function roll(x: Tensor, shift: number, axis = 0): Tensor {
+/** The elements along an axis, or in row-major order, moved by `shift`; what leaves comes back. */
+export function roll(x: Tensor, shift: number, axis?: number): Tensor {
+  if (axis === undefined) return reshape(roll(flatten(x), shift, 0), x.shape);
   const at = normalizeAxis("roll", axis, x.shape);
   const n = x.shape[at]!;
   if (!Number.isInteger(shift)) {
