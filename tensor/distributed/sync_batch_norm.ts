@@ -1,7 +1,7 @@
 /** Batch normalization by the batches of all ranks together. */
-import { type Communicator, completedSync } from "../../backend/internal.ts";
+import { type Communicator, completedSync, unrecorded } from "../../backend/internal.ts";
 import { customGradient } from "../ops/custom/custom_gradient.ts";
-import { giveUpReplay } from "../core/calls.ts";
+import { giveUpReplay, settled, unobserved } from "../core/calls.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
 import { requireValue } from "../core/rules/options.ts";
 import {
@@ -37,7 +37,8 @@ interface Statistics {
  * Batch normalization of (N, C, ...) by mean and variance over the batches of all ranks, for batches so
  * small that those of one rank say little. Running statistics are the same on all ranks. Each `forward`
  * and each `backward` waits for the device and for the other ranks, so it costs more than
- * `nn.BatchNorm2d`, and cannot be within `compile`. While used (`eval`) it is the same as that.
+ * `nn.BatchNorm2d`, and a function that `compile` was given runs as it is. While used (`eval`) it is the
+ * same as that.
  *
  * @example
  * ```ts
@@ -141,6 +142,9 @@ export class SyncBatchNorm extends BatchNorm {
   }
 }
 
+/** Also within a function that `compile` runs as it is. */
 function numbers(tensor: Tensor): number[] {
-  return Array.from(tensor.cast("float32").toHostSync() as Float32Array);
+  const real = settled(tensor);
+  const read = (): ArrayLike<number> => real.cast("float32").toHostSync() as Float32Array;
+  return Array.from(unobserved(() => unrecorded(read)));
 }

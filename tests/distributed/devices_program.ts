@@ -142,6 +142,69 @@ for (const compilesUpdate of [false, true]) {
   assertEquals(profiler.counters().nativeAllocs, 0);
 }
 
+{
+  // One weight with two uses, a layer that the second device leaves out at times, and steps in which it has
+  // no batch.
+  class Tied extends nn.Module {
+    words = new nn.Embedding(12, 8);
+    extra = new nn.Linear(8, 8);
+    usesExtra = true;
+    override forward(x: Tensor): Tensor {
+      const h = this.words.forward(x).tanh();
+      const inner = this.usesExtra ? this.extra.forward(h).tanh() : h;
+      return inner.matmul(this.words.weight.transpose());
+    }
+  }
+  const make = (): Tied => {
+    manualSeed(3);
+    return new Tied();
+  };
+  const adam = (model: Tied) => new optim.Adam(model.parameters(), { lr: 0.02 });
+  const model = make(), expected = make(), optimizer = adam(model), other = adam(expected);
+  using parallel = new distributed.DataParallel(model, devices, { bucketBytes: 300 });
+  const words = [5, 7].map((step) =>
+    devices.map((device, d) =>
+      Tensor.fromHost(Int32Array.from({ length: 6 }, (_, k) => (6 * d + k) * step % 12)).to(device)
+    )
+  );
+  const given = devices.map((_, d) => words.map((each) => each[d]!) as [Tensor, Tensor]);
+  const steps = [true, false].map((usesExtra) =>
+    compile((x: Tensor, y: Tensor) => {
+      model.usesExtra = usesExtra;
+      model.forward(x).crossEntropy(y).backward();
+    })
+  );
+  for (let k = 0; k < 12; k++) {
+    const count = k % 3 === 2 ? 1 : 2;
+    const uses = (d: number): boolean => d === 0 || k % 2 === 0;
+    let d = 0;
+    parallel.onEachDevice(given.slice(0, count), (x, y) => steps[uses(d++) ? 0 : 1]!(x, y));
+    optimizer.step();
+    optimizer.zeroGrad();
+    for (let d = 0; d < count; d++) {
+      const [x, y] = given[d]!.map((tensor) => tensor.to(devices[0]!)) as [Tensor, Tensor];
+      expected.usesExtra = uses(d);
+      expected.forward(x).crossEntropy(y).div(count).backward();
+    }
+    other.step();
+    other.zeroGrad();
+  }
+  await assertSame(model, expected, "a tied weight, and a layer left out at times");
+}
+for (const dtype of ["bfloat16", "float16"] as const) {
+  // Gradients of 16 bits are added up in 32, and rounded once.
+  const model = new nn.Linear(6, 3, { bias: false });
+  model.cast(dtype);
+  using parallel = new distributed.DataParallel(model, devices);
+  const parts = [1, 2 ** -8].map((value, d) =>
+    [Tensor.full([1, 6], value, { dtype, device: devices[d]! })] as [Tensor]
+  );
+  parallel.onEachDevice(parts, (x) => model.forward(x).sum().backward());
+  const { grad } = model.weight;
+  const sum = Tensor.fromHost([(1 + 2 ** -8) / 2]).cast(dtype).cast("float32");
+  assertEquals([grad!.dtype, await grad!.cast("float32").max().item()], [dtype, await sum.item()]);
+}
+
 /** Calls of the driver in one step besides launches, of a model with so many layers. */
 function callsOf(layers: number): Record<string, number> {
   const model = layersOf(layers);
