@@ -45,6 +45,11 @@ export function isContiguous(offsets: Int32Array): boolean {
   return offsets.every((offset, k) => offset === offsets[0]! + 4 * k);
 }
 
+/** Whether every four elements, and the rest, lie side by side. */
+export function areInFours(offsets: Int32Array): boolean {
+  return offsets.every((offset, k) => offset === offsets[k - k % 4]! + 4 * (k % 4));
+}
+
 /** Nanoseconds to store an element of a tile. */
 const storeCosts = { columns: 0.1, rows: 0.3, nothing: 2 } as const;
 
@@ -109,7 +114,7 @@ export function planSides(
   const copying = isDirect ? 0 : n * k / COPY_SPEED;
   const storing = m * n * storeCosts[contiguousAxis(out)];
   const turning = m * k * Math.ceil(n / (BLOCK_PANELS * TILE_COLUMNS)) *
-    (isContiguous(a.columns) ? TURN_COST : GATHER_COST);
+    (areInFours(a.columns) ? TURN_COST : GATHER_COST);
   const cost = batches * (work + turning + copying + storing);
   return {
     isSwapped,

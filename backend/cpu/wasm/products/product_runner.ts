@@ -2,6 +2,7 @@
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock } from "../../script/runner.ts";
 import {
+  areInFours,
   chooseBlocks,
   contiguousAxis,
   COPY_SPEED,
@@ -77,7 +78,7 @@ function rightOf({ b, n, k, step }: ProductPlan): Right {
 /** The kernel of a plan's tiles. */
 function productKernel({ a, c, m }: ProductPlan, runtime: WasmRuntime): WasmKernel {
   const form: TileForm = {
-    sumsAreContiguous: isContiguous(a.columns),
+    sumsAreInFours: areInFours(a.columns),
     contiguousAxis: contiguousAxis(c),
     rows: Math.min(m, TILE_ROWS),
     relaxed: runtime.relaxed,

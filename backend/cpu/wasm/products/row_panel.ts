@@ -31,12 +31,12 @@ export class RowPanel {
   readonly #f: FunctionBuilder;
   /** Where the panel lies in the shared memory; null: in the private page. */
   readonly #base: Local | null;
-  readonly #sumsAreContiguous: boolean;
+  readonly #sumsAreInFours: boolean;
 
-  constructor(f: FunctionBuilder, base: Local | null, sumsAreContiguous: boolean) {
+  constructor(f: FunctionBuilder, base: Local | null, sumsAreInFours: boolean) {
     this.#f = f;
     this.#base = base;
-    this.#sumsAreContiguous = sumsAreContiguous;
+    this.#sumsAreInFours = sumsAreInFours;
   }
 
   /** An element of the panel by constants: a summed index and a row, in all lanes. */
@@ -74,7 +74,7 @@ export class RowPanel {
       { length: count },
       (_, r) => f.loadNumber(i32.load, source.rows, 4 * r),
     );
-    if (this.#sumsAreContiguous) return this.#fillTurned(source, offsets, to);
+    if (this.#sumsAreInFours) return this.#fillTurned(source, offsets, to);
     if (count < TILE_ROWS) return this.#fillEach(source, offsets, to);
     f.branch(
       this.#areContiguous(offsets),
@@ -132,29 +132,24 @@ export class RowPanel {
     else f.storeTo(count === 2 ? v128.store64Lane : v128.store32Lane, place, vector, 0);
   }
 
-  /** Rows whose summed indices lie side by side: four of each are turned at a time. */
-  #fillTurned(source: RowSource, offsets: readonly Local[], to: Local): void {
-    const f = this.#f;
-    const first = f.loadNumber(i32.load, source.sums);
-    const rows = offsets.map((offset) => {
-      const row = f.number();
-      f.assign(row, f.i(i32.add, f.i(i32.add, source.base, offset), first));
-      return row;
-    });
-    const left = f.number();
-    f.assign(left, f.i(i32.sub, source.sumsEnd, source.sums));
-    for (const sums of [4, 1]) {
-      f.whileLess(f.integer(4 * sums - 1), left, () => {
+  /** Rows of which every four summed indices lie side by side: those are turned. */
+  #fillTurned({ base, sums, sumsEnd }: RowSource, offsets: readonly Local[], to: Local): void {
+    const f = this.#f, bases = offsets.map((offset) => f.i(i32.add, base, offset));
+    const at = f.number();
+    f.assign(at, sums);
+    for (const count of [4, 1]) {
+      f.whileLess(at, f.iWith(i32.sub, sumsEnd, 4 * (count - 1)), () => {
+        const offset = f.loadNumber(i32.load, at);
+        const rows = bases.map((row) => f.i(i32.add, row, offset));
         for (let r = 0; r < rows.length; r += 4) {
           const group = rows.slice(r, r + 4);
-          this.#turn(group, sums).forEach((column, k) =>
+          this.#turn(group, count).forEach((column, k) =>
             this.#storeLanes(to, r, column, group.length, SUM_BYTES * k)
           );
         }
-        for (const row of rows) f.step(row, 4 * sums);
-        f.step(to, SUM_BYTES * sums);
-        f.step(left, -4 * sums);
-      });
+        f.step(to, SUM_BYTES * count);
+        f.step(at, 4 * count);
+      }, i32.ltU);
     }
   }
 

@@ -44,8 +44,8 @@ type Argument = typeof productArguments[number];
 
 /** How the left operand is read, and the result written. */
 export interface TileForm {
-  /** The left operand's summed indices lie side by side. */
-  readonly sumsAreContiguous: boolean;
+  /** Every four of the left operand's summed indices lie side by side. */
+  readonly sumsAreInFours: boolean;
   /** What lies side by side in the result: the columns, the rows of each tile, or neither. */
   readonly contiguousAxis: ContiguousAxis;
   /** Rows of a tile: fewer than {@linkcode TILE_ROWS} where the matrix has no more. */
@@ -77,7 +77,7 @@ class ProductWriter {
     this.#math = new VectorMath(this.#f, form.relaxed);
     this.#store = new TileStore(this.#f, (name) => this.#arg(name), form.contiguousAxis);
     const base = form.hasPrivatePage ? null : this.#ownPanel();
-    this.#panel = new RowPanel(this.#f, base, form.sumsAreContiguous);
+    this.#panel = new RowPanel(this.#f, base, form.sumsAreInFours);
   }
 
   #arg(name: Argument): Local {
