@@ -16,6 +16,8 @@ const SPEED = 27;
 export const COPY_SPEED = 2;
 /** Nanoseconds to copy an element of the left operand to a tile's panel: along its rows, and from tables. */
 const TURN_COST = 0.1, GATHER_COST = 0.2;
+/** Nanoseconds that looking up a summed index in a table adds to a multiplication. */
+const TABLE_COST = 0.004;
 /** Bytes of an operand that is read row by row: a larger one takes too many pages. */
 const MAX_STRIDED_BYTES = 2 ** 19;
 
@@ -68,6 +70,36 @@ function stepOf(offsets: Int32Array): number | null {
   return offsets.every((offset, k) => offset === offsets[0]! + k * step) ? step : null;
 }
 
+/**
+ * How the columns of the right operand are found: at equal steps from one summed index to the next, where a
+ * table says, or copied into panels first.
+ */
+export type RightForm =
+  | { readonly kind: "steps"; readonly step: number }
+  | { readonly kind: "table" }
+  | { readonly kind: "panels" };
+
+/** Whether the columns of each panel lie side by side. */
+function panelsAreContiguous(columns: Int32Array): boolean {
+  return columns.length % TILE_COLUMNS === 0 &&
+    columns.every((offset, j) =>
+      offset === columns[j - j % TILE_COLUMNS]! + 4 * (j % TILE_COLUMNS)
+    );
+}
+
+/** How the right operand of `m` rows is read, and the nanoseconds that takes beside the product. */
+function chooseRight(b: ProductOperand, m: number): { right: RightForm; cost: number } {
+  const n = b.columns.length, k = b.rows.length, step = stepOf(b.rows);
+  const isStraight = panelsAreContiguous(b.columns);
+  const isNear = step !== null && (Math.abs(step) * k < MAX_STRIDED_BYTES || m <= 4 * TILE_ROWS);
+  if (isStraight && isNear) return { right: { kind: "steps", step }, cost: 0 };
+  const copying = n * k / COPY_SPEED, finding = m * n * k * TABLE_COST;
+  if (isStraight && step === null && finding < copying) {
+    return { right: { kind: "table" }, cost: finding };
+  }
+  return { right: { kind: "panels" }, cost: copying };
+}
+
 /** One way to compute a contraction: which operand's elements are spread, which lies in vectors. */
 export interface ProductPlan {
   /** The second operand is on the left. */
@@ -79,8 +111,8 @@ export interface ProductPlan {
   readonly m: number;
   readonly n: number;
   readonly k: number;
-  /** From one summed index of b to the next; null: b is copied into panels first. */
-  readonly step: number | null;
+  /** How tiles find the columns of b. */
+  readonly right: RightForm;
   readonly cost: number;
 }
 
@@ -107,15 +139,13 @@ export function planSides(
   const out = side(target, rows, columns);
   const m = a.rows.length, n = b.columns.length, k = a.columns.length;
   const batches = out.batch.length;
-  const step = stepOf(b.rows);
-  const isNear = step !== null && (Math.abs(step) * k < MAX_STRIDED_BYTES || m <= 4 * TILE_ROWS);
-  const isDirect = isNear && n % TILE_COLUMNS === 0 && isContiguous(b.columns);
-  const work = m * Math.ceil(n / TILE_COLUMNS) * TILE_COLUMNS * k / SPEED;
-  const copying = isDirect ? 0 : n * k / COPY_SPEED;
+  const { right: form, cost: reading } = chooseRight(b, m);
+  const computed = m < TILE_ROWS ? m : Math.ceil(m / TILE_ROWS) * TILE_ROWS;
+  const work = computed * Math.ceil(n / TILE_COLUMNS) * TILE_COLUMNS * k / SPEED;
   const storing = m * n * storeCosts[contiguousAxis(out)];
   const turning = m * k * Math.ceil(n / (BLOCK_PANELS * TILE_COLUMNS)) *
     (areInFours(a.columns) ? TURN_COST : GATHER_COST);
-  const cost = batches * (work + turning + copying + storing);
+  const cost = batches * (work + turning + reading + storing);
   return {
     isSwapped,
     a,
@@ -125,15 +155,15 @@ export function planSides(
     m,
     n,
     k,
-    step: isDirect ? step : null,
+    right: form,
     cost,
   };
 }
 
 /** A line for people. */
-export function describe({ batches, m, n, k, step }: ProductPlan): string {
+export function describe({ batches, m, n, k, right }: ProductPlan): string {
   const times = batches > 1 ? `${batches} times ` : "";
-  const how = step === null ? ", the right one in panels" : "";
+  const how = right.kind === "panels" ? ", the right one in panels" : "";
   return `// WebAssembly SIMD: ${times}${m} x ${k} by ${k} x ${n}, float32${how}`;
 }
 

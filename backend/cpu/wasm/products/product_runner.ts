@@ -52,12 +52,13 @@ interface Right {
   readonly tables: Readonly<Record<string, Int32Array>>;
 }
 
-function rightOf({ b, n, k, step }: ProductPlan): Right {
+function rightOf({ b, n, k, right }: ProductPlan): Right {
   const panels = Math.ceil(n / TILE_COLUMNS);
   const places = Array.from({ length: panels }, (_, p) => p);
-  if (step !== null) {
+  if (right.kind !== "panels") {
     const bPanels = Int32Array.from(places, (p) => b.columns[p * TILE_COLUMNS]!);
-    return { panels, matrices: 0, tables: { bPanels, bBatch: b.batch } };
+    const bSums = right.kind === "table" ? { bSums: b.rows } : {};
+    return { panels, matrices: 0, tables: { bPanels, bBatch: b.batch, ...bSums } };
   }
   const batch = Int32Array.from(new Set(b.batch));
   const panelBytes = 4 * TILE_COLUMNS * k;
@@ -76,10 +77,11 @@ function rightOf({ b, n, k, step }: ProductPlan): Right {
 }
 
 /** The kernel of a plan's tiles. */
-function productKernel({ a, c, m }: ProductPlan, runtime: WasmRuntime): WasmKernel {
+function productKernel({ a, c, m, right }: ProductPlan, runtime: WasmRuntime): WasmKernel {
   const form: TileForm = {
     sumsAreInFours: areInFours(a.columns),
     contiguousAxis: contiguousAxis(c),
+    hasSumTable: right.kind === "table",
     rows: Math.min(m, TILE_ROWS),
     relaxed: runtime.relaxed,
     hasPrivatePage: runtime.hasPrivatePages,
@@ -117,9 +119,9 @@ export class ProductRunner {
     this.#plan = plan;
     this.#runtime = runtime;
     this.#host = host;
-    const { a, c, m, n, k, batches, step } = plan;
+    const { a, c, m, n, k, batches, right } = plan;
     this.#product = productKernel(plan, runtime);
-    this.#packing = step === null ? packingKernel(plan, runtime) : null;
+    this.#packing = right.kind === "panels" ? packingKernel(plan, runtime) : null;
     this.#right = rightOf(plan);
     this.#tables = new Tables({
       aRows: wholeTiles(a.rows),
@@ -132,7 +134,7 @@ export class ProductRunner {
     });
     const blocks = chooseBlocks(plan, runtime.threads.size);
     this.#tasks = batches * blocks.rowBlocks * blocks.panelBlocks;
-    const bStep = step ?? 4 * TILE_COLUMNS;
+    const bStep = right.kind === "steps" ? right.step : 4 * TILE_COLUMNS;
     const numbers: Readonly<Record<string, number>> = { ...blocks, m, n, k, bStep };
     this.#arguments = productArguments.map((name) => {
       const begin = this.#tables.begin(name);

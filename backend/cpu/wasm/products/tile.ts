@@ -21,8 +21,9 @@ export const productArguments = [
   "aRows",
   "aSums",
   "bPanels",
-  /** From one summed index to the next within a panel. */
+  /** From one summed index to the next within a panel of b, or else a table of offsets for each. */
   "bStep",
+  "bSums",
   /** Tables: an offset for each row and each column of c. */
   "cRows",
   "cColumns",
@@ -48,6 +49,8 @@ export interface TileForm {
   readonly sumsAreInFours: boolean;
   /** What lies side by side in the result: the columns, the rows of each tile, or neither. */
   readonly contiguousAxis: ContiguousAxis;
+  /** The right operand's summed indices lie where a table says: windows of images. */
+  readonly hasSumTable: boolean;
   /** Rows of a tile: fewer than {@linkcode TILE_ROWS} where the matrix has no more. */
   readonly rows: number;
   readonly relaxed: boolean;
@@ -136,7 +139,9 @@ class ProductWriter {
     const panelEnd = f.smaller(f.i(i32.add, panel, this.#arg("blockPanels")), panels);
     this.#loop(f.integer(0), this.#arg("k"), PANEL_SUMS, (sum) => {
       const sumEnd = f.smaller(f.iWith(i32.add, sum, PANEL_SUMS), this.#arg("k"));
-      const right = f.i(i32.add, b, f.i(i32.mul, sum, this.#arg("bStep")));
+      const right = this.#form.hasSumTable
+        ? b
+        : f.i(i32.add, b, f.i(i32.mul, sum, this.#arg("bStep")));
       this.#rows({ a, right, c, panel, panelEnd, sum, sumEnd }, row, rowEnd);
     });
   }
@@ -158,8 +163,7 @@ class ProductWriter {
     }, rows);
     const length = f.i(i32.sub, sumEnd, sum), rowsLeft = f.i(i32.sub, this.#arg("m"), i);
     this.#loop(panel, panelEnd, 1, (p) => {
-      const b = f.number();
-      f.assign(b, f.i(i32.add, right, this.#entry("bPanels", p)));
+      const b = this.#columns(f.i(i32.add, right, this.#entry("bPanels", p)), sum);
       const sums = Array.from({ length: rows }, () => [this.#zeros(), this.#zeros()]);
       const done = rows === TILE_ROWS ? this.#unrolled(b, length, sums) : f.integer(0);
       this.#remaining(b, done, length, sums);
@@ -167,11 +171,35 @@ class ProductWriter {
     });
   }
 
+  /** A walk over the summed indices of a panel of the right operand, from `sum` on. */
+  #columns(panel: Local, sum: Local): Columns {
+    const f = this.#f, at = f.number();
+    const load = (address: Local): Local[] =>
+      [0, 16].map((offset) => f.load(v128.load, address, offset));
+    if (this.#form.hasSumTable) {
+      f.assign(at, f.wordAt(this.#arg("bSums"), sum));
+      return {
+        next: () => {
+          const columns = load(f.i(i32.add, panel, f.loadNumber(i32.load, at)));
+          f.step(at, 4);
+          return columns;
+        },
+      };
+    }
+    f.assign(at, panel);
+    return {
+      next: () => {
+        const columns = load(at);
+        f.assign(at, f.i(i32.add, at, this.#arg("bStep")));
+        return columns;
+      },
+    };
+  }
+
   /** Adds the products of a summed index; `element` gives those of the panel. */
-  #step(b: Local, sums: readonly Local[][], element: (row: number) => Local): void {
+  #step(b: Columns, sums: readonly Local[][], element: (row: number) => Local): void {
     const f = this.#f;
-    const columns = [f.load(v128.load, b), f.load(v128.load, b, 16)];
-    f.assign(b, f.i(i32.add, b, this.#arg("bStep")));
+    const columns = b.next();
     sums.forEach((row, r) => {
       const x = element(r);
       columns.forEach((y, h) => f.assign(row[h]!, this.#math.madd(x, y, row[h]!)));
@@ -179,7 +207,7 @@ class ProductWriter {
   }
 
   /** Adds up as many pieces of the summed indices as there are; gives back how many indices that was. */
-  #unrolled(b: Local, length: Local, sums: readonly Local[][]): Local {
+  #unrolled(b: Columns, length: Local, sums: readonly Local[][]): Local {
     const f = this.#f, left = f.number();
     const pieces = f.iWith(i32.shrU, length, PIECE_SHIFT);
     f.assign(left, pieces);
@@ -196,7 +224,7 @@ class ProductWriter {
   }
 
   /** Adds up the summed indices from `done` on. */
-  #remaining(b: Local, done: Local, length: Local, sums: readonly Local[][]): void {
+  #remaining(b: Columns, done: Local, length: Local, sums: readonly Local[][]): void {
     const f = this.#f, at = f.number();
     f.assign(at, this.#panel.pointer(done));
     f.whileLess(at, this.#panel.pointer(length), () => {
@@ -210,6 +238,11 @@ class ProductWriter {
     this.#f.assign(local, this.#f.splat(0));
     return local;
   }
+}
+
+/** The vectors of a panel of the right operand at one summed index after another. */
+interface Columns {
+  next(): Local[];
 }
 
 /** Some panels of a block and some of the summed indices: what the tiles in it are made from. */

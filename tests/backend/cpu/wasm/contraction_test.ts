@@ -78,6 +78,26 @@ Deno.test("windows of images are read where they are", () => {
   });
 });
 
+Deno.test("windows of few channels are columns that a table finds: none are copied", () => {
+  withDevice("cpu", () => {
+    for (
+      const [channels, filters, height, width] of [[16, 16, 9, 16], [3, 7, 5, 24], [20, 5, 8, 8]]
+    ) {
+      const image = filled([2, channels!, height! + 2, width! + 2]);
+      const weight = filled([filters!, channels!, 3, 3], 5);
+      const convolved = () => image.conv2d(weight).add(1);
+      assertAgree(convolved);
+      const kernels = schedule([nodeOf(convolved())]).kernels.map(({ kernel }) => kernel);
+      const source = wasmBackend.prepare(kernels).map((launch) => launch.source).join("\n");
+      const k = 9 * channels!;
+      assertStringIncludes(
+        source,
+        `2 times ${filters} x ${k} by ${k} x ${height! * width!}, float32\n`,
+      );
+    }
+  });
+});
+
 Deno.test("a product for which that memory has no room is computed in other memory", () => {
   withDevice("cpu", () => {
     const { memory, strategy } = wasmBackend, elsewhere = new HostPool();
