@@ -29,6 +29,15 @@ for (const reduceOn of ["host", "device"]) {
   });
 }
 
+for (const [ranks, device, reduceOn] of [[2, "cl", "host"], [3, "cpu", "device"]] as const) {
+  Deno.test({
+    name: `${ranks} ranks on "${device}", adding up on the ${reduceOn}, learn what one learns: ` +
+      "shards, parts of batches, tied weights, missing gradients, half types, statistics of all",
+    ignore: !hasMpirun || device === "cl" && !hasOpenCL,
+    fn: async () => assertGood(await mpirun(ranks, "laws_program.ts", [device, reduceOn]), ranks),
+  });
+}
+
 Deno.test("DataParallel of one rank is the module itself, also within compile()", async () => {
   const model = new nn.Linear(2, 1), group = distributed.init();
   using parallel = new distributed.DataParallel(model, group);

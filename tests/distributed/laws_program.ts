@@ -1,4 +1,4 @@
-/** Ways to train on several ranks, each held against one process with all samples; run by laws_test.ts. */
+/** Ways to train on several ranks, each held against one process with all samples; run by data_parallel_test.ts. */
 import { assert, assertEquals } from "@std/assert";
 import {
   compile,
