@@ -64,11 +64,8 @@ export function nextNodeId(): number {
   return nextId;
 }
 
-/** The inputs of a node that has none. */
-const noInputs: readonly Node[] = [];
-
-/** What becomes of an operation whose value has been stored. */
-const stored: Op = { kind: "buffer" };
+/** What the operation and the inputs of a node are once its value has been stored. */
+const stored: Op = { kind: "buffer" }, noInputs: readonly Node[] = [];
 
 /** Nodes whose holders have changed, and which may have to hold their inputs otherwise. */
 const changed: Node[] = [];
@@ -127,9 +124,8 @@ export class Node {
    */
   constructor(op: Op, inputs: readonly Node[], shape: Shape, dtype: DType) {
     this.op = op;
-    // A copy, since V8 puts array literals whose arrays live for a while, which a step's graph does,
-    // into the old generation from then on: there each keeps what it holds until a full collection.
-    // Copies have no such history, and the caller's literal is gone in a moment.
+    // A copy: V8 makes arrays of literals that lived for a while before in the old generation, where
+    // they keep what they hold, a step's whole graph, until a full collection.
     this.inputs = inputs.length === 0 ? noInputs : inputs.slice();
     this.shape = shape;
     this.dtype = dtype;
@@ -260,8 +256,7 @@ export class Node {
   }
 
   /**
-   * Takes another value in place of the stored one, if its tensor alone has that. Takes over the
-   * reference on `storage` then.
+   * Takes over `storage` in place of the stored value, if its tensor alone has that.
    *
    * @returns False where others have the stored value, or may need it again: nothing is changed.
    */
