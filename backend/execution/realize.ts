@@ -80,21 +80,33 @@ export function realize(
   nodes: readonly Node[],
   options: RealizeOptions = {},
 ): SavedValues | null {
-  const earlier = activeRecording()?.pendingBefore(nodes) ?? [];
-  if (earlier.length > 0) unrecorded(() => realize(backend, earlier));
+  const recording = activeRecording();
+  if (recording !== null) {
+    const earlier = recording.pendingBefore(nodes);
+    if (earlier.length > 0) unrecorded(() => realize(backend, earlier));
+  }
   for (const node of nodes) node.require();
   if (options.endsFormer) releaseTransient(backend.memory);
   const plan = scheduleFor(backend, nodes, options);
   const blocks = run(backend, plan);
-  const saved = plan.saved.length === 0 ? null : new SavedValues(rememberedBy(backend).saved);
-  for (const at of plan.saved) {
-    const node = plan.order[at]!;
-    if (node.isNeeded) saved!.take(node, new Storage(backend.memory, blocks[at]!));
+  const saved = plan.saved.length === 0 ? null : save(backend, plan, blocks);
+  finish(backend, plan, blocks);
+  relieve(backend);
+  return saved;
+}
+
+function save(
+  backend: Backend,
+  { order, saved: positions }: Schedule,
+  blocks: Blocks,
+): SavedValues {
+  const saved = new SavedValues(rememberedBy(backend).saved);
+  for (const at of positions) {
+    const node = order[at]!;
+    if (node.isNeeded) saved.take(node, new Storage(backend.memory, blocks[at]!));
     else blocks[at]!.release();
     blocks[at] = undefined;
   }
-  finish(backend, plan, blocks);
-  relieve(backend);
   return saved;
 }
 
@@ -103,97 +115,122 @@ type Blocks = (Block | undefined)[];
 
 /** Stores the results whose blocks are there, and settles what was computed. */
 function finish(backend: Backend, { order, kept, results }: Schedule, blocks: Blocks): void {
-  const storages: (AnyStorage | undefined)[] = [];
-  const views: Node[] = [];
-  for (const { node } of results) addViews(node, views);
+  const views = viewsOf(results);
+  // The values that views have taken over; mostly a block belongs to one result.
+  let storages: Map<number, AnyStorage> | null = null;
   for (const { node, at } of results) {
     if (node.storage || node.holders === 0) continue;
-    const known = order[at]!.storage ?? storages[at];
-    const block = blocks[at];
+    const known = order[at]!.storage ?? storages?.get(at), block = blocks[at];
     if (known) node.store(known.retain());
     else if (block) {
       blocks[at] = undefined;
-      node.store(storages[at] = new Storage(backend.memory, block));
+      const storage = new Storage(backend.memory, block);
+      if (node !== order[at]) (storages ??= new Map()).set(at, storage);
+      node.store(storage);
     }
   }
   // Everybody who could have asked for the rest is gone.
   for (const at of kept) blocks[at]?.release();
   Node.settle(order);
-  Node.settle(views.reverse());
+  if (views !== null) Node.settle(views);
 }
 
-/** Notes a result that is a view, and the views that it is of: they are not in the order. */
-function addViews(result: Node, views: Node[]): void {
-  for (let node = result; node.storage === null && node.op.kind === "reshape";) {
-    views.push(node);
-    node = node.inputs[0]!;
+/** The results that are views, and the views that they are of: they are not in the order. */
+function viewsOf(results: Schedule["results"]): readonly Node[] | null {
+  let views: Node[] | null = null;
+  for (const result of results) {
+    for (let { node } = result; node.storage === null && node.op.kind === "reshape";) {
+      (views ??= []).push(node);
+      node = node.inputs[0]!;
+    }
   }
+  return views === null ? null : views.reverse();
 }
 
 /** Enqueues a schedule; the returned blocks are those of the kept nodes. */
 function run(backend: Backend, plan: Schedule): Blocks {
-  const launches = launchesOf(backend, plan);
-  const blocks: Blocks = [];
+  const run = new ScheduleRun(backend, plan);
   // Where memory is short, values that other computations have saved may go, but not those read here.
-  const pinned: Saved[] = [];
-  for (const { saved } of plan.order) if (saved) pinned.push(saved);
+  const pinned = savedBy(plan.order);
   for (const saved of pinned) saved.pin();
   try {
-    busyWith(plan.order, () => enqueue(backend, plan, launches, blocks));
+    busyWith(plan.order, () => run.enqueue(launchesOf(backend, plan)));
   } catch (error) {
-    for (const block of blocks) block?.release();
+    for (const block of run.blocks) block?.release();
     throw error;
   } finally {
     for (const saved of pinned) saved.unpin();
   }
-  return blocks;
+  return run.blocks;
 }
 
-function enqueue(
-  backend: Backend,
-  plan: Schedule,
-  launches: readonly Launch[],
-  blocks: Blocks,
-): void {
-  const { order, kernels } = plan;
-  const recording = activeRecording();
-  if (recording) prepareRecording(recording, backend, plan);
-  const blockAt = (at: number, label: string): Block =>
-    blocks[at] ?? order[at]?.storage?.handle ?? newBlock(backend, plan, blocks, at, label);
-  for (const at of plan.kept) {
-    const { size, op } = order[at]!;
-    if (size === 0 || op.kind === "data") blockAt(at, "data");
+const none: readonly Saved[] = [];
+
+function savedBy(order: readonly Node[]): readonly Saved[] {
+  let saved: Saved[] | null = null;
+  for (const node of order) if (node.saved !== null) (saved ??= []).push(node.saved);
+  return saved ?? none;
+}
+
+/** A schedule while it runs. */
+class ScheduleRun {
+  readonly #backend: Backend;
+  readonly #plan: Schedule;
+  /** The block of each node or temporary that has one of this run, by position. */
+  readonly blocks: Blocks;
+
+  constructor(backend: Backend, plan: Schedule) {
+    this.#backend = backend;
+    this.#plan = plan;
+    this.blocks = new Array(plan.order.length + plan.temporaries.length);
   }
-  kernels.forEach(({ kernel: { label }, inputs, outputs, dying }, k) => {
-    const reads = inputs.map((at) => blockAt(at, label));
-    const writes = outputs.map((at) => blockAt(at, label));
-    launches[k]!.run(reads, writes);
-    recording?.add(launches[k]!, inputs.map((at) => order[at] ?? null), reads, writes);
-    for (const at of dying) {
-      blocks[at]?.release();
-      blocks[at] = undefined;
+
+  enqueue(launches: readonly Launch[]): void {
+    const plan = this.#plan, { order, kernels } = plan, recording = activeRecording();
+    if (recording) prepareRecording(recording, this.#backend, plan);
+    for (const at of plan.kept) {
+      const { size, op } = order[at]!;
+      if (size === 0 || op.kind === "data") this.#blockAt(at, "data");
     }
-  });
-}
-
-/** Makes the block of a node or a temporary, with its content where that is on the host. */
-function newBlock(
-  backend: Backend,
-  { order, temporaries }: Schedule,
-  blocks: Blocks,
-  at: number,
-  label: string,
-): Block {
-  const node = order[at];
-  const block = blocks[at] = allocate(backend, node ?? temporaries[at - order.length]!, label);
-  if (node?.op.kind !== "data") return block;
-  backend.write(block, node.op.bytes);
-  // Larger data was moved to the host where memory was short: it comes back to stay.
-  if (node.op.bytes.length > MAX_HOST_DATA_BYTES) {
-    blocks[at] = undefined;
-    node.store(new Storage(backend.memory, block));
+    for (let k = 0; k < kernels.length; k++) {
+      const { kernel: { label }, inputs, outputs, dying } = kernels[k]!;
+      const reads = this.#blocksAt(inputs, label), writes = this.#blocksAt(outputs, label);
+      launches[k]!.run(reads, writes);
+      recording?.add(launches[k]!, inputs.map((at) => order[at] ?? null), reads, writes);
+      for (const at of dying) {
+        this.blocks[at]?.release();
+        this.blocks[at] = undefined;
+      }
+    }
   }
-  return block;
+
+  #blocksAt(positions: readonly number[], label: string): Block[] {
+    const blocks = new Array<Block>(positions.length);
+    for (let k = 0; k < positions.length; k++) blocks[k] = this.#blockAt(positions[k]!, label);
+    return blocks;
+  }
+
+  #blockAt(at: number, label: string): Block {
+    const own = this.blocks[at];
+    if (own !== undefined) return own;
+    const storage = this.#plan.order[at]?.storage;
+    return storage ? storage.handle : this.#newBlock(at, label);
+  }
+
+  /** Makes the block of a node or a temporary, with its content where that is on the host. */
+  #newBlock(at: number, label: string): Block {
+    const backend = this.#backend, { order, temporaries } = this.#plan, node = order[at];
+    const block = allocate(backend, node ?? temporaries[at - order.length]!, label);
+    this.blocks[at] = block;
+    if (node?.op.kind !== "data") return block;
+    backend.write(block, node.op.bytes);
+    // Larger data was moved to the host where memory was short: it comes back to stay.
+    if (node.op.bytes.length > MAX_HOST_DATA_BYTES) {
+      this.blocks[at] = undefined;
+      node.store(new Storage(backend.memory, block));
+    }
+    return block;
+  }
 }
 
 /** A recording reads host data once, so that it needs a place that stays; and it must know its results. */

@@ -62,8 +62,8 @@ export class Signature {
    */
   describe(
     order: readonly Node[],
-    wanted: ReadonlySet<Node>,
-    later: ReadonlySet<Node>,
+    wanted: readonly Node[],
+    later: readonly Node[],
   ): void {
     this.#length = 0;
     this.#hash = 0x811c9dc5 | 0;

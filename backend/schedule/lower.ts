@@ -11,10 +11,10 @@ import type { KernelGraph, Step, ValueBuffer } from "./passes/kernel_graph.ts";
 export interface Request {
   /** All nodes in topological order, with their positions. */
   readonly order: readonly Node[];
-  /** What is asked for now. */
-  readonly wanted: ReadonlySet<Node>;
+  /** What is asked for now; a node may be there twice. */
+  readonly wanted: readonly Node[];
   /** What will be asked for. */
-  readonly later: ReadonlySet<Node>;
+  readonly later: readonly Node[];
   /** How many nodes `wanted` is made from; those behind are for `later` alone. */
   readonly count: number;
 }

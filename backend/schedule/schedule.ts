@@ -86,37 +86,46 @@ export function schedule(roots: readonly Node[], options: ScheduleOptions = {}):
   const { cache = null, companions = [], later = [], device = hostDevice } = options;
   const toposort = new Toposort();
   const { order } = toposort;
-  const wanted = new Set<Node>(), results: { node: Node; at: number }[] = [];
-  const want = (root: Node): void => {
-    const base = baseOf(root);
-    toposort.add(base);
-    results.push({ node: root, at: base.position });
-    if (base.storage === null) wanted.add(base);
-  };
-  for (const root of roots) if (root.storage === null) want(root);
+  const wanted: Node[] = [], results: { node: Node; at: number }[] = [];
+  for (const root of roots) if (root.storage === null) want(root, toposort, wanted, results);
   for (const { root, with: partners } of companions) {
     if (root.storage !== null || baseOf(root).storage !== null) continue;
-    if (partners.some((node) => toposort.has(baseOf(node)))) want(root);
+    const isAsked = partners.some((node) => toposort.has(baseOf(node)));
+    if (isAsked) want(root, toposort, wanted, results);
   }
   const count = order.length;
   const request = { order, wanted, later: collectLater(later, toposort), count };
   const remembered = cache !== null && order.length <= cache.maxNodes
     ? recall(cache, request, device)
     : null;
-  return { ...(remembered ?? planOf(request, device)), order, results, remembered };
+  const { kernels, kept, saved, temporaries, peakBytes } = remembered ?? planOf(request, device);
+  return { kernels, kept, saved, temporaries, peakBytes, order, results, remembered };
+}
+
+/** Adds what is asked for. */
+function want(
+  root: Node,
+  toposort: Toposort,
+  wanted: Node[],
+  results: { node: Node; at: number }[],
+): void {
+  const base = baseOf(root);
+  toposort.add(base);
+  results.push({ node: root, at: base.position });
+  if (base.storage === null) wanted.push(base);
 }
 
 const hostDevice: PlanningDevice = { target: hostTarget, planKernel: null };
 
-const none: ReadonlySet<Node> = new Set();
+const none: readonly Node[] = [];
 
-function collectLater(roots: readonly Node[], toposort: Toposort): ReadonlySet<Node> {
+function collectLater(roots: readonly Node[], toposort: Toposort): readonly Node[] {
   if (roots.length === 0) return none;
-  const later = new Set<Node>();
+  const later: Node[] = [];
   for (const root of roots) {
     const base = baseOf(root);
     toposort.add(base);
-    if (base.storage === null) later.add(base);
+    if (base.storage === null) later.push(base);
   }
   return later;
 }
@@ -139,7 +148,7 @@ function recall(cache: PlanCache, request: Request, device: PlanningDevice): Pla
 /** The kernels of a graph, through all passes. */
 function planOf(request: Request, device: PlanningDevice): Plan {
   const { order, wanted, later } = request;
-  const infos = analyse(order, later.size === 0 ? wanted : wanted.union(later));
+  const infos = analyse(order, new Set([...wanted, ...later]));
   const lowered = lower(fuse(infos, device), request);
   const graph = passes.reduce((graph, pass) => pass(graph, device), lowered);
   return planMemory(graph, order.length);

@@ -28,8 +28,12 @@ class UnreadNodes {
   #pruneAt = MIN_PRUNE;
   #isTurnWatched = false;
 
+  get isEmpty(): boolean {
+    return this.#recent.length + this.#older.length === 0;
+  }
+
   add(node: Node): void {
-    if (this.#recent.push(node) >= this.#pruneAt) this.#prune();
+    if (this.#recent.push(node) >= this.#pruneAt) this.prune();
     if (this.#isTurnWatched) return;
     this.#isTurnWatched = true;
     queueMicrotask(() => {
@@ -38,7 +42,8 @@ class UnreadNodes {
     });
   }
 
-  #prune(): void {
+  /** Lets go of those that were computed since. */
+  prune(): void {
     const open = this.#recent.filter(isPending);
     if (open.length >= MIN_SWEEP + this.#older.length) return this.#sweep();
     this.#recent = open;
@@ -58,7 +63,6 @@ class UnreadNodes {
 
   /** Those that depend on a value that was replaced; the others stay, and those that are `known`. */
   take(known: (node: Node) => boolean): Node[] {
-    if (this.#recent.length + this.#older.length === 0) return [];
     const open = this.#open();
     const taken = open.filter((node) =>
       !known(node) && (node.depth > MAX_DEPTH || dependsOnFormer(node))
@@ -134,8 +138,8 @@ export class PendingWork {
   }
 
   /** The tensors that wait for the schedule which is made now. */
-  takeAssignments(): Tensor[] {
-    if (this.#assignments.size === 0) return [];
+  takeAssignments(): readonly Tensor[] {
+    if (this.#assignments.size === 0) return none;
     const open = [...this.#assignments].filter((t) => !t.disposed && !t.isRealized);
     this.#assignments = new Set();
     return open;
@@ -153,7 +157,8 @@ export class PendingWork {
    * The roots that are not computed yet, with the gradients that they belong to. Where these are gone no
    * schedule will compute them: the root has nothing to go with.
    */
-  roots(): Companion[] {
+  roots(): readonly Companion[] {
+    if (this.#roots.length === 0) return none;
     const open: Companion[] = [];
     this.#roots = this.#roots.filter((reference) => {
       const root = reference.deref();
@@ -184,18 +189,30 @@ export class PendingWork {
   }
 
   /** Unread values that depend on values which were replaced, but for `known` ones. */
-  takeUnread(known: readonly Companion[]): Node[] {
+  takeUnread(known: readonly Companion[]): readonly Node[] {
+    if (this.#unread.isEmpty) return none;
     return this.#unread.take((node) => known.some(({ root }) => root === node));
+  }
+
+  /** Lets go of unread values that a schedule has computed, and of the graph behind them. */
+  forgetComputed(): void {
+    if (!this.#unread.isEmpty) this.#unread.prune();
   }
 }
 
+const none: readonly never[] = [];
+
 const works = new Map<DeviceHandle, PendingWork>();
+/** The device that was asked about last. */
+let last: DeviceHandle | null = null, workOfLast: PendingWork | null = null;
 
 /** The pending work of a device. */
 export function pendingOn(device: DeviceHandle): PendingWork {
+  if (device === last) return workOfLast!;
   let work = works.get(device);
   if (!work) works.set(device, work = new PendingWork());
-  return work;
+  last = device;
+  return workOfLast = work;
 }
 
 /** Devices that tensors wait on for the next schedule. */

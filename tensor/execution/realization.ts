@@ -49,9 +49,10 @@ export function realizeAll(tensors: readonly Tensor[]): void {
   }
   if (open.length === 0) return;
   const { device } = open[0]!;
+  if (open.every((tensor) => tensor.device === device)) return realizeOn(device, open);
   const here = open.filter((tensor) => tensor.device === device);
   realizeOn(device, here);
-  if (here.length < open.length) realizeAll(open.filter((tensor) => tensor.device !== device));
+  realizeAll(open.filter((tensor) => tensor.device !== device));
 }
 
 /**
@@ -69,7 +70,7 @@ export function realizeForRead(tensor: Tensor): boolean {
     realizeOn(device, [tensor]);
     return false;
   }
-  computeAlone([tensor], [node], []);
+  computeAlone([tensor], [node], none);
   return true;
 }
 
@@ -77,7 +78,7 @@ export function realizeForRead(tensor: Tensor): boolean {
 export function realizeAlone(tensor: Tensor): void {
   const node = nodeOf(tensor);
   if (node.saved) node.keep();
-  else if (!node.storage) computeAlone([tensor], [node], []);
+  else if (!node.storage) computeAlone([tensor], [node], none);
 }
 
 /**
@@ -104,19 +105,25 @@ export function realizeInOrder(
 function realizeOn(
   device: DeviceHandle,
   tensors: readonly Tensor[],
-  usedLater: readonly Node[] = [],
+  usedLater: readonly Node[] = none,
 ): void {
-  const nodes: Node[] = [], later: Node[] = [...usedLater];
+  const nodes: Node[] = [];
+  let later = usedLater;
   for (const tensor of tensors) {
-    nodes.push(nodeOf(tensor), ...stateOf(tensor).coScheduledNodes());
-    if (stateOf(tensor).gradFn) later.push(...gradientNodes(tensor));
+    const { coScheduled, gradFn } = stateOf(tensor);
+    nodes.push(nodeOf(tensor));
+    if (coScheduled !== null) nodes.push(...coScheduled());
+    if (gradFn !== null) later = [...later, ...gradientNodes(tensor)];
   }
   const pending = pendingOn(device), assigned = pending.takeAssignments(), roots = pending.roots();
   // A recorded call computes what it returns and assigns, and nothing beside it.
   const endsFormer = !isRecording() && pending.takeHasAssigned();
-  const unread = endsFormer ? pending.takeUnread(roots) : [];
+  const unread = endsFormer ? pending.takeUnread(roots) : none;
   runSchedule({ tensors, nodes, assigned, unread, roots, later, endsFormer });
+  if (endsFormer) pending.forgetComputed();
 }
+
+const none: readonly never[] = [];
 
 /** What one schedule computes. */
 interface Work {
@@ -139,7 +146,8 @@ interface Work {
 function runSchedule({ tensors, nodes, assigned, unread, roots, later, endsFormer }: Work): void {
   const { device } = tensors[0]!, pending = pendingOn(device);
   try {
-    const all = [...nodes, ...assigned.map(nodeOf), ...unread];
+    const isAlone = assigned.length + unread.length === 0;
+    const all = isAlone ? nodes : [...nodes, ...assigned.map(nodeOf), ...unread];
     const saved = realize(backendOf(device), all, { companions: roots, later, endsFormer });
     if (saved) keep(saved, tensors);
   } catch (error) {
@@ -177,7 +185,8 @@ function computeAlone(
   nodes: readonly Node[],
   roots: readonly Companion[],
 ): void {
-  runSchedule({ tensors, nodes, assigned: [], unread: [], roots, later: [], endsFormer: false });
+  const nothing = { assigned: none, unread: none, later: none, endsFormer: false };
+  runSchedule({ tensors, nodes, roots, ...nothing });
 }
 
 /** Computes an assigned value that may be gone: who reads it is told. */
