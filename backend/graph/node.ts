@@ -133,15 +133,12 @@ export class Node {
     let depth = 0;
     for (const input of inputs) {
       if (input.inputs.length > 0 && input.depth > depth) depth = input.depth;
-    }
-    this.depth = depth + 1;
-    if (inputs.length === 0) return;
-    this.#need = NEED.firm;
-    for (const input of inputs) {
       input.#holders++;
       input.#users++;
       if (input.#isSoft) input.#changed();
     }
+    this.depth = depth + 1;
+    if (inputs.length > 0) this.#need = NEED.firm;
     if (changed.length > 0) update();
   }
 

@@ -11,6 +11,9 @@ export class GoneError extends Error {
 
 let passes = 0;
 
+/** The way to the node that is added just now: one for all, since there is one toposort at a time. */
+const stack: Node[] = [];
+
 /**
  * Nodes with their positions: inputs come before their users. The positions are noted in the nodes
  * themselves, so there is one toposort at a time; a new one ends the one before.
@@ -30,7 +33,7 @@ export class Toposort {
    * @throws {GoneError} When a value is needed whose memory has been given back.
    */
   add(root: Node): void {
-    const stack: Node[] = [root];
+    stack.push(root);
     while (stack.length > 0) {
       const node = stack[stack.length - 1]!;
       if (node.pass === this.#pass) {
@@ -38,11 +41,14 @@ export class Toposort {
         continue;
       }
       const before = stack.length;
-      if (node.storage === null) this.#pushInputs(node, stack);
+      if (node.storage === null) this.#pushInputs(node);
       if (stack.length > before) continue;
       if (node.op.kind === "buffer" && node.storage === null) {
         node.unspill();
-        if (node.op.kind === "buffer") throw new GoneError(node);
+        if (node.op.kind === "buffer") {
+          stack.length = 0;
+          throw new GoneError(node);
+        }
       }
       stack.pop();
       node.pass = this.#pass;
@@ -50,7 +56,7 @@ export class Toposort {
     }
   }
 
-  #pushInputs({ inputs }: Node, stack: Node[]): void {
+  #pushInputs({ inputs }: Node): void {
     for (let k = inputs.length - 1; k >= 0; k--) {
       const input = inputs[k]!;
       if (input.pass !== this.#pass) stack.push(input);
