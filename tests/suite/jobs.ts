@@ -13,8 +13,8 @@ export interface Job {
 }
 
 /**
- * Where a job runs: among the others, as many at once as there are cores; one after the other in the
- * place of one of them, because they mostly wait; or alone, because it wants every core.
+ * Where a job runs: among the others, as many at once as there are cores; one after the other beside
+ * them, because they mostly wait; or alone, because it wants every core.
  */
 export type Place = "among others" | "waiting lane" | "alone";
 
@@ -23,20 +23,21 @@ export type Place = "among others" | "waiting lane" | "alone";
  * waits for one of them at the end.
  */
 const longest = [
-  "conformance/eager",
-  "conformance/values",
-  "conformance/",
-  "tensor/graphs",
-  "tensor/nn/fused_attention",
-  "faults/training",
-  "examples/transformer",
   "backend/opencl/",
   "tensor/nn/",
   "tensor/",
-  "examples/serve",
-  "backend/sharing/workers",
   "backend/",
   "contributing",
+  "examples/transformer",
+  "conformance/eager",
+  "tensor/graphs",
+  "conformance/",
+  "backend/sharing/workers",
+  "tensor/nn/attention/product_attention",
+  "conformance/values",
+  "tensor/nn/fused_attention",
+  "faults/training",
+  "examples/serve",
 ];
 
 /** Folders whose other files share a process; docs/ sets its default device in the environment. */
@@ -93,6 +94,9 @@ const aboveKernels = [
   "tensor/optim/",
 ];
 
+/** Its kernels compute for longer than the optimizer would take. */
+const optimized = ["tensor/nn/attention/product_attention"];
+
 /** Tests and folders, under `tests/`, that the suite treats in a way of their own: without "_test.ts". */
 export const named: readonly string[] = [
   ...longest,
@@ -100,6 +104,7 @@ export const named: readonly string[] = [
   ...waiting,
   ...alone,
   ...aboveKernels,
+  ...optimized,
 ];
 
 const quickly = { POCL_EXTRA_BUILD_FLAGS: "-cl-opt-disable" };
@@ -144,13 +149,16 @@ function testJob(name: string, files: readonly string[], env: Job["env"]): Job {
 }
 
 function rank({ files: [file] }: Job): number {
-  const at = longest.indexOf(partOf(file!, longest) ?? "");
+  const own = longest.filter((part) => !part.endsWith("/"));
+  if (partOf(file!, apart)) return longest.length;
+  const at = longest.indexOf(partOf(file!, own) ?? partOf(file!, shared) ?? "");
   return at < 0 ? longest.length : at;
 }
 
 /** The whole suite, in the order in which to begin. */
 export function suite(): Job[] {
-  const isQuick = (path: string): boolean => partOf(path, aboveKernels) !== undefined;
+  const isQuick = (path: string): boolean =>
+    partOf(path, aboveKernels) !== undefined && partOf(path, optimized) === undefined;
   const processesOf = (paths: readonly string[], env: Job["env"]): Job[] =>
     [...Map.groupBy(paths, processOf)].map(([name, files]) => testJob(name, files, env));
   const files = filesBelow("tests", "_test.ts");

@@ -19,7 +19,7 @@ const MAX_SECONDS = 1200;
 /**
  * Runs every job, each in its place; those that want to be alone after the others, one by one.
  *
- * @param atOnce How many processes run beside each other.
+ * @param atOnce How many processes that compute run beside each other.
  * @param env Variables of their environment, beside those of this process.
  * @param ended Called with each result when it is there.
  */
@@ -30,21 +30,19 @@ export async function runJobs(
   ended: (result: Result) => void,
 ): Promise<void> {
   const at = (place: Place): Job[] => jobs.filter((job) => job.place === place);
-  const others = at("among others"), waiting = at("waiting lane");
-  const lanes = Array.from({ length: atOnce }, (_, k) => k === 0 ? [waiting, others] : [others]);
+  const others = at("among others");
+  const lanes = [at("waiting lane"), ...Array.from({ length: atOnce }, () => others)];
   await Promise.all(lanes.map((lane) => drain(lane, env, ended)));
-  await drain([at("alone")], env, ended);
+  await drain(at("alone"), env, ended);
 }
 
-/** Runs one job after the other; several take from the same lists. */
+/** Runs one job after the other; several may take from the same list. */
 async function drain(
-  lists: readonly Job[][],
+  jobs: Job[],
   env: Record<string, string>,
   ended: (result: Result) => void,
 ): Promise<void> {
-  for (const list of lists) {
-    for (let job = list.shift(); job; job = list.shift()) ended(await run(job, env));
-  }
+  for (let job = jobs.shift(); job; job = jobs.shift()) ended(await run(job, env));
 }
 
 async function run(job: Job, env: Record<string, string>): Promise<Result> {
