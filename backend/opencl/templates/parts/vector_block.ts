@@ -3,7 +3,7 @@
  * vectors; and how it is stored.
  */
 import { BLOCK_PRODUCTS, blocksOf } from "../../../kernel/accumulation.ts";
-import { neededBy } from "../../../kernel/analysis.ts";
+import { neededBy, variesWith } from "../../../kernel/analysis.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import type { Load } from "../../../kernel/kernel.ts";
 import { openBlocks, openLoop } from "../../../codegen/loops.ts";
@@ -105,6 +105,8 @@ export function emitBlock(
   packed: (() => string) | null = null,
 ): void {
   const { count: tn, width, starts } = columns;
+  const isVectors = width === LANES && canVectorize(emitter.kernel, column);
+  if (isVectors) askEarly(emitter, row, column, tm, columns);
   sumProducts(emitter, dialect, tm, columns, () => ({
     ...packed ? { pointer: "local const float*", scalars: packed(), move: "1" } : {
       pointer: "global const float*",
@@ -114,7 +116,7 @@ export function emitBlock(
     vectors: source(),
   }));
   const { sizes } = emitter.kernel, isWhole = sizes[column]! % tn === 0;
-  if (width === LANES && canVectorize(emitter.kernel, column)) {
+  if (isVectors) {
     if (!isWhole) emitter.open("if (column == columnt) {");
     storeVectors(emitter, row, column, tm, columns);
     if (isWhole) return;
@@ -128,6 +130,37 @@ export function emitBlock(
     });
   }
   storeTile(emitter, [row], [column], tm, tn);
+  emitter.close();
+}
+
+/**
+ * Asks for what is read once behind the sum: pieces of rows far apart, which no processor expects. They are
+ * there when the sum is (768x128x512 through the gradient of gelu, PoCL 3.1, two cores: 0.53 ms, 0.45).
+ */
+function askEarly(
+  emitter: Emitter,
+  row: number,
+  column: number,
+  tm: number,
+  { starts }: Columns,
+): void {
+  const { kernel } = emitter, along = variesWith(kernel, [row]);
+  const indirect = new Set(kernel.indirect.map(({ symbol }) => symbol));
+  const ids = neededBy(kernel, kernel.outputs.map((o) => o.expr)).filter((id) => {
+    const e = kernel.exprs[id]!;
+    return e.op === "load" && along[id]! &&
+      kernel.loads[e.load]!.index.terms.every(([symbol]) => !indirect.has(symbol));
+  });
+  if (ids.length === 0) return;
+  const body = new VectorBody(emitter, column);
+  emitter.open("{");
+  emitter.line(`const Index i${column} = column;`);
+  for (let r = 0; r < tm; r++) {
+    emitter.open("{");
+    emitter.line(`const Index i${row} = row + ${r};`);
+    for (const start of starts) body.prefetch(ids, start, 0);
+    emitter.close();
+  }
   emitter.close();
 }
 
