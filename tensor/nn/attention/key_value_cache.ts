@@ -9,6 +9,7 @@ import {
   takes,
 } from "../../core/rules/options.ts";
 import { internally } from "../../core/modes/temporaries.ts";
+import { realizeAll } from "../../execution/realization.ts";
 import { zeros } from "../../ops/functional.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { exposed } from "../../core/internals.ts";
@@ -116,29 +117,32 @@ export class KeyValueCache implements Disposable {
     this.#check(key, value);
     const count = key.shape[2]!;
     return internally(() => {
+      // Computed with the model that reads it; where none has, positions must not pile up uncomputed.
+      realizeAll([this.#keys, this.#values]);
       using offset = this.#keys.indexLike([this.capacity]).sub(this.#position);
       using rows = this.#keys.indexLike([count]).unsqueeze(1);
       // Row i may look at the slot that is i behind the position, and at those before.
-      const mask = exposed(offset.le(rows).realize());
+      const mask = exposed(offset.le(rows));
       this.#put(this.#keys, key, offset);
       this.#put(this.#values, value, offset);
       using end = this.#position.add(count);
-      this.#position.assign(end).realize();
+      this.#position.assign(end);
       this.#length += count;
       return { keys: this.#keys, values: this.#values, mask };
     });
   }
 
   /**
-   * Puts rows where the offset from the next position is 0, 1, ... Whatever is made on the way is
-   * disposed of: it would keep the former values until it is collected.
+   * Puts rows where the offset from the next position is 0, 1, ..., with what is computed next: by itself it
+   * would compute the layers before it once more. Whatever is made on the way is disposed of: it would keep
+   * the former values until it is collected.
    */
   #put(into: Tensor, rows: Tensor, offset: Tensor): void {
     const count = rows.shape[2]!;
     using isNew = offset.ge(0).logicalAnd(offset.lt(count)).unsqueeze(1);
     using spread = rows.cast(into.dtype).indexSelect(2, offset.clamp(0, count - 1));
     using next = isNew.where(spread, into);
-    into.assign(next).realize();
+    into.assign(next);
   }
 
   #check(key: Tensor, value: Tensor): void {

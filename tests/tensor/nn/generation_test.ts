@@ -1,6 +1,7 @@
 // A GPT of today: rotary embedding, RMSNorm, SwiGLU, a cache of keys and values, top-k sampling.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import {
+  compile,
   manualSeed,
   memory,
   nn,
@@ -130,6 +131,50 @@ testOnBackends("a token in a KeyValueCache leaves nothing behind", (backend) => 
       return memory.stats(mask.device).currentAllocated;
     });
     assert(held.slice(2).every((bytes) => bytes <= held[1]!), `${held}`);
+  });
+});
+
+testOnBackends("a word takes each layer once, whatever is in the caches of others", (backend) => {
+  if (isEager()) return;
+  withDevice(backend, () => {
+    manualSeed(8);
+    const kernels = (layers: number, wrap: typeof compile): number => {
+      const model = new GPT().eval();
+      model.blocks = Array.from({ length: layers }, () => new Block()).map((block) => block.eval());
+      const caches = model.blocks.map(() =>
+        new nn.KeyValueCache({ heads: HEADS, capacity: CAPACITY, features: WIDTH / HEADS })
+      );
+      const forward = wrap((ids: Tensor) => noGrad(() => model.forward(ids, caches)));
+      const ids = Tensor.full([1, 1], 3, { dtype: "int32" }).realize();
+      for (let word = 0; word < 4; word++) forward(ids).realize().dispose();
+      profiler.reset();
+      forward(ids).realize().dispose();
+      return profiler.counters().kernels;
+    };
+    for (const wrap of [compile, ((fn) => fn) as typeof compile]) {
+      const [two, four, six] = [2, 4, 6].map((layers) => kernels(layers, wrap));
+      // Kernels of a layer, and no more for a layer behind more of them; some share launches.
+      assert(six! - four! <= four! - two! + 2, `${two}, ${four}, ${six}`);
+    }
+  });
+});
+
+testOnBackends("rows that wait in a cache are those that were appended", (backend) => {
+  return withDevice(backend, async () => {
+    using cache = new nn.KeyValueCache({ heads: 1, capacity: 5, features: 1 });
+    const masks: Tensor[] = [];
+    for (let at = 0; at < 5; at++) {
+      using rows = Tensor.fromHost([at]).reshape([1, 1, 1, 1]), computed = rows.add(1);
+      masks.push(cache.append(rows, computed).mask);
+      if (at === 2) await masks[1]!.toArray();
+    }
+    const masked = await Promise.all(masks.map((mask) => mask.cast("int32").sum().item()));
+    assertEquals(masked, [1, 2, 3, 4, 5]);
+    cache.clear();
+    using nine = Tensor.full([1, 1, 1, 1], 9);
+    const { keys, values } = cache.append(nine, nine);
+    assertEquals(await keys.flatten().toArray(), [9, 1, 2, 3, 4]);
+    assertEquals(await values.flatten().toArray(), [9, 2, 3, 4, 5]);
   });
 });
 
