@@ -11,10 +11,11 @@ import { inputInfo, type NodeInfo } from "./node_info.ts";
 /** Each has an argument for what it reads and one for where it is stored, of which drivers take 1,024 bytes. */
 const MAX_PIECES = 16;
 /**
- * Pieces for each part, at most. How many there are stands in the kernel's text: a cache that grows by a word
- * would be a kernel a word, where elements that look at whose they are have one text for all lengths.
+ * Shorter pieces are at most so many for each part. How many there are stands in the kernel's text: a cache
+ * that grows by a word would be a kernel a word, where elements that look at whose they are have one text for
+ * all lengths. Longer ones, such as channels, are of few lengths, and looking takes up to twice the time.
  */
-const MAX_CUTS = 2;
+const SHORT_PIECE = 8, MAX_SHORT_CUTS = 2;
 /** Levels of a tree that are joined at once. */
 const MAX_LEVELS = 3;
 
@@ -61,7 +62,8 @@ function joinedOf(root: NodeInfo, levels: number): Concatenation | null {
   const length = parts.map(lengthOf).reduce(gcd, 0);
   // Asked before they are listed: two long parts may have pieces of one element.
   const count = parts.reduce((sum, part) => sum + lengthOf(part) / length, 0);
-  if (count > Math.min(MAX_PIECES, MAX_CUTS * parts.length)) return null;
+  const most = length < SHORT_PIECE ? MAX_SHORT_CUTS * parts.length : MAX_PIECES;
+  if (count > Math.min(MAX_PIECES, most)) return null;
   let end = 0;
   const pieces: Piece[] = [];
   for (const part of parts) {

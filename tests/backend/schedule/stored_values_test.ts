@@ -72,6 +72,12 @@ const cases: Readonly<Record<string, Case>> = {
     axis: 1,
     loops: 7,
   },
+  "many channels and a few": { parts: () => [grid(2, 40).exp(), grid(2, 8)], axis: 1 },
+  "a row behind those so far": {
+    parts: () => [grid(9, 4), grid(1, 4).exp()],
+    axis: 0,
+    inPieces: false,
+  },
   "lengths with no common measure": {
     parts: () => [grid(1, 37), grid(1, 5)],
     axis: 1,
