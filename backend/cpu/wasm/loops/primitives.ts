@@ -103,7 +103,7 @@ const forms: PrimitiveForms<LaneForm, LaneKind> = {
   asinh: "scalar",
   acosh: "scalar",
   atanh: "scalar",
-  erf: math("erf", 75),
+  erf: math("erf", 45),
   erfc: "scalar",
   sigmoid: math("sigmoid", 22),
   floor: numbers(vector(f32x4.floor), itself),

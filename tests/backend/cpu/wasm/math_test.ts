@@ -14,7 +14,7 @@ const functions: Readonly<Record<Name, readonly [(x: number) => number, number, 
     log1p: [Math.log1p, -0.99, 5, 3],
     tanh: [Math.tanh, -12, 12, 3],
     sigmoid: [(x) => 1 / (1 + Math.exp(-x)), -30, 30, 4],
-    erf: [erf, -5, 5, 3],
+    erf: [erf, -5, 5, 1.5],
     sqrt: [Math.sqrt, 0, 100, 0.5],
   };
 
