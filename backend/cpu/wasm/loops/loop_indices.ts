@@ -160,9 +160,10 @@ export class LoopIndices {
     const at = (lane: number): Local => {
       const element = vector * LANES + lane;
       if (element === 0 || c === 0) return place;
+      const bytes = element * access.bytes;
       const step = c === 1
-        ? f.integer(element * access.bytes)
-        : f.iWith(i32.mul, this.number(c), element * access.bytes);
+        ? f.integer(bytes)
+        : f.once(`step ${c} ${bytes}`, () => f.iWith(i32.mul, this.number(c), bytes));
       return f.i(i32.add, place, step);
     };
     return Array.from({ length: strip.lanes }, (_, lane) => at(lane));

@@ -89,7 +89,7 @@ export function chooseLanes(kernel: LoopKernel): number {
       ...kernel.loads.map((l) => l.index),
       ...kernel.outputs.flatMap((o, k) => usesInner(kernel, k) || !isInner ? [o.index] : []),
     ];
-    let cost = size < LANES ? 4 * indices.length : 0;
+    let cost = size < LANES ? 6 * indices.length : 0;
     if (isInner && size < MIN_PLAIN_ROW) cost += 2;
     for (const index of indices) {
       const c = coefficient(index, symbol);

@@ -84,10 +84,20 @@ export class LoopValues {
     if (interval && c === 1 && strip.lanes === LANES) {
       return this.#loadWithin(load, access, place, scope, vector, interval);
     }
-    const places = this.#indices.places(place, access, strip, vector).map((p, lane) =>
-      this.#safe(p, access, this.#indices.inside(bounds, vector * LANES + lane, scope))
+    const inside = (lane: number): Local =>
+      this.#indices.inside(bounds, vector * LANES + lane, scope);
+    const safely = (): Local => {
+      const places = this.#indices.places(place, access, strip, vector);
+      const safe = places.map((p, lane) => this.#safe(p, access, inside(lane)));
+      return this.#lanes.loadEach(dtype, access.bytes, safe);
+    };
+    if (strip.lanes < LANES) return safely();
+    // Bounds are intervals, and lanes go one way: where both ends are inside, all lanes are.
+    return this.#either(
+      this.#f.i(i32.and, inside(0), inside(LANES - 1)),
+      () => this.loadStrip(load, access, place, strip, vector),
+      safely,
     );
-    return this.#lanes.loadEach(dtype, access.bytes, places);
   }
 
   /** A vector of which some elements may not exist: those are 0. Memory goes on around buffers. */

@@ -197,3 +197,14 @@ Deno.test("an index that vectors find out of range is reported by its value", as
     }
   });
 });
+
+Deno.test("windows that step over padded images are joined in vectors, at their edges too", () => {
+  withDevice("cpu", () => {
+    for (const [kernel, stride, padding] of [[3, 2, 1], [3, 3, 1], [5, 4, 2], [2, 1, 1]] as const) {
+      for (const [height, width] of [[9, 23], [16, 8], [5, 41]] as const) {
+        assertVectors(() => filled([3, 2, height, width]).maxPool2d(kernel, { stride, padding }));
+        assertVectors(() => filled([3, 2, height, width]).avgPool2d(kernel, { stride, padding }));
+      }
+    }
+  });
+});
