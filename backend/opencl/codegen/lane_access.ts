@@ -160,3 +160,15 @@ export const packRow: Record<string, string> = {
 }`,
   ),
 };
+
+/**
+ * What was loaded before is loaded again behind it. Compilers carry a scalar from one iteration to the next
+ * in a register; to spread it over lanes from there takes a multiplier's port, from memory none.
+ */
+export const reload: Record<string, string> = {
+  reload: `inline void reload() {
+#ifdef CLANG_BUILTINS
+  __asm__ volatile("" ::: "memory");
+#endif
+}`,
+};

@@ -1,6 +1,6 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
 import { declarationsOf } from "./builtins.ts";
-import { between, direct, OUT_OF_LINE, packRow, part } from "./lane_access.ts";
+import { between, direct, OUT_OF_LINE, packRow, part, reload } from "./lane_access.ts";
 import { mmaHelpers } from "./mma_helpers.ts";
 import { vectorMath } from "./vector_math.ts";
 import { warpHelpers } from "./warp_helpers.ts";
@@ -202,6 +202,7 @@ const helpers: Readonly<Record<string, string>> = {
     "inline float sum_float8(float8 v) { float4 b = v.lo + v.hi; float2 c = b.lo + b.hi; return c.x + c.y; }",
   sum_float4: "inline float sum_float4(float4 v) { float2 c = v.lo + v.hi; return c.x + c.y; }",
   ...packRow,
+  ...reload,
   // The same for elements that lie `apart`, in `parts` of `count`: each takes every parts-th of them.
   pack_apart:
     `inline void pack_apart(local float* to, global const float* from, int count, int parts, int apart, int low, int high) {

@@ -276,6 +276,7 @@ function emitProducts(
   emitter.line(`local const float* seen = packed + ${index} + l * ${move};`);
   emitter.line(`local const float16* of = turned + l * ${length * vectors};`);
   emitter.open(`for (int p = 0; p < ${length}; ++p) {`);
+  emitter.line("reload();");
   for (const v of each) emitter.line(`const float16 u${v} = of[p * ${vectors} + ${v}];`);
   const along = packedStep(window, position);
   offsets.forEach((offset, t) => {

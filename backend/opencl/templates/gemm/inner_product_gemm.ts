@@ -3,9 +3,9 @@
  * computes a small tile of dot products with vectors along that axis.
  */
 import { BLOCK_PRODUCTS, blocksOf } from "../../../kernel/accumulation.ts";
-import type { AffineExpr } from "../../../kernel/affine.ts";
+import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
-import { type Contraction, extent } from "../../../kernel/kernel.ts";
+import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { openBlocks, walk } from "../../../codegen/loops.ts";
 import { generatedLoop, type WorkSize } from "../../codegen/generated.ts";
 import { TileSums } from "../../codegen/tile_sums.ts";
@@ -17,7 +17,7 @@ import {
   last,
   type TiledPlan,
 } from "../parts/contraction_shape.ts";
-import { operandOrder } from "../parts/operand_order.ts";
+import { MIN_VECTOR, operandOrder } from "../parts/operand_order.ts";
 import { countRegisterTiles, hasWideVectors, vectorWidth } from "../parts/register_tile.ts";
 import { single } from "../parts/template.ts";
 import { declareStart, decomposeInto, only, storeTile, without } from "../parts/tile_text.ts";
@@ -52,7 +52,7 @@ export const innerProductGemm: ContractionTemplate<TiledPlan<InnerProductTile>> 
   matches: (kernel, target) => {
     if (target.isGpu || !isTileable(kernel, target)) return null;
     const c = kernel.contraction!, { isInner, loops } = operandOrder(kernel);
-    if (isMasked(c) || !isInner || loops !== null) return null;
+    if (isMasked(c) || loops !== null || !isInner && !isEverySecond(kernel)) return null;
     const shape = groupShape(kernel, innerProductTiles.kind, c);
     return { kernel, target, shape, tile: tileOf(innerProductTiles, shape, target) };
   },
@@ -60,6 +60,13 @@ export const innerProductGemm: ContractionTemplate<TiledPlan<InnerProductTile>> 
     single(generatedLoop(kernel, target, (e, dialect) => writeTile(e, dialect, tile))),
   workItems: ({ shape }) => countRegisterTiles(shape),
 };
+
+/** True where the right operand has every second element of the summed axis: a strided convolution's image. */
+function isEverySecond({ sizes, contraction }: LoopKernel): boolean {
+  const { a, b, k } = contraction!, symbol = last(k);
+  return coefficient(a.index, symbol) === 1 && coefficient(b.index, symbol) === 2 &&
+    sizes[symbol]! >= MIN_VECTOR;
+}
 
 function writeTile(
   emitter: Emitter,
@@ -176,19 +183,25 @@ class DotProducts {
     }
   }
 
+  /** A vector of an operand's row, from element `at` of the summed axis on. */
+  #load({ index }: Load, row: string, at: string): string {
+    const width = this.#width;
+    if (coefficient(index, this.#k) === 1) return `vload${width}(0, ${row} + ${at})`;
+    return `load_apart_float(${row} + 2 * (${at}), 0, ${width})${FIRST_LANES[width]}`;
+  }
+
   /** A block that adds the products of the vectors at `at`. */
   #products(head: string, at: string, isMasked: boolean): void {
     const emitter = this.#emitter, { a, b } = this.#c, width = this.#width;
     emitter.open(head);
     for (let r = 0; r < this.#tm; r++) {
-      const text = `vload${width}(0, a${a.input} + x + x${r} + ${at})`;
+      const text = this.#load(a, `a${a.input} + x + x${r}`, at);
       const value = isMasked ? `select((float${width})(0), ${text}, keep)` : text;
       emitter.line(`const float${width} u${r} = ${value};`);
     }
     for (let q = 0; q < this.#tn; q++) {
-      emitter.line(
-        `const float${width} w${q} = vload${width}(0, a${b.input} + y + y${q} + ${at});`,
-      );
+      const text = this.#load(b, `a${b.input} + y + y${q}`, at);
+      emitter.line(`const float${width} w${q} = ${text};`);
       for (let r = 0; r < this.#tm; r++) {
         emitter.line(`c${r}_${q} = fma(u${r}, w${q}, c${r}_${q});`);
       }
@@ -196,6 +209,9 @@ class DotProducts {
     emitter.close();
   }
 }
+
+/** A vector of so many of the 16 lanes. */
+const FIRST_LANES: Readonly<Record<number, string>> = { 16: "", 8: ".lo", 4: ".s0123" };
 
 /** Declares how far each row or column of a tile lies from the beginning of its operand. */
 function declareOffsets(

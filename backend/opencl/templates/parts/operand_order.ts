@@ -5,7 +5,7 @@ import { LANES } from "../../codegen/vectors/vector_types.ts";
 import { last, type RowLoops } from "./contraction_shape.ts";
 
 /** The fewest elements along which vectors are worth their trouble. */
-const MIN_VECTOR = 4;
+export const MIN_VECTOR = 4;
 
 /** How vectors may walk a contraction. */
 export interface OperandOrder {

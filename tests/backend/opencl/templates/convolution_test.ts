@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { type Conv2dOptions, Tensor, withDevice } from "../../../../mod.ts";
+import { type Conv2dOptions, enableGrad, Tensor, withDevice } from "../../../../mod.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
 import { testOpenCL } from "../../../opencl.ts";
 import { templateOf } from "./chosen_template.ts";
@@ -23,10 +23,12 @@ async function convolved({ image, weight, options }: Case): Promise<number[][]> 
   const x = whole(image, 5), w = whole(weight, 3);
   x.requiresGrad = w.requiresGrad = true;
   const y = x.conv2d(w, options).relu();
-  const value = [...await y.toHost() as Float32Array];
+  const values = async (t: Tensor): Promise<number[]> =>
+    // Programs are built with -cl-no-signed-zeros.
+    Array.from(await t.toHost() as Float32Array, (v) => v + 0);
+  const value = await values(y);
   y.backward(whole(y.shape, 11));
-  const gradients = [x.grad!, w.grad!].map((t) => t.toHost());
-  return [value, ...(await Promise.all(gradients)).map((a) => [...a as Float32Array])];
+  return [value, ...await Promise.all([x.grad!, w.grad!].map(values))];
 }
 
 async function isRight(c: Case): Promise<void> {
@@ -62,6 +64,21 @@ const cases: Readonly<Record<string, Case>> = {
     image: [1, 3, 32, 32],
     weight: [16, 3, 7, 7],
     options: { padding: 3, stride: 2 },
+  },
+  "of one tap with steps": {
+    image: [3, 12, 18, 26],
+    weight: [20, 12, 1, 1],
+    options: { stride: 2 },
+  },
+  "of one tap with steps that end before the image": {
+    image: [2, 9, 16, 14],
+    weight: [24, 9, 1, 1],
+    options: { stride: 2 },
+  },
+  "of one tap with steps, and long lines": {
+    image: [1, 5, 6, 157],
+    weight: [7, 5, 1, 1],
+    options: { stride: 2 },
   },
   "with steps between taps": {
     image: [2, 4, 16, 24],
@@ -108,6 +125,23 @@ const cases: Readonly<Record<string, Case>> = {
 for (const [name, c] of Object.entries(cases)) {
   testOpenCL(`a convolution ${name} has the reference's values and gradients`, () => isRight(c));
 }
+
+/** The templates of the kernels of a weight's gradient. */
+function gradientTemplates(kernel: number, stride: number): string {
+  return templateOf(() => {
+    const x = Tensor.ones([4, 16, 32, 32]), w = Tensor.ones([32, 16, kernel, kernel]);
+    w.requiresGrad = true;
+    const y = enableGrad(() => x.conv2d(w, { stride, padding: kernel >> 1 }));
+    y.backward(Tensor.full(y.shape, 2).realize());
+    return w.grad!;
+  }, wide);
+}
+
+Deno.test("the gradient of a weight is computed in vectors, with steps and without", () => {
+  assertEquals(gradientTemplates(1, 1), "inner-product gemm");
+  assertEquals(gradientTemplates(1, 2), "inner-product gemm");
+  assertEquals(gradientTemplates(3, 2), "weight-gradient convolution");
+});
 
 /** A processor of wide vectors. */
 const wide: Target = { ...hostTarget, isGpu: false, vectorWidth: 16, localMemory: 2 ** 21 };
