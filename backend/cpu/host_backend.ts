@@ -59,6 +59,7 @@ export abstract class HostBackend implements Backend {
     // length. Its memory grows with the length, not with its square: from here on that is worth the time.
     minAttentionScores: 2 ** 20,
     interleavesHeads: false,
+    joinsHeads: false,
     joinsMoments: false,
     // It widens what it packs.
     maxRecurrentBytes: 0,

@@ -34,6 +34,8 @@ export interface Capabilities {
   readonly minAttentionScores: number;
   /** Whether attention stores rows of all heads side by side, as the products around it read them. */
   readonly interleavesHeads: boolean;
+  /** Whether the product that maps heads is faster of a copy that has them side by side, row by row. */
+  readonly joinsHeads: boolean;
   /** Whether mean and variance of scattered parts (a batch norm's) are found in one walk, part by part. */
   readonly joinsMoments: boolean;
   /**

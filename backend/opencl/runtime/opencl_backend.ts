@@ -340,6 +340,7 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
     ),
     minAttentionScores: 0,
     interleavesHeads: hasMatrixUnits(device),
+    joinsHeads: handle.deviceType !== "gpu",
     joinsMoments: handle.deviceType === "gpu",
     // With more a core would read them from farther away than its own cache, for each few rows.
     maxRecurrentBytes: handle.deviceType === "gpu" ? 0 : 2 ** 21,

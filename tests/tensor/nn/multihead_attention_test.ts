@@ -1,7 +1,8 @@
-import { assertEquals, assertThrows } from "@std/assert";
-import { nn, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { grad, manualSeed, nn, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { backendOf } from "../../../backend/internal.ts";
 import { assertClose, fixture } from "../../fixtures/pytorch.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
 testOnBackends("MultiheadAttention is PyTorch's with every mask", (backend) => {
   return withDevice(backend, async () => {
@@ -53,3 +54,32 @@ testOnBackends("MultiheadAttention names shapes that do not fit", (backend) => {
     );
   });
 });
+
+testOpenCL(
+  "heads are side by side before a processor maps them",
+  () =>
+    withDevice("cl", async (device) => {
+      const { capabilities } = backendOf(device);
+      const former = capabilities.joinsHeads, found: number[][] = [];
+      for (const joinsHeads of [true, false]) {
+        Object.assign(capabilities, { joinsHeads });
+        try {
+          manualSeed(4);
+          const layer = new nn.MultiheadAttention(24, 3, { batchFirst: true });
+          const x = Tensor.rand([4, 65, 24], { requiresGrad: true });
+          const y = layer.forward(x, x, x, { isCausal: true });
+          const gradients = grad([y.square().sum()], [x, ...layer.parameters()]);
+          const all = await Promise.all([y, ...gradients].map((t) => t.toArray()));
+          found.push(all.flat(4) as number[]);
+          const again = layer.forward(x.detach(), x.detach(), x.detach(), { isCausal: true });
+          assertEquals(/copy/.test(again.explain()), joinsHeads);
+        } finally {
+          Object.assign(capabilities, { joinsHeads: former });
+        }
+      }
+      const [joined, apart] = found as [number[], number[]];
+      joined.forEach((value, k) =>
+        assert(Math.abs(value - apart[k]!) <= 1e-4 * (1 + Math.abs(apart[k]!)))
+      );
+    }),
+);
