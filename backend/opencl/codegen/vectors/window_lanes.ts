@@ -42,6 +42,7 @@ export function windowForm(kernel: LoopKernel): WindowForm | null {
   const form = formOf(kernel, outer.length - 1) ?? formOf(kernel, outer.length - 2);
   if (form === null || sizes[form.lane]! < MIN_SIDE_BY_SIDE) return null;
   const length = extent(kernel, inner) * (form.pair === null ? 1 : 2);
+  if (length === 0) return null; // its results are what reductions begin with
   const isShort = length <= MAX_WINDOW && length * kernel.exprs.length <= MAX_UNROLLED;
   const areJoined = kernel.reductions.every((r) => isJoined(kernel, r, form.lane));
   return isShort && areJoined && canCompute(kernel, form.lane, windowReads) ? form : null;
