@@ -35,7 +35,8 @@ export function formatShape(shape: Shape): string {
 }
 
 /** The shape that both broadcast to by NumPy's rules, or null when they do not fit. */
-export function broadcastShapes(a: Shape, b: Shape): number[] | null {
+export function broadcastShapes(a: Shape, b: Shape): Shape | null {
+  if (sameShape(a, b)) return a;
   const rank = Math.max(a.length, b.length);
   const out = new Array<number>(rank);
   for (let k = 1; k <= rank; k++) {

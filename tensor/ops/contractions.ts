@@ -16,12 +16,9 @@ import { DTypeError, ShapeError } from "../core/rules/errors.ts";
 import { getFloat32Precision } from "./float32_precision.ts";
 import { promote } from "../core/rules/promotion.ts";
 import type { Tensor } from "../core/tensor.ts";
+import { axesFrom } from "./shaping/axes.ts";
 import { expand } from "./shaping/views.ts";
 import { nodeOf } from "../core/internals.ts";
-
-function range(start: number, count: number): number[] {
-  return Array.from({ length: count }, (_, k) => start + k);
-}
 
 /**
  * The general contraction: inputs (batch..., m..., k...) and (batch..., k..., n...), result
@@ -40,13 +37,25 @@ export function contract(a: Tensor, b: Tensor, batch: number, m: number, k: numb
   const node = a.size === 0 || b.size === 0
     ? new Node({ kind: "constant", value: 0 }, [], shape, a.dtype)
     : productOf(a, b, { kind: "contract", batch, m, n, ...precisionFor(a) }, shape);
-  const lead = range(0, batch);
+  const lead = axesFrom(0, batch);
   return result("matmul", [a, b], node, (g) => [
     a.requiresGrad
-      ? contract(g, b.permute([...lead, ...range(batch + k, n), ...range(batch, k)]), batch, m, n)
+      ? contract(
+        g,
+        b.permute([...lead, ...axesFrom(batch + k, n), ...axesFrom(batch, k)]),
+        batch,
+        m,
+        n,
+      )
       : null,
     b.requiresGrad
-      ? contract(a.permute([...lead, ...range(batch + m, k), ...range(batch, m)]), g, batch, k, m)
+      ? contract(
+        a.permute([...lead, ...axesFrom(batch + m, k), ...axesFrom(batch, m)]),
+        g,
+        batch,
+        k,
+        m,
+      )
       : null,
   ]);
 }

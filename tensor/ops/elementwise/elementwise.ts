@@ -14,6 +14,7 @@ import {
   Node,
   type PrimitiveName,
   sameShape,
+  type Shape,
 } from "../../../backend/internal.ts";
 import { derived, requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { widened, widenedType } from "../../core/autocast.ts";
@@ -296,8 +297,10 @@ export function unbroadcast(g: Tensor, shape: readonly number[]): Tensor {
   return sameShape(sum.shape, shape) ? sum : sum.reshape(shape);
 }
 
-function broadcast(name: string, a: TensorLike, b: TensorLike): number[] {
-  const [p, q] = [isTensor(a) ? a.shape : [], isTensor(b) ? b.shape : []];
+const scalar: Shape = [];
+
+function broadcast(name: string, a: TensorLike, b: TensorLike): Shape {
+  const p = isTensor(a) ? a.shape : scalar, q = isTensor(b) ? b.shape : scalar;
   const shape = broadcastShapes(p, q);
   if (shape) return shape;
   throw new ShapeError(
@@ -337,13 +340,17 @@ export function binary(name: BinaryName, a: TensorLike, b: TensorLike): Tensor {
   const left = x.tensor ?? a as number, right = y.tensor ?? b as number;
   const { gradient } = entry;
   const backward = gradient && ((g: Tensor, out: Tensor) => {
-    const parts = gradient(g, left, right, out);
-    return [left, right].flatMap((operand, k) => {
-      if (!isTensor(operand)) return [];
-      return [operand.requiresGrad ? unbroadcast(parts[k]!(), operand.shape) : null];
-    });
+    const [ofLeft, ofRight] = gradient(g, left, right, out);
+    const gradients: (Tensor | null)[] = [];
+    if (isTensor(left)) gradients.push(gradientOf(left, ofLeft));
+    if (isTensor(right)) gradients.push(gradientOf(right, ofRight));
+    return gradients;
   });
   return result(name, operandsOf(left, right), node, backward ?? null);
+}
+
+function gradientOf(operand: Tensor, gradient: () => Tensor): Tensor | null {
+  return operand.requiresGrad ? unbroadcast(gradient(), operand.shape) : null;
 }
 
 /** A bound beyond what a type holds bounds nothing. */

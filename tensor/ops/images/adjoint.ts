@@ -14,7 +14,8 @@ import { contract } from "../contractions.ts";
 import { concat } from "../shaping/joining.ts";
 import { dilate, pad } from "../shaping/slices.ts";
 import { im2col } from "../shaping/im2col.ts";
-import { axesFrom, type Geometry } from "./geometry.ts";
+import { axesFrom } from "../shaping/axes.ts";
+import type { Geometry } from "./geometry.ts";
 
 /**
  * Phases of unlike numbers of taps take a kernel each, and one that joins them: worth it from so many saved

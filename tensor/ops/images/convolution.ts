@@ -14,7 +14,8 @@ import { tuple } from "../shaping/axes.ts";
 import { contract } from "../contractions.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import { adjointProduct } from "./adjoint.ts";
-import { axesFrom, type Geometry, productOfWindows, windows } from "./geometry.ts";
+import { axesFrom } from "../shaping/axes.ts";
+import { type Geometry, productOfWindows, windows } from "./geometry.ts";
 import type { ConvOptions, ConvTransposeOptions } from "../../core/image_options.ts";
 
 /** Steps and widths are checked with the shapes. */

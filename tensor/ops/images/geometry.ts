@@ -2,6 +2,7 @@
 import type { Shape } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { contract } from "../contractions.ts";
+import { axesFrom } from "../shaping/axes.ts";
 import { pad } from "../shaping/slices.ts";
 import { im2col } from "../shaping/im2col.ts";
 
@@ -12,11 +13,6 @@ export interface Geometry {
   readonly padding: readonly number[];
   readonly dilation: readonly number[];
   readonly groups: number;
-}
-
-/** `count` axes from `start` on. */
-export function axesFrom(start: number, count: number): number[] {
-  return Array.from({ length: count }, (_, k) => start + k);
 }
 
 /**

@@ -1,5 +1,11 @@
 /** Places in sorted sequences, counts of what comes before: what selections and histograms are made of. */
-import { broadcastShapes, formatShape, isFloat, isRecording } from "../../../backend/internal.ts";
+import {
+  broadcastShapes,
+  formatShape,
+  isFloat,
+  isRecording,
+  type Shape,
+} from "../../../backend/internal.ts";
 import { derived, requireTensor, sameDevice } from "../../core/apply.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
@@ -114,8 +120,8 @@ function comesBefore(a: Tensor, b: Tensor): Tensor {
 }
 
 /** The shape that tensors broadcast to. @throws {ShapeError} When they do not. */
-export function commonShape(op: string, tensors: readonly Tensor[]): number[] {
-  let shape: number[] = [];
+export function commonShape(op: string, tensors: readonly Tensor[]): Shape {
+  let shape: Shape = [];
   for (const t of tensors) {
     const next = broadcastShapes(shape, t.shape);
     if (!next) {

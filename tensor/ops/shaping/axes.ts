@@ -17,6 +17,13 @@ export function normalizeAxis(op: string, axis: number, shape: Shape, rank = sha
   );
 }
 
+/** `count` axes from `start` on. */
+export function axesFrom(start: number, count: number): number[] {
+  const axes = new Array<number>(count);
+  for (let k = 0; k < count; k++) axes[k] = start + k;
+  return axes;
+}
+
 /** Distinct axes in ascending order; all of them where none is named. */
 export function normalizeAxes(op: string, axes: Axes | undefined, shape: Shape): number[] {
   if (axes === undefined) return shape.map((_, axis) => axis);

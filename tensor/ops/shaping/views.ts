@@ -3,7 +3,7 @@
  *
  * This folder (`shaping/`) has views, parts and joins; it imports `elementwise/` and `core/`.
  */
-import { formatShape, type Shape, sizeOf } from "../../../backend/internal.ts";
+import { formatShape, sameShape, type Shape } from "../../../backend/internal.ts";
 import { derived } from "../../core/apply.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { normalizeAxis } from "./axes.ts";
@@ -12,27 +12,30 @@ import type { Tensor } from "../../core/tensor.ts";
 
 /** The same elements in another shape; one axis may be -1 and is computed. */
 export function reshape(x: Tensor, shape: Shape): Tensor {
-  const wanted = inferShape(x, shape);
-  if (wanted.length === x.ndim && wanted.every((n, k) => n === x.shape[k])) return x;
-  const from = x.shape;
+  const from = x.shape, wanted = inferShape(x, shape);
+  if (sameShape(wanted, from)) return x;
   return derived("reshape", x, { kind: "reshape" }, wanted, x.dtype, (g) => [g.reshape(from)]);
 }
 
 function inferShape(x: Tensor, shape: Shape): number[] {
+  const { size } = x, open = listOf("reshape", shape).indexOf(-1);
   const fail = (why: string): ShapeError =>
     new ShapeError(
       `Cannot reshape a tensor of shape ${formatShape(x.shape)} to ${formatShape(shape)}: ${why}`,
     );
-  const open = listOf("reshape", shape).indexOf(-1);
-  const rest = sizeOf(shape.filter((_, k) => k !== open));
-  if (shape.some((n, k) => !Number.isInteger(n) || n < 0 && k !== open)) {
-    throw fail("axes are whole numbers, and at most one is -1");
+  let rest = 1;
+  for (let k = 0; k < shape.length; k++) {
+    const n = shape[k]!;
+    if (k === open) continue;
+    if (!Number.isInteger(n) || n < 0) throw fail("axes are whole numbers, and at most one is -1");
+    rest *= n;
   }
-  if (open >= 0 && (rest === 0 || x.size % rest !== 0)) {
-    throw fail(`${x.size} elements do not divide by ${rest}`);
+  if (open < 0 && rest !== size) throw fail(`${size} elements do not fill ${rest}`);
+  if (open >= 0 && (rest === 0 || size % rest !== 0)) {
+    throw fail(`${size} elements do not divide by ${rest}`);
   }
-  const wanted = shape.map((n, k) => k === open ? x.size / rest : n);
-  if (sizeOf(wanted) !== x.size) throw fail(`${x.size} elements do not fill ${sizeOf(wanted)}`);
+  const wanted = shape.slice();
+  if (open >= 0) wanted[open] = size / rest;
   return wanted;
 }
 
@@ -44,15 +47,16 @@ export function listOf<T>(op: string, value: readonly T[]): readonly T[] {
 
 /** The axes in another order. */
 export function permute(x: Tensor, axes: readonly number[]): Tensor {
-  const order = listOf("permute", axes).map((axis) => normalizeAxis("permute", axis, x.shape));
-  if (order.length !== x.ndim || new Set(order).size !== x.ndim) {
+  const from = x.shape;
+  const order = listOf("permute", axes).map((axis) => normalizeAxis("permute", axis, from));
+  const inverse = from.map((_, axis) => order.indexOf(axis));
+  if (order.length !== from.length || inverse.includes(-1)) {
     throw new ShapeError(
       `Cannot permute a tensor of shape ${formatShape(x.shape)} by [${axes}]: name each axis once`,
     );
   }
   if (order.every((axis, k) => axis === k)) return x;
-  const inverse = order.map((_, axis) => order.indexOf(axis));
-  const shape = order.map((axis) => x.shape[axis]!);
+  const shape = order.map((axis) => from[axis]!);
   return derived(
     "permute",
     x,
