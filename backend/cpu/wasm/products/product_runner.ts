@@ -77,10 +77,11 @@ function rightOf({ b, n, k, right }: ProductPlan): Right {
 }
 
 /** The kernel of a plan's tiles. */
-function productKernel({ a, c, m, right }: ProductPlan, runtime: WasmRuntime): WasmKernel {
+function productKernel({ a, c, m, k, right }: ProductPlan, runtime: WasmRuntime): WasmKernel {
   const form: TileForm = {
     sumsAreInFours: areInFours(a.columns),
     contiguousAxis: contiguousAxis(c),
+    isLong: k > MAX_SHORT_SUMS,
     hasSumTable: right.kind === "table",
     rows: Math.min(m, TILE_ROWS),
     relaxed: runtime.relaxed,
@@ -94,6 +95,9 @@ function packingKernel({ b }: ProductPlan, runtime: WasmRuntime): WasmKernel {
   const areContiguous = isContiguous(b.columns);
   return runtime.named(`packing ${areContiguous}`, () => makePacking(areContiguous));
 }
+
+/** Longer sums are added up from long panels: partial sums of 128 elements drift from 32 of them on. */
+const MAX_SHORT_SUMS = 4096;
 
 /** Offsets of rows up to the end of the last tile: the last one again where there are no more. */
 function wholeTiles(rows: Int32Array): Int32Array {

@@ -10,10 +10,12 @@ import { TILE_ROWS } from "./tile_store.ts";
 
 /** Summed indices of a panel: what a tile's unrolled code goes through. */
 export const PANEL_SUMS = 128;
+/** Those of a panel of long sums, which loops go through: fewer partial sums are added, and drift less. */
+export const LONG_PANEL_SUMS = 512;
 /** Bytes of a panel for each summed index: six floats, and room to the next multiple of a vector. */
 const SUM_BYTES = 32;
 /** Bytes of a thread's panel. */
-export const PANEL_BYTES: number = PANEL_SUMS * SUM_BYTES;
+export const PANEL_BYTES: number = LONG_PANEL_SUMS * SUM_BYTES;
 
 /** Where rows come from. */
 export interface RowSource {

@@ -7,7 +7,7 @@
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
-import { PANEL_BYTES, PANEL_SUMS, RowPanel } from "./row_panel.ts";
+import { LONG_PANEL_SUMS, PANEL_BYTES, PANEL_SUMS, RowPanel } from "./row_panel.ts";
 import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS, TileStore } from "./tile_store.ts";
 
 /** The arguments of a product, in order; tables and offsets are in bytes. */
@@ -51,6 +51,8 @@ export interface TileForm {
   readonly contiguousAxis: ContiguousAxis;
   /** The right operand's summed indices lie where a table says: windows of images. */
   readonly hasSumTable: boolean;
+  /** So many indices are summed that panels are long, too. */
+  readonly isLong: boolean;
   /** Rows of a tile: fewer than {@linkcode TILE_ROWS} where the matrix has no more. */
   readonly rows: number;
   readonly relaxed: boolean;
@@ -137,8 +139,9 @@ class ProductWriter {
     const panel = f.i(i32.mul, panelBlock, this.#arg("blockPanels"));
     const panels = f.iWith(i32.shrU, f.iWith(i32.add, this.#arg("n"), TILE_COLUMNS - 1), 3);
     const panelEnd = f.smaller(f.i(i32.add, panel, this.#arg("blockPanels")), panels);
-    this.#loop(f.integer(0), this.#arg("k"), PANEL_SUMS, (sum) => {
-      const sumEnd = f.smaller(f.iWith(i32.add, sum, PANEL_SUMS), this.#arg("k"));
+    const length = this.#form.isLong ? LONG_PANEL_SUMS : PANEL_SUMS;
+    this.#loop(f.integer(0), this.#arg("k"), length, (sum) => {
+      const sumEnd = f.smaller(f.iWith(i32.add, sum, length), this.#arg("k"));
       const right = this.#form.hasSumTable
         ? b
         : f.i(i32.add, b, f.i(i32.mul, sum, this.#arg("bStep")));
@@ -153,7 +156,7 @@ class ProductWriter {
 
   /** The tiles from row `i` on. Those behind the last one are that one again, and are not stored. */
   #tiles(block: Block, i: Local): void {
-    const f = this.#f, { rows } = this.#form;
+    const f = this.#f, { rows, isLong } = this.#form;
     const { a, right, c, panel, panelEnd, sum, sumEnd } = block;
     this.#panel.fill({
       base: a,
@@ -165,7 +168,8 @@ class ProductWriter {
     this.#loop(panel, panelEnd, 1, (p) => {
       const b = this.#columns(f.i(i32.add, right, this.#entry("bPanels", p)), sum);
       const sums = Array.from({ length: rows }, () => [this.#zeros(), this.#zeros()]);
-      const done = rows === TILE_ROWS ? this.#unrolled(b, length, sums) : f.integer(0);
+      const isUnrolled = rows === TILE_ROWS && !isLong;
+      const done = isUnrolled ? this.#unrolled(b, length, sums) : f.integer(0);
       this.#remaining(b, done, length, sums);
       this.#store.write({ c, row: i, rowsLeft, panel: p, sum }, sums);
     });
