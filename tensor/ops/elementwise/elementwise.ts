@@ -18,6 +18,8 @@ import {
 } from "../../../backend/internal.ts";
 import { derived, requireTensor, result, sameDevice } from "../../core/apply.ts";
 import { widened, widenedType } from "../../core/autocast.ts";
+import type { GradientFn } from "../../core/grad_fn.ts";
+import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import { numberOperand, type Operand, promoteOperands } from "../../core/rules/promotion.ts";
 import { nodeOf } from "../../core/internals.ts";
@@ -339,14 +341,23 @@ export function binary(name: BinaryName, a: TensorLike, b: TensorLike): Tensor {
   const node = new Node(op, [x.node, y.node], shape, entry.bool ? "bool" : common);
   const left = x.tensor ?? a as number, right = y.tensor ?? b as number;
   const { gradient } = entry;
-  const backward = gradient && ((g: Tensor, out: Tensor) => {
+  const backward = gradient && isGradEnabled() ? backwardOf(gradient, left, right) : null;
+  return result(name, operandsOf(left, right), node, backward);
+}
+
+/** Apart from where it is made, so that an operation that is not recorded makes no closure. */
+function backwardOf(
+  gradient: NonNullable<Binary["gradient"]>,
+  left: TensorLike,
+  right: TensorLike,
+): GradientFn {
+  return (g, out) => {
     const [ofLeft, ofRight] = gradient(g, left, right, out);
     const gradients: (Tensor | null)[] = [];
     if (isTensor(left)) gradients.push(gradientOf(left, ofLeft));
     if (isTensor(right)) gradients.push(gradientOf(right, ofRight));
     return gradients;
-  });
-  return result(name, operandsOf(left, right), node, backward ?? null);
+  };
 }
 
 function gradientOf(operand: Tensor, gradient: () => Tensor): Tensor | null {

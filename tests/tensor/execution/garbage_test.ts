@@ -39,6 +39,34 @@ const program = `
   console.log(kept.sort((a, b) => a - b)[2]);
 `;
 
+/** Prints the bytes that an operation on small tensors takes of the heap when each is realized. */
+const additions = `
+  import { device, noGrad, Tensor } from "${new URL("../../../mod.ts", import.meta.url)}";
+  using _ = device("cpu");
+  const x = Tensor.rand([64]).realize();
+  const add = (times) =>
+    noGrad(() => {
+      for (let k = 0; k < times; k++) x.add(x).realize().dispose();
+    });
+  const taken = [];
+  for (let round = 0; round < 300; round++) {
+    const before = Deno.memoryUsage().heapUsed;
+    add(100);
+    taken.push((Deno.memoryUsage().heapUsed - before) / 100);
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  // Rounds with a collection give less; the first ones ran unoptimized.
+  console.log(taken.slice(200).sort((a, b) => a - b)[50]);
+`;
+
+Deno.test("what a realized operation takes of the heap", async () => {
+  const { code, out, err } = await runDeno(
+    ["eval", "--no-check", "--ext=ts", additions],
+  );
+  assert(code === 0, err);
+  assert(Number(out) > 0 && Number(out) < 4500, `${out.trim()} bytes an operation`);
+});
+
 Deno.test("what quick collections leave of a training step", async () => {
   const { code, out, err } = await runDeno(
     ["eval", "--no-check", "--ext=ts", "--v8-flags=--expose-gc", program],
