@@ -54,11 +54,12 @@ const MIN_SLEEP_MS = 0.02;
 const MAX_BUSY_SLEEP_MS = 0.2;
 
 /**
- * How long to sleep while other processes are waited for, in milliseconds.
+ * How long to sleep while other processes are waited for, in milliseconds: not at all at first.
  *
  * @param waitedMs Since they were first asked.
  */
 export function messagePauseMs(waitedMs: number): number {
+  if (waitedMs < SPIN_MS) return 0;
   return Math.min(MAX_BUSY_SLEEP_MS, Math.max(MIN_SLEEP_MS, waitedMs / 25));
 }
 
@@ -72,9 +73,9 @@ export function completedSync(what: string, progress: Progress): void {
   for (let waited = 0; !progress.isDone(); waited = performance.now() - start) {
     advance();
     checkTime(what, waited);
-    if (waited < SPIN_MS) continue;
-    obeySignals();
     const pause = progress.pauseMs?.() ?? messagePauseMs(waited);
+    if (pause === 0) continue;
+    obeySignals();
     sleepSync(Math.min(hasBackground() ? MAX_BUSY_SLEEP_MS : MAX_SLEEP_MS, pause));
   }
 }

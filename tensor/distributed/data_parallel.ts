@@ -21,6 +21,7 @@ import { Group } from "./group.ts";
 import { Pipeline } from "./exchange/pipeline.ts";
 import { requireSameParameters } from "./same_parameters.ts";
 import { SharedState } from "./exchange/shared_state.ts";
+import type { Sharing } from "./exchange/shared_turns.ts";
 import { StateBroadcast, type StateSender } from "./exchange/state_broadcast.ts";
 
 /** How a {@linkcode DataParallel} works. */
@@ -31,8 +32,8 @@ export interface DataParallelOptions {
   broadcastBuffers?: boolean;
   /**
    * Where the gradients of ranks are added up: "host", by MPI, or "device", where ranks of one host read
-   * each other's from shared memory. Default: on devices with memory of their own, if all ranks are on
-   * one host. Ranks of several hosts add up on the host in any case.
+   * each other's from shared memory. Default: "device", if all ranks are on one host. Ranks of several
+   * hosts add up on the host in any case.
    */
   reduceOn?: "host" | "device";
 }
@@ -155,24 +156,33 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
     const learned = parameters.map(([, tensor]) => tensor)
       .filter(({ requiresGrad }) => requiresGrad);
     if (learned.length === 0) return;
-    const { unifiedMemory } = backendOf(this.devices[0]!).capabilities;
-    const { reduceOn = unifiedMemory ? "host" : "device" } = options;
-    const addsOnDevice = where.size === this.#communicator.localSize &&
-      agree(this.#communicator, reduceOn === "device");
+    const sharing = this.#sharing(options.reduceOn);
     if (broadcastBuffers && buffers.length > 0) {
       const state = buffers.map(([, tensor]) => tensor), communicator = this.#communicator;
-      const shared = addsOnDevice ? SharedState.share(state, communicator) : null;
+      const shared = sharing && SharedState.share(state, communicator, sharing);
       this.#buffers = shared ?? new StateBroadcast(state, communicator);
     }
     this.#reducer = new GradientReducer(learned, this.#communicator, {
       bucketBytes,
       state: this.#buffers,
-      addsOnDevice,
+      sharing,
     });
     this.#hook = addAccumulationHook(learned, (leaves) => {
       if (this.#pauses === 0) this.#reducer!.reduce(leaves);
       else if (this.#isOnEach) this.#reached = leaves;
     });
+  }
+
+  /**
+   * How ranks of one host read each other's memory; null where MPI adds up. A CPU device has no use for
+   * copies that wait for others beside its kernels: they are on the same cores.
+   */
+  #sharing(reduceOn: DataParallelOptions["reduceOn"]): Sharing | null {
+    const communicator = this.#communicator, { localSize, size } = communicator;
+    const { unifiedMemory } = backendOf(this.devices[0]!).capabilities;
+    const isShared = size === localSize && agree(communicator, reduceOn !== "host");
+    if (!isShared) return null;
+    return { deviceWaits: agree(communicator, reduceOn === "device" || !unifiedMemory) };
   }
 
   /**

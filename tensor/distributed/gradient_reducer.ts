@@ -33,6 +33,7 @@ import {
 } from "./exchange/gradient_exchange.ts";
 import { type Packed, Packer } from "./exchange/packer.ts";
 import { Pipeline } from "./exchange/pipeline.ts";
+import type { Sharing } from "./exchange/shared_turns.ts";
 import type { StateSender } from "./exchange/state_broadcast.ts";
 import { wireTypeOf } from "./exchange/wire.ts";
 
@@ -57,8 +58,8 @@ export interface GradientReducerOptions {
   readonly bucketBytes: number | undefined;
   /** What rank 0 sends with the gradients. */
   readonly state: StateSender | null;
-  /** All ranks have their devices add what they read of the others' gradients: they share memory. */
-  readonly addsOnDevice: boolean;
+  /** How ranks of one host read each other's gradients; null where MPI adds up. */
+  readonly sharing: Sharing | null;
 }
 
 /** Reduces the gradients of parameters, in the same buckets every time. */
@@ -150,8 +151,8 @@ export class GradientReducer implements GradientReceiver, Disposable {
 
   /** The order of rank 0 for all: ranks may have reached different parameters. */
   #layOut(order: readonly Tensor[]): GradientBucket[] {
-    const { addsOnDevice } = this.#options;
-    const usualBytes = addsOnDevice ? DEVICE_BUCKET_BYTES : BUCKET_BYTES;
+    const { sharing } = this.#options;
+    const usualBytes = sharing?.deviceWaits ? DEVICE_BUCKET_BYTES : BUCKET_BYTES;
     const { bucketBytes = usualBytes } = this.#options;
     const places = new Map(this.#parameters.map((parameter, k) => [parameter, k]));
     const reached = order.map((parameter) => places.get(parameter)!);
@@ -169,7 +170,8 @@ export class GradientReducer implements GradientReceiver, Disposable {
     const { device, dtype } = parameters[0]!, communicator = this.#communicator;
     const sizes = parameters.map(({ size }) => size), wire = wireTypeOf(dtype, "mean");
     const layout = { device, layout: new FlatLayout(sizes), dtype, wire };
-    const shared = this.#options.addsOnDevice ? DeviceExchange.share(communicator, layout) : null;
+    const { sharing } = this.#options;
+    const shared = sharing && DeviceExchange.share(communicator, layout, sharing);
     const exchange = shared ?? new HostExchange(communicator, layout);
     const packer = new Packer(device, layout.layout, sizes.map(() => dtype), exchange.sent);
     return { parameters, layout, exchange, packer };

@@ -14,7 +14,9 @@ import {
 
 using _dev = device(Deno.args[0]!);
 using group = distributed.init();
-const reduceOn = Deno.args[1] as "host" | "device";
+const options: distributed.DataParallelOptions = Deno.args[1] === "default"
+  ? {}
+  : { reduceOn: Deno.args[1] as "host" | "device" };
 const { rank, size } = group;
 
 /** Eight samples a rank. */
@@ -95,7 +97,7 @@ for (const clips of [false, true]) {
   const expected = taught(mlp, clip);
   for (const isCompiled of [false, true]) {
     const model = seeded(mlp), what = `ZeRO, clips ${clips}, compiled ${isCompiled}`;
-    using parallel = new distributed.DataParallel(model, group, { reduceOn });
+    using parallel = new distributed.DataParallel(model, group, options);
     using optimizer = new distributed.ShardedOptimizer(model.parameters(), group, adam);
     const gradients = (x: Tensor, y: Tensor): void => {
       using loss = lossOf(model)(x, y);
@@ -118,7 +120,7 @@ for (const clips of [false, true]) {
 {
   // Four parts of a batch, whose gradients are added up by a compiled function, and reduced with the last.
   const expected = taught(mlp), model = seeded(mlp), optimizer = adam(model.parameters());
-  using parallel = new distributed.DataParallel(model, group, { reduceOn });
+  using parallel = new distributed.DataParallel(model, group, options);
   const parts = [0, 2, 4, 6].map((k): Batch => [
     x.slice([k, k + 2]).contiguous().realize(),
     y.slice([k, k + 2]).contiguous().realize(),
@@ -151,7 +153,7 @@ for (const clips of [false, true]) {
   const next = Tensor.fromHost(Int32Array.from({ length: 8 * size }, (_, k) => k * 7 % 12));
   const expected = seeded(() => new Tied()), other = adam(expected.parameters());
   const model = seeded(() => new Tied()), optimizer = adam(model.parameters());
-  using parallel = new distributed.DataParallel(model, group, { reduceOn, bucketBytes: 300 });
+  using parallel = new distributed.DataParallel(model, group, { ...options, bucketBytes: 300 });
   const each = compile((x: Tensor, y: Tensor) => {
     using loss = model.forward(x).crossEntropy(y);
     loss.backward();
@@ -183,7 +185,7 @@ for (const clips of [false, true]) {
   }
   const model = seeded(() => new Some()), optimizer = adam(model.parameters());
   const expected = seeded(() => new Some()), other = adam(expected.parameters());
-  using parallel = new distributed.DataParallel(model, group, { reduceOn });
+  using parallel = new distributed.DataParallel(model, group, options);
   const compiled = [false, true].map((usesExtra) =>
     compile((x: Tensor, y: Tensor) => {
       using loss = model.forwardWith(x, usesExtra).crossEntropy(y);
@@ -209,7 +211,7 @@ for (const clips of [false, true]) {
   // A rank that has no batch takes part with no gradients at all.
   const model = seeded(mlp), expected = seeded(mlp);
   const optimizer = adam(model.parameters()), other = adam(expected.parameters());
-  using parallel = new distributed.DataParallel(model, group, { reduceOn });
+  using parallel = new distributed.DataParallel(model, group, options);
   const each = compile((x: Tensor, y: Tensor) => {
     using loss = lossOf(model)(x, y);
     loss.backward();
@@ -233,7 +235,7 @@ for (const clips of [false, true]) {
 {
   // An empty batch is a batch: its gradients are zeros.
   const model = seeded(() => new nn.Linear(6, 3)), isLast = rank === size - 1;
-  using parallel = new distributed.DataParallel(model, group, { reduceOn });
+  using parallel = new distributed.DataParallel(model, group, options);
   parallel.forward(isLast ? x.slice([0, 0]) : x).sum().backward();
   const sums = allX.slice([0, 8 * (size - 1)]).sum(0, { keepDims: true }).div(size);
   assert(await model.weight.grad!.allClose(sums.expand([3, 6]), { atol: 1e-5 }), "empty batch");
@@ -269,7 +271,7 @@ for (const clips of [false, true]) {
       return layer;
     };
     const model = seeded(make), loss = (x: Tensor) => model.forward(x.cast(dtype)).sum();
-    using parallel = new distributed.DataParallel(model, group, { reduceOn });
+    using parallel = new distributed.DataParallel(model, group, options);
     const each = compile((x: Tensor) => loss(x.mul(rank + 1)).backward());
     for (let k = 0; k < 4; k++) {
       model.zeroGrad();
@@ -308,7 +310,7 @@ for (const clips of [false, true]) {
   const model = seeded(make(() => new distributed.SyncBatchNorm(8, group)));
   const expected = seeded(make(() => new nn.BatchNorm1d(8)));
   const optimizer = adam(model.parameters()), other = adam(expected.parameters());
-  using parallel = new distributed.DataParallel(model, group, { reduceOn });
+  using parallel = new distributed.DataParallel(model, group, options);
   const each = compile((x: Tensor, y: Tensor) => {
     using loss = lossOf(model)(x, y);
     loss.backward();

@@ -68,7 +68,7 @@ export class Bucket implements HostBlock {
   readonly #backend: Backend;
   readonly #block: HostBlock;
   #reading: BesideCopy | null = null;
-  #copies: BesideCopy[] = [];
+  readonly #uploads: BesideCopy[] = [];
   /** What copies under way may still read. */
   #held: Packed[] = [];
 
@@ -105,7 +105,6 @@ export class Bucket implements HostBlock {
   readParts(copies: readonly HostCopy[]): void {
     this.finishCopies();
     this.#reading = this.#backend.readBeside(copies);
-    this.#copies.push(this.#reading);
   }
 
   /** Whether everything that was read is there. */
@@ -127,7 +126,7 @@ export class Bucket implements HostBlock {
     backend: Backend = this.#backend,
   ): Block {
     const { blocks, copy } = backend.uploadBeside([bytes.subarray(0, this.nbytes)], gate);
-    this.#copies.push(copy);
+    this.#uploads.push(copy);
     return blocks[0]!;
   }
 
@@ -141,14 +140,18 @@ export class Bucket implements HostBlock {
     for (const packed of this.#held.splice(0)) packed.release();
   }
 
+  /** Whether everything that was uploaded is there. */
+  isUploaded(): boolean {
+    return this.#uploads.every((copy) => copy.isDone());
+  }
+
   /** Waits for copies of an earlier turn, which are long over as a rule. */
   finishCopies(): void {
-    completedSync("copy a bucket", {
-      isDone: () => this.#copies.every((copy) => copy.isDone()),
-    });
-    for (const copy of this.#copies.splice(0)) copy[Symbol.dispose]();
-    this.releaseHeld();
+    completedSync("copy a bucket", { isDone: () => this.isRead() && this.isUploaded() });
+    for (const copy of this.#uploads.splice(0)) copy[Symbol.dispose]();
+    this.#reading?.[Symbol.dispose]();
     this.#reading = null;
+    this.releaseHeld();
   }
 
   /** Gives the memory back. */

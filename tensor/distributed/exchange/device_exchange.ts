@@ -19,7 +19,7 @@ import {
 } from "./gradient_exchange.ts";
 import type { Packed } from "./packer.ts";
 import type { Pipeline } from "./pipeline.ts";
-import { SharedTurns, type Turn, written } from "./shared_turns.ts";
+import { SharedTurns, type Sharing, type Turn } from "./shared_turns.ts";
 
 /** By memory that ranks share. */
 export class DeviceExchange implements GradientExchange {
@@ -37,9 +37,14 @@ export class DeviceExchange implements GradientExchange {
   }
 
   /** Reserves memory, on all ranks at once; null where they have none in common. */
-  static share(communicator: Communicator, layout: ExchangeLayout): DeviceExchange | null {
+  static share(
+    communicator: Communicator,
+    layout: ExchangeLayout,
+    sharing: Sharing,
+  ): DeviceExchange | null {
     const { device, dtype, layout: { size, sizes } } = layout;
     const turns = SharedTurns.share(communicator, {
+      ...sharing,
       backend: backendOf(device),
       nbytes: size * dtypes[dtype].bytes,
       // A mark for each gradient: 1 where the rank has it.
@@ -59,13 +64,13 @@ export class DeviceExchange implements GradientExchange {
    * are: the device waits for the others' bytes, and the host goes on with the next step.
    */
   reduce(own: Packed, pipeline: Pipeline, take: (means: Means) => void): void {
-    const turn = this.#turns.begin(), gate = backendOf(this.#layout.device).gate();
+    const { turn, gate } = this.#turns.begin();
     const announced = turn.shared.signal("announced");
     turn.bucket.hold(own);
     if (gate === null) {
       return pipeline.add({
         bucket: turn.bucket,
-        communicate: () => written(turn),
+        communicate: () => this.#turns.written(turn),
         take: () => {
           const means = this.#taken(turn, own);
           turn.bucket.releaseHeld();

@@ -19,6 +19,7 @@ export class FlatLayout {
   readonly starts: readonly number[];
   /** Elements from the first to the last. */
   readonly size: number;
+  readonly #places = new Map<number, readonly BlockPlace[]>();
 
   /** @param sizes Elements of each tensor, at least one. */
   constructor(sizes: readonly number[]) {
@@ -33,11 +34,15 @@ export class FlatLayout {
   }
 
   /** The places in bytes. */
-  places(elementBytes: number): BlockPlace[] {
-    return this.sizes.map((size, k) => ({
+  places(elementBytes: number): readonly BlockPlace[] {
+    const known = this.#places.get(elementBytes);
+    if (known) return known;
+    const places = this.sizes.map((size, k) => ({
       offset: this.starts[k]! * elementBytes,
       nbytes: size * elementBytes,
     }));
+    this.#places.set(elementBytes, places);
+    return places;
   }
 
   /** The places in a block, for kernels that write there. */

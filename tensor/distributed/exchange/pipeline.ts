@@ -47,11 +47,11 @@ export class Pipeline implements Progress {
   /** Messages are asked for often, and where there are none the device seldom: asking slows it down. */
   pauseMs(): number {
     const pace = this.#communicating.length === 0 ? this.#reading[0]?.bucket?.pace : undefined;
+    const now = performance.now();
     if (this.#since === null) {
-      this.#since = performance.now();
+      this.#since = now;
       pace?.begin();
     }
-    const waited = performance.now() - this.#since;
-    return pace?.afterAsking(waited) ?? messagePauseMs(waited);
+    return pace?.afterAsking(now - this.#since) ?? messagePauseMs(now - this.#since);
   }
 }

@@ -14,7 +14,7 @@ import { bytesOf } from "./bucket.ts";
 import { FlatLayout } from "./flat_layout.ts";
 import { Packer } from "./packer.ts";
 import type { Pipeline } from "./pipeline.ts";
-import { SharedTurns, type Turn, written } from "./shared_turns.ts";
+import { SharedTurns, type Sharing, type Turn } from "./shared_turns.ts";
 import { giveStored, readSideBySide, type StateSender } from "./state_broadcast.ts";
 
 /** Tensors of one device. */
@@ -38,11 +38,20 @@ export class SharedState implements StateSender {
   }
 
   /** Reserves memory, on all ranks at once; null where they have none in common. */
-  static share(tensors: readonly Tensor[], communicator: Communicator): SharedState | null {
+  static share(
+    tensors: readonly Tensor[],
+    communicator: Communicator,
+    sharing: Sharing,
+  ): SharedState | null {
     const parts = [...Map.groupBy(tensors, ({ device }) => device)].map(([device, tensors]) => {
       const layout = new FlatLayout(tensors.map(bytesOf));
       const packer = new Packer(device, layout, tensors.map(({ dtype }) => dtype), null);
-      const shared = { backend: backendOf(device), nbytes: layout.size, extraBytes: 0 };
+      const shared = {
+        ...sharing,
+        backend: backendOf(device),
+        nbytes: layout.size,
+        extraBytes: 0,
+      };
       return { device, tensors, layout, packer, turns: SharedTurns.share(communicator, shared) };
     });
     const shared = parts.flatMap(({ turns, ...part }): Part[] =>
@@ -55,15 +64,15 @@ export class SharedState implements StateSender {
 
   begin(pipeline: Pipeline): void {
     for (const part of this.#parts) {
-      const { tensors, packer, turns, device } = part;
+      const { tensors, packer, turns } = part;
       // Buffers that a schedule waits for would be computed over what rank 0 has sent.
       realizeAll(tensors);
       if (this.#isRoot) readSideBySide(tensors, { packer, bucket: turns.bucket });
-      const turn = turns.begin(), gate = backendOf(device).gate();
+      const { turn, gate } = turns.begin();
       if (gate === null) {
         pipeline.add({
           bucket: turn.bucket,
-          communicate: () => written(turn),
+          communicate: () => turns.written(turn),
           take: () => this.#take(part, turn),
         });
         continue;
@@ -74,6 +83,7 @@ export class SharedState implements StateSender {
   }
 
   #take({ device, tensors, layout }: Part, { bucket, parts }: Turn, gate?: Gate): void {
+    // What the root has read stays until the next turn: its copy may not be over, where the device waits.
     if (this.#isRoot) return;
     const backend = backendOf(device), whole = bucket.upload(parts[0]!.bytes, gate);
     giveStored(tensors, layout.divide(backend, whole, 1));

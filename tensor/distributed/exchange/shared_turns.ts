@@ -26,8 +26,14 @@ export interface Turn {
   readonly parts: readonly HostBlock[];
 }
 
+/** How ranks read each other's memory. */
+export interface Sharing {
+  /** Copies wait on the device until the other ranks have written, where it can; else the host waits. */
+  readonly deviceWaits: boolean;
+}
+
 /** What the parts hold. */
-export interface SharedLayout {
+export interface SharedLayout extends Sharing {
   readonly backend: Backend;
   /** Bytes that are copied from and to devices. */
   readonly nbytes: number;
@@ -38,19 +44,19 @@ export interface SharedLayout {
 /** The turns of one bucket. */
 export class SharedTurns implements Disposable {
   readonly #turns: readonly [Turn, Turn];
+  readonly #layout: SharedLayout;
   #turn = 0;
   /** The part of the last turn that goes on by itself. */
   #left: Progress | null = null;
 
-  private constructor(turns: readonly [Turn, Turn]) {
+  private constructor(turns: readonly [Turn, Turn], layout: SharedLayout) {
     this.#turns = turns;
+    this.#layout = layout;
   }
 
   /** Reserves memory, on all ranks at once; null where they have none in common. */
-  static share(
-    communicator: Communicator,
-    { backend, nbytes, extraBytes }: SharedLayout,
-  ): SharedTurns | null {
+  static share(communicator: Communicator, layout: SharedLayout): SharedTurns | null {
+    const { backend, nbytes, extraBytes } = layout;
     const all = nbytes + extraBytes, { rank } = communicator;
     const shared = [shareParts(communicator, all), shareParts(communicator, all)];
     const turns = shared.flatMap((parts): Turn[] => {
@@ -59,7 +65,7 @@ export class SharedTurns implements Disposable {
       const pins = parts.parts.map((part, r) => r === rank ? bucket : backend.pin(part));
       return [{ shared: parts, bucket, parts: pins }];
     });
-    if (turns.length === 2) return new SharedTurns(turns as [Turn, Turn]);
+    if (turns.length === 2) return new SharedTurns(turns as [Turn, Turn], layout);
     turns.forEach(close);
     return null;
   }
@@ -69,20 +75,36 @@ export class SharedTurns implements Disposable {
     return this.#turns[this.#turn]!.bucket;
   }
 
-  /** Begins the next turn, when the others have what the last one sent them. */
-  begin(): Turn {
+  /** Begins the next turn; `gate` is null where the host waits for the others. */
+  begin(): { readonly turn: Turn; readonly gate: Gate | null } {
+    const { backend, deviceWaits } = this.#layout, gate = deviceWaits ? backend.gate() : null;
     this.finishLeft();
-    const turn = this.#turns[this.#turn]!;
-    this.#turns[this.#turn ^= 1]!.bucket.finishCopies();
-    return turn;
+    const turn = this.#turns[this.#turn]!, { bucket } = this.#turns[this.#turn ^= 1]!;
+    // What it holds goes back early, where the device is far ahead of the host's wait for it.
+    if (gate !== null) bucket.finishCopies();
+    return { turn, gate };
+  }
+
+  /** Says that the own part of a turn is written, once it is; done when all parts are. */
+  written(turn: Turn): Operation {
+    const other = this.#turns[turn === this.#turns[0] ? 1 : 0]!.bucket;
+    let signal: Operation | null = null;
+    return {
+      isDone: () => {
+        // Who has written a part has read those of the turn before.
+        if (signal === null && !(turn.bucket.isRead() && other.isUploaded())) return false;
+        signal ??= turn.shared.signal("written");
+        return signal.isDone();
+      },
+    };
   }
 
   /**
    * Leaves a turn to the next waits: says that the own part is written once it is, and opens the gate
    * when all parts are.
    */
-  leave(turn: Turn, gate: Gate | null): void {
-    this.#left = leaveBehind("reduce gradients", written(turn), () => gate?.open());
+  leave(turn: Turn, gate: Gate): void {
+    this.#left = leaveBehind("reduce gradients", this.written(turn), () => gate.open());
   }
 
   /** Waits for what was left. */
@@ -96,18 +118,6 @@ export class SharedTurns implements Disposable {
     this.finishLeft();
     this.#turns.forEach(close);
   }
-}
-
-/** Says that the own part is written, once it is; done when all parts are. */
-export function written({ shared, bucket }: Turn): Operation {
-  let signal: Operation | null = null;
-  return {
-    isDone: () => {
-      if (signal === null && !bucket.isRead()) return false;
-      signal ??= shared.signal("written");
-      return signal.isDone();
-    },
-  };
 }
 
 function close({ shared, parts }: Turn): void {
