@@ -71,6 +71,18 @@ export function runRecurrence(
   else backward(kernel, inputs, output);
 }
 
+/** A row times a matrix of so many columns: it walks the matrix as it lies. */
+function rowTimes(row: Float32Array, matrix: Float32Array, columns: number): Float64Array {
+  const sums = new Float64Array(columns);
+  for (let k = 0; k < row.length; k++) {
+    const factor = row[k]!, start = k * columns;
+    for (let column = 0; column < columns; column++) {
+      sums[column]! += factor * matrix[start + column]!;
+    }
+  }
+  return sums;
+}
+
 /** A step in the order of the recurrence: which it is, and where its states lie. */
 function placesOf({ steps, isReverse }: RecurrenceOfSizes, order: number) {
   const step = isReverse ? steps - 1 - order : order;
@@ -92,17 +104,12 @@ function forward(
   for (let order = 0; order < count; order++) {
     const { step, before, after } = placesOf(kernel, order);
     for (let n = 0; n < batch; n++) {
-      const product = (column: number): number => {
-        let sum = 0;
-        for (let k = 0; k < features; k++) {
-          sum += planes[at(0, before, n, k)]! * weight![k * size.gates * columns + column]!;
-        }
-        return sum;
-      };
+      const start = at(0, before, n, 0), width = size.gates * columns;
+      const product = rowTimes(planes.subarray(start, start + features), weight!, width);
       for (let u = 0; u < features; u++) {
         const values = steps[gates]({
           input: (gate) => input![(step * batch + n) * row + gate * features + u]!,
-          hidden: (gate) => product(gate * columns + u) + (bias?.[gate * features + u] ?? 0),
+          hidden: (gate) => product[gate * columns + u]! + (bias?.[gate * features + u] ?? 0),
           before: (plane) => planes[at(plane, before, n, u)]!,
           after: () => NaN,
         });
@@ -139,14 +146,9 @@ function backward(
         found.forEach((value, block) => output[place(step, n, block, u)] = value);
         direct.forEach((value, k) => flowing[k]![n * features + u] = value);
       }
-      for (let u = 0; u < features; u++) {
-        let sum = 0;
-        for (let k = 0; k < rows * features; k++) {
-          const from = place(step, n, blocks - rows, 0) + k;
-          sum += output[from]! * weight![k * columns + u]!;
-        }
-        flowing[0]![n * features + u]! += sum;
-      }
+      const start = place(step, n, blocks - rows, 0);
+      const found = rowTimes(output.subarray(start, start + rows * features), weight!, columns);
+      for (let u = 0; u < features; u++) flowing[0]![n * features + u]! += found[u]!;
     }
   }
   for (let n = 0; n < batch; n++) {
