@@ -96,8 +96,8 @@ function packingKernel({ b }: ProductPlan, runtime: WasmRuntime): WasmKernel {
   return runtime.named(`packing ${areContiguous}`, () => makePacking(areContiguous));
 }
 
-/** Longer sums are added up from long panels: partial sums of 128 elements drift from 32 of them on. */
-const MAX_SHORT_SUMS = 4096;
+/** Longer sums are added up from long panels: partial sums of 128 elements drift from 128 of them on. */
+const MAX_SHORT_SUMS = 1 << 14;
 
 /** Offsets of rows up to the end of the last tile: the last one again where there are no more. */
 function wholeTiles(rows: Int32Array): Int32Array {

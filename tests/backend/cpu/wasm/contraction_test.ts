@@ -177,7 +177,9 @@ Deno.test("tiles are the same in engines that give a module no memory of its own
 
 Deno.test("sums of any length are those of their pieces, however the left operand lies", () => {
   withDevice("cpu", () => {
-    for (const k of [1, 15, 16, 17, 31, 32, 127, 128, 129, 144, 160, 255, 257, 4096, 4097, 5003]) {
+    for (
+      const k of [1, 15, 16, 17, 31, 32, 127, 128, 129, 144, 160, 255, 257, 4097, 16_384, 16_385]
+    ) {
       assertProduct(13, 19, k);
       assertProduct(13, 19, k, true);
       assertProduct(13, 16, k, false, true);
