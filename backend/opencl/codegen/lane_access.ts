@@ -1,6 +1,6 @@
 /**
- * Helpers that load and store lanes of vectors: whole, in part, between two bounds, every second one. Where
- * the compiler has them these are AVX-512's instructions, which take a mask.
+ * Helpers that load and store lanes of vectors: whole, in part, between two bounds, every second
+ * one. Where the compiler has them these are AVX-512's instructions, which take a mask.
  */
 /** For what is seldom run, and would be compiled wherever it is called. */
 export const OUT_OF_LINE = `#ifdef CLANG_BUILTINS
@@ -106,8 +106,8 @@ export const between = (T: string): Record<string, string> => {
 };
 
 /**
- * Loads and stores of 16 lanes as instructions: PoCL's own are calls of calls (a vload16 is one of two
- * vload8, and so on), which take its compiler longer than the kernel around them.
+ * Loads and stores of 16 lanes as instructions: PoCL's own are calls of calls (a vload16 is one of
+ * two vload8, and so on), which take its compiler longer than the kernel around them.
  */
 export const direct: Record<string, string> = {
   vload16: `#ifdef CLANG_BUILTINS
@@ -162,8 +162,9 @@ export const packRow: Record<string, string> = {
 };
 
 /**
- * What was loaded before is loaded again behind it. Compilers carry a scalar from one iteration to the next
- * in a register; to spread it over lanes from there takes a multiplier's port, from memory none.
+ * What was loaded before is loaded again behind it. Compilers carry a scalar from one iteration to
+ * the next in a register; to spread it over lanes from there takes a multiplier's port, from memory
+ * none.
  */
 export const reload: Record<string, string> = {
   reload: `inline void reload() {

@@ -1,10 +1,14 @@
-/** Results of two elements a lane, which lie one beside the other: both are computed, then stored in turn. */
+/**
+ * Results of two elements a lane, which lie one beside the other: both are computed, then stored in
+ * turn.
+ */
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
 import type { Lanes, VectorBody } from "./vector_body.ts";
 import { LANES, lanesOf, storePairs } from "./vector_types.ts";
 
 /**
- * Writes a body for each element of the lanes' pairs, and stores outputs that lie between those of two lanes.
+ * Writes a body for each element of the lanes' pairs, and stores outputs that lie between those of
+ * two lanes.
  *
  * @param pair The loop over a pair; null where there is one element a lane.
  * @param element Computes an element: what is stored of it has a name in `body`.

@@ -1,6 +1,6 @@
 /**
- * Windows side by side in vectors: which loop is their lanes, and how lanes are read that lie one or two
- * elements apart, or partly beyond an edge.
+ * Windows side by side in vectors: which loop is their lanes, and how lanes are read that lie one
+ * or two elements apart, or partly beyond an edge.
  */
 import type { Emitter } from "../../../codegen/emit.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
@@ -29,7 +29,10 @@ const MIN_SIDE_BY_SIDE = 6;
 export interface WindowForm {
   /** The loop whose iterations are lanes. */
   readonly lane: number;
-  /** The loop over two elements that lie between those of two lanes; null where results are neighbours. */
+  /**
+   * The loop over two elements that lie between those of two lanes; null where results are
+   * neighbours.
+   */
   readonly pair: number | null;
   /** All loops but the lanes' that are no elements of a window. */
   readonly rows: readonly number[];
@@ -48,7 +51,10 @@ export function windowForm(kernel: LoopKernel): WindowForm | null {
   return isShort && areJoined && canCompute(kernel, form.lane, windowReads) ? form : null;
 }
 
-/** The form in which the outer loop at a position is the lanes'; the one behind it may be its pairs'. */
+/**
+ * The form in which the outer loop at a position is the lanes'; the one behind it may be its
+ * pairs'.
+ */
 function formOf({ outer, inner, sizes, outputs }: LoopKernel, at: number): WindowForm | null {
   const lane = outer[at];
   if (lane === undefined || outputs.some((o) => !storesLanes(o.dtype))) return null;
@@ -60,13 +66,18 @@ function formOf({ outer, inner, sizes, outputs }: LoopKernel, at: number): Windo
   return pair !== undefined && lieApart(2, lane) ? { lane, pair, rows } : null;
 }
 
-/** The loops of rows whose lanes are no neighbours: the lanes' own, and that over pairs between them. */
+/**
+ * The loops of rows whose lanes are no neighbours: the lanes' own, and that over pairs between
+ * them.
+ */
 export interface ApartRows {
   readonly symbol: number;
   readonly pair: number | null;
 }
 
-/** Along which loop rows are walked whose elements lie two apart, or partly beyond an edge; or null. */
+/**
+ * Along which loop rows are walked whose elements lie two apart, or partly beyond an edge; or null.
+ */
 export function apartRows(kernel: LoopKernel): ApartRows | null {
   const { inner, sizes, indirect, chunk } = kernel;
   if (chunk || indirect.length > 0 || extent(kernel, inner) < MIN_APART_ROW) return null;
@@ -85,7 +96,10 @@ export function apartRows(kernel: LoopKernel): ApartRows | null {
   return areJoined && canCompute(kernel, form.symbol, windowReads) ? form : null;
 }
 
-/** True for a reduction whose results are lanes: its value changes with them, and a position does not. */
+/**
+ * True for a reduction whose results are lanes: its value changes with them, and a position does
+ * not.
+ */
 function isJoined({ exprs }: LoopKernel, r: Reduction, lane: number): boolean {
   if (!isArgReduction(r.fn)) return joinsLanes(r);
   const { dtype } = exprs[r.expr]!;
@@ -123,7 +137,9 @@ function shifted(emitter: Emitter, index: AffineExpr, lane: number, { shift = 0 
   return shift === 0 ? text : `${text} + ${shift * coefficient(index, lane)}`;
 }
 
-/** Declares which lanes are inside of all bounds: those from the first number to before the second. */
+/**
+ * Declares which lanes are inside of all bounds: those from the first number to before the second.
+ */
 function declareRange(
   emitter: Emitter,
   bounds: readonly Bound[],

@@ -1,9 +1,9 @@
 /**
- * Direct (implicit-gemm) convolution on CPU devices of wide vectors, where channels are the lanes: sums of a
- * few positions of a line are registers, a weight is a vector of channels, and an element of the image,
- * from a packed window, a scalar that all of them share. No lane is lost whatever the width of an image
- * is; the results are turned before they are stored, so that what follows the sum is done in
- * vectors along a line.
+ * Direct (implicit-gemm) convolution on CPU devices of wide vectors, where channels are the lanes:
+ * sums of a few positions of a line are registers, a weight is a vector of channels, and an element
+ * of the image, from a packed window, a scalar that all of them share. No lane is lost whatever the
+ * width of an image is; the results are turned before they are stored, so that what follows the sum
+ * is done in vectors along a line.
  */
 import { coefficient } from "../../../kernel/affine.ts";
 import { neededBy } from "../../../kernel/analysis.ts";
@@ -32,7 +32,7 @@ import {
 import { hasWideVectors } from "../parts/register_tile.ts";
 import { single } from "../parts/template.ts";
 import { decomposeInto, emitEpilogue } from "../parts/tile_text.ts";
-import { FLOAT } from "../parts/tiling.ts";
+import { divisors, FLOAT } from "../parts/tiling.ts";
 import { type TurnedLanes, turnedLanes, turnedTerm, turnLanes } from "../parts/turned_lanes.ts";
 import { sumProducts } from "../parts/vector_block.ts";
 
@@ -45,8 +45,8 @@ const MAX_READ = 33;
 /** A tile has at most so many vectors of channels. */
 const MAX_VECTORS = 4;
 /**
- * Of local memory, which is the second level of caches: for the turned weights of several tiles (of one,
- * twice as much), and for a window.
+ * Of local memory, which is the second level of caches: for the turned weights of several tiles (of
+ * one, twice as much), and for a window.
  */
 const TURNED_SHARE = 1 / 4, WINDOW_SHARE = 1 / 8;
 /** Cycles of a core: to turn a vector of weights, to pack an element, for a vector of products. */
@@ -54,8 +54,9 @@ const TURN_CYCLES = 6, PACK_CYCLES = 0.25, PRODUCT_CYCLES = 0.5;
 /** Cycles to turn and store a tile's vectors of one channel's positions, of 16 channels. */
 const STORE_CYCLES = 250;
 /**
- * Shares of the multipliers' rate in the loops over terms, here and where positions are lanes, and cycles
- * to pack an element there, where steps between positions are packed one by one. PoCL 3.1, AVX-512.
+ * Shares of the multipliers' rate in the loops over terms, here and where positions are lanes, and
+ * cycles to pack an element there, where steps between positions are packed one by one. PoCL 3.1,
+ * AVX-512.
  */
 const RATE = 0.92, POSITION_RATE = 0.78, POSITION_PACK_CYCLES = 0.15, STEPPED_PACK_CYCLES = 1.5;
 
@@ -127,7 +128,10 @@ function laneLoops(kernel: LoopKernel): LaneLoops | null {
   return { lane, vectors, column, positions, line, image, others, turned };
 }
 
-/** Whether this takes less time than positions as lanes; both estimated for a position of all channels. */
+/**
+ * Whether this takes less time than positions as lanes; both estimated for a position of all
+ * channels.
+ */
 function isWorth(
   kernel: LoopKernel,
   { lane, column, positions, vectors }: LaneLoops,
@@ -205,11 +209,6 @@ function windowAt(
   // Only where there are bounds may a window begin so late that it ends behind the line.
   const isWithin = window.axes.at(-1)!.bound !== null || width % (tiles * positions) === 0;
   return isWithin || tiles * positions >= width ? window : null;
-}
-
-/** All divisors, the largest first. */
-function divisors(n: number): number[] {
-  return Array.from({ length: n }, (_, k) => n - k).filter((d) => n % d === 0);
 }
 
 function writeItem(

@@ -25,7 +25,7 @@ import {
 } from "../parts/packed_window.ts";
 import { single } from "../parts/template.ts";
 import { decomposeInto, emitEpilogue, without } from "../parts/tile_text.ts";
-import { product } from "../parts/tiling.ts";
+import { divisors, product } from "../parts/tiling.ts";
 
 /** A tile has at most so many vectors as accumulators, and at least so many taps. */
 const MAX_VECTORS = 26, MIN_TAPS = 3;
@@ -121,11 +121,6 @@ function lineOf(kernel: LoopKernel, taps: readonly number[], position: number): 
   const { k } = kernel.contraction!;
   const found = k.findLast((s) => s !== position && taps.some((t) => overlaps(kernel, s, t)));
   return found ?? null;
-}
-
-/** All divisors, the largest first. */
-function divisors(n: number): number[] {
-  return Array.from({ length: n }, (_, k) => n - k).filter((d) => n % d === 0);
 }
 
 /** Work-items along each dimension. */

@@ -1,6 +1,6 @@
 /**
- * Windows of a few elements, side by side in vectors on CPU devices: poolings and their gradients, what is
- * padded, what is put together from every second element.
+ * Windows of a few elements, side by side in vectors on CPU devices: poolings and their gradients,
+ * what is padded, what is put together from every second element.
  */
 import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
 import { generatedLoop } from "../../codegen/generated.ts";

@@ -109,6 +109,11 @@ export function leastWork(
     .reduce((a, b) => total(b) < total(a) ? b : a);
 }
 
+/** All divisors, the largest first. */
+export function divisors(n: number): number[] {
+  return Array.from({ length: n }, (_, k) => n - k).filter((d) => n % d === 0);
+}
+
 /** All elements of some loops. */
 export function product(sizes: readonly number[]): number {
   return sizes.reduce((a, b) => a * b, 1);

@@ -1,6 +1,7 @@
 /**
- * An operand whose rows become the lanes of vectors: the weights of a convolution, whose channels lie
- * apart. They are turned, square by square, into local memory, where each term of the sum finds a vector.
+ * An operand whose rows become the lanes of vectors: the weights of a convolution, whose channels
+ * lie apart. They are turned, square by square, into local memory, where each term of the sum finds
+ * a vector.
  */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import type { Dialect, Emitter } from "../../../codegen/emit.ts";
@@ -16,7 +17,9 @@ export interface TurnedLanes {
   readonly lane: number;
   /** The loops of the sum along which runs of elements repeat. */
   readonly outer: readonly number[];
-  /** The elements of a run, from the first that is read to the last; those between may be unused. */
+  /**
+   * The elements of a run, from the first that is read to the last; those between may be unused.
+   */
   readonly run: number;
   /** Where in a run a term lies. */
   readonly within: AffineExpr;
@@ -65,8 +68,8 @@ export function turnedTerm(emitter: Emitter, { outer, run, within }: TurnedLanes
 }
 
 /**
- * Turns the lanes from `first` on into `to`, an expression of the vector that a term's first one has: its
- * further ones follow `apart` vectors on.
+ * Turns the lanes from `first` on into `to`, an expression of the vector that a term's first one
+ * has: its further ones follow `apart` vectors on.
  */
 export function turnLanes(
   emitter: Emitter,
