@@ -114,6 +114,8 @@ class VectorRows implements RowWriter {
     const emitter = this.#emitter, body = this.#body;
     const { reductions } = emitter.kernel;
     const i = `i${this.#symbol}`;
+    // The index within a pair is not there yet.
+    const isBareLoad = exprs.length === 1 && this.#pair === null;
     const compute = (lanes: Lanes, join: () => void): void =>
       this.#elements(exprs, outputs, lanes, () => {
         if (keeps) body.keep(keeps.expr, keeps.output, lanes);
@@ -123,7 +125,7 @@ class VectorRows implements RowWriter {
       const width = LANES * count;
       emitter.open(`for (; ${i} + ${width} <= end; ${i} += ${width}) {`);
       for (let c = 0; c < count; c++) {
-        if (count > 1 && exprs.length === 1) body.prefetch(exprs, c * LANES, PREFETCH_DISTANCE);
+        if (count > 1 && isBareLoad) body.prefetch(exprs, c * LANES, PREFETCH_DISTANCE);
         compute({ tag: `_${c}`, shift: c * LANES }, () => {
           for (const r of stage) sums.accumulate(r, c, body.name(reductions[r]!.expr, `_${c}`));
         });
