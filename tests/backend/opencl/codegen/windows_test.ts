@@ -137,3 +137,11 @@ Deno.test("poolings are computed in vectors where those are wide", () => {
   assertEquals(chosen(gradient).includes("one item a row"), false);
   assertEquals(chosen(gradient).includes("short rows"), false);
 });
+
+testOpenCL("long sums over two lines side by side compile, and are right", () => {
+  withDevice("cl", () => {
+    const lines = Tensor.arange(4 * 2 * 1024).remainder(7).reshape([4, 2, 1024]).realize();
+    const sums = lines.transpose(1, 2).sum([1, 2]).toHostSync();
+    assertEquals(sums, lines.sum([1, 2]).toHostSync());
+  });
+});
