@@ -1,12 +1,14 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { manager } from "../../backend/devices/devices.ts";
+import { driverOf } from "../../backend/opencl/runtime/driver.ts";
 import { type TransferOptions, Transfers } from "../../backend/opencl/transfers/transfers.ts";
 import { Staging } from "../../backend/opencl/transfers/staging.ts";
 import { withFaults } from "../../ffi/library/faults.ts";
 import {
   Buffer,
   CommandQueue,
+  type Device,
   type Event,
   liveObjects,
   OpenCLError,
@@ -352,4 +354,19 @@ testOpenCL("Staging keeps every piece until its copy is done", () => {
     { numRuns: 30 },
   );
   pool.destroy();
+});
+
+testOpenCL("commands wait for the host where the driver takes user events", () => {
+  const isPast = (transfers: Transfers): boolean => {
+    const gate = transfers.beside.gate();
+    gate?.open();
+    return gate !== null;
+  };
+  assertEquals(withTransfers({ hasGates: false }, isPast), false);
+  assertEquals(withTransfers({ async: false }, isPast), false);
+  const named = (name: string): Device =>
+    ({ type: "gpu", platform: { name } }) as unknown as Device;
+  // NVIDIA's ends the process with a segmentation fault.
+  assertEquals(driverOf(named("NVIDIA CUDA")).waitsForUserEvents, false);
+  assertEquals(driverOf(named("Portable Computing Language")).waitsForUserEvents, true);
 });

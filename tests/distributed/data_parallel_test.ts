@@ -29,12 +29,18 @@ for (const reduceOn of ["host", "device"]) {
   });
 }
 
-for (const [ranks, device, reduceOn] of [[2, "cl", "default"], [3, "cpu", "host"]] as const) {
+for (
+  const [ranks, device, ...how] of [
+    [2, "cl", "default"],
+    [2, "cl", "device", "without gates"],
+    [3, "cpu", "host"],
+  ] as const
+) {
   Deno.test({
-    name: `${ranks} ranks on "${device}", adding up by ${reduceOn}, learn what one learns: ` +
+    name: `${ranks} ranks on "${device}", adding up by ${how.join(" ")}, learn what one learns: ` +
       "shards, parts of batches, tied weights, missing gradients, half types, statistics of all",
     ignore: !hasMpirun || device === "cl" && !hasOpenCL,
-    fn: async () => assertGood(await mpirun(ranks, "laws_program.ts", [device, reduceOn]), ranks),
+    fn: async () => assertGood(await mpirun(ranks, "laws_program.ts", [device, ...how]), ranks),
   });
 }
 

@@ -40,21 +40,29 @@ export interface Driver {
   readonly copiesKernels: boolean;
   /** It reads all declarations of OpenCL C before each program: see `opencl/codegen/builtins.ts`. */
   readonly readsHeader: boolean;
+  /**
+   * Commands may wait for a user event. NVIDIA's driver (580.159) hands them to a thread of its own, which
+   * reads freed memory while this one makes kernels: under load one start of two ranks in three ended in a
+   * segmentation fault, whatever the host kept alive.
+   */
+  readonly waitsForUserEvents: boolean;
 }
 
 /** What is known of the driver of a device. */
 export function driverOf(device: Device): Driver {
   const isPoCL = device.platform.name === "Portable Computing Language";
+  const isNvidia = device.platform.name === "NVIDIA CUDA";
   // PoCL's drivers of GPUs go by way of PTX and SPIR-V.
   return {
     clangBuiltins: isPoCL && device.type === "cpu",
     itemsAreLanes: device.platform.name === "rusticl",
     widensByHalves: device.platform.name === "rusticl",
     compilesForBinary: isPoCL,
-    buildsOneAtATime: device.platform.name === "NVIDIA CUDA",
+    buildsOneAtATime: isNvidia,
     compilesSlowly: isPoCL && device.type === "cpu",
     copiesKernels: isPoCL && device.type === "cpu",
     readsHeader: isPoCL && device.type === "cpu",
+    waitsForUserEvents: !isNvidia,
   };
 }
 

@@ -89,7 +89,7 @@ export class OpenCLBackend implements Backend {
     const driver = driverOf(this.#clDevice);
     const keepBinaries = driver.compilesForBinary ? "at the end" : "at once";
     this.#programs = new Programs(this.#context, this.#clDevice, cache, keepBinaries);
-    this.#transfers = new Transfers(this.#queue);
+    this.#transfers = new Transfers(this.#queue, { hasGates: driver.waitsForUserEvents });
     this.#indexErrors = new IndexErrors(this.#context, this.#transfers);
     this.#tiers = baseline && driver.compilesSlowly ? this.#newTiers(baseline()) : null;
     this.#launchContext = {

@@ -34,23 +34,31 @@ class EventGate implements Gate {
   }
 }
 
+/** What a queue and its driver can do. */
+interface CopyOptions {
+  /** Host and device share their memory. */
+  readonly isUnified: boolean;
+  /** Whether copies have queues of their own; else they go to the compute queue. */
+  readonly overlaps: boolean;
+  /** Whether commands may wait for user events. */
+  readonly hasGates: boolean;
+}
+
 /** The copies beside one compute queue. */
 export class BesideCopies {
   readonly #queue: CommandQueue;
   readonly #isUnified: boolean;
   readonly #overlaps: boolean;
+  readonly #hasGates: boolean;
   #reads: CommandQueue | null = null;
   #writes: CommandQueue | null = null;
 
-  /**
-   * @param queue The compute queue.
-   * @param isUnified Host and device share their memory.
-   * @param overlaps Whether copies have queues of their own; else they go to the compute queue.
-   */
-  constructor(queue: CommandQueue, isUnified: boolean, overlaps: boolean) {
+  /** @param queue The compute queue. */
+  constructor(queue: CommandQueue, { isUnified, overlaps, hasGates }: CopyOptions) {
     this.#queue = queue;
     this.#isUnified = isUnified;
     this.#overlaps = overlaps;
+    this.#hasGates = hasGates && overlaps;
   }
 
   /** The queues of copies that there are. */
@@ -107,11 +115,11 @@ export class BesideCopies {
   }
 
   /**
-   * A closed gate; null where synchronous waits block in the driver, so that nobody would open it, and
-   * where copies have no queue of their own.
+   * A closed gate; null where the driver does not take user events, where synchronous waits block in it,
+   * so that nobody would open the gate, and where copies have no queue of their own.
    */
   gate(): Gate | null {
-    return this.#overlaps && hasWaitPolicy() ? new EventGate(this.#queue) : null;
+    return this.#hasGates && hasWaitPolicy() ? new EventGate(this.#queue) : null;
   }
 
   #writeQueue(): CommandQueue {

@@ -46,6 +46,8 @@ export interface TransferOptions {
   readonly pinnedPool?: PinnedBufferPool;
   /** The most launches ahead of the device. Default: 512. */
   readonly maxLaunchesAhead?: number;
+  /** Whether commands may wait for the host, by user events. Default: true. */
+  readonly hasGates?: boolean;
 }
 
 /** Bytes to copy to the host: from where in a buffer, and to where, of fixed size. */
@@ -95,7 +97,11 @@ export class Transfers {
     this.#isUnified = queue.device.hostUnifiedMemory && !chosen;
     // The guards of NETCL_DEBUG are written on the compute queue, over what was copied beside it.
     this.#overlaps = this.#async && readEnvironment("NETCL_DEBUG") !== "1";
-    this.beside = new BesideCopies(queue, this.#isUnified, this.#overlaps);
+    this.beside = new BesideCopies(queue, {
+      isUnified: this.#isUnified,
+      overlaps: this.#overlaps,
+      hasGates: options.hasGates ?? true,
+    });
     this.#staging = new Staging(() => pinnedPool ?? getPinnedPool(queue));
     this.#chunks = { pinned: chosen !== false, maxBytes: stagingBytes };
     this.#launchesPerMark = Math.max(1, Math.ceil(maxLaunchesAhead / MARKS));

@@ -72,7 +72,8 @@ testOpenCL(
           const all = await Promise.all([y, ...gradients].map((t) => t.toArray()));
           found.push(all.flat(4) as number[]);
           const again = layer.forward(x.detach(), x.detach(), x.detach(), { isCausal: true });
-          assertEquals(/copy/.test(again.explain()), joinsHeads);
+          // Kernels of a GPU read heads that lie apart.
+          if (former) assertEquals(/copy/.test(again.explain()), joinsHeads);
         } finally {
           Object.assign(capabilities, { joinsHeads: former });
         }
