@@ -13,7 +13,7 @@ import {
   setDeterministic,
   Tensor,
 } from "../../mod.ts";
-import { enqueuedCalls, layersOf } from "./enqueued_calls.ts";
+import { callsOfStep } from "./enqueued_calls.ts";
 
 const devices = manager.list().filter(({ backend }) => backend === "cl");
 assertEquals(devices.length, 2);
@@ -207,21 +207,7 @@ for (const dtype of ["bfloat16", "float16"] as const) {
 
 /** Calls of the driver in one step besides launches, of a model with so many layers. */
 function callsOf(layers: number): Record<string, number> {
-  const model = layersOf(layers);
-  using parallel = new distributed.DataParallel(model, devices);
-  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
-  const gradients = compile((x: Tensor, y: Tensor) => {
-    using loss = model.forward(x).crossEntropy(y);
-    loss.backward();
-  });
-  const update = compile(() => {
-    optimizer.step();
-    optimizer.zeroGrad();
-  });
-  return enqueuedCalls(() => {
-    parallel.onEachDevice(batches, gradients);
-    update();
-  });
+  return callsOfStep(layers, (model) => new distributed.DataParallel(model, devices), batches);
 }
 
 {

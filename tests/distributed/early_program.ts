@@ -16,7 +16,7 @@ import type { Gate } from "../../backend/internal.ts";
 import { CommandQueue } from "../../ffi/mod.ts";
 import { SharedTurns } from "../../tensor/distributed/exchange/shared_turns.ts";
 import { COPIES, DEVICE, lastSlices } from "../../backend/profiling/trace.ts";
-import { enqueuedCalls, layersOf } from "./enqueued_calls.ts";
+import { callsOfStep } from "./enqueued_calls.ts";
 
 using _dev = device(Deno.args[0]!);
 using group = distributed.init();
@@ -261,21 +261,9 @@ function watchGates(): () => { readonly launches: number; readonly mostBehind: n
 
 /** Calls of the driver in one step besides launches, of a model with so many layers. */
 function callsOf(layers: number): Record<string, number> {
-  const model = layersOf(layers);
-  using parallel = new distributed.DataParallel(model, group, { reduceOn });
-  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
-  const gradients = compile((x: Tensor, y: Tensor) => {
-    using loss = model.forward(x).crossEntropy(y);
-    loss.backward();
-  });
-  const update = compile(() => {
-    optimizer.step();
-    optimizer.zeroGrad();
-  });
-  return enqueuedCalls(() => {
-    parallel.onEachDevice([[x, y] as Batch], gradients);
-    update();
-  });
+  return callsOfStep(layers, (model) => new distributed.DataParallel(model, group, { reduceOn }), [
+    [x, y] as Batch,
+  ]);
 }
 
 if (Deno.args[0] === "cl") {

@@ -1,6 +1,6 @@
 /** How often a step calls the driver besides launches. */
 import { countingCalls } from "../ffi/counting_calls.ts";
-import { nn } from "../../mod.ts";
+import { compile, type distributed, nn, optim, type Tensor } from "../../mod.ts";
 
 const NAMES = [
   "clEnqueueReadBuffer",
@@ -10,8 +10,27 @@ const NAMES = [
   "clEnqueueBarrierWithWaitList",
 ];
 
-/** The calls of one more step, by their names; the first ones are recorded. */
-export function enqueuedCalls(step: () => void): Record<string, number> {
+/** The calls of one more step of a model with so many layers, by their names; the first ones are recorded. */
+export function callsOfStep(
+  layers: number,
+  parallelOf: (model: nn.Module) => distributed.DataParallel,
+  batches: readonly [x: Tensor, y: Tensor][],
+): Record<string, number> {
+  const model = layersOf(layers);
+  using parallel = parallelOf(model);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  const gradients = compile((x: Tensor, y: Tensor) => {
+    using loss = model.forward(x).crossEntropy(y);
+    loss.backward();
+  });
+  const update = compile(() => {
+    optimizer.step();
+    optimizer.zeroGrad();
+  });
+  const step = (): void => {
+    parallel.onEachDevice(batches, gradients);
+    update();
+  };
   for (let k = 0; k < 6; k++) step();
   using counting = countingCalls();
   step();
@@ -19,7 +38,7 @@ export function enqueuedCalls(step: () => void): Record<string, number> {
 }
 
 /** A model of 6 inputs with four parameters and three buffers a layer. */
-export function layersOf(count: number): nn.Sequential {
+function layersOf(count: number): nn.Sequential {
   const layers = Array.from({ length: count }, () => [new nn.Linear(6, 6), new nn.BatchNorm1d(6)]);
   return new nn.Sequential(...layers.flat());
 }
