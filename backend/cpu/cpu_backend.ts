@@ -19,6 +19,9 @@ import type { Runner } from "./script/runner.ts";
 import { chooseStrategy, type Strategy } from "./strategy/strategy.ts";
 import { WasmSource } from "./wasm/memory.ts";
 
+/** Weights of a recurrent layer that a core keeps in its caches. */
+const MAX_RECURRENT_BYTES = 2 ** 21;
+
 /** Runs kernels on the host, in the fastest way that its strategy has. */
 export class CPUBackend extends HostBackend {
   override readonly name = "cpu";
@@ -28,7 +31,10 @@ export class CPUBackend extends HostBackend {
   readonly #known = new KernelMemo<Runner>();
 
   constructor(device: DeviceHandle, strategy: Strategy = chooseStrategy()) {
-    super(device, strategy.wasm ? new WasmSource(strategy.wasm.memory) : new HostSource());
+    const { wasm } = strategy;
+    super(device, wasm ? new WasmSource(wasm.memory) : new HostSource(), {
+      maxRecurrentBytes: wasm?.hasPrivatePages ? MAX_RECURRENT_BYTES : 0,
+    });
     this.strategy = strategy;
     this.#runners = new KernelRunners(
       strategy,

@@ -46,34 +46,43 @@ const copied: BesideCopy = { isDone: () => true, [Symbol.dispose]: () => {} };
 /** A kernel of so few operations takes a few milliseconds at most: no signal has to be held back for it. */
 const MAX_QUICK = 1 << 16;
 
+/** What backends on the host can do where they say nothing else. */
+const hostCapabilities: Capabilities = {
+  dtypes: new Set(Object.keys(dtypes) as DType[]),
+  fp16: false,
+  unifiedMemory: true,
+  attention: new Set<DType>(["float32", "float16", "bfloat16"]),
+  // Attention as one operation takes 1.25 times as long as several on two cores with AVX-512, whatever the
+  // length. Its memory grows with the length, not with its square: from here on that is worth the time.
+  minAttentionScores: 2 ** 20,
+  interleavesHeads: false,
+  joinsHeads: false,
+  joinsMoments: false,
+  // It widens what it packs.
+  maxRecurrentBytes: 0,
+  gathersGradients: true,
+  widensProducts: false,
+};
+
 /** A backend whose memory is the host's, and whose kernels run as they are launched. */
 export abstract class HostBackend implements Backend {
   abstract readonly name: BackendName;
   readonly device: DeviceHandle;
-  readonly capabilities: Capabilities = {
-    dtypes: new Set(Object.keys(dtypes) as DType[]),
-    fp16: false,
-    unifiedMemory: true,
-    attention: new Set<DType>(["float32", "float16", "bfloat16"]),
-    // Attention as one operation takes 1.25 times as long as several on two cores with AVX-512, whatever the
-    // length. Its memory grows with the length, not with its square: from here on that is worth the time.
-    minAttentionScores: 2 ** 20,
-    interleavesHeads: false,
-    joinsHeads: false,
-    joinsMoments: false,
-    // It widens what it packs.
-    maxRecurrentBytes: 0,
-    gathersGradients: true,
-    widensProducts: false,
-  };
+  readonly capabilities: Capabilities;
   readonly target = hostTarget;
   readonly planKernel = null;
   readonly memory: DeviceMemory<HostBuffer>;
   #error: RangeError | null = null;
   #turned = 0;
 
-  constructor(device: DeviceHandle, source: MemorySource<HostBuffer>) {
+  /** `capabilities`: what this backend has beside those of all. */
+  constructor(
+    device: DeviceHandle,
+    source: MemorySource<HostBuffer>,
+    capabilities: Partial<Capabilities> = {},
+  ) {
     this.device = device;
+    this.capabilities = { ...hostCapabilities, ...capabilities };
     const pool = new SlabPool<HostBuffer>(source);
     const watched = readSwitch("NETCL_DEBUG") ? GuardPool.forHost(pool) : pool;
     this.memory = new DeviceMemory(watched, {

@@ -13,6 +13,7 @@ import { ScriptCompiler } from "./script/script_compiler.ts";
 import type { Strategy } from "./strategy/strategy.ts";
 import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { contractionRunner } from "./wasm/products/contraction.ts";
+import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 
 /** Lends memory to kernels while they run. */
@@ -64,7 +65,10 @@ export class KernelRunners {
 
   #special(kernel: SpecialKernel): Runner {
     const { wasm } = this.#strategy;
-    if (kernel.op === "recurrence") return referenceRunner(kernel, this.#check);
+    if (kernel.op === "recurrence") {
+      const plain = (): Runner => referenceRunner(kernel, this.#check);
+      return wasm && recurrenceRunner(kernel, wasm, this.#host, plain) || plain();
+    }
     const script = (): Runner => this.#scripts.runner(kernel);
     if (wasm === null || kernel.op !== "scatter") return script();
     return rowScatterRunner(kernel, wasm, script, this.#check) ?? script();

@@ -311,6 +311,16 @@ export class FunctionBuilder {
     }, body);
   }
 
+  /** Runs `body` for each number from `start` up to `end`, `step` by `step`. */
+  loop(start: Local, end: Local, step: number, body: (index: Local) => void): void {
+    const index = this.number();
+    this.assign(index, start);
+    this.whileLess(index, end, () => {
+      body(index);
+      this.step(index, step);
+    });
+  }
+
   /** Runs `body` at least once, and again while the condition that it leaves holds. */
   repeat(body: () => void): void {
     this.put(core.loop, EMPTY);

@@ -6,9 +6,16 @@
  */
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { VectorMath } from "../math.ts";
-import { i32, v128 } from "../opcodes.ts";
+import { i32 } from "../opcodes.ts";
 import { LONG_PANEL_SUMS, PANEL_BYTES, PANEL_SUMS, RowPanel } from "./row_panel.ts";
-import { type ContiguousAxis, TILE_COLUMNS, TILE_ROWS, TileStore } from "./tile_store.ts";
+import { type Columns, TileProducts } from "./tile_sums.ts";
+import {
+  type ContiguousAxis,
+  TILE_COLUMNS,
+  TILE_ROWS,
+  TILE_VECTORS,
+  TileStore,
+} from "./tile_store.ts";
 
 /** The arguments of a product, in order; tables and offsets are in bytes. */
 export const productArguments = [
@@ -60,11 +67,6 @@ export interface TileForm {
   readonly hasPrivatePage: boolean;
 }
 
-/** Summed indices after which the unrolled code of a tile may end. */
-const PIECE_SUMS = 16;
-/** The shift that divides by it. */
-const PIECE_SHIFT = 4;
-
 /** The module that computes blocks `begin` to `end` of a batch of products. */
 export function makeProduct(form: TileForm): Uint8Array<ArrayBuffer> {
   return new ProductWriter(form).write();
@@ -76,6 +78,7 @@ class ProductWriter {
   readonly #form: TileForm;
   readonly #store: TileStore;
   readonly #panel: RowPanel;
+  readonly #products: TileProducts;
 
   constructor(form: TileForm) {
     this.#form = form;
@@ -83,6 +86,10 @@ class ProductWriter {
     this.#store = new TileStore(this.#f, (name) => this.#arg(name), form.contiguousAxis);
     const base = form.hasPrivatePage ? null : this.#ownPanel();
     this.#panel = new RowPanel(this.#f, base, form.sumsAreInFours);
+    this.#products = new TileProducts(this.#f, this.#math, this.#panel, {
+      rows: form.rows,
+      vectors: TILE_VECTORS,
+    });
   }
 
   #arg(name: Argument): Local {
@@ -107,21 +114,9 @@ class ProductWriter {
     return this.#f.loadNumber(i32.load, this.#f.wordAt(this.#arg(table), index));
   }
 
-  /** A loop from `start` to `end`, `step` at a time; gives back where it ended. */
-  #loop(start: Local, end: Local, step: number, body: (index: Local) => void): Local {
-    const f = this.#f;
-    const index = f.number();
-    f.assign(index, start);
-    f.whileLess(index, end, () => {
-      body(index);
-      f.step(index, step);
-    });
-    return index;
-  }
-
   write(): Uint8Array<ArrayBuffer> {
     const { begin, end } = FunctionBuilder.parameters;
-    this.#loop(begin, end, 1, (task) => this.#block(task));
+    this.#f.loop(begin, end, 1, (task) => this.#block(task));
     return this.#f.finish(this.#form.hasPrivatePage);
   }
 
@@ -140,7 +135,7 @@ class ProductWriter {
     const panels = f.iWith(i32.shrU, f.iWith(i32.add, this.#arg("n"), TILE_COLUMNS - 1), 3);
     const panelEnd = f.smaller(f.i(i32.add, panel, this.#arg("blockPanels")), panels);
     const length = this.#form.isLong ? LONG_PANEL_SUMS : PANEL_SUMS;
-    this.#loop(f.integer(0), this.#arg("k"), length, (sum) => {
+    this.#f.loop(f.integer(0), this.#arg("k"), length, (sum) => {
       const sumEnd = f.smaller(f.iWith(i32.add, sum, length), this.#arg("k"));
       const right = this.#form.hasSumTable
         ? b
@@ -151,7 +146,7 @@ class ProductWriter {
 
   /** All tiles of a block, for some of the summed indices. */
   #rows(block: Block, row: Local, rowEnd: Local): void {
-    this.#loop(row, rowEnd, TILE_ROWS, (i) => this.#tiles(block, i));
+    this.#f.loop(row, rowEnd, TILE_ROWS, (i) => this.#tiles(block, i));
   }
 
   /** The tiles from row `i` on. Those behind the last one are that one again, and are not stored. */
@@ -165,88 +160,26 @@ class ProductWriter {
       sumsEnd: f.wordAt(this.#arg("aSums"), sumEnd),
     }, rows);
     const length = f.i(i32.sub, sumEnd, sum), rowsLeft = f.i(i32.sub, this.#arg("m"), i);
-    this.#loop(panel, panelEnd, 1, (p) => {
+    this.#f.loop(panel, panelEnd, 1, (p) => {
       const b = this.#columns(f.i(i32.add, right, this.#entry("bPanels", p)), sum);
-      const sums = Array.from({ length: rows }, () => [this.#zeros(), this.#zeros()]);
-      const isUnrolled = rows === TILE_ROWS && !isLong;
-      const done = isUnrolled ? this.#unrolled(b, length, sums) : f.integer(0);
-      this.#remaining(b, done, length, sums);
+      const sums = this.#products.sums(b, length, rows === TILE_ROWS && !isLong);
       this.#store.write({ c, row: i, rowsLeft, panel: p, sum }, sums);
     });
   }
 
   /** A walk over the summed indices of a panel of the right operand, from `sum` on. */
   #columns(panel: Local, sum: Local): Columns {
+    if (!this.#form.hasSumTable) return this.#products.columns(panel, this.#arg("bStep"));
     const f = this.#f, at = f.number();
-    const load = (address: Local): Local[] =>
-      [0, 16].map((offset) => f.load(v128.load, address, offset));
-    if (this.#form.hasSumTable) {
-      f.assign(at, f.wordAt(this.#arg("bSums"), sum));
-      return {
-        next: () => {
-          const columns = load(f.i(i32.add, panel, f.loadNumber(i32.load, at)));
-          f.step(at, 4);
-          return columns;
-        },
-      };
-    }
-    f.assign(at, panel);
+    f.assign(at, f.wordAt(this.#arg("bSums"), sum));
     return {
       next: () => {
-        const columns = load(at);
-        f.assign(at, f.i(i32.add, at, this.#arg("bStep")));
+        const columns = this.#products.load(f.i(i32.add, panel, f.loadNumber(i32.load, at)));
+        f.step(at, 4);
         return columns;
       },
     };
   }
-
-  /** Adds the products of a summed index; `element` gives those of the panel. */
-  #step(b: Columns, sums: readonly Local[][], element: (row: number) => Local): void {
-    const f = this.#f;
-    const columns = b.next();
-    sums.forEach((row, r) => {
-      const x = element(r);
-      columns.forEach((y, h) => f.assign(row[h]!, this.#math.madd(x, y, row[h]!)));
-    });
-  }
-
-  /** Adds up as many pieces of the summed indices as there are; gives back how many indices that was. */
-  #unrolled(b: Columns, length: Local, sums: readonly Local[][]): Local {
-    const f = this.#f, left = f.number();
-    const pieces = f.iWith(i32.shrU, length, PIECE_SHIFT);
-    f.assign(left, pieces);
-    f.leavable((leaveIfZero) => {
-      for (let sum = 0; sum < PANEL_SUMS; sum++) {
-        if (sum % PIECE_SUMS === 0) {
-          leaveIfZero(left);
-          f.step(left, -1);
-        }
-        this.#step(b, sums, (row) => this.#panel.element(sum, row));
-      }
-    });
-    return f.iWith(i32.shl, pieces, PIECE_SHIFT);
-  }
-
-  /** Adds up the summed indices from `done` on. */
-  #remaining(b: Columns, done: Local, length: Local, sums: readonly Local[][]): void {
-    const f = this.#f, at = f.number();
-    f.assign(at, this.#panel.pointer(done));
-    f.whileLess(at, this.#panel.pointer(length), () => {
-      this.#step(b, sums, (row) => this.#panel.elementAt(at, row));
-      this.#panel.advance(at);
-    }, i32.ltU);
-  }
-
-  #zeros(): Local {
-    const local = this.#f.vector();
-    this.#f.assign(local, this.#f.splat(0));
-    return local;
-  }
-}
-
-/** The vectors of a panel of the right operand at one summed index after another. */
-interface Columns {
-  next(): Local[];
 }
 
 /** Some panels of a block and some of the summed indices: what the tiles in it are made from. */

@@ -4,8 +4,8 @@ import { f32x4, i32, v128 } from "../opcodes.ts";
 
 /** Rows of a tile; with two vectors a row this fills the registers that there are. */
 export const TILE_ROWS = 6;
-/** Columns of a tile: two vectors. */
-export const TILE_COLUMNS = 8;
+/** Vectors of a tile's row, and the columns that they hold. */
+export const TILE_VECTORS = 2, TILE_COLUMNS = 8;
 
 /** What lies side by side in the result: the columns, the rows of each tile, or neither. */
 export type ContiguousAxis = "columns" | "rows" | "nothing";

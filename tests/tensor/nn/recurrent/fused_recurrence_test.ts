@@ -14,7 +14,7 @@ import {
   Tensor,
   withDevice,
 } from "../../../../mod.ts";
-import { testOnBackends, testOpenCL } from "../../../opencl.ts";
+import { testOnBackends } from "../../../opencl.ts";
 
 /** With so many bytes of weights no layer is one kernel, or every one. */
 const NEVER = 0, ALWAYS = 2 ** 21;
@@ -87,13 +87,22 @@ const sizes: readonly Sizes[] = [
   { steps: 3, batch: 17, hidden: 17 },
   { steps: 2, batch: 9, hidden: 16 },
 ];
+/** Sums longer than a panel of the built-in backend, in tiles of every height. */
+const longSizes: readonly Sizes[] = [1, 4, 13, 50].map((batch) => ({
+  steps: 2,
+  batch,
+  hidden: 130,
+}));
 
 for (const [name, make] of Object.entries(layers)) {
   testOnBackends(`${name}: a layer as one kernel is the layer step by step`, async (backend) => {
-    for (const size of sizes) {
+    for (const size of backend === "cpu" ? [...sizes, ...longSizes] : sizes) {
       const fused = (dtype: DType): Promise<number[]> =>
         withDevice(backend, () => withLimit(backend, ALWAYS, () => valuesOf(make, size, dtype)));
-      const steps = await withDevice("cpu", () => valuesOf(make, size, "float32"));
+      const steps = await withDevice(
+        "cpu",
+        () => withLimit("cpu", NEVER, () => valuesOf(make, size, "float32")),
+      );
       assertAlike(await fused("float32"), steps, 1e-5);
       // A rounded sum may be on the other side of a relu's bend.
       if (size.hidden !== 5 || name === "rnn of relu") continue;
@@ -103,11 +112,11 @@ for (const [name, make] of Object.entries(layers)) {
   });
 }
 
-testOpenCL(
+testOnBackends(
   "a pass over all steps of a layer is one kernel, whatever the steps",
-  () =>
-    withDevice("cl", () => {
-      if (manager.default("cl").deviceType === "gpu") return;
+  (backend) =>
+    withDevice(backend, () => {
+      if (backendOf(manager.default(backend)).capabilities.maxRecurrentBytes === 0) return;
       for (const make of Object.values(layers)) {
         const counts = [3, 24].map((steps) => {
           const model = make(8), x = Tensor.randn([steps, 4, 3]).realize();
