@@ -110,7 +110,7 @@ function isQuick(kernel: Exclude<Launchable, { readonly kind: "custom" }>): bool
     case "horizontal":
       return kernel.members.every(isQuick);
     case "special":
-      if (kernel.op === "recurrence" && productsOf(kernel) > MAX_OPERATIONS) return false;
+      if (kernel.op === "recurrence" && productsOf(kernel) > MAX_PRODUCTS) return false;
       return kernel.output.size * 64 <= MAX_OPERATIONS &&
         kernel.output.size * dtypes[kernel.output.dtype].bytes <= MAX_BYTES;
     case "attention": {
