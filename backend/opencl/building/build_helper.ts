@@ -1,7 +1,8 @@
 /**
  * A process that builds programs beside the one that started it, which `build_helpers.ts` does: takes
- * open jobs of a folder until there are none, or the folder is gone. Its arguments: the folder, and
- * the names of the platform and of the device, with the device's number among those of these names.
+ * open jobs of a folder until there are none, or the folder is gone, or who started it. Its arguments:
+ * the folder, the names of the platform and of the device, the device's number among those of these
+ * names, and the number of the process that started it.
  */
 import { Context, type Device, platforms } from "../../../ffi/mod.ts";
 import { buildProgram } from "./build_program.ts";
@@ -23,14 +24,20 @@ function findDevice(platformName: string, deviceName: string, place: number): De
 }
 
 /** Builds what is open, and what is still to come. What it cannot build is left to who started it. */
-function buildJobs(folder: JobFolder, context: Context, device: Device): void {
-  const until = performance.now() + MAX_WAIT_MS, starter = Deno.ppid;
+function buildJobs(
+  folder: JobFolder,
+  context: Context,
+  device: Device,
+  starter: number,
+): void {
+  const until = performance.now() + MAX_WAIT_MS;
   for (;;) {
+    if (Deno.ppid !== starter) return folder.remove();
     // Asked first: jobs come before the wait ends.
     const { isWaiting } = folder, next = folder.take();
     if (next === null) {
       if (!isWaiting) return;
-      if (performance.now() > until || Deno.ppid !== starter) return folder.leave();
+      if (performance.now() > until) return folder.leave();
       Atomics.wait(flag, 0, 0, LOOK_MS);
       continue;
     }
@@ -46,12 +53,12 @@ function buildJobs(folder: JobFolder, context: Context, device: Device): void {
 }
 
 if (import.meta.main) {
-  const [path, platformName, deviceName, place] = Deno.args;
+  const [path, platformName, deviceName, place, starter] = Deno.args;
   const device = findDevice(platformName!, deviceName!, Number(place));
   if (device !== null) {
     using context = new Context(device);
     try {
-      buildJobs(new JobFolder(path!), context, device);
+      buildJobs(new JobFolder(path!), context, device, Number(starter));
     } catch (error) {
       // The folder was removed: everything is built, or the other process was interrupted.
       if (!(error instanceof Deno.errors.NotFound)) throw error;

@@ -60,7 +60,7 @@ function mayRun(): boolean {
 /** Processes at work on a folder. */
 interface Team {
   readonly folder: JobFolder;
-  readonly pids: Set<number>;
+  readonly helpers: readonly Deno.ChildProcess[];
 }
 
 /** The helpers of one owner of programs. */
@@ -82,7 +82,9 @@ export class BuildHelpers {
   /** Starts helpers for what will have to be built soon; they end by themselves where nothing comes. */
   expect(): void {
     const count = allowedHelpers() ?? mostHelpers();
-    if (count > 0 && this.#waiting === null) this.#waiting = this.#start([], count);
+    if (count === 0 || this.#waiting !== null) return;
+    this.#waiting = this.#start([], count);
+    addEventListener("unload", this.#sendHome);
   }
 
   /**
@@ -96,31 +98,59 @@ export class BuildHelpers {
     try {
       buildWith(team, jobs.length, owner);
     } finally {
-      team.folder.remove();
+      end(team);
     }
   }
 
   /** Those that wait, with the jobs; null where there are none, or they have given up waiting. */
   #takeWaiting(jobs: readonly ProgramSource[]): Team | null {
+    const team = this.#noLongerWaiting();
+    return team?.folder.add(jobs) ? team : null;
+  }
+
+  #noLongerWaiting(): Team | null {
     const team = this.#waiting;
     this.#waiting = null;
-    return team?.folder.add(jobs) ? team : null;
+    removeEventListener("unload", this.#sendHome);
+    return team;
   }
 
   #start(jobs: readonly ProgramSource[], count: number): Team {
     const folder = JobFolder.create(this.#parent, jobs);
     const helpers = Array.from({ length: count }, () => startHelper(folder, this.#device));
-    return { folder, pids: new Set(helpers.map(({ pid }) => pid)) };
+    return { folder, helpers };
   }
 
-  /** Sends those home that wait. */
+  readonly #sendHome = (): void => {
+    const team = this.#noLongerWaiting();
+    if (team !== null) end(team);
+  };
+
+  /** Ends those that wait. */
   dispose(): void {
-    this.#waiting?.folder.remove();
-    this.#waiting = null;
+    this.#sendHome();
   }
 }
 
-function buildWith({ folder, pids }: Team, count: number, owner: JobOwner): void {
+/**
+ * Ends helpers that nobody needs any more. One that is still starting would make a context for
+ * nothing; drivers make those of a device one after another, and the end of this process waits then.
+ */
+function end({ folder, helpers }: Team): void {
+  folder.remove();
+  for (const helper of helpers) {
+    if (!running.has(helper)) continue;
+    try {
+      helper.kill("SIGKILL");
+    } catch (error) {
+      // It has ended, and the event loop has not heard of it.
+      if (!(error instanceof TypeError || error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+}
+
+function buildWith({ folder, helpers }: Team, count: number, owner: JobOwner): void {
+  const pids = new Set(helpers.map(({ pid }) => pid));
   const missing = new Set(Array.from({ length: count }, (_, job) => job));
   const settle = (): void => {
     for (const [job, state] of folder.states()) {
@@ -158,7 +188,7 @@ function startHelper({ path }: JobFolder, device: Device): Deno.ChildProcess {
       ...["run", "--quiet", "--no-prompt", "--no-config", "--no-lock"],
       ...["--allow-ffi", "--allow-env", "--allow-read", "--allow-write", "--allow-sys"],
       import.meta.resolve("./build_helper.ts"),
-      ...[path, platform.name, name, String(place)],
+      ...[path, platform.name, name, String(place), String(Deno.pid)],
     ],
     stdin: "null",
     stdout: "null",
@@ -173,9 +203,9 @@ function startHelper({ path }: JobFolder, device: Device): Deno.ChildProcess {
 /** Helpers that have not ended, as far as the event loop has heard. */
 const running = new Set<Deno.ChildProcess>();
 
-/** Resolves when all helpers have ended; nobody but tests need wait for it. */
-export async function helpersEnded(): Promise<void> {
-  await Promise.all([...running].map((helper) => {
+/** Resolves to how they ended when all helpers have; nobody but tests need wait for it. */
+export async function helpersEnded(): Promise<Deno.CommandStatus[]> {
+  return await Promise.all([...running].map((helper) => {
     helper.ref();
     return helper.status;
   }));

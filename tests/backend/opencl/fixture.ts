@@ -1,4 +1,5 @@
 /** Backends and cache folders of their own, for tests of what lasts from one start to the next. */
+import { helpersEnded } from "../../../backend/opencl/building/build_helpers.ts";
 import { OpenCLBackend } from "../../../backend/opencl/runtime/opencl_backend.ts";
 import type { DeviceType } from "../../../backend/devices/device_handle.ts";
 import { backendOf } from "../../../backend/internal.ts";
@@ -33,6 +34,7 @@ export async function withCacheFolder(
   } finally {
     if (before === undefined) Deno.env.delete("NETCL_CACHE_DIR");
     else Deno.env.set("NETCL_CACHE_DIR", before);
+    await helpersEnded(); // of drivers that build one program at a time
     await Deno.remove(folder, { recursive: true });
   }
 }

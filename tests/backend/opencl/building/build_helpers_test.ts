@@ -28,10 +28,10 @@ const source = (k: number): ProgramSource => ({
   isLifted: false,
 });
 
-async function withFolder(use: (folder: string) => void): Promise<void> {
+async function withFolder(use: (folder: string) => void | Promise<void>): Promise<void> {
   const folder = Deno.makeTempDirSync();
   try {
-    use(folder);
+    await use(folder);
   } finally {
     await helpersEnded();
     Deno.removeSync(folder, { recursive: true });
@@ -84,21 +84,60 @@ Deno.test("those who wait for jobs get them, or take the folder away", () =>
     assertEquals([...Deno.readDirSync(parent)], []);
   }));
 
+/** Blocks until so many jobs of the one folder in `parent` are built by others. */
+function untilBuilt(parent: string, count: number): void {
+  const [name] = [...Deno.readDirSync(parent)].map(({ name }) => name);
+  const folder = new JobFolder(`${parent}/${name}`), until = performance.now() + 60_000;
+  const built = () => [...folder.states().values()].filter(({ kind }) => kind === "built").length;
+  while (built() < count && performance.now() < until) Atomics.wait(flag, 0, 0, 20);
+}
+
 testOpenCL("helpers that wait build what comes, and go home where nothing does", async () => {
   await withFolder((parent) => {
     const helpers = new BuildHelpers(parent, device.clDevice!), jobs = [0, 1, 2, 3].map(source);
     withProcesses("2", () => helpers.expect());
     const before = [...Deno.readDirSync(parent)].map(({ name }) => name);
-    Atomics.wait(flag, 0, 0, 3000);
     const adopted: number[] = [];
     helpers.build(jobs, 1, {
-      build: () => Atomics.wait(flag, 0, 0, 1000),
+      build: () => untilBuilt(parent, 2),
       adopt: (job) => adopted.push(job) > 0,
     });
     assertEquals(before.length, 1);
     assert(adopted.length >= 2, `${adopted} were built beside`);
     withProcesses("1", () => helpers.expect());
     helpers.dispose();
+    assertEquals([...Deno.readDirSync(parent)], []);
+  });
+});
+
+testOpenCL("helpers that nobody needs any more end at once, also while they start", async () => {
+  await withFolder(async (parent) => {
+    const helpers = new BuildHelpers(parent, device.clDevice!), nothing = { build: () => {} };
+    withProcesses("2", () => helpers.expect());
+    helpers.dispose();
+    const killed = (count: number) => Array(count).fill("SIGKILL");
+    const signals = async () => (await helpersEnded()).map(({ signal }) => signal);
+    assertEquals(await signals(), killed(2));
+    helpers.build([source(0)], 1, { ...nothing, adopt: () => false });
+    assertEquals(await signals(), killed(1));
+  });
+});
+
+testOpenCL("a helper whose starter has ended builds nothing, and leaves no folder", async () => {
+  await withFolder(async (parent) => {
+    const { platform, name } = device.clDevice!;
+    const path = import.meta.resolve("../../../../backend/opencl/building/build_helper.ts");
+    const ended = await new Deno.Command(Deno.execPath(), { args: ["--version"], stdout: "null" })
+      .spawn();
+    await ended.status;
+    const folders = [[], [0, 1].map(source)].map((jobs) => JobFolder.create(parent, jobs));
+    const starts = folders.map((folder) =>
+      runDeno(["run", "-A", path, folder.path, platform.name, name, "0", String(ended.pid)])
+    );
+    assertEquals((await Promise.all(starts)).map(({ code, err }) => [code, err]), [[0, ""], [
+      0,
+      "",
+    ]]);
     assertEquals([...Deno.readDirSync(parent)], []);
   });
 });
@@ -123,13 +162,7 @@ testOpenCL(
         build: (job) => {
           here.push(job);
           // As long as a helper takes to start: the first job here, the others there.
-          const until = performance.now() + 20_000;
-          const folder = new JobFolder(
-            [...Deno.readDirSync(parent)].map((f) => `${parent}/${f.name}`)[0]!,
-          );
-          const others = () =>
-            [...folder.states().values()].filter((s) => s.kind === "built").length;
-          while (others() < 4 && performance.now() < until) Atomics.wait(flag, 0, 0, 20);
+          untilBuilt(parent, 4);
         },
         adopt: (job, binary) => {
           using program = Program.fromBinary(context!, clDevice!, binary).build();
