@@ -15,8 +15,8 @@ def repeat(run, sync, calls):
 
 def median_time(run, sync, samples, seconds):
     """The median seconds of a call over samples that each last at least so long."""
-    warm = time.perf_counter() + 10 * seconds
     best = repeat(run, sync, 1)
+    warm = time.perf_counter() + 10 * seconds  # without what the first call makes
     while time.perf_counter() < warm:
         best = min(best, repeat(run, sync, 1))
     calls = max(1, min(100_000, int(seconds / best) + 1))
