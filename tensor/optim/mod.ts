@@ -48,6 +48,7 @@ export {
   ExponentialLR,
   LambdaLR,
   LinearLR,
+  type MomentumAt,
   MultiStepLR,
   PolynomialLR,
   type Rate,

@@ -1,6 +1,6 @@
 import { takes } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
-import { averaged, decayed } from "./moments.ts";
+import { averaged, decayed, logOf } from "./moments.ts";
 import { type Assign, Optimizer, type Update, zerosFor } from "../optimizer/optimizer.ts";
 import { declareOptions, type OptionTable } from "../optimizer/declared_options.ts";
 import type {
@@ -97,7 +97,8 @@ export class Adam extends Optimizer<AdamOptions> {
 
   /** Steps along the mean gradient, divided by the root of its mean square. */
   protected override update(u: Update<AdamOptions>, assign: Assign): void {
-    const { state, group: { options: { beta1, beta2, eps } } } = u;
+    const { state, group: { options: { beta2, eps } } } = u;
+    const beta1 = u.group.momentumOn(u.parameter.device);
     const { gradient, parameter } = this.decay(u);
     const mean = averaged(state.exp_avg!, gradient, beta1);
     const square = averaged(state.exp_avg_sq!, gradient.square(), beta2);
@@ -121,11 +122,12 @@ export class Adam extends Optimizer<AdamOptions> {
    * `1 / (1 - beta ** step)` of both betas, the first times the learning rate. Held in memory, computed
    * once for all parameters; by expm1, because `1 - 0.999 ** 1` has lost half its digits in float32.
    */
-  #correctionsOf({ step, lr, group: { options: { beta1, beta2 } } }: Update<AdamOptions>): Tensor {
+  #correctionsOf({ step, lr, group, parameter }: Update<AdamOptions>): Tensor {
     const known = this.#corrections.get(step);
     if (known) return known;
     const first = step.indexLike([2]).eq(0);
-    const rates = first.where(Math.log(beta1), Math.log(beta2));
+    const beta1 = logOf(group.momentumOn(parameter.device));
+    const rates = first.where(beta1, Math.log(group.options.beta2));
     const unbiased = step.mul(rates).expm1().neg().reciprocal();
     const made = unbiased.mul(first.where(lr, 1)).contiguous();
     this.#corrections.set(step, made);

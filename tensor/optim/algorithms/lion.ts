@@ -67,7 +67,8 @@ export class Lion extends Optimizer<LionOptions> {
 
   /** Steps along the sign of the momentum. */
   protected override update(u: Update<LionOptions>, assign: Assign): void {
-    const { state, gradient, lr, group: { options: { beta1, beta2 } } } = u;
+    const { state, gradient, lr, group } = u, { beta2 } = group.options;
+    const beta1 = group.momentumOn(u.parameter.device);
     const { parameter } = decayed(u, true);
     const direction = averaged(state.exp_avg!, gradient, beta1).sign();
     assign(state.exp_avg!, averaged(state.exp_avg!, gradient, beta2));

@@ -81,7 +81,8 @@ export class NAdam extends Optimizer<NAdamOptions> {
   /** Steps along what the mean gradient will be, divided by the root of its mean square. */
   protected override update(u: Update<NAdamOptions>, assign: Assign): void {
     const { state, lr, group: { options } } = u;
-    const { beta1, beta2, eps, momentumDecay } = options;
+    const { beta2, eps, momentumDecay } = options;
+    const beta1 = u.group.momentumOn(u.parameter.device);
     const { gradient, parameter } = decayed(u, options.decoupledWeightDecay);
     const step = u.step.slice(0);
     const momentum = (at: Tensor): Tensor =>

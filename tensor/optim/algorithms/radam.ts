@@ -78,7 +78,7 @@ export class RAdam extends Optimizer<RAdamOptions> {
   /** Steps along the mean gradient, divided by the root of its mean square where that is known well. */
   protected override update(u: Update<RAdamOptions>, assign: Assign): void {
     const { state, lr, group: { options } } = u;
-    const { beta1, beta2, eps } = options;
+    const { beta2, eps } = options, beta1 = u.group.momentumOn(u.parameter.device);
     const { gradient, parameter } = decayed(u, options.decoupledWeightDecay);
     const step = u.step.slice(0);
     const mean = averaged(state.exp_avg!, gradient, beta1);

@@ -56,10 +56,10 @@ export class RMSProp extends Optimizer<RMSPropOptions> {
   /** The mean square, and what momentum and centering need. */
   protected override initialState(
     parameter: Tensor,
-    { options: { momentum, centered } }: ParameterGroup<RMSPropOptions>,
+    { hasMomentum, options: { centered } }: ParameterGroup<RMSPropOptions>,
   ): Record<string, Tensor> {
     const state: Record<string, Tensor> = { square_avg: zerosFor(parameter) };
-    if (momentum !== 0) state.momentum_buffer = zerosFor(parameter);
+    if (hasMomentum) state.momentum_buffer = zerosFor(parameter);
     if (centered) state.grad_avg = zerosFor(parameter);
     return state;
   }
@@ -76,8 +76,9 @@ export class RMSProp extends Optimizer<RMSPropOptions> {
     const square = kept("square_avg", gradient.square());
     const spread = options.centered ? square.sub(kept("grad_avg", gradient).square()) : square;
     let step = gradient.div(spread.sqrt().add(options.eps));
-    if (options.momentum !== 0) {
-      step = state.momentum_buffer!.mul(options.momentum).add(step);
+    if (u.group.hasMomentum) {
+      const momentum = u.group.momentumOn(parameter.device);
+      step = state.momentum_buffer!.mul(momentum).add(step);
       assign(state.momentum_buffer!, step);
     }
     assign(parameter, parameter.sub(step.mul(u.lr)));

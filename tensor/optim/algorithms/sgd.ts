@@ -77,26 +77,26 @@ export class SGD extends Optimizer<SGDOptions> {
   /** The momentum, where there is one. */
   protected override initialState(
     parameter: Tensor,
-    { options }: ParameterGroup<SGDOptions>,
+    { hasMomentum }: ParameterGroup<SGDOptions>,
   ): Record<string, Tensor> {
-    return options.momentum === 0 ? {} : { momentum_buffer: zerosFor(parameter) };
+    return !hasMomentum ? {} : { momentum_buffer: zerosFor(parameter) };
   }
 
   /** The first gradient is not damped. */
-  protected override counts({ options }: ParameterGroup<SGDOptions>): boolean {
-    return options.momentum !== 0 && options.dampening !== 0;
+  protected override counts({ hasMomentum, options }: ParameterGroup<SGDOptions>): boolean {
+    return hasMomentum && options.dampening !== 0;
   }
 
   /** Steps along the gradient, or along the momentum. */
   protected override update(u: Update<SGDOptions>, assign: Assign): void {
-    const { lr, group: { options: { momentum, nesterov } } } = u;
+    const { lr, group } = u, momentum = group.momentumOn(u.parameter.device);
     const { gradient, parameter } = decayed(u, false);
     let direction = gradient;
-    if (momentum !== 0) {
+    if (group.hasMomentum) {
       const buffer = u.state.momentum_buffer!;
       const velocity = buffer.mul(momentum).add(this.#damped(gradient, u));
       assign(buffer, velocity);
-      direction = nesterov ? gradient.add(velocity.mul(momentum)) : velocity;
+      direction = group.options.nesterov ? gradient.add(velocity.mul(momentum)) : velocity;
     }
     assign(parameter, parameter.sub(direction.mul(lr)));
   }

@@ -7,7 +7,7 @@
  */
 import { type DeviceHandle, formatShape, NEED, sameShape } from "../../../backend/internal.ts";
 import { atLeastSingle } from "../../core/autocast.ts";
-import { giveUpReplay } from "../../core/calls.ts";
+import { giveUpReplay, unobserved } from "../../core/calls.ts";
 import { observedCall } from "../../core/operations.ts";
 import { realizeAll } from "../../execution/realization.ts";
 import { DisposedError, ShapeError } from "../../core/rules/errors.ts";
@@ -23,7 +23,7 @@ import {
   ParameterGroup,
 } from "./parameter_group.ts";
 import { StepCounter } from "./step_counter.ts";
-import { UpdateTemplates } from "./update_template.ts";
+import { haveEqualValues, UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
 import { requireParameters } from "./requirements.ts";
 import { requireState } from "../../core/apply.ts";
@@ -72,7 +72,9 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
   readonly #groups: ParameterGroup<Options>[] = [];
   readonly #entries: Entry<Options>[] = [];
   readonly #defaults: Required<Options>;
-  /** Grows when other tensors count the steps. */
+  /** The options of each group as they were when its state was made. */
+  readonly #known = new WeakMap<ParameterGroup<Options>, Readonly<Record<string, unknown>>>();
+  /** Grows when state is kept in other tensors. */
   #version = 0;
   readonly #templates = new UpdateTemplates();
 
@@ -154,8 +156,39 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     for (const { group, parameter } of added) group.rateOn(parameter.device);
     // Before the first step, so that all steps are the same work.
     realizeAll(added.flatMap((entry) => [entry.parameter, ...Object.values(entry.state)]));
+    for (const group of groups) this.#known.set(group, { ...group.fixedOptions });
     this.#groups.push(...groups);
     this.#entries.push(...added);
+  }
+
+  /** Options may have changed: then there may be more to remember, as momentum where there was none. */
+  #completeState(): void {
+    for (const group of this.#groups) {
+      if (!haveEqualValues(this.#known.get(group)!, group.fixedOptions)) this.#adapt(group);
+    }
+  }
+
+  #adapt(group: ParameterGroup<Options>): void {
+    const { options } = group;
+    if (isDeterminedByOptions(this.constructor)) {
+      completed(this.constructor, options as unknown as Options, this.#defaults);
+    }
+    this.checkGroup(options);
+    giveUpReplay("options of an optimizer have changed");
+    const entries = this.#entries.filter((entry) => entry.group === group);
+    unobserved(() => entries.forEach((entry) => this.#remember(entry)));
+    this.#known.set(group, { ...group.fixedOptions });
+    this.#version++;
+  }
+
+  /** What an entry lacks is as before the first step. */
+  #remember({ parameter, group, state }: Entry<Options>): void {
+    const initial = withoutGrad(() => this.initialState(parameter, group));
+    group.scalarsOn(parameter.device);
+    for (const [name, tensor] of Object.entries(initial)) {
+      if (Object.hasOwn(state, name)) tensor.dispose();
+      else state[name] = tensor.realize();
+    }
   }
 
   /** Throws where the options of a group do not go together; it knows nothing of the optimizer yet. */
@@ -207,7 +240,8 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     checkOptions("step", options, { skip: takes.callback });
     // One call for `compile`, where it depends on nothing but what is told here.
     if (!isDeterminedByOptions(this.constructor)) return this.#step(options);
-    const told = this.groups.map((group) => ({ ...group.options }));
+    this.#completeState();
+    const told = this.groups.map((group) => ({ ...group.fixedOptions }));
     const skips = options.skip ? this.#devices.map(options.skip) : [];
     observedCall("step", this.#stepAsTold, this, [this.#version, told, skips]);
   }
@@ -262,7 +296,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     if (!isDeterminedByOptions(this.constructor)) return this.#updates(active);
     const key = {
       parameters: active.map(({ parameter }) => parameter),
-      options: this.groups.map(({ options }) => options),
+      options: this.groups.map(({ fixedOptions }) => fixedOptions),
       version: this.#version,
       inputs: [
         ...active.flatMap(({ parameter, state }) => [
@@ -271,7 +305,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
           ...Object.values(state),
         ]),
         ...new Set(active.map(({ counter }) => counter.count)),
-        ...new Set(active.map(({ group, parameter }) => group.rateOn(parameter.device))),
+        ...new Set(active.flatMap(({ group, parameter }) => group.scalarsOn(parameter.device))),
       ],
     };
     return this.#templates.nextValues(key, () => this.#updates(active));
@@ -309,6 +343,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
    * with its number of steps, and the learning rates of the groups. It can be saved as safetensors.
    */
   stateDict(): Record<string, Tensor> {
+    this.#completeState();
     const state: Record<string, Tensor> = {};
     this.#entries.forEach((entry, k) => {
       for (const [name, value] of Object.entries(entry.state)) {

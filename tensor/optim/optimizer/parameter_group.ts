@@ -1,7 +1,7 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
-import { shown } from "../../core/rules/options.ts";
+import { requireValue, shown, takes } from "../../core/rules/options.ts";
 
 /** What every optimizer can be told. */
 export interface OptimizerOptions {
@@ -25,6 +25,8 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
   /** The options; they may be changed between steps. The learning rate is `lr`. */
   readonly options: Required<Omit<Options, "lr">>;
   readonly #lr: DeviceScalar;
+  /** Where a schedule changes it from step to step. */
+  #momentum: DeviceScalar | null = null;
 
   /**
    * Makes the group.
@@ -53,9 +55,70 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
     return this.#lr.on(device);
   }
 
+  /**
+   * How much of the former steps, or of the mean gradient, is kept: the option `momentum`, or `beta1`.
+   * Undefined where the optimizer has neither.
+   */
+  get momentum(): number | undefined {
+    const name = this.#momentumName;
+    return name === undefined ? undefined : (this.options as Record<string, number>)[name];
+  }
+
+  /**
+   * Takes effect with the next step. Kernels read it from memory from then on, as they do the rate.
+   *
+   * @throws {TypeError} When the optimizer has no momentum.
+   * @throws {RangeError} When it is not in [0, 1).
+   */
+  set momentum(value: number) {
+    requireValue("change a momentum", "momentum", value, takes.belowOne);
+    if (this.#momentum === null) this.#momentum = this.#held(value);
+    else this.#momentum.value = value;
+  }
+
+  get #momentumName(): string | undefined {
+    return ["momentum", "beta1"].find((name) => Object.hasOwn(this.options, name));
+  }
+
+  /** From now on the option is what is in memory. */
+  #held(momentum: number): DeviceScalar {
+    const name = this.#momentumName, scalar = new DeviceScalar(momentum);
+    if (name === undefined) {
+      throw new TypeError("Cannot change the momentum of an optimizer that has none");
+    }
+    Object.defineProperty(this.options, name, {
+      get: () => scalar.value,
+      set: (value: number) => scalar.value = value,
+      enumerable: true,
+    });
+    return scalar;
+  }
+
+  /** The momentum as updates compute with it: a number, or a scalar tensor where it is scheduled. */
+  momentumOn(device: DeviceHandle): Tensor | number {
+    return this.#momentum?.on(device) ?? this.momentum ?? 0;
+  }
+
+  /** True where there is a momentum to remember: one that is not 0, or changes. */
+  get hasMomentum(): boolean {
+    return this.#momentum !== null || this.momentum !== 0;
+  }
+
+  /** What updates read from memory: the learning rate, and a scheduled momentum. */
+  scalarsOn(device: DeviceHandle): Tensor[] {
+    return [this.rateOn(device), ...this.#momentum ? [this.#momentum.on(device)] : []];
+  }
+
+  /** The options that kernels are made for: all but what they read from memory. */
+  get fixedOptions(): Readonly<Record<string, unknown>> {
+    if (this.#momentum === null) return this.options;
+    return { ...this.options, [this.#momentumName!]: "in memory" };
+  }
+
   /** Gives the memory back. */
   dispose(): void {
     this.#lr.dispose();
+    this.#momentum?.dispose();
   }
 }
 

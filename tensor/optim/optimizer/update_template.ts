@@ -80,7 +80,8 @@ function areEqual(a: Omit<UpdateKey, "inputs">, b: UpdateKey): boolean {
     a.options.every((group, k) => haveEqualValues(group, b.options[k]!));
 }
 
-function haveEqualValues(
+/** True where both have the same names with the same values. */
+export function haveEqualValues(
   a: Readonly<Record<string, unknown>>,
   b: Readonly<Record<string, unknown>>,
 ): boolean {

@@ -1,7 +1,8 @@
 /** Schedules that come back: one cycle up and down, or a cosine that starts again. */
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { Optimizer } from "../optimizer/optimizer.ts";
-import { Scheduler } from "./scheduler.ts";
+import { requireOptimizer } from "../optimizer/requirements.ts";
+import { type MomentumAt, Scheduler } from "./scheduler.ts";
 
 /** Options of {@linkcode OneCycleLR}; names and defaults are PyTorch's. */
 export interface OneCycleOptions {
@@ -19,6 +20,12 @@ export interface OneCycleOptions {
   finalDivFactor?: number;
   /** Whether the rate falls to the first one as fast as it grew, and then to the last. */
   threePhase?: boolean;
+  /** Whether the momentum falls while the rate grows, and grows while it falls; default true. */
+  cycleMomentum?: boolean;
+  /** The least momentum, at the largest rate; default 0.85. */
+  baseMomentum?: number;
+  /** The largest momentum, at the first rate and the last one; default 0.95. */
+  maxMomentum?: number;
 }
 
 const cycleRules: Rules<OneCycleOptions> = {
@@ -29,18 +36,28 @@ const cycleRules: Rules<OneCycleOptions> = {
   divFactor: takes.positive,
   finalDivFactor: takes.positive,
   threePhase: takes.bool,
+  cycleMomentum: takes.bool,
+  baseMomentum: takes.belowOne,
+  maxMomentum: takes.belowOne,
 };
 
-/** A part of a cycle, to `end` steps from the beginning. */
+/** A part of a cycle, to `end` steps from the beginning: what a value is at its ends. */
 interface Phase {
   readonly end: number;
   readonly from: number;
   readonly to: number;
 }
 
+/** The values at the turns of a cycle. */
+interface Turns {
+  readonly first: number;
+  readonly top: number;
+  readonly last: number;
+}
+
 /**
  * Grows to `maxLr`, then falls far below the first rate (L. Smith, N. Topin, Super-Convergence, 2018).
- * It sets the rate alone, not momentum.
+ * The momentum goes the other way: the option `momentum`, or `beta1`.
  *
  * @example
  * ```ts
@@ -60,36 +77,59 @@ export class OneCycleLR extends Scheduler {
    *
    * @param optimizer Whose rates; the initial ones are not used.
    * @param options The largest rate, the number of steps, the form.
+   * @throws {TypeError} When the optimizer has no momentum, and `cycleMomentum` is not false.
    * @throws {RangeError} From `step`, beyond the last of the steps.
    */
   constructor(optimizer: Optimizer, options: OneCycleOptions) {
     checkOptions("make a OneCycleLR", options, cycleRules, ["maxLr", "totalSteps"]);
-    const phases = phasesOf(options), { totalSteps, annealStrategy = "cos" } = options;
-    super(optimizer, (_, time) => {
-      if (time > totalSteps) {
-        throw new RangeError(
-          `Cannot step a OneCycleLR beyond its ${totalSteps} steps: pass a larger totalSteps`,
-        );
-      }
-      const at = Math.max(0, phases.findIndex(({ end }) => time <= end));
-      const { end, from, to } = phases[time > phases.at(-1)!.end ? phases.length - 1 : at]!;
-      const start = at > 0 ? phases[at - 1]!.end : 0;
-      const passed = (time - start) / (end - start);
-      if (annealStrategy === "linear") return from + (to - from) * passed;
-      return to + (from - to) * (1 + Math.cos(Math.PI * passed)) / 2;
-    });
+    const { maxLr, divFactor = 25, finalDivFactor = 1e4, cycleMomentum = true } = options;
+    const first = maxLr / divFactor;
+    const rate = cycle({ first, top: maxLr, last: first / finalDivFactor }, options);
+    super(
+      optimizer,
+      (_, time) => rate(time),
+      cycleMomentum ? momentumOf(optimizer, options) : null,
+    );
   }
 }
 
-function phasesOf(options: OneCycleOptions): Phase[] {
-  const { maxLr, totalSteps, pctStart = 0.3, divFactor = 25, finalDivFactor = 1e4 } = options;
-  const first = maxLr / divFactor, last = first / finalDivFactor;
-  const top = pctStart * totalSteps - 1;
-  const rise = { end: top, from: first, to: maxLr };
-  if (!options.threePhase) return [rise, { end: totalSteps - 1, from: maxLr, to: last }];
+function momentumOf(optimizer: Optimizer, options: OneCycleOptions): MomentumAt {
+  requireOptimizer("make a OneCycleLR", optimizer);
+  if (optimizer.groups.some(({ momentum }) => momentum === undefined)) {
+    throw new TypeError(
+      `Cannot cycle the momentum of ${optimizer.constructor.name}, which has none: pass ` +
+        `cycleMomentum: false`,
+    );
+  }
+  const { maxMomentum = 0.95, baseMomentum = 0.85 } = options;
+  return cycle({ first: maxMomentum, top: baseMomentum, last: maxMomentum }, options);
+}
+
+/** What a value is that goes from turn to turn. */
+function cycle(turns: Turns, options: OneCycleOptions): (time: number) => number {
+  const phases = phasesOf(turns, options), { totalSteps, annealStrategy = "cos" } = options;
+  return (time) => {
+    if (time > totalSteps) {
+      throw new RangeError(
+        `Cannot step a OneCycleLR beyond its ${totalSteps} steps: pass a larger totalSteps`,
+      );
+    }
+    const at = Math.max(0, phases.findIndex(({ end }) => time <= end));
+    const { end, from, to } = phases[time > phases.at(-1)!.end ? phases.length - 1 : at]!;
+    const start = at > 0 ? phases[at - 1]!.end : 0;
+    const passed = (time - start) / (end - start);
+    if (annealStrategy === "linear") return from + (to - from) * passed;
+    return to + (from - to) * (1 + Math.cos(Math.PI * passed)) / 2;
+  };
+}
+
+function phasesOf({ first, top, last }: Turns, options: OneCycleOptions): Phase[] {
+  const { totalSteps, pctStart = 0.3 } = options;
+  const rise = { end: pctStart * totalSteps - 1, from: first, to: top };
+  if (!options.threePhase) return [rise, { end: totalSteps - 1, from: top, to: last }];
   return [
     rise,
-    { end: 2 * pctStart * totalSteps - 2, from: maxLr, to: first },
+    { end: 2 * pctStart * totalSteps - 2, from: top, to: first },
     { end: totalSteps - 1, from: first, to: last },
   ];
 }

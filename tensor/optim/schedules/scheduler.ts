@@ -14,6 +14,9 @@ import type { Rule } from "../../../ffi/host/option_rules.ts";
 /** The rate at a time, from the rate at the beginning. */
 export type Rate = (initial: number, time: number) => number;
 
+/** The momentum at a time; undefined where it is to stay as it is. */
+export type MomentumAt = (time: number) => number | undefined;
+
 /** Where a schedule is; plain numbers, for JSON. */
 export interface SchedulerState {
   /** How often `step` was called. */
@@ -42,6 +45,8 @@ const beginnings = new WeakMap<ParameterGroup, number>();
 export class Scheduler {
   /** The function of time. */
   readonly rate: Rate;
+  /** The momentum by time, where the schedule sets one. */
+  readonly momentum: MomentumAt | null;
   readonly #groups: readonly ParameterGroup[];
   #initialRates: number[];
   #time = 0;
@@ -51,11 +56,16 @@ export class Scheduler {
    *
    * @param optimizer Whose rates.
    * @param rate The function of time.
+   * @param momentum The momentum by time: the option `momentum`, or `beta1`.
    */
-  constructor(optimizer: Optimizer, rate: Rate) {
+  constructor(optimizer: Optimizer, rate: Rate, momentum: MomentumAt | null = null) {
     requireOptimizer(`make a ${new.target.name}`, optimizer);
     requireValue(`make a ${new.target.name}`, "rate", rate, takes.callback);
+    if (momentum !== null) {
+      requireValue(`make a ${new.target.name}`, "momentum", momentum, takes.callback);
+    }
     this.rate = rate;
+    this.momentum = momentum;
     this.#groups = optimizer.groups;
     this.#initialRates = this.#groups.map((group) => {
       const initial = beginnings.get(group) ?? group.lr;
@@ -67,8 +77,11 @@ export class Scheduler {
 
   #apply(): void {
     // Groups that were added to the optimizer since have their rates to themselves.
+    const momentum = this.momentum?.(this.#time);
     this.#initialRates.forEach((initial, k) => {
-      this.#groups[k]!.lr = this.rate(initial, this.#time);
+      const group = this.#groups[k]!;
+      group.lr = this.rate(initial, this.#time);
+      if (momentum !== undefined) group.momentum = momentum;
     });
   }
 
@@ -248,9 +261,17 @@ export class SequentialLR extends Scheduler {
           `milestone less than schedules`,
       );
     }
-    super(optimizer, (initial, time) => {
+    const present = (time: number): [scheduler: Scheduler, time: number] => {
       const at = milestones.filter((milestone) => milestone <= time).length;
-      return schedulers[at]!.rate(initial, time - (at > 0 ? milestones[at - 1]! : 0));
+      return [schedulers[at]!, time - (at > 0 ? milestones[at - 1]! : 0)];
+    };
+    const rate: Rate = (initial, time) => {
+      const [scheduler, passed] = present(time);
+      return scheduler.rate(initial, passed);
+    };
+    super(optimizer, rate, (time) => {
+      const [scheduler, passed] = present(time);
+      return scheduler.momentum?.(passed);
     });
   }
 }
