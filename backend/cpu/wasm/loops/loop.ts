@@ -64,6 +64,9 @@ export function generateLoop(
   return fitsLanes(kernel) ? new LoopWriter(kernel, relaxed, mayKeep).write() : null;
 }
 
+/** Elements along the lanes that a part has at least: the vectors of a pass, and a line of memory. */
+const LANE_GRAIN = 16;
+
 class LoopWriter {
   readonly #kernel: LoopKernel;
   readonly #f = new FunctionBuilder();
@@ -107,7 +110,7 @@ class LoopWriter {
       parameters: this.#indices.parameters,
       faults: this.#indices.faults,
       range: this.#cut < 0 ? 1 : sizes[this.#cut]!,
-      grain: isLanes ? 64 : 1,
+      grain: isLanes ? LANE_GRAIN : 1,
       cost: costOfKernel(this.#kernel),
       keepsValues: lastReduction(this.#program)?.keeps != null,
     };

@@ -23,6 +23,9 @@ const MIN_KEPT_COST = 8;
 /** Instructions in the time that a store of an element takes, most of which the memory takes. */
 const STORE_COST = 2;
 
+/** Those for an element of a sum: it is made a double. */
+const SUM_COST = 2;
+
 /** Elements of a buffer: addresses are 32-bit numbers of bytes. */
 const MAX_ELEMENTS = 2 ** 30;
 
@@ -135,6 +138,7 @@ export function costOfKernel(kernel: LoopKernel): number {
   kernel.exprs.forEach((_, id) => {
     cost += costOfExpr(kernel, id) * rows * (isInner[id] ? inner : 1);
   });
+  cost += SUM_COST * kernel.reductions.length * rows * inner;
   kernel.outputs.forEach((_, o) => {
     cost += STORE_COST * rows * (usesInner(kernel, o) ? inner : 1);
   });

@@ -20,6 +20,8 @@ const TURN_COST = 0.1, GATHER_COST = 0.2;
 const TABLE_COST = 0.004;
 /** Bytes of an operand that is read row by row: a larger one takes too many pages. */
 const MAX_STRIDED_BYTES = 2 ** 19;
+/** A larger one than this is in no near cache: panels of it are worth their copy for so many rows. */
+const MAX_NEAR_BYTES = 2 ** 17, MIN_PANEL_ROWS = 320;
 
 /** An operand or the result as offsets in bytes. */
 export interface ProductOperand {
@@ -87,11 +89,17 @@ function panelsAreContiguous(columns: Int32Array): boolean {
     );
 }
 
+/** Whether an operand of so many bytes is read row by row for `m` rows of the other. */
+function isReadInPlace(nbytes: number, m: number): boolean {
+  if (m <= 4 * TILE_ROWS) return true;
+  return nbytes < (m < MIN_PANEL_ROWS ? MAX_STRIDED_BYTES : MAX_NEAR_BYTES);
+}
+
 /** How the right operand of `m` rows is read, and the nanoseconds that takes beside the product. */
 function chooseRight(b: ProductOperand, m: number): { right: RightForm; cost: number } {
   const n = b.columns.length, k = b.rows.length, step = stepOf(b.rows);
   const isStraight = panelsAreContiguous(b.columns);
-  const isNear = step !== null && (Math.abs(step) * k < MAX_STRIDED_BYTES || m <= 4 * TILE_ROWS);
+  const isNear = step !== null && isReadInPlace(Math.abs(step) * k, m);
   if (isStraight && isNear) return { right: { kind: "steps", step }, cost: 0 };
   const copying = n * k / COPY_SPEED, finding = m * n * k * TABLE_COST;
   if (isStraight && step === null && finding < copying) {
@@ -175,8 +183,25 @@ export interface Blocks {
   readonly panelBlocks: number;
 }
 
+/** Tiles of a block at least; where lines of memory hold rows of several tiles, blocks for each thread. */
+const MIN_TILES = 2, SHARED_TILES = 8, BLOCKS_PER_THREAD = 6;
+
+/** True where rows lie in one line of memory. */
+function areSideBySide(rows: Int32Array): boolean {
+  return rows.length > 1 && rows[1]! - rows[0]! === 4;
+}
+
+/**
+ * Tiles of a block whose rows lie side by side: each reads lines that hold rows of others, and the next
+ * block may be another core's.
+ */
+function sharedTiles(m: number, threads: number): number {
+  const most = Math.floor(Math.ceil(m / TILE_ROWS) / (BLOCKS_PER_THREAD * threads));
+  return Math.max(MIN_TILES, Math.min(SHARED_TILES, most));
+}
+
 /** Blocks small enough that all threads have some, large enough that each is worth taking. */
-export function chooseBlocks({ m, n, k, batches }: ProductPlan, threads: number): Blocks {
+export function chooseBlocks({ a, m, n, k, batches }: ProductPlan, threads: number): Blocks {
   const panels = Math.ceil(n / TILE_COLUMNS);
   let blockRows = Math.min(BLOCK_ROWS, Math.ceil(m / TILE_ROWS) * TILE_ROWS);
   let blockPanels = Math.min(BLOCK_PANELS, panels);
@@ -184,9 +209,10 @@ export function chooseBlocks({ m, n, k, batches }: ProductPlan, threads: number)
   const count = (): number => batches * Math.ceil(m / blockRows) * Math.ceil(panels / blockPanels);
   const isCoarse = (): boolean =>
     work() > BLOCK_WORK || work() > MIN_BLOCK_WORK && count() < 2 * threads;
+  const fewest = TILE_ROWS * (areSideBySide(a.rows) ? sharedTiles(m, threads) : MIN_TILES);
   // Rows first: those of a tile are copied once for all panels of a block.
-  while (isCoarse() && blockRows > 2 * TILE_ROWS) {
-    blockRows = Math.ceil(blockRows / 2 / TILE_ROWS) * TILE_ROWS;
+  while (isCoarse() && blockRows > fewest) {
+    blockRows = Math.max(fewest, Math.ceil(blockRows / 2 / TILE_ROWS) * TILE_ROWS);
   }
   const least = (): number => count() < 2 * threads ? MIN_PANELS : GOOD_PANELS;
   while (isCoarse() && blockPanels > least()) blockPanels = Math.ceil(blockPanels / 2);
