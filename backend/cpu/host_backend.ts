@@ -107,9 +107,10 @@ export abstract class HostBackend implements Backend {
     countTransfer(data.byteLength);
   }
 
+  /** Copied before the turn: `shutdown` may end the memory meanwhile. */
   async read(block: Block, into: Uint8Array, offset = 0): Promise<void> {
-    await interruptible(this.#turn());
     this.readSync(block, into, offset);
+    await interruptible(this.#turn());
   }
 
   /** Nothing waits here: without a turn of the event loop no signal and no timer would be heard. */

@@ -132,6 +132,22 @@ for (const name of ["cl", "cpu"]) {
   });
 }
 
+for (const name of ["cl", "cpu"]) {
+  Deno.test({
+    name: `reads on "${name}" that begin beside a shutdown that nobody awaits have their values`,
+    ignore: name === "cl" && !hasOpenCL,
+    async fn() {
+      const { out, err, code } = await inProcess(`
+        import { Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
+        const ones = (n) => Tensor.ones([n], { device: "${name}" });
+        const end = [ones(3).toHost(), shutdown(), ones(2).toHost(), ones(4).sum().item()];
+        console.log(...(await Promise.all(end)).map(String));
+        console.log(await ones(2).sum().item());`);
+      assertEquals([out, err, code], ["1,1,1 undefined 1,1 4\n2\n", "", 0]);
+    },
+  });
+}
+
 testOpenCL("shutdown in a worker and in the main program are each other's no concern", async () => {
   const worker = `
     import { shutdown, Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
