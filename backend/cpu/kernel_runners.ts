@@ -15,6 +15,7 @@ import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { contractionRunner } from "./wasm/products/contraction.ts";
 import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
+import { findWinograd } from "./wasm/winograd/find_winograd.ts";
 
 /** Lends memory to kernels while they run. */
 export type AllocateScratch = (nbytes: number, label: string) => BufferHandle<HostBuffer>;
@@ -77,7 +78,7 @@ export class KernelRunners {
   #contraction(kernel: LoopKernel): Runner | null {
     const { wasm } = this.#strategy;
     const fallback = (): Runner => this.#scripts.runner(kernel);
-    return wasm && contractionRunner(kernel, wasm, this.#host, fallback);
+    return wasm && contractionRunner(kernel, wasm, this.#host, fallback, findWinograd);
   }
 
   #loop(kernel: LoopKernel): Runner {

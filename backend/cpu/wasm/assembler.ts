@@ -1,7 +1,7 @@
 /**
  * WebAssembly modules, put together byte by byte. Every module here has one function, `run`, of four
  * numbers, and imports one shared memory; some have a page of memory of their own, as each thread has its
- * own instance.
+ * own instance. This file is long because the builder has a method for each form of instruction.
  */
 import {
   EMPTY,
@@ -77,6 +77,20 @@ export class FunctionBuilder {
   assign(target: Local, source: Local): void {
     this.get(source);
     this.set(target);
+  }
+
+  /** A new variable with the value of another number. */
+  copy(source: Local): Local {
+    const local = this.number();
+    this.assign(local, source);
+    return local;
+  }
+
+  /** A new variable with the value of another vector. */
+  copyVector(source: Local): Local {
+    const local = this.vector();
+    this.assign(local, source);
+    return local;
   }
 
   /** What `make` computes, computed once before everything else. */
@@ -173,10 +187,10 @@ export class FunctionBuilder {
     this.put(i32.store, 0, ...unsigned(offset));
   }
 
-  /** Copies so many bytes of memory. */
-  copyBytes(to: Local, from: Local, count: Local): void {
+  /** Copies so many bytes of memory; `isPrivate` says where they go. */
+  copyBytes(to: Local, from: Local, count: Local, isPrivate = false): void {
     for (const operand of [to, from, count]) this.get(operand);
-    this.put(core.bulk, bulk.copy, 0, 0);
+    this.put(core.bulk, bulk.copy, isPrivate ? 1 : 0, 0);
   }
 
   // ---- vectors
@@ -210,6 +224,24 @@ export class FunctionBuilder {
   /** 32-bit lanes picked from two vectors. */
   shuffle32(a: Local, b: Local, lanes: readonly number[]): Local {
     return this.shuffle(a, b, lanes.flatMap((k) => [4 * k, 4 * k + 1, 4 * k + 2, 4 * k + 3]));
+  }
+
+  /** The columns of four rows of four lanes. */
+  transpose(rows: readonly Local[]): Local[] {
+    const [a, b, c, d] = rows as [Local, Local, Local, Local];
+    const halves = [[0, 4, 1, 5], [2, 6, 3, 7]].map((lanes) =>
+      [this.shuffle32(a, b, lanes), this.shuffle32(c, d, lanes)] as const
+    );
+    return halves.flatMap(([x, y]) =>
+      [[0, 1, 4, 5], [2, 3, 6, 7]].map((lanes) => this.shuffle32(x, y, lanes))
+    );
+  }
+
+  /** 1 where any bit of a vector is set. */
+  anyTrue(vector: Local): Local {
+    this.get(vector);
+    this.#opcode(v128.anyTrue);
+    return this.#setNumber();
   }
 
   /** The first lane of a vector, as a number. */
@@ -269,11 +301,11 @@ export class FunctionBuilder {
   }
 
   /** Loads one lane; the others stay. */
-  loadLane(op: number, address: Local, vector: Local, lane: number): Local {
+  loadLane(op: number, address: Local, vector: Local, lane: number, offset = 0): Local {
     this.get(address);
     this.get(vector);
     this.#opcode(op);
-    this.put(0, 0, lane);
+    this.put(0, ...unsigned(offset), lane);
     return this.#setVector();
   }
 
@@ -311,10 +343,9 @@ export class FunctionBuilder {
     }, body);
   }
 
-  /** Runs `body` for each number from `start` up to `end`, `step` by `step`. */
+  /** Runs `body` for the numbers from `start` to `end`, `step` apart. */
   loop(start: Local, end: Local, step: number, body: (index: Local) => void): void {
-    const index = this.number();
-    this.assign(index, start);
+    const index = this.copy(start);
     this.whileLess(index, end, () => {
       body(index);
       this.step(index, step);

@@ -21,12 +21,38 @@ import type { WasmRuntime } from "../runtime.ts";
 /** Fewer multiplications than this are quicker in JavaScript. */
 const MIN_PRODUCTS = 1024;
 
+/** A contraction whose operands are floats. */
+export interface FloatContraction {
+  readonly kernel: LoopKernel;
+  readonly contraction: Contraction;
+  /** Where its elements go. */
+  readonly target: AffineExpr;
+  /** About how many nanoseconds one thread takes to compute it as products of matrices. */
+  readonly cost: number;
+}
+
+/** A way to compute a contraction. */
+export interface Product {
+  /** A line for people. */
+  readonly source: string;
+  /** Computes it from its operands; false where they do not allow that, and the result is of no use. */
+  run(a: HostBlock, b: HostBlock, c: HostBlock): boolean;
+}
+
+/** Finds a way that takes fewer operations than products of matrices, or null. */
+export type FindProduct = (
+  given: FloatContraction,
+  runtime: WasmRuntime,
+  host: GemmHost,
+) => Product | null;
+
 /** A runner for a contraction of floats, or null where there is nothing to gain. */
 export function contractionRunner(
   kernel: LoopKernel,
   runtime: WasmRuntime,
   host: GemmHost,
   fallback: () => Runner,
+  findFaster: FindProduct = () => null,
 ): Runner | null {
   const given = kernel.contraction;
   if (!given || !isFloat(given.dtype) || given.dtype === "float64") return null;
@@ -35,12 +61,14 @@ export function contractionRunner(
   const output = kernel.outputs.findIndex((o) => o.dtype === "float32");
   const target = output < 0 ? rowMajor(kernel, kernel.outer) : kernel.outputs[output]!.index;
   const copies = [given.a.dtype !== "float32", given.b.dtype !== "float32"] as const;
-  const { plan, prepared } = choose(kernel, given, target, copies, host);
+  const { plan, prepared, contraction } = choose(kernel, given, target, copies, host);
+  const faster = findFaster({ kernel, contraction, target, cost: plan.cost }, runtime, host);
   const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
   const after = epilogue && host.compile(epilogue);
   const product = new ProductRunner(plan, runtime, host);
   const finish = (inputs: Blocks, outputs: Blocks, x: HostBlock, y: HostBlock, c: HostBlock) => {
-    const isThere = plan.isSwapped ? product.run(y, x, c) : product.run(x, y, c);
+    const isThere = faster?.run(x, y, c) ||
+      (plan.isSwapped ? product.run(y, x, c) : product.run(x, y, c));
     if (isThere) after?.run([...inputs, c], outputs);
     return isThere;
   };
@@ -48,7 +76,7 @@ export function contractionRunner(
   return {
     source: [
       ...prepared.flatMap(({ copy }) => copy ? [copy.source] : []),
-      describe(plan),
+      faster?.source ?? describe(plan),
       ...after ? [after.source] : [],
     ].join("\n"),
     run(inputs, outputs) {
@@ -84,14 +112,15 @@ function choose(
   target: AffineExpr,
   copies: readonly [boolean, boolean],
   host: GemmHost,
-): { plan: ProductPlan; prepared: readonly [Operand, Operand] } {
+): { plan: ProductPlan; prepared: readonly [Operand, Operand]; contraction: Contraction } {
   const prepare = (load: Load, which: 0 | 1): Operand =>
     copies[which] ? copied(kernel, c, load, which, host) : { load, copy: null, size: 0 };
   const prepared = [prepare(c.a, 0), prepare(c.b, 1)] as const;
   const loads = { ...c, a: prepared[0].load, b: prepared[1].load };
   const straight = planSides(kernel, loads, target, false);
   const swapped = planSides(kernel, loads, target, true);
-  return { plan: swapped.cost < straight.cost ? swapped : straight, prepared };
+  const plan = swapped.cost < straight.cost ? swapped : straight;
+  return { plan, prepared, contraction: loads };
 }
 
 /** A row-major copy of an operand, as floats. */

@@ -31,7 +31,11 @@ export interface ProductOperand {
 }
 
 /** Offsets in bytes over symbols in row-major order. */
-function offsetsOf(kernel: LoopKernel, index: AffineExpr, symbols: readonly number[]): Int32Array {
+export function offsetsOf(
+  kernel: LoopKernel,
+  index: AffineExpr,
+  symbols: readonly number[],
+): Int32Array {
   let offsets = Int32Array.of(0);
   for (const s of symbols) {
     const size = kernel.sizes[s]!, step = 4 * coefficient(index, s);

@@ -12,36 +12,12 @@ import {
 import { makePacking } from "./packing.ts";
 import type { WasmKernel, WasmRuntime } from "../runtime.ts";
 import { PANEL_BYTES } from "./row_panel.ts";
+import { Tables } from "./tables.ts";
 import { makeProduct, productArguments, type TileForm } from "./tile.ts";
 import { TILE_COLUMNS, TILE_ROWS } from "./tile_store.ts";
 
 /** Where something lies in the memory that WebAssembly sees; null: elsewhere. */
 type Address = number | null;
-
-/** Tables of offsets, one behind the other. */
-class Tables {
-  readonly words: number;
-  readonly bytes: Uint8Array;
-  readonly #begins = new Map<string, number>();
-
-  constructor(tables: Readonly<Record<string, Int32Array>>) {
-    const all = Object.values(tables);
-    this.words = all.reduce((sum, { length }) => sum + length, 0);
-    const words = new Int32Array(this.words);
-    this.bytes = new Uint8Array(words.buffer);
-    let begin = 0;
-    for (const [name, table] of Object.entries(tables)) {
-      words.set(table, begin);
-      this.#begins.set(name, 4 * begin);
-      begin += table.length;
-    }
-  }
-
-  /** Where one begins, in bytes; undefined where there is none of that name. */
-  begin(name: string): number | undefined {
-    return this.#begins.get(name);
-  }
-}
 
 /** How the right operand is read: where it lies, or copied into panels. */
 interface Right {

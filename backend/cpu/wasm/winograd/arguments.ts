@@ -1,0 +1,37 @@
+/** The arguments of a kernel by name: words in the shared memory, read once before everything else. */
+import { FunctionBuilder, type Local } from "../assembler.ts";
+import { i32 } from "../opcodes.ts";
+
+/** Reads arguments, and entries of the tables that they are addresses of. */
+export class KernelArguments<Name extends string> {
+  readonly #f: FunctionBuilder;
+  readonly #names: readonly Name[];
+
+  constructor(f: FunctionBuilder, names: readonly Name[]) {
+    this.#f = f;
+    this.#names = names;
+  }
+
+  /** The value of an argument. */
+  get(name: Name): Local {
+    const f = this.#f, offset = 4 * this.#names.indexOf(name);
+    return f.once(name, () => f.loadNumber(i32.load, FunctionBuilder.parameters.args, offset));
+  }
+
+  /** An entry of a table of words. */
+  entry(table: Name, index: Local): Local {
+    return this.#f.loadNumber(i32.load, this.#f.wordAt(this.get(table), index));
+  }
+
+  /** Four entries of a table that follow each other. */
+  fourEntries(table: Name, index: Local): Local[] {
+    const at = this.#f.wordAt(this.get(table), index);
+    return [0, 1, 2, 3].map((k) => this.#f.loadNumber(i32.load, at, 4 * k));
+  }
+
+  /** Writes an argument, for the host to read. */
+  set(name: Name, value: Local): void {
+    const offset = 4 * this.#names.indexOf(name);
+    this.#f.storeNumber(FunctionBuilder.parameters.args, value, offset);
+  }
+}

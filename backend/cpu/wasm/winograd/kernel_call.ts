@@ -1,0 +1,51 @@
+/** A kernel with the arguments that are the same in every run. */
+import type { Tables } from "../products/tables.ts";
+import type { WasmKernel, WasmRuntime } from "../runtime.ts";
+
+/** What a kernel is called with. */
+export interface KernelCallOptions {
+  readonly kernel: WasmKernel;
+  /** Its arguments, in order. */
+  readonly names: readonly string[];
+  readonly tables: Tables;
+  /** Arguments that are tables of another name. */
+  readonly tableNames: Readonly<Record<string, string>>;
+  readonly numbers: Readonly<Record<string, number>>;
+  /** How far it runs, of what its parts are multiples, nanoseconds of one thread. */
+  readonly range: number;
+  readonly grain: number;
+  readonly cost: number;
+}
+
+/** Calls one kernel. */
+export class KernelCall {
+  readonly #runtime: WasmRuntime;
+  readonly #options: KernelCallOptions;
+  readonly #arguments: readonly { readonly value: number; readonly isTable: boolean }[];
+
+  constructor(runtime: WasmRuntime, options: KernelCallOptions) {
+    this.#runtime = runtime;
+    this.#options = options;
+    const { names, tables, tableNames, numbers } = options;
+    this.#arguments = names.map((name) => {
+      const begin = tables.begin(tableNames[name] ?? name);
+      return { value: begin ?? numbers[name] ?? 0, isTable: begin !== undefined };
+    });
+  }
+
+  /**
+   * Runs it.
+   *
+   * @param addresses The arguments that are addresses, by name.
+   * @param tables Where the tables lie.
+   * @param answer The argument whose value afterwards is given back; 0 without one.
+   */
+  run(addresses: Readonly<Record<string, number>>, tables: number, answer?: string): number {
+    const { kernel, names, range, grain, cost } = this.#options, { words } = this.#runtime;
+    this.#arguments.forEach(({ value, isTable }, place) => {
+      words[place] = addresses[names[place]!] ?? (isTable ? tables + value : value);
+    });
+    this.#runtime.run(kernel, range, grain, cost);
+    return answer === undefined ? 0 : words[names.indexOf(answer)]!;
+  }
+}

@@ -1,0 +1,121 @@
+/** Runs a convolution by minimal filtering: its kernels are transformed, then blocks of tiles. */
+import { coefficient } from "../../../kernel/affine.ts";
+import { offsetsOf } from "../products/contraction_plan.ts";
+import { Tables } from "../products/tables.ts";
+import { GROUP_ROWS, PANEL_COLUMNS, STEP_BYTES } from "./block_product.ts";
+import {
+  chooseBlocks,
+  type ConvolutionBlocks,
+  convolutionCost,
+  FILTER_COST,
+  groupedRows,
+  planeBytes,
+} from "./blocks.ts";
+import { convolutionArguments, HEADER_BYTES, makeConvolution } from "./convolution.ts";
+import { filterArguments, makeFilterTransform } from "./filter.ts";
+import { KernelCall } from "./kernel_call.ts";
+import { Tiling } from "./tiling.ts";
+import { POINTS } from "./transforms.ts";
+import { type Addresses, type WinogradOptions, WinogradProduct } from "./winograd_product.ts";
+
+/** A convolution, with what its runs have in common. */
+export class WinogradConvolution extends WinogradProduct {
+  override readonly source: string;
+  override readonly cost: number;
+  protected override readonly tables: Tables;
+  protected override readonly scratchBytes: number;
+  readonly #blocks: ConvolutionBlocks;
+  readonly #channels: number;
+  /** Bytes of the transformed kernels, and of each thread's memory behind them. */
+  readonly #rowBytes: number;
+  readonly #threadBytes: number;
+  readonly #numbers: Readonly<Record<string, number>>;
+  #calls: readonly [filters: KernelCall, blocks: KernelCall] | null = null;
+
+  constructor(options: WinogradOptions) {
+    super(options);
+    const { kernel, product: { image, other, loops, rows, channels, images }, target } = options;
+    const tiling = new Tiling(kernel, images, loops, PANEL_COLUMNS);
+    const outputs = offsetsOf(kernel, target, rows);
+    const channelOffsets = offsetsOf(kernel, image.index, channels);
+    const panels = tiling.skips.length / PANEL_COLUMNS;
+    const sizes = { panels, channels: channelOffsets.length, outputs: outputs.length };
+    const threads = this.runtime.threads.size;
+    this.#channels = sizes.channels;
+    this.#blocks = chooseBlocks(sizes, threads);
+    this.cost = convolutionCost(sizes);
+    this.tables = new Tables({
+      tileOffsets: tiling.offsets(image.index),
+      resultOffsets: tiling.offsets(target),
+      skips: tiling.skips,
+      imageChannels: channelOffsets,
+      outputOffsets: outputs,
+      rowOffsets: groupedRows(offsetsOf(kernel, other.index, rows), this.groups),
+      filterChannels: offsetsOf(kernel, other.index, channels),
+      tapOffsets: offsetsOf(kernel, other.index, [loops.tapY, loops.tapX]),
+    });
+    const { blockPanels, blockGroups, groupBlocks } = this.#blocks;
+    const productsPanel = blockGroups * GROUP_ROWS * STEP_BYTES;
+    const columnsPlane = planeBytes(blockPanels * this.#channels * STEP_BYTES);
+    const productsPlane = planeBytes(blockPanels * productsPanel);
+    const rowsPlane = planeBytes(this.groups.count * this.#channels * STEP_BYTES);
+    this.#rowBytes = POINTS * rowsPlane;
+    this.#threadBytes = HEADER_BYTES + POINTS * (columnsPlane + productsPlane);
+    this.scratchBytes = this.#rowBytes + threads * this.#threadBytes;
+    this.#numbers = {
+      ...{ panels, blockPanels, blockGroups, groupBlocks, channels: this.#channels },
+      ...{ columnsPlane, productsPlane, productsPanel, rowsPlane },
+      groups: this.groups.count,
+      longGroups: this.groups.long,
+      scratchBytes: this.#threadBytes,
+      imageRow: 4 * coefficient(image.index, loops.y),
+      resultRow: 4 * coefficient(target, loops.y),
+    };
+    this.source =
+      `// WebAssembly SIMD: ${tiling.count} tiles of 4 x 4 by ${outputs.length} kernels ` +
+      `of ${this.#channels} x 3 x 3, float32, minimal filtering`;
+  }
+
+  protected override runAt({ image, other, result, tables, scratch }: Addresses): boolean {
+    const [filters, blocks] = this.#calls ??= this.#makeCalls();
+    filters.run({ filters: other, rows: scratch }, tables);
+    const threads = scratch + this.#rowBytes;
+    this.#forgetBlocks(threads);
+    const places = { image, result, rows: scratch, scratch: threads };
+    return blocks.run(places, tables, "notFinite") === 0;
+  }
+
+  /** No thread has the columns of any block. */
+  #forgetBlocks(scratch: number): void {
+    const { memory, threads } = this.runtime;
+    for (let thread = 0; thread < threads.size; thread++) {
+      memory.bytes(scratch + thread * this.#threadBytes, 4).fill(255);
+    }
+  }
+
+  #makeCalls(): readonly [filters: KernelCall, blocks: KernelCall] {
+    const { runtime, tables, form } = this, numbers = this.#numbers, { isRelaxed } = form;
+    const { panelBlocks, groupBlocks, grain } = this.#blocks;
+    const range = this.groups.count * this.#channels;
+    return [
+      new KernelCall(runtime, {
+        kernel: runtime.named(
+          `winograd filters ${isRelaxed}`,
+          () => makeFilterTransform(isRelaxed),
+        ),
+        names: filterArguments,
+        ...{ tables, numbers, tableNames: { channelOffsets: "filterChannels" } },
+        ...{ range, grain: 1, cost: range * FILTER_COST },
+      }),
+      new KernelCall(runtime, {
+        kernel: runtime.named(
+          `winograd convolution ${JSON.stringify(form)}`,
+          () => makeConvolution(form),
+        ),
+        names: convolutionArguments,
+        ...{ tables, numbers, tableNames: { channelOffsets: "imageChannels" } },
+        ...{ range: panelBlocks * groupBlocks, grain, cost: this.cost },
+      }),
+    ];
+  }
+}

@@ -1,0 +1,84 @@
+/** What convolutions and gradients of their kernels have in common: where operands and scratch lie. */
+import type { AffineExpr } from "../../../kernel/affine.ts";
+import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { GemmHost } from "../../blas/gemm_runner.ts";
+import type { HostBlock } from "../../script/runner.ts";
+import type { Product } from "../products/contraction.ts";
+import type { Tables } from "../products/tables.ts";
+import type { WasmRuntime } from "../runtime.ts";
+import type { ConvolutionForm } from "./convolution.ts";
+import { groupRows, type RowGroups } from "./blocks.ts";
+import type { WindowProduct } from "./windows.ts";
+
+/** What a product is made from. */
+export interface WinogradOptions {
+  readonly kernel: LoopKernel;
+  readonly product: WindowProduct;
+  /** Where its elements go. */
+  readonly target: AffineExpr;
+  readonly runtime: WasmRuntime;
+  readonly host: GemmHost;
+}
+
+/** Where a run's operands begin, its tables, and the scratch behind them. */
+export interface Addresses {
+  readonly image: number;
+  readonly other: number;
+  readonly result: number;
+  readonly tables: number;
+  readonly scratch: number;
+}
+
+/** Bytes of a line of the caches. */
+const LINE_BYTES = 64;
+
+/** A product by minimal filtering. */
+export abstract class WinogradProduct implements Product {
+  abstract readonly source: string;
+  /** Nanoseconds of one thread. */
+  abstract readonly cost: number;
+  protected abstract readonly tables: Tables;
+  /** Bytes beside the tables. */
+  protected abstract readonly scratchBytes: number;
+  protected readonly runtime: WasmRuntime;
+  protected readonly groups: RowGroups;
+  readonly #options: WinogradOptions;
+
+  constructor(options: WinogradOptions) {
+    const { kernel, product, runtime } = options;
+    this.#options = options;
+    this.runtime = runtime;
+    this.groups = groupRows(product.rows.reduce((count, s) => count * kernel.sizes[s]!, 1));
+  }
+
+  /** What the code of its tiles depends on. */
+  protected get form(): ConvolutionForm {
+    const { relaxed: isRelaxed, hasPrivatePages: hasPrivatePage } = this.runtime;
+    const { rows, long, count } = this.groups;
+    return { rows, hasShorter: long < count, isRelaxed, hasPrivatePage };
+  }
+
+  run(a: HostBlock, b: HostBlock, c: HostBlock): boolean {
+    const { memory } = this.runtime, { product, target, host } = this.#options;
+    const blocks = product.isSecond ? [b, a, c] : [a, b, c];
+    const [image, other, result] = blocks.map((block) => memory.addressOf(block));
+    if (image == null || other == null || result == null) return false;
+    const { bytes } = this.tables;
+    const tableBytes = Math.ceil(bytes.length / LINE_BYTES) * LINE_BYTES;
+    return host.withScratch("float32", (tableBytes + this.scratchBytes) / 4, (block) => {
+      const tables = memory.addressOf(block);
+      if (tables === null) return false;
+      memory.bytes(tables, bytes.length).set(bytes);
+      return this.runAt({
+        image: image + 4 * product.image.index.offset,
+        other: other + 4 * product.other.index.offset,
+        result: result + 4 * target.offset,
+        tables,
+        scratch: tables + tableBytes,
+      });
+    });
+  }
+
+  /** Computes it; false where a result is not finite. */
+  protected abstract runAt(addresses: Addresses): boolean;
+}
