@@ -16,6 +16,7 @@ import { tilesAttention } from "./attention/attention_tiles.ts";
 import { channelLanes } from "./convolution/channel_lanes.ts";
 import { directConvolution } from "./convolution/direct_convolution.ts";
 import { weightGradient } from "./convolution/weight_gradient.ts";
+import { winogradConvolution } from "./convolution/winograd.ts";
 import { generalContraction } from "./gemm/general_contraction.ts";
 import { innerProductGemm } from "./gemm/inner_product_gemm.ts";
 import { localMemoryGemm } from "./gemm/local_memory_gemm.ts";
@@ -49,6 +50,7 @@ export const contractions: readonly ContractionTemplate[] = [
   mmaGemm,
   localMemoryGemm,
   weightGradient,
+  winogradConvolution,
   channelLanes,
   directConvolution,
   registerTiledGemm,

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { type Conv2dOptions, enableGrad, Tensor, withDevice } from "../../../../mod.ts";
-import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
-import { testOpenCL } from "../../../opencl.ts";
-import { templateOf } from "./chosen_template.ts";
+import { type Conv2dOptions, enableGrad, Tensor, withDevice } from "../../../../../mod.ts";
+import { hostTarget, type Target } from "../../../../../backend/kernel/target.ts";
+import { testOpenCL } from "../../../../opencl.ts";
+import { templateOf } from "../chosen_template.ts";
 
 /** Whole numbers: every order of summation gives the same floats. */
 function whole(shape: readonly number[], factor: number): Tensor {
@@ -105,6 +105,16 @@ const cases: Readonly<Record<string, Case>> = {
     weight: [50, 24, 3, 7],
     options: { padding: [1, 4], stride: [1, 2], dilation: [2, 1] },
   },
+  "of five taps, few positions and many channels": {
+    image: [1, 70, 7, 7],
+    weight: [150, 70, 5, 5],
+    options: { padding: 2 },
+  },
+  "of five taps whose lines end within a tile, and channels within a vector": {
+    image: [3, 30, 9, 29],
+    weight: [37, 30, 5, 5],
+    options: { padding: 2 },
+  },
   "of few channels in many groups": {
     image: [6, 60, 8, 8],
     weight: [120, 20, 3, 3],
@@ -153,19 +163,19 @@ Deno.test("channels are lanes where they are many, and positions where lines are
       wide,
     );
   assertEquals(chosen(512, 7, 512), "channel-lane convolution");
-  assertEquals(chosen(64, 8, 64), "channel-lane convolution");
-  assertEquals(chosen(16, 28, 32), "channel-lane convolution");
+  assertEquals(chosen(64, 8, 64, 5), "channel-lane convolution");
+  assertEquals(chosen(16, 28, 32, 5), "channel-lane convolution");
   assertEquals(chosen(1, 28, 16), "direct convolution");
   assertEquals(chosen(64, 32, 3), "direct convolution");
-  assertEquals(chosen(16, 32, 16), "direct convolution");
+  assertEquals(chosen(4, 32, 16), "direct convolution");
 });
 
 testOpenCL(
   "what follows a convolution of many channels is computed with it, in any type",
   async () => {
     const computed = (): Promise<number[]>[] => {
-      const x = whole([2, 40, 9, 11], 5), w = whole([36, 40, 3, 3], 3), b = whole([36, 1, 1], 2);
-      const y = x.conv2d(w, { padding: 1 }), around = whole([2, 36, 9, 11], 11);
+      const x = whole([2, 40, 9, 11], 5), w = whole([36, 40, 5, 5], 3), b = whole([36, 1, 1], 2);
+      const y = x.conv2d(w, { padding: 2 }), around = whole([2, 36, 9, 11], 11);
       const results = [
         y.add(b).relu().add(around),
         y.mul(0.5).cast("float16"),

@@ -1,0 +1,172 @@
+/**
+ * Convolutions of three by three taps on CPU devices of wide vectors by Winograd's F(2x2, 3x3): 16 products
+ * give four results of a channel where 36 do otherwise (A. Lavin, S. Gray, Fast algorithms for convolutional
+ * neural networks, CVPR 2016). All factors are powers of two, so that whole numbers stay exact, and
+ * errors are those of the plain sum. Tiles are the lanes; image, products and results of a work-item
+ * stay in the caches, the transformed weights come from a kernel before it.
+ */
+import { coefficient } from "../../../kernel/affine.ts";
+import {
+  type ConvolutionLoops,
+  convolutionLoops,
+  isThreeByThree,
+} from "../../../kernel/forms/convolution_loops.ts";
+import { extent, type LoopKernel } from "../../../kernel/kernel.ts";
+import type { Target } from "../../../kernel/target.ts";
+import type { Scratch } from "../../../kernel/template.ts";
+import { generatedLoop } from "../../codegen/generated.ts";
+import { LANES } from "../../codegen/vectors/vector_types.ts";
+import {
+  type ContractionPlan,
+  type ContractionTemplate,
+  isTileable,
+} from "../parts/contraction_shape.ts";
+import { hasWideVectors } from "../parts/register_tile.ts";
+import { FLOAT } from "../parts/tiling.ts";
+import { turnedLanes } from "../parts/turned_lanes.ts";
+import { writeShare } from "./winograd_text.ts";
+import {
+  TAPS,
+  weightBlock,
+  type WinogradLoops,
+  type WinogradShare,
+  writeWeights,
+} from "./winograd_weights.ts";
+
+/** Of local memory, which is the second level of caches: for what a work-item keeps there. */
+const KEPT_SHARE = 1 / 2, WEIGHT_SHARE = 1 / 4;
+/** With fewer channels the transforms outweigh what products save. */
+const MIN_CHANNELS = 8;
+/** With more, sums would have to be added up in blocks. */
+const MAX_TERMS = 512;
+/** Tiles along a line that a work-item takes at most: more lines share more of their rows. */
+const MAX_ACROSS = 64, MAX_ROWS = 16, MAX_IMAGES = 4;
+/**
+ * Cycles of a core, for vectors: to transform a row of the image and a tile of it, for a product, to keep
+ * a sum, to transform the sums of a tile back, to store a line; and for a vector of weights. PoCL 3.1, AVX-512.
+ */
+const CYCLES = { row: 10, tile: 20, product: 0.56, sum: 1, back: 30, line: 8, weights: 250 };
+/** What is kept fits the first level of caches; else each vector costs so many cycles more. */
+const NEAR_BYTES = 80_000, FAR_CYCLES = 2;
+/** A tile of one vector reads as much as it multiplies. */
+const SINGLE_VECTOR = 1.25;
+/** Bytes of transformed weights that come in a cycle. */
+const WEIGHT_BYTES = 24;
+/** Cycles of a vector of products where they are summed without transforms. */
+const DIRECT_PRODUCT = 0.6;
+
+interface WinogradPlan extends ContractionPlan {
+  readonly loops: WinogradLoops;
+  readonly share: WinogradShare;
+}
+
+/** A work-item computes some channels of some rows of tiles. */
+export const winogradConvolution: ContractionTemplate<WinogradPlan> = {
+  name: "Winograd convolution",
+  matches: (kernel, target) => {
+    if (target.isGpu || !hasWideVectors(target) || !isTileable(kernel, target)) return null;
+    const found = convolutionLoops(kernel);
+    const loops = found && isThreeByThree(kernel, found) ? winogradLoops(kernel, found) : null;
+    const share = loops && shareOf(kernel, target, loops);
+    return share && { kernel, target, shape: null, loops: loops!, share };
+  },
+  emit: ({ kernel, target, loops, share }) => {
+    const types = ["float32"] as const;
+    return {
+      kernels: [
+        generatedLoop(kernel, target, (e, d) => writeWeights(e, d, loops, share), types),
+        generatedLoop(kernel, target, (e) => writeShare(e, loops, share), types),
+      ],
+    };
+  },
+  // Counted in tiles of 8 positions, so that long sums are split as those of other templates.
+  workItems: ({ kernel }) => Math.ceil(extent(kernel, kernel.outer) / (8 * LANES)),
+  scratch: ({ kernel, loops, share: { tile } }): Scratch[] => {
+    const { output, input, others } = loops, terms = kernel.sizes[input]!;
+    const groups = Math.ceil(kernel.sizes[output]! / LANES) * extent(kernel, others);
+    const blocks = groups * LANES / tile.channels * TAPS;
+    return [{ dtype: "float32", size: blocks * weightBlock(terms, tile) }];
+  },
+};
+
+function winogradLoops(kernel: LoopKernel, found: ConvolutionLoops): WinogradLoops | null {
+  const { output, input, column } = found, { sizes, contraction } = kernel;
+  if (output === null || input === null || column.step !== 1) return null;
+  if (sizes[output]! < MIN_CHANNELS || sizes[input]! < MIN_CHANNELS) return null;
+  if (sizes[input]! > MAX_TERMS || coefficient(contraction!.b.index, output) !== 0) return null;
+  const turned = turnedLanes(kernel, contraction!.a, output);
+  return turned && { ...found, output, input, turned };
+}
+
+/** The share of a work-item that takes the least time; null where plain sums take less. */
+function shareOf(kernel: LoopKernel, target: Target, loops: WinogradLoops): WinogradShare | null {
+  const { output, input, others, turned } = loops, { sizes, inner, outer } = kernel;
+  if (turned.terms * LANES * FLOAT > target.localMemory * WEIGHT_SHARE) return null;
+  const terms = sizes[input]!, vectors = Math.ceil(sizes[output]! / LANES);
+  const weights = terms * vectors * extent(kernel, others) * CYCLES.weights;
+  const direct = extent(kernel, [...outer, ...inner]) / LANES * DIRECT_PRODUCT;
+  let best: WinogradShare | null = null, least = (direct - weights) / target.computeUnits;
+  for (const { share, items } of sharesOf(kernel, loops)) {
+    if (keptFloats(share, terms) * FLOAT > target.localMemory * KEPT_SHARE) continue;
+    // The last work-item ends, on average, when the others have been done for half of its time.
+    const time = itemCycles(share, terms) * (items / target.computeUnits + 0.5);
+    if (time >= least) continue;
+    least = time;
+    best = share;
+  }
+  return best;
+}
+
+/** Shares, and in how many work-items each divides the results. */
+function* sharesOf(
+  kernel: LoopKernel,
+  { line, column, output, image, others }: WinogradLoops,
+): Generator<{ readonly share: WinogradShare; readonly items: number }> {
+  const size = (s: number | null): number => s === null ? 1 : kernel.sizes[s]!;
+  const down = Math.ceil(size(line.position) / 2), across = Math.ceil(size(column.position) / 2);
+  const around = extent(kernel, others), vectors = Math.ceil(size(output) / LANES);
+  const width = Math.ceil(across / Math.ceil(across / MAX_ACROSS));
+  for (let rows = 1; rows <= Math.min(down, MAX_ROWS); rows++) {
+    for (let images = 1; images <= Math.min(size(image), MAX_IMAGES); images++) {
+      for (let parts = 1; parts <= vectors; parts *= 2) {
+        const channels = Math.ceil(vectors / parts) * LANES;
+        const items = around * Math.ceil(down / rows) * Math.ceil(across / width) *
+          Math.ceil(size(image) / images) * Math.ceil(vectors * LANES / channels);
+        yield { share: shareFor(rows, width, images, channels), items };
+      }
+    }
+  }
+}
+
+/** A share with the registers' tile that its vectors fill. */
+function shareFor(
+  rows: number,
+  width: number,
+  images: number,
+  channels: number,
+): WinogradShare {
+  const lanes = Math.ceil(rows * width / LANES) * LANES, vectors = lanes / LANES * images;
+  const across = [3, 2, 1].find((count) => vectors % count === 0)!;
+  const tile = { channels: across > 1 ? 8 : LANES, vectors: across };
+  return { rows, width, images, lanes, channels, tile };
+}
+
+/** Floats that a work-item keeps: the transformed image, and the sums. */
+function keptFloats({ lanes, images, channels }: WinogradShare, terms: number): number {
+  return TAPS * lanes * images * (terms + channels);
+}
+
+/** What a work-item takes. */
+function itemCycles(share: WinogradShare, terms: number): number {
+  const { rows, width, images, lanes, channels, tile } = share;
+  const vectors = lanes / LANES * images, kept = keptFloats(share, terms);
+  const seen = terms * images * (2 * rows + 2) * Math.ceil(width / LANES) * CYCLES.row +
+    terms * vectors * CYCLES.tile;
+  const products = TAPS * terms * channels * vectors * CYCLES.product *
+    (tile.vectors > 1 ? 1 : SINGLE_VECTOR);
+  const far = kept * FLOAT > NEAR_BYTES ? kept / LANES * FAR_CYCLES : 0;
+  const sums = TAPS * channels * vectors * CYCLES.sum + channels * vectors * CYCLES.back;
+  const stored = channels * images * 2 * rows * Math.ceil(2 * width / LANES) * CYCLES.line;
+  const weights = TAPS * terms * channels * FLOAT / WEIGHT_BYTES;
+  return seen + products + far + sums + stored + weights;
+}
