@@ -60,6 +60,7 @@ const hostCapabilities: Capabilities = {
   joinsMoments: false,
   // It widens what it packs.
   maxRecurrentBytes: 0,
+  maxSelected: 128,
   gathersGradients: true,
   widensProducts: false,
 };

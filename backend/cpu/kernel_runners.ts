@@ -9,6 +9,7 @@ import { type GemmHost, gemmRunner } from "./blas/gemm_runner.ts";
 import { referenceRunner } from "./reference/reference.ts";
 import { customRunner } from "./script/custom_runner.ts";
 import type { CheckIndex, Runner } from "./script/runner.ts";
+import { argsortRunner } from "./script/sorting.ts";
 import { ScriptCompiler } from "./script/script_compiler.ts";
 import type { Strategy } from "./strategy/strategy.ts";
 import { loopRunner } from "./wasm/loops/loop_runner.ts";
@@ -70,6 +71,7 @@ export class KernelRunners {
       const plain = (): Runner => referenceRunner(kernel, this.#check);
       return wasm && recurrenceRunner(kernel, wasm, this.#host, plain) || plain();
     }
+    if (kernel.op === "argsort") return argsortRunner(kernel);
     const script = (): Runner => this.#scripts.runner(kernel);
     if (wasm === null || kernel.op !== "scatter") return script();
     return rowScatterRunner(kernel, wasm, script, this.#check) ?? script();

@@ -43,6 +43,8 @@ export interface Capabilities {
    * operation: its cores keep them at hand. 0: never.
    */
   readonly maxRecurrentBytes: number;
+  /** The most elements of a row whose first places are found without sorting it; 0: rows are sorted. */
+  readonly maxSelected: number;
   /**
    * Whether the gradient of a few rows of many is kept as the sums of those rows, which its readers
    * gather: where passes over all rows wait for memory.

@@ -41,7 +41,7 @@ export type ViewOp =
 export type RowOp =
   /** What has been joined so far: running sums, products, extremes. */
   | { readonly kind: "scan"; readonly fn: ScanFn }
-  /** Indices that sort the axis, stable. */
+  /** Indices that sort the axis, stable; the first of them where the result's axis is shorter. */
   | { readonly kind: "argsort"; readonly descending: boolean };
 
 const rowKinds: Readonly<Record<RowOp["kind"], true>> = { scan: true, argsort: true };

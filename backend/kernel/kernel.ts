@@ -142,9 +142,16 @@ export type SpecialKernel = {
   readonly label: string;
 } & SpecialOp;
 
-/** An operation along the last axis: on `rows` rows of `length` elements, with what its node says. */
+/** Rows that an operation walks, of `length` elements; `count` are stored of each, or of its order. */
+export interface Rows {
+  readonly rows: number;
+  readonly length: number;
+  readonly count: number;
+}
+
+/** An operation along the last axis, with what its node says. */
 export type RowKernelOp<O extends RowOp = RowOp> = O extends RowOp
-  ? Omit<O, "kind"> & { readonly op: O["kind"]; readonly rows: number; readonly length: number }
+  ? Omit<O, "kind"> & { readonly op: O["kind"] } & Rows
   : never;
 
 /** A recurrent layer over all steps of time, with its sizes; `RecurrenceOp` says what lies where. */

@@ -51,17 +51,17 @@ function argsort(
   input: TypedArray,
   output: TypedArray,
 ): void {
-  const { rows, length, descending } = kernel;
+  const { rows, length, count, descending } = kernel;
   for (let row = 0; row < rows; row++) {
     const at = (k: number): Value => readElement(input, kernel.inputs[0]!, row * length + k);
     const order = Array.from({ length }, (_, k) => k);
     const sign = descending ? -1 : 1;
     order.sort((i, j) => sign * compareNumbers(at(i), at(j)) || i - j);
-    order.forEach((k, place) => {
+    order.slice(0, count).forEach((k, place) => {
       writeElement(
         output,
         kernel.output.dtype,
-        row * length + place,
+        row * count + place,
         constantValue(k, kernel.output.dtype),
       );
     });

@@ -40,14 +40,12 @@ export function generateSpecialScript(kernel: ScriptedSpecial): GeneratedScript 
 }
 
 /** Special kernels that are written as JavaScript. */
-export type ScriptedSpecial = Exclude<SpecialKernel, { readonly op: "recurrence" }>;
+export type ScriptedSpecial = Exclude<SpecialKernel, { readonly op: "recurrence" | "argsort" }>;
 
 function specialBody(kernel: ScriptedSpecial): string {
   switch (kernel.op) {
     case "scan":
       return scan(kernel);
-    case "argsort":
-      return argsort(kernel);
     case "col2im":
       return col2im(kernel);
     case "scatter":
@@ -75,19 +73,6 @@ function scan(kernel: SpecialKernel & { op: "scan" }): string {
     sum += ${loadText("a0", kernel.inputs[0]!, "i")};
     ${storeText("o0", dtype, "i", "sum")}
   }
-}`;
-}
-
-function argsort(kernel: SpecialKernel & { op: "argsort" }): string {
-  const { rows, length, descending } = kernel;
-  const at = (i: string): string => loadText("a0", kernel.inputs[0]!, `start + ${i}`);
-  const index = kernel.output.dtype === "int64" ? "BigInt(i)" : "i";
-  return `const order = new Array(${length});
-for (let row = 0; row < ${rows}; row++) {
-  const start = row * ${length};
-  for (let i = 0; i < ${length}; i++) order[i] = i;
-  order.sort((i, j) => compare(${at("i")}, ${at("j")}) * ${descending ? -1 : 1} || i - j);
-  order.forEach((i, place) => o0[start + place] = ${index});
 }`;
 }
 

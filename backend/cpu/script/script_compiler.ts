@@ -67,14 +67,7 @@ function parameterValue(p: Parameter): number | bigint {
   return p.kind === "constant" && p.dtype === "int64" ? BigInt(Math.trunc(p.value)) : p.value;
 }
 
-/** NaN sorts last. */
-function compare(a: number | bigint, b: number | bigint): number {
-  if (a < b) return -1;
-  if (a > b) return 1;
-  return Number(a !== a) - Number(b !== b);
-}
-
-const helpers = { ...scalar, compare, fromBfloat16Bits, toBfloat16Bits };
+const helpers = { ...scalar, fromBfloat16Bits, toBfloat16Bits };
 
 function compile(
   script: GeneratedScript,

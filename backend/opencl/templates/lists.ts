@@ -40,6 +40,7 @@ import { rowScan } from "./special/scan.ts";
 import { recurrence } from "./special/recurrence.ts";
 import { rangeScatter } from "./special/range_scatter.ts";
 import { lineScatter } from "./special/scatter.ts";
+import { rowSelection } from "./special/row_selection.ts";
 import { sortedScatter } from "./special/sorted_scatter.ts";
 import { sharedScatter } from "./special/shared_scatter.ts";
 import { wgmmaGemm } from "./wgmma/wgmma_gemm.ts";
@@ -85,6 +86,7 @@ export const specials: readonly Template<SpecialKernel>[] = [
   lineScatter,
   blockScan,
   rowScan,
+  rowSelection,
   groupArgsort,
   mergeArgsort,
   elementCol2im,

@@ -50,10 +50,11 @@ function broadcastStrides(shape: Shape): number[] {
   return stridesOf(shape).map((stride, axis) => shape[axis] === 1 ? 0 : stride);
 }
 
-function rowOp<O extends RowOp>({ kind, ...attributes }: O, { shape, size }: Node): RowKernelOp {
-  const length = shape[shape.length - 1]!;
+function rowOp<O extends RowOp>({ kind, ...attributes }: O, node: Node): RowKernelOp {
+  const [length, count] = [node.inputs[0]!, node].map(({ shape }) => shape[shape.length - 1]!);
+  const sizes = { rows: node.size / count!, length, count };
   // TypeScript does not see that kind and attributes of a union still belong together.
-  return { op: kind, ...attributes, rows: size / length, length } as unknown as RowKernelOp;
+  return { op: kind, ...attributes, ...sizes } as unknown as RowKernelOp;
 }
 
 function specialOp(node: Node): SpecialOp {

@@ -181,17 +181,22 @@ export function argsort(x: Tensor, axis = -1, descending = false): Tensor {
   requireValue("argsort", "descending", descending, takes.bool);
   if (x.ndim === 0) return x.reshape([1]).argsort(0).reshape([]);
   const at = normalizeAxis("argsort", axis, x.shape);
+  return orderOf(x, at, descending, x.shape[at]!);
+}
+
+/** The first `count` of the indices that sort an axis. */
+function orderOf(x: Tensor, axis: number, descending: boolean, count: number): Tensor {
   const last = x.ndim - 1;
-  const moved = at === last ? x : x.transpose(at, last);
+  const moved = axis === last ? x : x.transpose(axis, last);
   const out = derived(
     "argsort",
     moved.detach(),
     { kind: "argsort", descending },
-    moved.shape,
+    [...moved.shape.slice(0, -1), count],
     positionType(moved.shape[last]!),
     null,
   );
-  return at === last ? out : out.transpose(at, last);
+  return axis === last ? out : out.transpose(axis, last);
 }
 
 /** The elements of an axis in order, and where they were. */
@@ -203,6 +208,15 @@ export function sort(
   const indices = argsort(x, axis, descending).realize();
   if (x.ndim === 0) return { values: x.reshape([]), indices };
   return { values: gather(x, axis, indices), indices };
+}
+
+/** The first `k` of the indices that sort an axis, found in one walk where the backend does that. */
+function firstPlaces(x: Tensor, axis: number, descending: boolean, k: number): Tensor {
+  const { maxSelected } = backendOf(x.device).capabilities;
+  if (k > 0 && k <= maxSelected) return orderOf(x, axis, descending, k);
+  return argsort(x, axis, descending).slice(
+    ...x.shape.map((_, d): [number, number] | null => d === axis ? [0, k] : null),
+  );
 }
 
 /** The `k` largest (or smallest) elements of an axis, in order, and where they were. */
@@ -221,9 +235,6 @@ export function topk(
       }`,
     );
   }
-  const order = argsort(x, at, largest);
-  const indices = order.slice(
-    ...x.shape.map((_, d): [number, number] | null => d === at ? [0, k] : null),
-  ).realize();
+  const indices = firstPlaces(x, at, largest, k).realize();
   return { values: gather(x, at, indices), indices };
 }

@@ -1,6 +1,7 @@
 /** Sorting and running results of rows of every length, on CPU devices and as GPUs compute them. */
 import { assert, assertEquals } from "@std/assert";
-import { type DType, Tensor, withDevice } from "../../../mod.ts";
+import { backendOf } from "../../../backend/internal.ts";
+import { type DType, manager, profiler, Tensor, withDevice } from "../../../mod.ts";
 import { withDeviceType } from "../../backend/opencl/fixture.ts";
 import { testOnBackends, testOpenCL } from "../../opencl.ts";
 
@@ -55,6 +56,55 @@ async function sorts(): Promise<void> {
 testOnBackends("argsort is stable, and NaN the largest, at every length and type", (backend) => {
   return withDevice(backend, sorts);
 });
+
+/** `isBuilt`: kernels are compiled for each number and type, so there are few. */
+async function selects(isBuilt: boolean): Promise<void> {
+  const types = isBuilt
+    ? ["float32", "int64"] as const
+    : ["float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool"] as const;
+  const sizes = isBuilt ? [[5, 333]] as const : [[3, 1], [2, 16], [5, 333], [1, 5000]] as const;
+  for (const [rows, length] of sizes) {
+    const x = Tensor.fromHost(numbers(rows * length), { shape: [rows, length] });
+    const whole = x.eq(x).logicalAnd(x.abs().lt(60)).where(x.abs(), 7);
+    for (const dtype of types) {
+      const cast = (dtype.includes("float") ? x : whole).cast(dtype);
+      for (const k of [8, 128, 129].filter((k) => k <= length && !(isBuilt && k === 128))) {
+        for (const largest of [false, true]) {
+          const { values, indices } = cast.topk(k, 1, largest);
+          const expected = cast.argsort(1, largest).slice(null, [0, k]);
+          const what = `${k} of ${dtype} ${rows}x${length} ${largest}`;
+          assertEquals(await indices.toArray(), await expected.toArray(), what);
+          assertEquals(await values.toArray(), await cast.gather(1, expected).toArray(), what);
+        }
+      }
+    }
+  }
+}
+
+testOnBackends("topk is the beginning of a sorted row, at every length and type", (backend) => {
+  return withDevice(backend, () => selects(backend === "cl"));
+});
+
+testOnBackends("topk of other axes and of nothing", (backend) =>
+  withDevice(backend, async () => {
+    const x = Tensor.fromHost([[1, 5], [4, 2], [3, 3]]);
+    assertEquals(await x.topk(2, 0).values.toArray(), [[4, 5], [3, 3]]);
+    assertEquals(await x.topk(2, 0, false).indices.toArray(), [[0, 1], [2, 2]]);
+    assertEquals(x.topk(0, 1).values.shape, [3, 0]);
+    assertEquals(Tensor.zeros([0, 5]).topk(3, 1).indices.shape, [0, 3]);
+  }));
+
+testOnBackends(
+  "a few of many are found without sorting all",
+  (backend) =>
+    withDevice(backend, () => {
+      if (backendOf(manager.default(backend)).capabilities.maxSelected === 0) return;
+      const x = Tensor.rand([64, 256]).realize();
+      profiler.reset();
+      x.topk(8).indices.realize();
+      assert(profiler.counters().bytesMoved < 64 * 256 * 4, `${profiler.counters().bytesMoved}`);
+    }),
+);
 
 testOpenCL("argsort as GPUs compute it is the same", () => withDeviceType("gpu", sorts));
 
