@@ -9,7 +9,7 @@ import { countBuild } from "../../profiling/counters.ts";
 import { FunctionBuilder } from "./assembler.ts";
 import { makeWasmMemory, type WasmMemory } from "./memory.ts";
 import { f32x4, v128 } from "./opcodes.ts";
-import { CONTROL_BYTES, ThreadPool } from "./thread_pool.ts";
+import { controlBytes, ThreadPool } from "./thread_pool.ts";
 
 /** A compiled kernel. */
 export interface WasmKernel {
@@ -67,8 +67,9 @@ export class WasmRuntime {
   /** `features`: what modules may use; by default what the engine has. */
   constructor(memory: WasmMemory, threads: number, features: EngineFeatures = engineFeatures()) {
     this.memory = memory;
-    const start = memory.tryAllocate(CONTROL_BYTES + ARGUMENT_BYTES)!;
-    this.#args = start + CONTROL_BYTES;
+    const control = controlBytes(threads);
+    const start = memory.tryAllocate(control + ARGUMENT_BYTES)!;
+    this.#args = start + control;
     this.words = new Int32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
     this.floats = new Float32Array(memory.memory.buffer, this.#args, ARGUMENT_BYTES / 4);
     this.threads = new ThreadPool(memory, start, threads);

@@ -1,15 +1,17 @@
 /**
- * A pool of threads for large work. The work is cut into parts; each thread that is free takes the next
- * one, the main thread too, so a worker that wakes up late costs nothing. All share the memory that they
- * compute in, which also holds the block by which they synchronize.
+ * A pool of threads for large work. The work is cut into parts. Each thread has its share of them, the
+ * main thread too: what a kernel has written for the first rows lies in the caches of the thread that
+ * takes the first rows of the next one. A thread that is through with its own takes those of others, so a
+ * worker that wakes up late costs nothing. All share the memory that they compute in, which also holds
+ * the block by which they synchronize.
  */
 import { Worker } from "node:worker_threads";
 import type { WasmMemory } from "./memory.ts";
 
-/** Fields of the block that the threads share; `LEFT` counts parts that nobody has taken. */
+/** Fields of the block that the threads share. */
 export const fields = {
   signal: 0,
-  left: 1,
+  parts: 1,
   done: 2,
   sleeping: 3,
   waiting: 4,
@@ -22,10 +24,33 @@ export const fields = {
   args: 11,
   range: 12,
   part: 13,
+  threads: 14,
+  /** How many parts of each thread nobody has taken: a field a thread, each in a line of memory. */
+  left: 16,
+  leftStep: 16,
 } as const;
 
-/** Bytes of that block. */
-export const CONTROL_BYTES = 64;
+/** Bytes of the block of so many threads. */
+export function controlBytes(threads: number): number {
+  return 4 * (fields.left + fields.leftStep * threads);
+}
+
+/** Takes a part of the work: of a thread's own, then of others'; -1 where there are none. */
+export function takePart(
+  block: Int32Array<ArrayBuffer | SharedArrayBuffer>,
+  fields: Readonly<Record<"parts" | "threads" | "left" | "leftStep", number>>,
+  thread: number,
+): number {
+  const threads = block[fields.threads]!;
+  for (let k = 0; k < threads; k++) {
+    const owner = (thread + k) % threads, at = fields.left + fields.leftStep * owner;
+    for (let left = Atomics.load(block, at); left > 0; left = Atomics.load(block, at)) {
+      if (Atomics.compareExchange(block, at, left, left - 1) !== left) continue;
+      return Math.floor(owner * block[fields.parts]! / threads) + left - 1;
+    }
+  }
+  return -1;
+}
 
 /** What a worker is started with. */
 export interface WorkerInit {
@@ -38,10 +63,10 @@ export interface WorkerInit {
   readonly generation: number;
 }
 
-/** The worker's program. It is sent as text, so it may refer to nothing outside. */
+/** The worker's program. It is sent as text, so it may refer to nothing outside but `takePart`. */
 export function worker({ memory, control, fields: f, thread, generation }: WorkerInit): void {
   const SPINS = 20_000;
-  const block = new Int32Array(memory.buffer, control, 16);
+  const block = new Int32Array(memory.buffer, control);
   const kernels = new Map<number, (a: number, b: number, e: number, t: number) => void>();
   const get = (field: number): number => Atomics.load(block, field);
   const kernelOf = (id: number) => {
@@ -68,8 +93,8 @@ export function worker({ memory, control, fields: f, thread, generation }: Worke
   Atomics.add(block, f.ready, 1);
   while (get(f.generation) === generation) {
     const signal = get(f.signal);
-    for (let left = get(f.left); left > 0; left = get(f.left)) {
-      if (Atomics.compareExchange(block, f.left, left, left - 1) === left) compute(left - 1);
+    for (let part = takePart(block, f, thread); part >= 0; part = takePart(block, f, thread)) {
+      compute(part);
     }
     let spins = 0;
     while (get(f.signal) === signal && spins < SPINS) spins++;
@@ -108,12 +133,13 @@ export class ThreadPool {
   readonly #control: number;
   #started = false;
 
-  /** `control` is the place of {@linkcode CONTROL_BYTES} zero bytes. */
+  /** `control` is the place of {@linkcode controlBytes} zero bytes. */
   constructor(memory: WasmMemory, control: number, size: number) {
     this.#memory = memory;
     this.#control = control;
     this.size = size;
-    this.#block = new Int32Array(memory.memory.buffer, control, CONTROL_BYTES / 4);
+    this.#block = new Int32Array(memory.memory.buffer, control, controlBytes(size) / 4);
+    this.#block[fields.threads] = size;
   }
 
   /** Workers that run. */
@@ -131,7 +157,7 @@ export class ThreadPool {
     if (this.#started) return;
     this.#started = true;
     const generation = Atomics.load(this.#block, fields.generation);
-    const code = `(${worker})(require("node:worker_threads").workerData)`;
+    const code = `${takePart}\n(${worker})(require("node:worker_threads").workerData)`;
     for (let thread = 1; thread < this.size; thread++) {
       const workerData: WorkerInit = {
         memory: this.#memory.memory,
@@ -174,19 +200,27 @@ export class ThreadPool {
     block[fields.args] = work.args;
     block[fields.range] = work.range;
     block[fields.part] = work.part;
+    block[fields.parts] = parts;
     block[fields.done] = 0;
-    Atomics.store(block, fields.left, parts);
+    this.#divide(parts);
     this.#wake(parts - 1);
     let own = 0;
-    for (let left = parts; left > 0; left = Atomics.load(block, fields.left)) {
-      if (Atomics.compareExchange(block, fields.left, left, left - 1) !== left) continue;
-      const begin = (left - 1) * work.part;
+    for (let part = 0; (part = takePart(block, fields, 0)) >= 0; own++) {
+      const begin = part * work.part;
       work.run(work.args, begin, Math.min(begin + work.part, work.range), 0);
-      own++;
     }
     this.#await(parts - own);
     if (Atomics.exchange(block, fields.failed, 0) === 1) {
       throw new Error("A worker thread could not run a kernel: is memory short?");
+    }
+  }
+
+  /** Gives each thread its share: from then on workers take parts. */
+  #divide(parts: number): void {
+    const { size } = this, first = (thread: number): number => Math.floor(thread * parts / size);
+    for (let thread = 0; thread < size; thread++) {
+      const own = first(thread + 1) - first(thread);
+      Atomics.store(this.#block, fields.left + fields.leftStep * thread, own);
     }
   }
 
