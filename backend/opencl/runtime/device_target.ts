@@ -60,7 +60,11 @@ export function planningRules(
   };
 }
 
-const cpuFusion: FusionRules = { ...defaultFusion, derivedCheap: CPU_CHEAP };
+const cpuFusion: FusionRules = {
+  ...defaultFusion,
+  derivedCheap: CPU_CHEAP,
+  joinsReductions: true,
+};
 
 function gpuFusion(computeUnits: number): FusionRules {
   return {

@@ -84,7 +84,8 @@ for (const [name, program] of Object.entries(programs)) {
       })));
 }
 
-Deno.test("a GPU reads a row once to normalize it, and stores no normalized row for its gradient", () =>
+/** What is stored by the kernel that normalizes the rows of a layer that is trained. */
+function normalizes(device: PlanningDevice): void {
   withDevice("cpu", () => {
     const rows = 4096,
       width = 384,
@@ -94,18 +95,24 @@ Deno.test("a GPU reads a row once to normalize it, and stores no normalized row 
     const y = x.add(up.forward(norm.forward(up.forward(x))));
     y.square().sum().backward();
     const parameters = [...norm.parameters(), ...up.parameters()];
-    const { kernels } = schedule(parameters.map((p) => nodeOf(p.grad!)), { device: gpu });
-    const normalizes = kernels.map(({ kernel }) => kernel).filter((kernel) =>
+    const { kernels } = schedule(parameters.map((p) => nodeOf(p.grad!)), { device });
+    const found = kernels.map(({ kernel }) => kernel).filter((kernel) =>
       kernel.kind === "loop" && kernel.reductions.length >= 2 && kernel.outputs.length > 1 &&
       !kernel.chunk && extent(kernel, kernel.inner) === width
     );
     // The mean, the variance, and the normalized row times the weight: what the product reads.
-    const [forward] = normalizes as LoopKernel[];
+    const [forward] = found as LoopKernel[];
     assert(forward !== undefined, "no kernel has the sums of a row and the row");
     const large = forward.outputs.filter(({ size }) => size === rows * width);
     assertEquals(large.length, 1, "outputs of whole rows");
     assertEquals(forward.loads.filter(({ index }) => index.terms.length === 2).length, 1);
-  }));
+  });
+}
+
+for (const [name, device] of [["a GPU", gpu], ["a CPU", cpu]] as const) {
+  Deno.test(`${name} reads a row once to normalize it, and stores no normalized row for its gradient`, () =>
+    normalizes(device));
+}
 
 Deno.test("a GPU stores a half as such where it is read in single precision by several kernels", () =>
   withDevice("cpu", () => {

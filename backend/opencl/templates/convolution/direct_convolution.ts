@@ -173,7 +173,7 @@ function writeTiles(
   );
   // Written as a number: with an argument here, address arithmetic outweighs the products.
   const move = String(coefficient(tile.scalar.index, row));
-  emitBlock(emitter, dialect, tile, move, () => `packed + ${index}`);
+  emitBlock(emitter, dialect, tile, move, () => ({ vectors: `packed + ${index}` }));
   if (line !== null) emitter.close();
   emitter.close();
   return {

@@ -61,7 +61,15 @@ export interface TermSources {
   readonly move: string;
   /** Where a term's vectors begin. */
   readonly vectors: string;
+  /** How far its vectors lie from those of the next term, where they are asked for before their turn. */
+  readonly stride?: string | undefined;
 }
+
+/**
+ * Vectors are asked for so many terms before their turn: they lie apart, so that no prefetcher has them in
+ * the first cache (128x768x512 with PoCL 3.1 on two AVX-512 cores: 470 us, 365).
+ */
+const PREFETCH_TERMS = 8;
 
 /** Adds up `c0_0`, `c0_1`, ...: for each of some rows, vectors of sums of products. */
 export function sumProducts(
@@ -78,9 +86,12 @@ export function sumProducts(
   const sums = new TileSums(emitter, V, names, blocks);
   sums.declare();
   sum.forEach((s, at) => openSum(emitter, dialect, s, at === sum.length - 1, sums));
-  const { pointer, scalars, move, vectors } = source();
+  const { pointer, scalars, move, vectors, stride } = source();
   emitter.line(`${pointer} x = ${scalars};`);
   starts.forEach((start, v) => {
+    if (stride !== undefined) {
+      emitter.line(`prefetch_16(${vectors} + ${PREFETCH_TERMS} * ${stride} + ${start});`);
+    }
     emitter.line(`const ${V} b${v} = vload${width}(0, ${vectors} + ${start});`);
   });
   for (let r = 0; r < height; r++) {
@@ -92,7 +103,7 @@ export function sumProducts(
 }
 
 /**
- * Sums up a tile and stores it; `move` is from row to row, `source` where a term's vectors begin.
+ * Sums up a tile and stores it; `move` is from row to row, `source` says where a term's vectors are read.
  *
  * @param packed Where a term's scalars begin that were copied side by side; else they are read in place.
  */
@@ -101,7 +112,7 @@ export function emitBlock(
   dialect: Dialect,
   { row, column, scalar, height: tm, columns }: PlacedTile,
   move: string,
-  source: () => string,
+  source: () => Pick<TermSources, "vectors" | "stride">,
   packed: (() => string) | null = null,
 ): void {
   const { count: tn, width, starts } = columns;
@@ -113,7 +124,7 @@ export function emitBlock(
       scalars: `a${scalar.input} + ${without(emitter, scalar.index, [row])} + row * ${move}`,
       move,
     },
-    vectors: source(),
+    ...source(),
   }));
   const { sizes } = emitter.kernel, isWhole = sizes[column]! % tn === 0;
   if (isVectors) {

@@ -1,5 +1,5 @@
 /** Vector kernels against the plain evaluator: every length, offset, step and element type. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
 import { type BackendName, device, type DType, noGrad, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
@@ -83,6 +83,21 @@ testOpenCL("maps over rows with broadcast rows and columns have the reference's 
       if (rows === 0 || rows * columns > 100_000) return;
       const inputs = [[rows, columns], [columns], [rows, 1]].map((shape) => ({ shape }));
       agree(inputs, (x, bias, scale) => x.add(bias).mul(scale).tanh());
+    }),
+    run,
+  );
+});
+
+testOpenCL("columns are summed several vectors at a time, whatever is done with the sums", () => {
+  using _device = device("cl");
+  const text = noGrad(() => Tensor.ones([99, 128]).realize().sum(0).sqrt().add(1).log().explain());
+  assertStringIncludes(text, "float16 z0_3");
+  fc.assert(
+    fc.property(short, length, (rows, columns) => {
+      if (rows * columns > 100_000) return;
+      const inputs = [[rows, columns], [columns]].map((shape) => ({ shape }));
+      agree(inputs, (x, y) => x.square().sum(0).add(1e-3).sqrt().div(y), 2e-5);
+      agree(inputs, (x, y) => x.cast("float16").cast("float32").mean(0).add(y).tanh(), 2e-5);
     }),
     run,
   );

@@ -90,11 +90,19 @@ function weightGradient([rows, inputs, outputs]: readonly [number, number, numbe
   return whole([rows, outputs], 3).transpose().matmul(whole([rows, inputs], 7));
 }
 
-Deno.test("rows of a weight's gradient are packed where its terms are on pages of their own", () => {
+Deno.test("rows of a weight's gradient are packed where its terms are apart", () => {
   const isPacked = (size: readonly [number, number, number]): boolean =>
     textOf(() => weightGradient(size), processor).includes("packed + 8192 + ");
-  assertEquals(isPacked([768, 128, 512]), true);
-  assertEquals([isPacked([768, 128, 128]), isPacked([32, 128, 512])], [false, false]);
+  assertEquals([isPacked([768, 128, 512]), isPacked([768, 128, 128])], [true, true]);
+  assertEquals([isPacked([768, 128, 48]), isPacked([32, 128, 512])], [false, false]);
+});
+
+Deno.test("vectors that are read where they lie are asked for before their turn", () => {
+  const text = (size: readonly [number, number, number]): string =>
+    textOf(() => weightGradient(size), processor);
+  assert(/prefetch_16\(a1 .* \+ 8 \* p\d+ \+ 16\)/.test(text([768, 128, 512])));
+  // Packed columns lie side by side.
+  assert(!text([768, 512, 32]).includes("prefetch_16"));
 });
 
 testOpenCL(
@@ -107,6 +115,9 @@ testOpenCL(
       "heads": () =>
         whole([2 * 20, 48], 3).matmul(whole([96, 48], 7).transpose()).reshape([2, 20, 6, 16])
           .transpose(1, 2).contiguous(),
+      "rows apart": () => weightGradient([67, 100, 75]).relu(),
+      "rows apart, of half a type": () =>
+        weightGradient([129, 70, 96]).cast("bfloat16").mul(0.5).relu(),
       "rows far apart": () => weightGradient([70, 75, 520]).relu(),
       "rows far apart, of a long sum": () => weightGradient([1111, 128, 545]),
       "rows far apart, of images": () =>
