@@ -2,10 +2,9 @@
  * Waiting for what makes progress only when it is asked: MPI, and chains of copies and MPI calls. Both
  * ways end at Ctrl+C, as waits for a device do.
  */
-import { advance, hasBackground, inBackground, type Progress } from "../lifecycle/background.ts";
-import { sleepSync } from "../lifecycle/draining.ts";
+import { advance, inBackground, type Progress } from "../lifecycle/background.ts";
 import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
-import { obeySignals } from "../lifecycle/waits.ts";
+import { sleepAlert } from "../lifecycle/waits.ts";
 import type { Communicator } from "./communicator.ts";
 
 export type { Progress };
@@ -47,8 +46,6 @@ async function poll(what: string, progress: Progress): Promise<void> {
   }
 }
 
-/** The longest sleep: so late a signal may be seen. */
-const MAX_SLEEP_MS = 2;
 const MIN_SLEEP_MS = 0.02;
 /** The longest while messages are under way, which go on only when they are asked. */
 const MAX_BUSY_SLEEP_MS = 0.2;
@@ -74,9 +71,7 @@ export function completedSync(what: string, progress: Progress): void {
     advance();
     checkTime(what, waited);
     const pause = progress.pauseMs?.() ?? messagePauseMs(waited);
-    if (pause === 0) continue;
-    obeySignals();
-    sleepSync(Math.min(hasBackground() ? MAX_BUSY_SLEEP_MS : MAX_SLEEP_MS, pause));
+    if (pause > 0) sleepAlert(pause, MAX_BUSY_SLEEP_MS);
   }
 }
 

@@ -21,10 +21,10 @@ import { tellWatchdogSeen } from "./watchdog.ts";
 
 /** Waits that last less poll without sleeping, in milliseconds. */
 const MAX_SPIN_MS = 0.05;
+/** A wait that is much shorter than usual ends so late, or after twice its time. */
+const MIN_SURPRISE_MS = 0.5;
 /** The longest sleep: so late a signal may be seen. */
-const MAX_SLEEP_MS = 2;
-/** The same while work in the background goes on only when it is asked. */
-const MAX_BUSY_SLEEP_MS = 0.02;
+const MAX_SLEEP_MS = 5;
 
 /** Loops wait for much the same again. */
 const usual = new Pace();
@@ -39,17 +39,33 @@ export function waitSync(isDone: () => boolean): void {
   throwIfInterrupted();
   if (isDone()) return;
   const start = performance.now();
-  const spinMs = usual.begin() < MAX_SPIN_MS ? MAX_SPIN_MS : 0;
+  const spinMs = usual.afterAsking(0) < MAX_SPIN_MS ? MAX_SPIN_MS : 0;
   let waited = 0;
   do {
     advance();
-    const sleepMs = usual.afterAsking(waited);
-    if (waited >= spinMs) {
-      obeySignals();
-      sleepSync(Math.min(hasBackground() ? MAX_BUSY_SLEEP_MS : MAX_SLEEP_MS, sleepMs));
-    }
+    const sleepMs = Math.min(usual.afterAsking(waited), Math.max(waited, MIN_SURPRISE_MS));
+    if (waited >= spinMs) sleepAlert(sleepMs, MAX_BUSY_SLEEP_MS);
     waited = performance.now() - start;
   } while (!isDone());
+  usual.end(waited);
+}
+
+/** The longest sleep of a wait for a device while work in the background goes on only when it is asked. */
+const MAX_BUSY_SLEEP_MS = 0.02;
+
+/**
+ * Blocks the thread for so long. Signals are obeyed, and work in the background goes on.
+ *
+ * @param busyMs How often work in the background is asked for.
+ * @throws {InterruptedError} After the first Ctrl+C, when the queues are done.
+ */
+export function sleepAlert(milliseconds: number, busyMs: number): void {
+  const end = performance.now() + milliseconds;
+  for (let left = milliseconds; left > 0; left = end - performance.now()) {
+    obeySignals();
+    sleepSync(Math.min(hasBackground() ? busyMs : MAX_SLEEP_MS, left));
+    advance();
+  }
 }
 
 /** Does here what the listeners would do, if a signal came that they cannot see. */

@@ -44,6 +44,12 @@ interface CopyOptions {
   readonly hasGates: boolean;
 }
 
+/**
+ * Where host and device share their memory, the device's own threads copy: below this a second queue costs
+ * more (markers, barriers and flushes) than its copy takes.
+ */
+const MIN_BESIDE_BYTES = 256 * 1024;
+
 /** The copies beside one compute queue. */
 export class BesideCopies {
   readonly #queue: CommandQueue;
@@ -72,7 +78,7 @@ export class BesideCopies {
    * them, since telling their pool would cost a marker and a flush for each.
    */
   read(copies: readonly HostCopy[]): BesideCopy {
-    const queue = this.#overlaps ? this.#reads ??= this.#another() : this.#queue;
+    const queue = this.#isBeside(copies) ? this.#reads ??= this.#another() : this.#queue;
     const isOther = queue !== this.#queue;
     using before = isOther ? this.#queue.marker() : null;
     this.#queue.flush();
@@ -88,7 +94,7 @@ export class BesideCopies {
 
   /** Begins to copy host memory to blocks that no command under way uses. */
   write(memory: DeviceMemory, copies: readonly HostCopy[], gate?: Gate): BesideCopy {
-    const queue = this.#writeQueue(), isOther = queue !== this.#queue;
+    const queue = this.#writeQueue(copies, gate), isOther = queue !== this.#queue;
     const wait = gate ? [(gate as EventGate).event] : [];
     return enqueue("upload", queue, copies, ({ block, bytes }) => {
       const options = { offset: block.offset, noCopy: true, wait };
@@ -107,7 +113,8 @@ export class BesideCopies {
     data: readonly Uint8Array<ArrayBuffer>[],
     gate?: Gate,
   ): { blocks: BufferHandle[]; copy: BesideCopy } {
-    const queue = this.#writeQueue(), isOther = queue !== this.#queue;
+    const queue = this.#writeQueue(data.map((bytes) => ({ bytes })), gate);
+    const isOther = queue !== this.#queue;
     const blocks = data.map(({ byteLength }) => memory.allocate(byteLength, { queue }));
     if (isOther) { for (const block of blocks) recordQueue(block, this.#queue); }
     const copies = blocks.map((block, k) => ({ block, bytes: data[k]! }));
@@ -122,8 +129,15 @@ export class BesideCopies {
     return this.#hasGates && hasWaitPolicy() ? new EventGate(this.#queue) : null;
   }
 
-  #writeQueue(): CommandQueue {
-    return this.#overlaps ? this.#writes ??= this.#another() : this.#queue;
+  #writeQueue(copies: readonly Pick<HostCopy, "bytes">[], gate?: Gate): CommandQueue {
+    const isBeside = gate !== undefined || this.#isBeside(copies);
+    return isBeside ? this.#writes ??= this.#another() : this.#queue;
+  }
+
+  /** Whether copies get a queue of their own. */
+  #isBeside(copies: readonly Pick<HostCopy, "bytes">[]): boolean {
+    if (!this.#overlaps || !this.#isUnified) return this.#overlaps;
+    return copies.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) >= MIN_BESIDE_BYTES;
   }
 
   #another(): CommandQueue {

@@ -1,5 +1,10 @@
 /** Buckets on their way through a collective operation. */
-import { messagePauseMs, type Operation, type Progress } from "../../../backend/internal.ts";
+import {
+  messagePauseMs,
+  type Operation,
+  type Pace,
+  type Progress,
+} from "../../../backend/internal.ts";
 import type { Bucket } from "./bucket.ts";
 
 /** What becomes of one bucket. */
@@ -22,6 +27,8 @@ export class Pipeline implements Progress {
 
   /** When what is waited for now was asked first; null before. */
   #since: number | null = null;
+  /** How often the device is asked, while nothing else is waited for. */
+  #pace: Pace | null = null;
 
   /** Adds a bucket whose read has begun. */
   add(passage: Passage): void {
@@ -31,27 +38,31 @@ export class Pipeline implements Progress {
   /** Goes on with every bucket; true when all are through. */
   isDone(): boolean {
     while (this.#reading[0] && (this.#reading[0].bucket?.isRead() ?? true)) {
+      this.#endWait();
       const passage = this.#reading.shift()!;
       this.#communicating.push({ passage, operation: passage.communicate() });
-      this.#since = null;
     }
     for (const one of [...this.#communicating]) {
       if (!one.operation.isDone()) continue;
       this.#communicating.splice(this.#communicating.indexOf(one), 1);
       one.passage.take();
-      this.#since = null;
+      this.#endWait();
     }
     return this.#reading.length + this.#communicating.length === 0;
   }
 
   /** Messages are asked for often, and where there are none the device seldom: asking slows it down. */
   pauseMs(): number {
-    const pace = this.#communicating.length === 0 ? this.#reading[0]?.bucket?.pace : undefined;
     const now = performance.now();
     if (this.#since === null) {
       this.#since = now;
-      pace?.begin();
+      this.#pace = this.#communicating.length === 0 ? this.#reading[0]?.bucket?.pace ?? null : null;
     }
-    return pace?.afterAsking(now - this.#since) ?? messagePauseMs(now - this.#since);
+    return this.#pace?.afterAsking(now - this.#since) ?? messagePauseMs(now - this.#since);
+  }
+
+  #endWait(): void {
+    if (this.#since !== null) this.#pace?.end(performance.now() - this.#since);
+    this.#since = this.#pace = null;
   }
 }

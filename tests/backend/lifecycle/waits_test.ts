@@ -44,3 +44,45 @@ Deno.test("what is done at once teaches nothing about waits", () => {
   };
   assert(least(looksOf) < 40, `${looks} looks`);
 });
+
+Deno.test("a wait that could not ask on its way does not make the next ones ask too early", () => {
+  let looks = 0;
+  const twenty = (isBlocked: boolean): void => {
+    const start = performance.now();
+    let asked = 0;
+    waitSync(() => {
+      looks++;
+      // The second question comes late, as where another thread has the core.
+      while (isBlocked && asked > 0 && performance.now() - start < 20);
+      asked++;
+      return performance.now() - start >= 20;
+    });
+  };
+  const looksOf = (): number => {
+    twenty(false);
+    twenty(true);
+    looks = 0;
+    twenty(false);
+    return looks;
+  };
+  assert(least(looksOf) < 30, `${looks} looks`);
+});
+
+Deno.test("long waits among short ones are asked seldom", () => {
+  let looks = 0;
+  const wait = (milliseconds: number): void => {
+    const start = performance.now();
+    waitSync(() => {
+      looks++;
+      return performance.now() - start >= milliseconds;
+    });
+  };
+  const looksOf = (): number => {
+    for (let k = 0; k < 4; k++) [0.2, 20].forEach(wait);
+    wait(0.2);
+    looks = 0;
+    wait(20);
+    return looks;
+  };
+  assert(least(looksOf) < 60, `${looks} looks`);
+});
