@@ -17,6 +17,12 @@ export interface Operation {
    * @throws {MPIError} When it failed.
    */
   isDone(): boolean;
+  /**
+   * Blocks the thread until it may be done, for so long at most. Absent where nothing would wake it.
+   *
+   * @returns False where it has not: somebody else is to sleep.
+   */
+  sleep?(milliseconds: number): boolean;
 }
 
 /** The processes, and what they do together. All operations are in place. */

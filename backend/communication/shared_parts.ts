@@ -3,7 +3,10 @@ import {
   createSharedMemory,
   openSharedMemory,
   type SharedMemory,
+  sleepAtWord,
   unlinkSharedMemory,
+  wakeAtWord,
+  type Word,
 } from "../../ffi/host/shared_memory.ts";
 import type { Communicator, Operation } from "./communicator.ts";
 import { agree, completedSync } from "./waiting.ts";
@@ -55,14 +58,31 @@ export function shareParts(communicator: Communicator, nbytes: number): SharedPa
     dispose();
     return null;
   }
-  const counts = found.map(({ bytes: { buffer } }) => new Int32Array(buffer, countAt, 2));
+  /** By signal and rank. */
+  const counts = [0, 1].map((which) =>
+    found.map(({ bytes: { buffer } }) => new Int32Array(buffer, countAt + 4 * which, 1))
+  );
   return {
     parts: found.map(({ bytes }) => bytes.subarray(0, nbytes)),
-    signal: (which) => {
-      const at = counters[which], mine = Atomics.add(counts[rank]!, at, 1) + 1 | 0;
-      // Counts wrap after 2^31 times.
-      return { isDone: () => counts.every((count) => (Atomics.load(count, at) - mine | 0) >= 0) };
-    },
+    signal: (which) => given(counts[counters[which]]!, rank),
     [Symbol.dispose]: dispose,
+  };
+}
+
+/** Gives a signal once more; done when each of the others has. */
+function given(counts: readonly Word[], rank: number): Operation {
+  const mine = Atomics.add(counts[rank]!, 0, 1) + 1 | 0;
+  wakeAtWord(counts[rank]!);
+  // Counts wrap after 2^31 times.
+  const isBehind = (count: number): boolean => (count - mine | 0) < 0;
+  return {
+    isDone: () => !counts.some((word) => isBehind(Atomics.load(word, 0))),
+    sleep: (milliseconds) => {
+      for (const word of counts) {
+        const count = Atomics.load(word, 0);
+        if (isBehind(count)) return sleepAtWord(word, count, milliseconds);
+      }
+      return true;
+    },
   };
 }

@@ -2,9 +2,9 @@
  * Waiting for what makes progress only when it is asked: MPI, and chains of copies and MPI calls. Both
  * ways end at Ctrl+C, as waits for a device do.
  */
-import { advance, inBackground, type Progress } from "../lifecycle/background.ts";
+import { advance, hasBackground, inBackground, type Progress } from "../lifecycle/background.ts";
 import { interruptible, throwIfInterrupted } from "../lifecycle/interruption.ts";
-import { sleepAlert } from "../lifecycle/waits.ts";
+import { MAX_SLEEP_MS, obeySignals, sleepAlert } from "../lifecycle/waits.ts";
 import type { Communicator } from "./communicator.ts";
 
 export type { Progress };
@@ -70,6 +70,10 @@ export function completedSync(what: string, progress: Progress): void {
   for (let waited = 0; !progress.isDone(); waited = performance.now() - start) {
     advance();
     checkTime(what, waited);
+    if (progress.sleep?.(hasBackground() ? MAX_BUSY_SLEEP_MS : MAX_SLEEP_MS)) {
+      obeySignals();
+      continue;
+    }
     const pause = progress.pauseMs?.() ?? messagePauseMs(waited);
     if (pause > 0) sleepAlert(pause, MAX_BUSY_SLEEP_MS);
   }

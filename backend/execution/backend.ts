@@ -110,6 +110,11 @@ export interface BesideCopy extends Disposable {
    * @throws {OpenCLError} When one failed.
    */
   isDone(): boolean;
+  /**
+   * Blocks in the driver until they are over, where Ctrl+C is not seen: for who knows that it will not be
+   * long. Absent where the driver would keep a core busy with it.
+   */
+  waitInDriver?(): void;
 }
 
 /** Holds copies back until the host knows that their bytes are there. */

@@ -16,6 +16,13 @@ export interface Progress {
    * grows with the time waited.
    */
   pauseMs?(): number;
+  /**
+   * Blocks the thread until it may go on, where something wakes it then: for so long at most where that is
+   * not known to be soon.
+   *
+   * @returns False where it has not: the caller is to sleep.
+   */
+  sleep?(milliseconds: number): boolean;
 }
 
 /** So long the event loop asks in each turn; then with pauses. */

@@ -17,6 +17,11 @@ export class Pace {
   /** How long the last waits took, in milliseconds. */
   readonly #known: number[] = [];
 
+  /** What the longest of them took; Infinity before the first. */
+  get longestMs(): number {
+    return this.#known.length === 0 ? Infinity : Math.max(...this.#known);
+  }
+
   /**
    * How long to sleep until the next question.
    *

@@ -23,8 +23,8 @@ import { tellWatchdogSeen } from "./watchdog.ts";
 const MAX_SPIN_MS = 0.05;
 /** A wait that is much shorter than usual ends so late, or after twice its time. */
 const MIN_SURPRISE_MS = 0.5;
-/** The longest sleep: so late a signal may be seen. */
-const MAX_SLEEP_MS = 5;
+/** The longest sleep, in milliseconds: so late a signal may be seen. */
+export const MAX_SLEEP_MS = 5;
 
 /** Loops wait for much the same again. */
 const usual = new Pace();

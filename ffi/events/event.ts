@@ -19,7 +19,7 @@ import { cl } from "../library/library.ts";
 import { OpenCLObject, type Releaser, releasers } from "../objects/object.ts";
 import type { Handle } from "../symbols/types.ts";
 import { retireTransfers, throwFailureOf, throwSilenceOf } from "./transfers.ts";
-import { executionStatus, waitForEvent, waitForEventSync } from "./waiting.ts";
+import { executionStatus, waitForEvent, waitForEventSync, waitInDriver } from "./waiting.ts";
 
 /** Time stamps of a command in nanoseconds of the device's clock. */
 export interface EventProfile {
@@ -98,9 +98,18 @@ export class Event extends OpenCLObject<"Event"> {
 
   /** Waits and blocks the thread. Throws if the command failed. */
   waitSync(): void {
+    this.#waitBy(waitForEventSync);
+  }
+
+  /** The same in the driver, where nothing ends the wait early: for commands that do not take long. */
+  waitInDriver(): void {
+    this.#waitBy(waitInDriver);
+  }
+
+  #waitBy(wait: (event: Handle<"Event">) => void): void {
     this.#flush();
     try {
-      waitForEventSync(this.unsafeHandle);
+      wait(this.unsafeHandle);
     } finally {
       retireTransfers();
     }

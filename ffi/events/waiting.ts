@@ -56,8 +56,13 @@ export function executionStatus(event: Handle<"Event">): number {
 /** Waits in this thread. The event's queue must have been flushed. */
 export function waitForEventSync(event: Handle<"Event">): void {
   policy?.waitSync(() => executionStatus(event) <= 0);
-  waitList[0] = event;
   // Also after polling: that the status says complete does not yet make the results visible.
+  waitInDriver(event);
+}
+
+/** The same without the policy: Ctrl+C ends no such wait. */
+export function waitInDriver(event: Handle<"Event">): void {
+  waitList[0] = event;
   checkWait(cl.clWaitForEvents(1, waitList), event);
 }
 

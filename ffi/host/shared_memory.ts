@@ -26,6 +26,57 @@ const functions = {
   close: { parameters: ["i32"], result: "i32" },
 } as const;
 
+const FUTEX_WAIT = 0, FUTEX_WAKE = 1, ALL = 0x7fff_ffff;
+/** The number of the system call. */
+const futexNumbers: Partial<Record<typeof Deno.build.arch, bigint>> = {
+  x86_64: 202n,
+  aarch64: 98n,
+};
+const futexFunctions = {
+  futex: {
+    name: "syscall",
+    parameters: ["i64", "buffer", "i32", "i32", "buffer"],
+    result: "i64",
+  },
+} as const;
+
+let opened: ReturnType<typeof openLibc<typeof futexFunctions>> | undefined;
+/** `struct timespec`: seconds, nanoseconds. */
+const timeout = new BigInt64Array(2);
+
+function futex(
+  word: Word,
+  operation: number,
+  value: number,
+  limit: typeof timeout | null,
+): boolean {
+  const number = Deno.build.os === "linux" ? futexNumbers[Deno.build.arch] : undefined;
+  if (number === undefined) return false;
+  opened ??= openLibc(futexFunctions);
+  opened?.symbols.futex(number, word, operation, value, limit);
+  return opened !== null;
+}
+
+/** One element, in shared memory. */
+export type Word = Int32Array<ArrayBuffer>;
+
+/**
+ * Blocks this thread until another process wakes it, or for so long; not at all where the word is no more
+ * what it was. It may return early, and no signal handler of JavaScript runs meanwhile.
+ *
+ * @param milliseconds Less than 1,000.
+ * @returns False where the system has no such waits; then it has not waited.
+ */
+export function sleepAtWord(word: Word, value: number, milliseconds: number): boolean {
+  timeout[1] = BigInt(Math.ceil(milliseconds * 1e6));
+  return futex(word, FUTEX_WAIT, value, timeout);
+}
+
+/** Wakes all who sleep at a word, to be called when it has changed. */
+export function wakeAtWord(word: Word): void {
+  futex(word, FUTEX_WAKE, ALL, null);
+}
+
 /** Makes memory that others map by its name: letters, digits and dashes. Null where it cannot be had. */
 export function createSharedMemory(name: string, nbytes: number): SharedMemory | null {
   return mapped(name, nbytes, true);

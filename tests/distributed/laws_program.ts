@@ -1,5 +1,6 @@
 /** Ways to train on several ranks, each held against one process with all samples; run by data_parallel_test.ts. */
 import { assert, assertEquals } from "@std/assert";
+import { cpuUsage } from "node:process";
 import { BesideCopies } from "../../backend/opencl/transfers/beside_copies.ts";
 import {
   compile,
@@ -12,14 +13,18 @@ import {
   Tensor,
   TensorDataset,
 } from "../../mod.ts";
+import { Device } from "../../ffi/mod.ts";
 
+// As with NVIDIA's driver: the host waits for other ranks, and copies have queues of their own.
+if (Deno.args[2] === "without gates") {
+  BesideCopies.prototype.gate = () => null;
+  Object.defineProperty(Device.prototype, "hostUnifiedMemory", { get: () => false });
+}
 using _dev = device(Deno.args[0]!);
 using group = distributed.init();
 const options: distributed.DataParallelOptions = Deno.args[1] === "default"
   ? {}
   : { reduceOn: Deno.args[1] as "host" | "device" };
-// As with NVIDIA's driver: the host waits for other ranks, and copies have queues of their own.
-if (Deno.args[2] === "without gates") BesideCopies.prototype.gate = () => null;
 const { rank, size } = group;
 
 /** Eight samples a rank. */
@@ -328,4 +333,32 @@ for (const clips of [false, true]) {
   }
   await assertNear(model, expected, "SyncBatchNorm, compiled", 1e-4);
 }
+if (Deno.args[1] === "default") {
+  // Who waits for another rank sleeps until that one wakes it.
+  const model = seeded(() => new nn.Linear(300, 300));
+  using parallel = new distributed.DataParallel(model, group, options);
+  const input = Tensor.ones([1500, 300]).realize();
+  const each = compile((x: Tensor) => {
+    using loss = model.forward(x).square().mean();
+    loss.backward();
+  });
+  const step = (): void => {
+    parallel.onEachDevice([[input] as [Tensor]], each);
+    for (const parameter of model.parameters()) parameter.grad = null;
+  };
+  for (let k = 0; k < 12; k++) step();
+  const usual = cpuMsOf(step);
+  await group.barrier();
+  if (rank === 1) await new Promise((resolve) => setTimeout(resolve, 1000));
+  const waited = cpuMsOf(step);
+  assert(rank === 1 || waited < usual + 45, `${waited} ms of a core in a wait, ${usual} without`);
+}
 console.log(`rank ${rank} of ${size}: good`);
+
+/** Milliseconds of cores that a function takes in this process. */
+function cpuMsOf(fn: () => void): number {
+  const before = cpuUsage();
+  fn();
+  const { user, system } = cpuUsage(before);
+  return (user + system) / 1000;
+}

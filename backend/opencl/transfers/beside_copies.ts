@@ -56,6 +56,8 @@ export class BesideCopies {
   readonly #isUnified: boolean;
   readonly #overlaps: boolean;
   readonly #hasGates: boolean;
+  /** Whether who waits in the driver sleeps: a GPU's may keep the core busy. */
+  readonly #sleepsInDriver: boolean;
   #reads: CommandQueue | null = null;
   #writes: CommandQueue | null = null;
 
@@ -65,6 +67,7 @@ export class BesideCopies {
     this.#isUnified = isUnified;
     this.#overlaps = overlaps;
     this.#hasGates = hasGates && overlaps;
+    this.#sleepsInDriver = queue.device.type === "cpu";
   }
 
   /** The queues of copies that there are. */
@@ -83,7 +86,7 @@ export class BesideCopies {
     using before = isOther ? this.#queue.marker() : null;
     this.#queue.flush();
     const wait = before ? [before] : [];
-    return enqueue(
+    return this.#enqueue(
       "read",
       queue,
       copies,
@@ -96,7 +99,7 @@ export class BesideCopies {
   write(memory: DeviceMemory, copies: readonly HostCopy[], gate?: Gate): BesideCopy {
     const queue = this.#writeQueue(copies, gate), isOther = queue !== this.#queue;
     const wait = gate ? [(gate as EventGate).event] : [];
-    return enqueue("upload", queue, copies, ({ block, bytes }) => {
+    return this.#enqueue("upload", queue, copies, ({ block, bytes }) => {
       const options = { offset: block.offset, noCopy: true, wait };
       const event = queue.write(block.base, bytes, options);
       if (isOther) {
@@ -164,27 +167,30 @@ export class BesideCopies {
     this.#reads = this.#writes = null;
     runAll(queues.flatMap((queue) => [() => queue.finishSync(), () => queue.release()]));
   }
-}
 
-/** Enqueues copies on one queue, which is in order: the last one ends last. */
-function enqueue(
-  name: string,
-  queue: CommandQueue,
-  copies: readonly HostCopy[],
-  begin: (copy: HostCopy) => Event,
-): BesideCopy {
-  const trace = activeTrace();
-  let last: Event | null = null;
-  for (const copy of copies) {
-    const bytes = copy.bytes.byteLength, enqueuedAt = performance.now();
-    if (bytes === 0) continue;
-    last?.release();
-    last = begin(copy);
-    if (trace) traceCommand(trace, last.share(), queue, { name, isCopy: true, bytes, enqueuedAt });
+  /** Enqueues copies on one queue, which is in order: the last one ends last. */
+  #enqueue(
+    name: string,
+    queue: CommandQueue,
+    copies: readonly HostCopy[],
+    begin: (copy: HostCopy) => Event,
+  ): BesideCopy {
+    const trace = activeTrace();
+    let last: Event | null = null;
+    for (const copy of copies) {
+      const bytes = copy.bytes.byteLength, enqueuedAt = performance.now();
+      if (bytes === 0) continue;
+      last?.release();
+      last = begin(copy);
+      if (trace) {
+        traceCommand(trace, last.share(), queue, { name, isCopy: true, bytes, enqueuedAt });
+      }
+    }
+    queue.flush();
+    return {
+      isDone: () => last === null || last.status === "complete",
+      ...this.#sleepsInDriver && { waitInDriver: () => last?.waitInDriver() },
+      [Symbol.dispose]: () => last?.release(),
+    };
   }
-  queue.flush();
-  return {
-    isDone: () => last === null || last.status === "complete",
-    [Symbol.dispose]: () => last?.release(),
-  };
 }

@@ -29,6 +29,9 @@ export const BUCKET_BYTES = 25 * 2 ** 20;
 /** Between devices of one host a chain of copies begins with the first bucket's end. */
 export const DEVICE_BUCKET_BYTES = 4 * 2 ** 20;
 
+/** No signal is seen for so long, where the device takes as long as before. */
+const MAX_DRIVER_WAIT_MS = 100;
+
 /** Consecutive items in groups of at most `maxBytes`, a larger one alone. */
 export function groupBySize<T>(
   items: readonly T[],
@@ -110,6 +113,13 @@ export class Bucket implements HostBlock {
   /** Whether everything that was read is there. */
   isRead(): boolean {
     return this.#reading === null || this.#reading.isDone();
+  }
+
+  /** Waits in the driver until it is read, if the last reads were short; false where it has not. */
+  waitInDriver(): boolean {
+    if (!this.#reading?.waitInDriver || this.pace.longestMs > MAX_DRIVER_WAIT_MS) return false;
+    this.#reading.waitInDriver();
+    return true;
   }
 
   /**

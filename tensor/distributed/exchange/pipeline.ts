@@ -53,12 +53,26 @@ export class Pipeline implements Progress {
 
   /** Messages are asked for often, and where there are none the device seldom: asking slows it down. */
   pauseMs(): number {
+    const waitedMs = this.#beginWait();
+    return this.#pace?.afterAsking(waitedMs) ?? messagePauseMs(waitedMs);
+  }
+
+  /** What comes next is known where there is only one thing that it can be. */
+  sleep(milliseconds: number): boolean {
+    this.#beginWait();
+    const [message] = this.#communicating;
+    if (this.#reading.length === 0) return message?.operation.sleep?.(milliseconds) ?? false;
+    return message === undefined && (this.#reading[0]!.bucket?.waitInDriver() ?? false);
+  }
+
+  /** How long it has waited for the next thing, in milliseconds. */
+  #beginWait(): number {
     const now = performance.now();
     if (this.#since === null) {
       this.#since = now;
       this.#pace = this.#communicating.length === 0 ? this.#reading[0]?.bucket?.pace ?? null : null;
     }
-    return this.#pace?.afterAsking(now - this.#since) ?? messagePauseMs(now - this.#since);
+    return now - this.#since;
   }
 
   #endWait(): void {

@@ -96,6 +96,7 @@ export class SharedTurns implements Disposable {
         signal ??= turn.shared.signal("written");
         return signal.isDone();
       },
+      sleep: (milliseconds) => signal?.sleep?.(milliseconds) ?? false,
     };
   }
 

@@ -1,7 +1,8 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import {
   createSharedMemory,
   openSharedMemory,
+  sleepAtWord,
   unlinkSharedMemory,
 } from "../../../ffi/host/shared_memory.ts";
 
@@ -29,5 +30,48 @@ Deno.test({
     const name = `netcl-${crypto.randomUUID()}`;
     assertEquals(createSharedMemory(name, 2 ** 50), null);
     assertEquals(openSharedMemory(name, 1), null);
+  },
+});
+
+const wakeSource = `
+  import { openSharedMemory, wakeAtWord } from "${new URL(
+  "../../../ffi/host/shared_memory.ts",
+  import.meta.url,
+)}";
+  self.onmessage = ({ data: name }) => {
+    const { bytes } = openSharedMemory(name, 64), word = new Int32Array(bytes.buffer, 8, 1);
+    self.postMessage("ready");
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+    Atomics.add(word, 0, 1);
+    wakeAtWord(word);
+  };
+`;
+
+Deno.test({
+  name:
+    "who sleeps at a word is woken by who maps the memory elsewhere, and does not where it changed",
+  ignore,
+  sanitizeResources: false, // the C library stays open
+  fn: async () => {
+    const name = `netcl-${crypto.randomUUID()}`;
+    using mine = createSharedMemory(name, 64)!;
+    const word = new Int32Array(mine.bytes.buffer, 8, 1);
+    const slept = (value: number, milliseconds: number): number => {
+      const start = performance.now();
+      assert(sleepAtWord(word, value, milliseconds));
+      return performance.now() - start;
+    };
+    assert(slept(0, 30) >= 29);
+    assert(slept(1, 900) < 450);
+    const url = URL.createObjectURL(new Blob([wakeSource], { type: "text/javascript" }));
+    const worker = new Worker(url, { type: "module" });
+    const ready = new Promise((resolve) => worker.onmessage = resolve);
+    worker.postMessage(name);
+    await ready;
+    const ms = slept(0, 990);
+    assert(ms < 900 && word[0] === 1, `${ms} ms`);
+    unlinkSharedMemory(name);
+    worker.terminate();
+    URL.revokeObjectURL(url);
   },
 });
