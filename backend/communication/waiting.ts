@@ -70,7 +70,8 @@ export function completedSync(what: string, progress: Progress): void {
   for (let waited = 0; !progress.isDone(); waited = performance.now() - start) {
     advance();
     checkTime(what, waited);
-    if (progress.sleep?.(hasBackground() ? MAX_BUSY_SLEEP_MS : MAX_SLEEP_MS)) {
+    // The device may wait for work in the background, which needs this thread.
+    if (!hasBackground() && progress.sleep?.(MAX_SLEEP_MS)) {
       obeySignals();
       continue;
     }

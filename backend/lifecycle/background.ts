@@ -18,7 +18,7 @@ export interface Progress {
   pauseMs?(): number;
   /**
    * Blocks the thread until it may go on, where something wakes it then: for so long at most where that is
-   * not known to be soon.
+   * not known to be soon. Not called while there is work in the background.
    *
    * @returns False where it has not: the caller is to sleep.
    */
