@@ -162,10 +162,11 @@ export function klDiv(
   checkOptions("compute klDiv", options, klDivRules);
   const [x, y] = operands("klDiv", logProbabilities, target);
   const { reduction = "mean", logTarget = false } = options;
-  const some = y.gt(0);
+  const isNone = y.le(0);
+  // Each branch has harmless operands where it is not chosen: a zero times infinity has a NaN gradient.
   const losses = logTarget
     ? y.exp().mul(y.sub(x))
-    : some.where(y.mul(some.where(y, 1).log().sub(x)), y.mul(x).neg());
+    : isNone.where(isNone.where(y, 0).mul(x).neg(), y.mul(isNone.where(1, y).log().sub(x)));
   if (reduction !== "batchMean") return reduced(losses, { reduction });
   if (x.ndim === 0) {
     throw new ShapeError(

@@ -174,9 +174,10 @@ function weightedSums(x: Tensor, axis: number, grid: Grid, isBack: boolean): Ten
   const shares = isBack
     ? grid.share(grid.sources(there), here)
     : grid.share(grid.sources(here), there);
-  // Behind the end nothing is seen, whatever stands at the end.
-  const weights = there.lt(from).where(shares, 0);
+  // Nothing is seen behind the end, nor by outputs elsewhere, be it infinite.
+  const isSeen = isBack ? there.lt(from).logicalAnd(shares.gt(0)) : there.lt(from);
   const taken = x.indexSelect(axis, there.clamp(0, from - 1).cast("int32"));
   const shape = taken.shape.map((n, k) => k === axis || k === axis + 1 ? n : 1);
-  return taken.cast(dtype).mul(weights.reshape(shape)).sum(axis + 1).cast(x.dtype);
+  const weighted = taken.cast(dtype).mul(shares.reshape(shape));
+  return isSeen.reshape(shape).where(weighted, 0).sum(axis + 1).cast(x.dtype);
 }

@@ -108,3 +108,15 @@ Deno.test("further losses name what does not fit", () => {
     assertThrows(() => nn.infoNCE(x, x, { negatives: y }), ShapeError, "[M, D]");
   });
 });
+
+testOnBackends(
+  "klDiv hides no NaN in its gradients, and an infinity makes none",
+  (backend) =>
+    withDevice(backend, async () => {
+      const x = Tensor.fromHost([-1, 0, -Infinity, -1, -2], { requiresGrad: true });
+      const y = Tensor.fromHost([NaN, NaN, 1, 0, 1], { requiresGrad: true });
+      nn.klDiv(x, y, { reduction: "sum" }).backward();
+      assertEquals(await y.grad!.toArray(), [NaN, NaN, Infinity, 1, 3]);
+      assertEquals(await x.grad!.toArray(), [NaN, NaN, -1, -0, -1]);
+    }),
+);

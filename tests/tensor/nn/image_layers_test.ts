@@ -1,6 +1,6 @@
 /** Layers on images, against PyTorch: state, values and gradients. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { amp, manualSeed, nn, optim, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { amp, grad, manualSeed, nn, optim, ShapeError, Tensor, withDevice } from "../../../mod.ts";
 import { assertClose, fixture } from "../../fixtures/pytorch.ts";
 import { testOnBackends } from "../../opencl.ts";
 
@@ -142,3 +142,20 @@ Deno.test("layers on images name what does not fit", () => {
     );
   });
 });
+
+testOnBackends(
+  "a pixel that is infinite or NaN reaches those that it has a share in",
+  (backend) =>
+    withDevice(backend, async () => {
+      const row = (values: number[]) => Tensor.fromHost([[[values]]], { requiresGrad: true });
+      for (const odd of [NaN, Infinity, -Infinity]) {
+        const x = row([1, odd, 3]), y = x.interpolate({ size: [1, 6], mode: "bilinear" });
+        // The first is PyTorch's: one time the first pixel, and 0 times the second.
+        assertEquals(await y.flatten().toArray(), [NaN, odd, odd, odd, odd, 3]);
+        const end = row([1, odd]).interpolate({ size: [1, 4], mode: "bilinear" });
+        assertEquals(await end.flatten().toArray(), [NaN, odd, odd, odd]);
+        const [back] = grad([y], [x], { gradients: [row([1, 1, 1, 1, 1, odd])] });
+        assertEquals(await back!.flatten().toArray(), [2, 2, odd]);
+      }
+    }),
+);
