@@ -14,3 +14,26 @@ export async function readFully(file: Deno.FsFile, into: Uint8Array): Promise<vo
     at += count;
   }
 }
+
+/** The most that is read of what has no size: a pipe may have no end, and a device such as /dev/zero has none. */
+const MAX_PIPED_BYTES = 2 ** 30;
+
+/**
+ * All bytes of a file, or of a pipe.
+ *
+ * @throws FileFormatError where something that is no regular file does not end within 1 GiB.
+ */
+export async function readWhole(path: string | URL): Promise<Uint8Array<ArrayBuffer>> {
+  using file = await Deno.open(path);
+  if ((await file.stat()).isFile) return await Deno.readFile(path);
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let total = 0;
+  for (;;) {
+    const chunk = new Uint8Array(1 << 20), count = await file.read(chunk);
+    if (count === null) return await new Blob(chunks).bytes();
+    chunks.push(chunk.subarray(0, count));
+    total += count;
+    if (total <= MAX_PIPED_BYTES) continue;
+    throw new FileFormatError("It is no regular file, and does not end within 1 GiB");
+  }
+}

@@ -9,7 +9,8 @@ export class FileFormatError extends Error {
 }
 
 /**
- * Runs `fn`; a {@link FileFormatError} that it throws gets the file's name in front.
+ * Runs `fn`; a {@link FileFormatError} that it throws, or an error of the system, gets the file's name
+ * in front.
  *
  * @param path The file that `fn` reads.
  * @param fn The reader.
@@ -19,9 +20,15 @@ export async function readingFile<T>(path: string | URL, fn: () => T | Promise<T
   try {
     return await fn();
   } catch (error) {
+    if (isOfSystem(error)) error.message = `Cannot read "${path}": ${error.message}`;
     if (!(error instanceof FileFormatError)) throw error;
     throw new FileFormatError(`Cannot read "${path}": ${error.message}`, { cause: error });
   }
+}
+
+/** True for an error of the system, such as "Is a directory (os error 21)", which names no file. */
+function isOfSystem(error: unknown): error is Error {
+  return error instanceof Error && typeof (error as { code?: unknown }).code === "string";
 }
 
 /** A value out of a file as an error message shows it: a hostile one may be as long as the file. */

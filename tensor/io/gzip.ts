@@ -1,3 +1,4 @@
+import { readWhole } from "./file.ts";
 import { FileFormatError } from "./file_format_error.ts";
 import { type Rules, takes } from "../core/rules/options.ts";
 
@@ -24,7 +25,7 @@ export async function readMaybeGzipped(
   path: string | URL,
   options: ReadOptions = {},
 ): Promise<Uint8Array> {
-  const bytes = await Deno.readFile(path);
+  const bytes = await readWhole(path);
   return bytes[0] === 0x1f && bytes[1] === 0x8b ? await gunzip(bytes, options) : bytes;
 }
 

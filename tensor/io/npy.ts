@@ -1,3 +1,4 @@
+import { readWhole } from "./file.ts";
 import { saveFile } from "../../backend/internal.ts";
 import { fromHost } from "../ops/functional.ts";
 import type { Tensor } from "../core/tensor.ts";
@@ -42,7 +43,7 @@ export async function saveNpy(path: string | URL, tensor: Tensor): Promise<void>
 export function loadNpy(path: string | URL, options: LoadOptions = {}): Promise<Tensor> {
   checkOptions("load a npy file", options, loadRules);
   return readingFile(path, async () => {
-    const { data, ...type } = decodeNpy(await Deno.readFile(path));
+    const { data, ...type } = decodeNpy(await readWhole(path));
     return fromHost(data, { ...type, ...options });
   });
 }

@@ -189,3 +189,25 @@ Deno.test({
     await Deno.remove(folder, { recursive: true });
   },
 });
+
+Deno.test({
+  name: "what is no regular file is read to its end, and given up where it has none",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    inFolder(async (folder) => {
+      const pipe = `${folder}/pipe`, path = `${folder}/x.npy`;
+      await saveNpy(path, Tensor.arange(0, 300_000, 1, { device: "cpu" }));
+      await new Deno.Command("mkfifo", { args: [pipe] }).output();
+      const writing = Deno.readFile(path).then((bytes) => Deno.writeFile(pipe, bytes));
+      const [x] = await Promise.all([loadNpy(pipe, { device: "cpu" }), writing]);
+      assertEquals((await x.toHost()).at(-1), 299_999);
+      await assertRejects(() => loadNpy("/dev/zero"), FileFormatError, '"/dev/zero": It is no reg');
+      for (const load of [loadNpy, loadSafetensors]) {
+        await assertRejects(
+          () => load(folder),
+          Deno.errors.IsADirectory,
+          `Cannot read "${folder}"`,
+        );
+      }
+    }),
+});
