@@ -2,6 +2,7 @@
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { i32, v128 } from "../opcodes.ts";
 import { TILE_COLUMNS } from "./tile_store.ts";
+import { transpose } from "./transpose.ts";
 
 /** The arguments of a packing. */
 const packArguments = [
@@ -18,17 +19,20 @@ const packArguments = [
 
 type Argument = typeof packArguments[number];
 
+/** What lies side by side in an operand: its columns, every four of its summed indices, or neither. */
+export type PackedAxis = "columns" | "sums" | "nothing";
+
 /** The module that copies panels `begin` to `end`, of all matrices of a batch, side by side. */
-export function makePacking(columnsAreContiguous: boolean): Uint8Array<ArrayBuffer> {
-  return new PackingWriter(columnsAreContiguous).write();
+export function makePacking(contiguousAxis: PackedAxis): Uint8Array<ArrayBuffer> {
+  return new PackingWriter(contiguousAxis).write();
 }
 
 class PackingWriter {
   readonly #f = new FunctionBuilder();
-  readonly #columnsAreContiguous: boolean;
+  readonly #contiguousAxis: PackedAxis;
 
-  constructor(columnsAreContiguous: boolean) {
-    this.#columnsAreContiguous = columnsAreContiguous;
+  constructor(contiguousAxis: PackedAxis) {
+    this.#contiguousAxis = contiguousAxis;
   }
 
   #arg(name: Argument): Local {
@@ -58,7 +62,8 @@ class PackingWriter {
     const column = f.iWith(i32.shl, f.i(i32.remU, task, this.#arg("panels")), 3);
     const places = this.#places(task, column);
     const gather = (): void => this.#copy(task, (offset) => this.#gathered(places, offset));
-    if (!this.#columnsAreContiguous) return gather();
+    if (this.#contiguousAxis === "sums") return this.#copyTurned(task, places);
+    if (this.#contiguousAxis === "nothing") return gather();
     const last = f.iWith(i32.add, column, TILE_COLUMNS - 1);
     const isWhole = f.i(i32.ltS, last, this.#arg("n"));
     f.branch(isWhole, () => this.#copy(task, (offset) => this.#loaded(places[0]!, offset)), gather);
@@ -78,12 +83,46 @@ class PackingWriter {
 
   /** Copies a panel; `vectors` are its columns at a summed index. */
   #copy(task: Local, vectors: (offset: Local) => readonly [Local, Local]): void {
+    this.#walk(task, (walk) => this.#copyEach(walk, vectors));
+  }
+
+  /** Four summed indices at a time, which lie side by side in each column. */
+  #copyTurned(task: Local, places: readonly Local[]): void {
+    const f = this.#f;
+    this.#walk(task, (walk) => {
+      f.whileLess(walk.at, f.iWith(i32.sub, walk.end, 12), () => {
+        const offset = f.loadNumber(i32.load, walk.at);
+        const [low, high] = [places.slice(0, 4), places.slice(4)].map((four) => {
+          const [a, b, c, d] = four.map((place) => f.load(v128.load, f.i(i32.add, place, offset)));
+          return transpose(f, [a!, b!, c!, d!]);
+        });
+        low!.forEach((vector, k) => {
+          f.store(v128.store, walk.to, vector, 4 * TILE_COLUMNS * k);
+          f.store(v128.store, walk.to, high![k]!, 4 * TILE_COLUMNS * k + 16);
+        });
+        f.step(walk.to, 16 * TILE_COLUMNS);
+        f.step(walk.at, 16);
+      }, i32.ltU);
+      this.#copyEach(walk, (offset) => this.#gathered(places, offset));
+    });
+  }
+
+  #walk(task: Local, body: (walk: Walk) => void): void {
     const f = this.#f;
     const panelBytes = f.iWith(i32.shl, this.#arg("k"), 5);
     const to = f.number(), at = f.number();
     f.assign(to, f.i(i32.add, this.#arg("to"), f.i(i32.mul, task, panelBytes)));
     f.assign(at, this.#arg("sums"));
-    f.whileLess(at, f.wordAt(at, this.#arg("k")), () => {
+    body({ to, at, end: f.wordAt(at, this.#arg("k")) });
+  }
+
+  /** The summed indices that are left, one at a time. */
+  #copyEach(
+    { to, at, end }: Walk,
+    vectors: (offset: Local) => readonly [Local, Local],
+  ): void {
+    const f = this.#f;
+    f.whileLess(at, end, () => {
       const [low, high] = vectors(f.loadNumber(i32.load, at));
       f.store(v128.store, to, low);
       f.store(v128.store, to, high, 16);
@@ -109,4 +148,11 @@ class PackingWriter {
     });
     return [low!, high!];
   }
+}
+
+/** Where a panel is written, and where in the table of summed indices. */
+interface Walk {
+  readonly to: Local;
+  readonly at: Local;
+  readonly end: Local;
 }

@@ -68,8 +68,8 @@ function productKernel({ a, c, m, k, right }: ProductPlan, runtime: WasmRuntime)
 
 /** The kernel that copies a plan's right operand into panels. */
 function packingKernel({ b }: ProductPlan, runtime: WasmRuntime): WasmKernel {
-  const areContiguous = isContiguous(b.columns);
-  return runtime.named(`packing ${areContiguous}`, () => makePacking(areContiguous));
+  const axis = isContiguous(b.columns) ? "columns" : areInFours(b.rows) ? "sums" : "nothing";
+  return runtime.named(`packing ${axis}`, () => makePacking(axis));
 }
 
 /** Longer sums are added up from long panels: partial sums of 128 elements drift from 128 of them on. */

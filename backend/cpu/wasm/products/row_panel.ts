@@ -7,6 +7,7 @@
 import type { FunctionBuilder, Local, Place } from "../assembler.ts";
 import { i32, v128 } from "../opcodes.ts";
 import { TILE_ROWS } from "./tile_store.ts";
+import { transpose } from "./transpose.ts";
 
 /** Summed indices of a panel: what a tile's unrolled code goes through. */
 export const PANEL_SUMS = 128;
@@ -166,11 +167,7 @@ export class RowPanel {
       )];
     }
     const loaded = rows.map((row) => f.load(v128.load, row));
-    const [a, b, c, d] = [0, 1, 2, 3].map((r) => loaded[r] ?? loaded[0]!);
-    const low = f.shuffle32(a!, b!, [0, 4, 1, 5]), high = f.shuffle32(a!, b!, [2, 6, 3, 7]);
-    const low2 = f.shuffle32(c!, d!, [0, 4, 1, 5]), high2 = f.shuffle32(c!, d!, [2, 6, 3, 7]);
-    return [[low, low2], [high, high2]].flatMap(([x, y]) =>
-      [[0, 1, 4, 5], [2, 3, 6, 7]].map((lanes) => f.shuffle32(x!, y!, lanes))
-    );
+    const row = (r: number): Local => loaded[r] ?? loaded[0]!;
+    return transpose(f, [row(0), row(1), row(2), row(3)]);
   }
 }

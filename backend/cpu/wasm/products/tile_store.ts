@@ -1,6 +1,7 @@
 /** The WebAssembly that writes tiles of sums to where the result lies. */
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import { f32x4, i32, v128 } from "../opcodes.ts";
+import { transpose } from "./transpose.ts";
 
 /** Rows of a tile; with two vectors a row this fills the registers that there are. */
 export const TILE_ROWS = 6;
@@ -64,7 +65,11 @@ export class TileStore {
           () => this.#storeWhole(target, sums, "always"),
           () => this.#storeWhole(target, sums, null),
         ),
-      () => this.#storePart(target, sums, sum, rowsLeft, columnsLeft),
+      () => {
+        const part = (): void => this.#storePart(target, sums, sum, rowsLeft, columnsLeft);
+        if (this.#contiguousAxis !== "columns") return part();
+        f.branch(hasColumns, () => this.#storeRows(target, sums, sum, rowsLeft), part);
+      },
     );
   }
 
@@ -80,15 +85,24 @@ export class TileStore {
   }
 
   #storeWhole(target: StoreTarget, sums: Local[][], sum: IsAdded): void {
-    const f = this.#f, table = this.#columnsOf(target);
+    const table = this.#columnsOf(target);
     if (this.#contiguousAxis === "rows") {
       return this.#storeColumns(this.#placeOf(target, 0), table, sum, sums);
     }
+    if (this.#contiguousAxis === "columns") return this.#storeRows(target, sums, sum, null);
     sums.forEach((row, r) => {
-      const at = this.#placeOf(target, r);
-      if (this.#contiguousAxis === "nothing") return this.#storeEach(at, table, null, sum, row);
-      const first = f.i(i32.add, at, f.loadNumber(i32.load, table));
-      row.forEach((value, h) => this.#put(4, first, 16 * h, sum, value, 0));
+      this.#storeEach(this.#placeOf(target, r), table, null, sum, row);
+    });
+  }
+
+  /** Whole rows of columns that lie side by side: those that there are. */
+  #storeRows(target: StoreTarget, sums: Local[][], sum: IsAdded, rowsLeft: Local | null): void {
+    const f = this.#f, column = f.loadNumber(i32.load, this.#columnsOf(target));
+    sums.forEach((row, r) => {
+      this.#where(r, rowsLeft, () => {
+        const first = f.i(i32.add, this.#placeOf(target, r), column);
+        row.forEach((value, h) => this.#put(4, first, 16 * h, sum, value, 0));
+      });
     });
   }
 
@@ -144,18 +158,12 @@ export class TileStore {
   #turned(rows: readonly Local[]): { vector: Local; lane: number }[] {
     const f = this.#f;
     const [a, b, c, d] = rows as [Local, Local, Local, Local];
+    if (rows.length === 4) return transpose(f, [a, b, c, d]).map((vector) => ({ vector, lane: 0 }));
     if (rows.length === 1) return [0, 1, 2, 3].map((lane) => ({ vector: a, lane }));
-    const low = f.shuffle32(a, b, [0, 4, 1, 5]), high = f.shuffle32(a, b, [2, 6, 3, 7]);
-    if (rows.length === 2) {
-      return [low, high].flatMap((vector) => [0, 1].map((lane) => ({ vector, lane })));
-    }
-    const low2 = f.shuffle32(c, d, [0, 4, 1, 5]), high2 = f.shuffle32(c, d, [2, 6, 3, 7]);
-    return [[low, low2], [high, high2]].flatMap(([x, y]) =>
-      [[0, 1, 4, 5], [2, 3, 6, 7]].map((lanes) => ({
-        vector: f.shuffle32(x!, y!, lanes),
-        lane: 0,
-      }))
-    );
+    return [[0, 4, 1, 5], [2, 6, 3, 7]].flatMap((lanes) => {
+      const vector = f.shuffle32(a, b, lanes);
+      return [0, 1].map((lane) => ({ vector, lane }));
+    });
   }
 
   /** Stores one, two or four floats, or adds them to what is there. */
