@@ -211,11 +211,12 @@ export function backward(root: Tensor, gradient?: Tensor, options: BackwardOptio
     accumulate(leaf, g, options);
     return leaf;
   });
+  const gradients = gradientsOfLeaves(leaves);
   for (const loss of losses) {
     if (loss.isRealized) continue;
     // A loss that is read before the step computes the gradients too, so that its work is done once:
     // those that are there then, since clipping and the like replace them.
-    stateOf(loss).coScheduled = gradientsOfLeaves(leaves);
+    stateOf(loss).coScheduled = gradients;
     pendingOn(loss.device).addRoot(stateOf(loss));
   }
   if (order) {

@@ -160,10 +160,15 @@ export class PendingWork {
   roots(): readonly Companion[] {
     if (this.#roots.length === 0) return none;
     const open: Companion[] = [];
+    // A call of `backward` may have many roots, such as every number on the way: it is asked once.
+    let asked: TensorState["coScheduled"] = null, gradients: readonly Node[] = none;
     this.#roots = this.#roots.filter((reference) => {
       const root = reference.deref();
       if (!root || root.lifecycle === "disposed" || root.node.isLeaf) return false;
-      const gradients = root.coScheduledNodes();
+      if (root.coScheduled !== asked) {
+        asked = root.coScheduled;
+        gradients = root.coScheduledNodes();
+      }
       if (gradients.length === 0) return false;
       open.push({ root: root.node, with: gradients });
       return true;

@@ -44,7 +44,7 @@ function withTransfers<T>(options: TransferOptions, fn: (transfers: Transfers) =
 }
 
 function pattern(nbytes: number, seed = 1): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from({ length: nbytes }, (_, i) => (i * 31 + seed * 17 + (i >> 8)) & 255);
+  return new Uint8Array(nbytes).map((_, i) => (i * 31 + seed * 17 + (i >> 8)) & 255);
 }
 
 /** Holds the queue back until it is called. */

@@ -14,10 +14,12 @@ import {
   Tensor,
   TensorDataset,
 } from "../../mod.ts";
+import { wayOf } from "./ways/way.ts";
 
-using _dev = device(Deno.args[0]!);
+const { way, args } = wayOf(import.meta.url);
+using _dev = device(args[0]!);
 using group = distributed.init();
-const reduceOn = Deno.args[1] as "host" | "device";
+const reduceOn = args[1] as "host" | "device";
 const { rank, size } = group, ranks = Array.from({ length: size }, (_, r) => r);
 
 function makeModel(seed: number): nn.Sequential {
@@ -307,4 +309,4 @@ await check("gradients that are added up", (optimizer, _model, loss) => {
   }
   assert(message.includes(rank === 0 ? `rank ${size - 1} has other` : "[1, 4]"), message);
 }
-console.log(`rank ${rank} of ${size}: good`);
+console.log(`rank ${rank} of ${size}, ${way}: good`);

@@ -17,10 +17,12 @@ import { CommandQueue } from "../../ffi/mod.ts";
 import { SharedTurns } from "../../tensor/distributed/exchange/shared_turns.ts";
 import { COPIES, DEVICE, lastSlices } from "../../backend/profiling/trace.ts";
 import { callsOfStep } from "./enqueued_calls.ts";
+import { wayOf } from "./ways/way.ts";
 
-using _dev = device(Deno.args[0]!);
+const { way, args } = wayOf(import.meta.url);
+using _dev = device(args[0]!);
 using group = distributed.init();
-const reduceOn = Deno.args[1] as "host" | "device";
+const reduceOn = args[1] as "host" | "device";
 const { rank, size } = group;
 
 type Batch = [x: Tensor, y: Tensor];
@@ -209,7 +211,7 @@ await check("a step that ends in an error on all ranks", (parts) => {
   assert(firstRead > 0 && later.length > 4, `${later.length} kernels behind the first read`);
 }
 
-if (Deno.args[0] === "cl" && reduceOn === "device") {
+if (args[0] === "cl" && reduceOn === "device") {
   // A loop that never gives the event loop a turn, beside a slow rank: the host opens gates by itself, before
   // more than a step's launches are behind one. (NVIDIA's driver blocks the thread behind some 1,000.)
   const model = makeModel();
@@ -266,7 +268,7 @@ function callsOf(layers: number): Record<string, number> {
   ]);
 }
 
-if (Deno.args[0] === "cl") {
+if (args[0] === "cl") {
   // What travels is one copy, however many parameters and buffers there are. A mark of the device's
   // progress comes after some hundred launches, so one may be more.
   const few = callsOf(2), many = callsOf(24);
@@ -280,4 +282,4 @@ if (Deno.args[0] === "cl") {
     for (const name of ordering) assert(few[name]! <= 1, `${name}: ${few[name]}`);
   }
 }
-console.log(`rank ${rank} of ${size}: good`);
+console.log(`rank ${rank} of ${size}, ${way}: good`);

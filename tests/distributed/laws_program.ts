@@ -14,17 +14,20 @@ import {
   TensorDataset,
 } from "../../mod.ts";
 import { Device } from "../../ffi/mod.ts";
+import { wayOf } from "./ways/way.ts";
+
+const { way, args } = wayOf(import.meta.url);
 
 // As with NVIDIA's driver: the host waits for other ranks, and copies have queues of their own.
-if (Deno.args[2] === "without gates") {
+if (args[2] === "without gates") {
   BesideCopies.prototype.gate = () => null;
   Object.defineProperty(Device.prototype, "hostUnifiedMemory", { get: () => false });
 }
-using _dev = device(Deno.args[0]!);
+using _dev = device(args[0]!);
 using group = distributed.init();
-const options: distributed.DataParallelOptions = Deno.args[1] === "default"
+const options: distributed.DataParallelOptions = args[1] === "default"
   ? {}
-  : { reduceOn: Deno.args[1] as "host" | "device" };
+  : { reduceOn: args[1] as "host" | "device" };
 const { rank, size } = group;
 
 /** Eight samples a rank. */
@@ -333,7 +336,7 @@ for (const clips of [false, true]) {
   }
   await assertNear(model, expected, "SyncBatchNorm, compiled", 1e-4);
 }
-if (Deno.args[1] === "default") {
+if (args[1] === "default") {
   // Who waits for another rank sleeps until that one wakes it.
   const model = seeded(() => new nn.Linear(300, 300));
   using parallel = new distributed.DataParallel(model, group, options);
@@ -353,7 +356,7 @@ if (Deno.args[1] === "default") {
   const waited = cpuMsOf(step);
   assert(rank === 1 || waited < usual + 45, `${waited} ms of a core in a wait, ${usual} without`);
 }
-console.log(`rank ${rank} of ${size}: good`);
+console.log(`rank ${rank} of ${size}, ${way}: good`);
 
 /** Milliseconds of cores that a function takes in this process. */
 function cpuMsOf(fn: () => void): number {
