@@ -73,29 +73,36 @@ const waiting = [
 const alone = ["distributed/"];
 
 /**
- * What is about layers above the kernels. PoCL compiles for it without optimizing, in half the time;
- * that the optimized kernels are right is what the tests of `conformance/`, `backend/` and the others
- * in `tensor/` hold.
+ * What is about layers above the kernels, or about their life. PoCL compiles for it without optimizing,
+ * in two thirds of the time; that the optimized kernels are right is what the tests of `conformance/`,
+ * `fuzz/`, `tensor/ops/`, `tensor/graphs` and of code generators and templates in `backend/` hold.
  */
 const aboveKernels = [
+  "backend/opencl/tiers/",
+  "backend/sharing/workers",
   "distributed/",
   "docs/",
   "examples/",
   "faults/",
   "tensor/amp/",
-  "tensor/autograd/anomaly",
-  "tensor/autograd/checkpoint",
+  "tensor/autograd/",
   "tensor/compile/",
   "tensor/data/",
-  "tensor/execution/lifetimes",
-  "tensor/execution/reading_and_disposal",
+  "tensor/distinct",
+  "tensor/execution/",
   "tensor/io/",
   "tensor/nn/",
   "tensor/optim/",
+  "tensor/page",
+  "tensor/wrong_types",
 ];
 
-/** Its kernels compute for longer than the optimizer would take. */
-const optimized = ["tensor/nn/attention/product_attention"];
+/** Their kernels compute for longer than the optimizer would take. */
+const optimized = [
+  "tensor/execution/large",
+  "tensor/execution/pinned",
+  "tensor/nn/attention/product_attention",
+];
 
 /** Tests and folders, under `tests/`, that the suite treats in a way of their own: without "_test.ts". */
 export const named: readonly string[] = [
