@@ -9,13 +9,15 @@ import { i32, v128 } from "../opcodes.ts";
 import { KernelArguments } from "./arguments.ts";
 import { BlockProduct, GROUP_ROWS, type ProductForm, STEP_BYTES } from "./block_product.ts";
 import { FiniteCheck, patchRows, pointRows, storePoints } from "./patches.ts";
-import { alongBoth, PATCH, TILE, Transforms } from "./transforms.ts";
+import { filterNames, FilterTransform } from "./filter.ts";
+import { alongBoth, PATCH, POINTS, TILE, Transforms } from "./transforms.ts";
 
 /** The arguments of {@linkcode makeConvolution}; offsets and sizes are in bytes. */
 export const convolutionArguments = [
+  ...filterNames,
   "image",
   "result",
-  /** The transformed kernels. */
+  /** The transformed kernels, where they are transformed before. */
   "rows",
   "rowsPlane",
   /** Memory of the threads: which block of tiles is in it, its columns, its products. */
@@ -34,7 +36,6 @@ export const convolutionArguments = [
   "outputOffsets",
   "imageRow",
   "resultRow",
-  "channels",
   /** Panels of eight tiles, and those of a block. */
   "panels",
   "blockPanels",
@@ -50,9 +51,17 @@ export const convolutionArguments = [
 /** Where columns begin in a thread's memory. */
 export const HEADER_BYTES = 64;
 
-/** What the code depends on. */
-export interface ConvolutionForm extends ProductForm {
+/** What the code of tiles depends on. */
+export interface TileForm extends ProductForm {
   readonly isRelaxed: boolean;
+}
+
+/** What the code of a convolution depends on. */
+export interface ConvolutionForm extends TileForm {
+  /** Kernels of four channels lie side by side. */
+  readonly areSideBySide: boolean;
+  /** Each block transforms its kernels itself: there is one block of tiles. */
+  readonly transformsFilters: boolean;
 }
 
 /** The module that computes blocks `begin` to `end`: of outputs, for one block of tiles after another. */
@@ -67,12 +76,15 @@ class ConvolutionWriter {
   readonly #args = new KernelArguments(this.#f, convolutionArguments);
   readonly #transforms: Transforms;
   readonly #product: BlockProduct;
+  readonly #filters: FilterTransform;
 
   constructor(form: ConvolutionForm) {
     this.#form = form;
     this.#math = new VectorMath(this.#f, form.isRelaxed);
     this.#transforms = new Transforms(this.#f, this.#math);
     this.#product = new BlockProduct(this.#f, this.#math, form);
+    const { areSideBySide } = form;
+    this.#filters = new FilterTransform(this.#f, this.#args, this.#transforms, areSideBySide);
   }
 
   write(): Uint8Array<ArrayBuffer> {
@@ -104,10 +116,13 @@ class ConvolutionWriter {
     );
     const groupEnd = f.smaller(f.i(i32.add, group, args.get("blockGroups")), args.get("groups"));
     const sumBytes = f.iWith(i32.mul, args.get("channels"), STEP_BYTES);
-    const points = f.iWith(i32.mul, args.get("columnsPlane"), PATCH * PATCH);
+    const points = f.iWith(i32.mul, args.get("columnsPlane"), POINTS);
     const products = f.i(i32.add, columns, points);
+    const left = this.#form.transformsFilters
+      ? this.#transformFilters({ products, group, groupEnd, sumBytes })
+      : f.i(i32.add, args.get("rows"), f.i(i32.mul, group, sumBytes));
     this.#product.write({
-      left: f.i(i32.add, args.get("rows"), f.i(i32.mul, group, sumBytes)),
+      left,
       leftPlane: args.get("rowsPlane"),
       right: columns,
       rightPlane: args.get("columnsPlane"),
@@ -120,6 +135,25 @@ class ConvolutionWriter {
       panels: f.i(i32.sub, panelEnd, panel),
     });
     this.#writeTiles({ products, panel, panelEnd, group, groupEnd }, check);
+  }
+
+  /** Transforms a block's kernels, behind its products; gives back where. */
+  #transformFilters(
+    { products, group, groupEnd, sumBytes }: {
+      readonly products: Local;
+      readonly group: Local;
+      readonly groupEnd: Local;
+      readonly sumBytes: Local;
+    },
+  ): Local {
+    const f = this.#f, args = this.#args;
+    const productBytes = f.iWith(i32.mul, args.get("productsPlane"), POINTS);
+    const rows = f.i(i32.add, products, productBytes), at = f.copy(rows);
+    f.loop(group, groupEnd, 1, (k) => {
+      this.#filters.write(k, at, args.get("rowsPlane"));
+      f.assign(at, f.i(i32.add, at, sumBytes));
+    });
+    return rows;
   }
 
   /** For the halves of panels `begin` to `end`: `body` with the first tile and its place in a plane. */

@@ -8,9 +8,9 @@ import { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
 import { KernelArguments } from "./arguments.ts";
 import { BlockProduct, STEP_BYTES } from "./block_product.ts";
-import type { ConvolutionForm } from "./convolution.ts";
+import type { TileForm } from "./convolution.ts";
 import { FiniteCheck, patchRows, storePoints } from "./patches.ts";
-import { alongBoth, PATCH, POINTS, scaleAt, TAPS, TILE, Transforms } from "./transforms.ts";
+import { alongBoth, PATCH, POINTS, TAPS, TILE, Transforms } from "./transforms.ts";
 
 /** The arguments of {@linkcode makeGradientProducts}; offsets and sizes are in bytes. */
 export const gradientArguments = [
@@ -43,7 +43,7 @@ export const gradientArguments = [
 ] as const;
 
 /** The module that computes the sums of parts `begin` to `end`. */
-export function makeGradientProducts(form: ConvolutionForm): Uint8Array<ArrayBuffer> {
+export function makeGradientProducts(form: TileForm): Uint8Array<ArrayBuffer> {
   const f = new FunctionBuilder(), math = new VectorMath(f, form.isRelaxed);
   const args = new KernelArguments(f, gradientArguments), transforms = new Transforms(f, math);
   const product = new BlockProduct(f, math, form);
@@ -171,11 +171,11 @@ export function makeGradientSums(isRelaxed: boolean): Uint8Array<ArrayBuffer> {
         f.iWith(i32.shl, half, 2),
       );
       const at = f.i(i32.add, first, offset);
-      const read = (y: number): Local[] =>
-        Array.from({ length: PATCH }, (_, x) => {
+      const read = (): Local[] =>
+        Array.from({ length: PATCH }, () => {
           const sum = sumOfParts(f, args, at);
           f.assign(at, f.i(i32.add, at, args.get("productsPlane")));
-          return f.v(f32x4.mul, sum, f.float(scaleAt(PATCH * y + x)));
+          return sum;
         });
       const gradients = alongBoth(PATCH, read, (line) => transforms.outputs(line, TAPS)).flat();
       check.add(gradients);

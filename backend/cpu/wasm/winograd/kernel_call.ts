@@ -8,8 +8,6 @@ export interface KernelCallOptions {
   /** Its arguments, in order. */
   readonly names: readonly string[];
   readonly tables: Tables;
-  /** Arguments that are tables of another name. */
-  readonly tableNames: Readonly<Record<string, string>>;
   readonly numbers: Readonly<Record<string, number>>;
   /** How far it runs, of what its parts are multiples, nanoseconds of one thread. */
   readonly range: number;
@@ -26,9 +24,9 @@ export class KernelCall {
   constructor(runtime: WasmRuntime, options: KernelCallOptions) {
     this.#runtime = runtime;
     this.#options = options;
-    const { names, tables, tableNames, numbers } = options;
+    const { names, tables, numbers } = options;
     this.#arguments = names.map((name) => {
-      const begin = tables.begin(tableNames[name] ?? name);
+      const begin = tables.begin(name);
       return { value: begin ?? numbers[name] ?? 0, isTable: begin !== undefined };
     });
   }

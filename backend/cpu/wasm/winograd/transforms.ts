@@ -21,18 +21,8 @@ export const POINTS: number = PATCH * PATCH;
 const A = 0.75, B = 1.5;
 const A2 = A * A, B2 = B * B;
 
-/** The constants that a point's product is divided by: the derivative of the polynomial there. */
-const divisors = [
-  A2 * B2,
-  ...[A, A].map(() => 2 * A2 * (A2 - B2)),
-  ...[B, B].map(() => 2 * B2 * (B2 - A2)),
-  1,
-];
-
-/** What the product at a point of a tile, row by row, is scaled by. */
-export function scaleAt(point: number): number {
-  return 1 / (divisors[Math.floor(point / PATCH)]! * divisors[point % PATCH]!);
-}
+/** What the products at 0, ±A and ±B are divided by: the derivatives of the polynomial there. */
+const AT_0 = A2 * B2, AT_A = 2 * A2 * (A2 - B2), AT_B = 2 * B2 * (B2 - A2);
 
 /** Transforms vectors: each of a line's elements is one vector, whose lanes are different lines. */
 export class Transforms {
@@ -64,7 +54,7 @@ export class Transforms {
     return [end(d0, d2, d4), ...pair(A, B2), ...pair(B, A2), end(d1, d3, d5)];
   }
 
-  /** Three taps at the six points, but for what {@linkcode scaleAt} says. */
+  /** Three taps at the six points, not divided yet. */
   taps(g: readonly Local[]): Local[] {
     const [g0, g1, g2] = g as [Local, Local, Local];
     const pair = (point: number): [Local, Local] =>
@@ -72,7 +62,7 @@ export class Transforms {
     return [g0, ...pair(A), ...pair(B), g2];
   }
 
-  /** Four elements of a gradient, as taps, at the six points, but for {@linkcode scaleAt}. */
+  /** Four elements of a gradient, as taps, at the six points, not divided yet. */
   gradient(g: readonly Local[]): Local[] {
     const [g0, g1, g2, g3] = g as [Local, Local, Local, Local];
     const pair = (point: number): [Local, Local] =>
@@ -84,23 +74,19 @@ export class Transforms {
     return [g0, ...pair(A), ...pair(B), g3];
   }
 
-  /** The first `count` outputs, three or four, of six products. */
+  /** The first `count` outputs, three or four, of six products, which are divided here. */
   outputs(m: readonly Local[], count: 3 | 4): Local[] {
     const f = this.#f;
     const [m0, m1, m2, m3, m4, m5] = m as [Local, Local, Local, Local, Local, Local];
     const sums = [f.v(f32x4.add, m1, m2), f.v(f32x4.add, m3, m4)] as const;
     const differences = [f.v(f32x4.sub, m1, m2), f.v(f32x4.sub, m3, m4)] as const;
-    const power = (k: number, start: Local | null): Local => {
+    return Array.from({ length: count }, (_, k) => {
       const [low, high] = k % 2 === 0 ? sums : differences;
-      const first = start === null
-        ? f.v(f32x4.mul, f.float(A ** k), low)
-        : this.#plus(start, A ** k, low);
-      return this.#plus(first, B ** k, high);
-    };
-    return Array.from(
-      { length: count },
-      (_, k) => power(k, k === 0 ? m0 : k === count - 1 ? m5 : null),
-    );
+      const first = f.v(f32x4.mul, f.float(B ** k / AT_B), high);
+      const both = this.#plus(first, A ** k / AT_A, low);
+      if (k === 0) return this.#plus(both, 1 / AT_0, m0);
+      return k === count - 1 ? f.v(f32x4.add, both, m5) : both;
+    });
   }
 }
 

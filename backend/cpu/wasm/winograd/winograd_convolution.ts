@@ -1,6 +1,6 @@
 /** Runs a convolution by minimal filtering: its kernels are transformed, then blocks of tiles. */
 import { coefficient } from "../../../kernel/affine.ts";
-import { offsetsOf } from "../products/contraction_plan.ts";
+import { isContiguous, offsetsOf } from "../products/contraction_plan.ts";
 import { Tables } from "../products/tables.ts";
 import { GROUP_ROWS, PANEL_COLUMNS, STEP_BYTES } from "./block_product.ts";
 import {
@@ -11,8 +11,13 @@ import {
   groupedRows,
   planeBytes,
 } from "./blocks.ts";
-import { convolutionArguments, HEADER_BYTES, makeConvolution } from "./convolution.ts";
-import { filterArguments, makeFilterTransform } from "./filter.ts";
+import {
+  convolutionArguments,
+  type ConvolutionForm,
+  HEADER_BYTES,
+  makeConvolution,
+} from "./convolution.ts";
+import { filterArguments, makeFilterTransform, SIDE_BY_SIDE } from "./filter.ts";
 import { KernelCall } from "./kernel_call.ts";
 import { Tiling } from "./tiling.ts";
 import { POINTS } from "./transforms.ts";
@@ -26,11 +31,12 @@ export class WinogradConvolution extends WinogradProduct {
   protected override readonly scratchBytes: number;
   readonly #blocks: ConvolutionBlocks;
   readonly #channels: number;
+  readonly #form: ConvolutionForm;
   /** Bytes of the transformed kernels, and of each thread's memory behind them. */
   readonly #rowBytes: number;
   readonly #threadBytes: number;
   readonly #numbers: Readonly<Record<string, number>>;
-  #calls: readonly [filters: KernelCall, blocks: KernelCall] | null = null;
+  #calls: readonly [filters: KernelCall | null, blocks: KernelCall] | null = null;
 
   constructor(options: WinogradOptions) {
     super(options);
@@ -44,23 +50,33 @@ export class WinogradConvolution extends WinogradProduct {
     this.#channels = sizes.channels;
     this.#blocks = chooseBlocks(sizes, threads);
     this.cost = convolutionCost(sizes);
+    const filterChannels = offsetsOf(kernel, other.index, channels);
+    const tapOffsets = offsetsOf(kernel, other.index, [loops.tapY, loops.tapX]);
+    this.#form = {
+      ...this.form,
+      areSideBySide: filterChannels.length % SIDE_BY_SIDE === 0 && isContiguous(tapOffsets) &&
+        filterChannels.every((offset, k) => offset === 4 * tapOffsets.length * k),
+      transformsFilters: this.#blocks.panelBlocks === 1,
+    };
     this.tables = new Tables({
       tileOffsets: tiling.offsets(image.index),
       resultOffsets: tiling.offsets(target),
       skips: tiling.skips,
-      imageChannels: channelOffsets,
+      channelOffsets,
       outputOffsets: outputs,
       rowOffsets: groupedRows(offsetsOf(kernel, other.index, rows), this.groups),
-      filterChannels: offsetsOf(kernel, other.index, channels),
-      tapOffsets: offsetsOf(kernel, other.index, [loops.tapY, loops.tapX]),
+      ...{ filterChannels, tapOffsets },
     });
     const { blockPanels, blockGroups, groupBlocks } = this.#blocks;
     const productsPanel = blockGroups * GROUP_ROWS * STEP_BYTES;
     const columnsPlane = planeBytes(blockPanels * this.#channels * STEP_BYTES);
     const productsPlane = planeBytes(blockPanels * productsPanel);
-    const rowsPlane = planeBytes(this.groups.count * this.#channels * STEP_BYTES);
-    this.#rowBytes = POINTS * rowsPlane;
-    this.#threadBytes = HEADER_BYTES + POINTS * (columnsPlane + productsPlane);
+    const isFused = this.#form.transformsFilters;
+    const groups = isFused ? blockGroups : this.groups.count;
+    const rowsPlane = planeBytes(groups * this.#channels * STEP_BYTES);
+    this.#rowBytes = isFused ? 0 : POINTS * rowsPlane;
+    this.#threadBytes = HEADER_BYTES +
+      POINTS * (columnsPlane + productsPlane + (isFused ? rowsPlane : 0));
     this.scratchBytes = this.#rowBytes + threads * this.#threadBytes;
     this.#numbers = {
       ...{ panels, blockPanels, blockGroups, groupBlocks, channels: this.#channels },
@@ -78,10 +94,10 @@ export class WinogradConvolution extends WinogradProduct {
 
   protected override runAt({ image, other, result, tables, scratch }: Addresses): boolean {
     const [filters, blocks] = this.#calls ??= this.#makeCalls();
-    filters.run({ filters: other, rows: scratch }, tables);
+    filters?.run({ filters: other, rows: scratch }, tables);
     const threads = scratch + this.#rowBytes;
     this.#forgetBlocks(threads);
-    const places = { image, result, rows: scratch, scratch: threads };
+    const places = { image, filters: other, result, rows: scratch, scratch: threads };
     return blocks.run(places, tables, "notFinite") === 0;
   }
 
@@ -93,29 +109,27 @@ export class WinogradConvolution extends WinogradProduct {
     }
   }
 
-  #makeCalls(): readonly [filters: KernelCall, blocks: KernelCall] {
-    const { runtime, tables, form } = this, numbers = this.#numbers, { isRelaxed } = form;
+  #makeCalls(): readonly [filters: KernelCall | null, blocks: KernelCall] {
+    const { runtime, tables } = this, numbers = this.#numbers, form = this.#form;
     const { panelBlocks, groupBlocks, grain } = this.#blocks;
-    const range = this.groups.count * this.#channels;
-    return [
-      new KernelCall(runtime, {
-        kernel: runtime.named(
-          `winograd filters ${isRelaxed}`,
-          () => makeFilterTransform(isRelaxed),
-        ),
-        names: filterArguments,
-        ...{ tables, numbers, tableNames: { channelOffsets: "filterChannels" } },
-        ...{ range, grain: 1, cost: range * FILTER_COST },
-      }),
-      new KernelCall(runtime, {
-        kernel: runtime.named(
-          `winograd convolution ${JSON.stringify(form)}`,
-          () => makeConvolution(form),
-        ),
-        names: convolutionArguments,
-        ...{ tables, numbers, tableNames: { channelOffsets: "imageChannels" } },
-        ...{ range: panelBlocks * groupBlocks, grain, cost: this.cost },
-      }),
-    ];
+    const common = { tables, numbers }, { areSideBySide, isRelaxed } = form;
+    const filters = form.transformsFilters ? null : new KernelCall(runtime, {
+      kernel: runtime.named(
+        `winograd filters ${areSideBySide} ${isRelaxed}`,
+        () => makeFilterTransform(areSideBySide, isRelaxed),
+      ),
+      names: filterArguments,
+      ...{ ...common, range: this.groups.count, grain: 1 },
+      cost: this.groups.count * this.#channels * FILTER_COST,
+    });
+    const blocks = new KernelCall(runtime, {
+      kernel: runtime.named(
+        `winograd convolution ${JSON.stringify(form)}`,
+        () => makeConvolution(form),
+      ),
+      names: convolutionArguments,
+      ...{ ...common, range: panelBlocks * groupBlocks, grain, cost: this.cost },
+    });
+    return [filters, blocks];
   }
 }

@@ -104,7 +104,7 @@ export class WinogradGradient extends WinogradProduct {
 
   #makeCalls(): readonly [products: KernelCall, sums: KernelCall] {
     const { runtime, tables, form } = this, numbers = this.#numbers, { isRelaxed } = form;
-    const common = { tables, numbers, tableNames: {}, grain: 1 };
+    const common = { tables, numbers, grain: 1 };
     const rows = this.#rows, sumCost = rows * numbers.channels! * SUM_COST;
     return [
       new KernelCall(runtime, {

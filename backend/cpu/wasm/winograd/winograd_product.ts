@@ -6,7 +6,7 @@ import type { HostBlock } from "../../script/runner.ts";
 import type { Product } from "../products/contraction.ts";
 import type { Tables } from "../products/tables.ts";
 import type { WasmRuntime } from "../runtime.ts";
-import type { ConvolutionForm } from "./convolution.ts";
+import type { TileForm } from "./convolution.ts";
 import { groupRows, type RowGroups } from "./blocks.ts";
 import type { WindowProduct } from "./windows.ts";
 
@@ -52,7 +52,7 @@ export abstract class WinogradProduct implements Product {
   }
 
   /** What the code of its tiles depends on. */
-  protected get form(): ConvolutionForm {
+  protected get form(): TileForm {
     const { relaxed: isRelaxed, hasPrivatePages: hasPrivatePage } = this.runtime;
     const { rows, long, count } = this.groups;
     return { rows, hasShorter: long < count, isRelaxed, hasPrivatePage };
