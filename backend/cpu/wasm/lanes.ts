@@ -73,6 +73,13 @@ export class LaneAccess {
     return this.#decode(dtype, f.v(narrow.shortsToInts, shorts));
   }
 
+  /** Every second of seven elements of 32 bits; the one behind them is read, and not used. */
+  loadEverySecond(dtype: DType, address: Local, offset: number): Local {
+    const f = this.#f;
+    const [low, high] = [0, 16].map((half) => f.load(v128.load, address, offset + half));
+    return this.#decode(dtype, f.shuffle32(low!, high!, [0, 2, 4, 6]));
+  }
+
   /** One element, in all lanes. */
   loadAll(dtype: DType, bytes: ElementBytes, address: Local, offset = 0): Local {
     const f = this.#f;

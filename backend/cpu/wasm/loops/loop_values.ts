@@ -141,9 +141,12 @@ export class LoopValues {
     strip: Strip,
     vector: number,
   ): Local {
-    const isSide = coefficient(access.index, this.#laneSymbol) === 1;
-    if (isSide && strip.lanes === LANES) {
+    const step = coefficient(access.index, this.#laneSymbol);
+    if (step === 1 && strip.lanes === LANES) {
       return this.#lanes.loadFour(dtype, access.bytes, place, vector * LANES * access.bytes);
+    }
+    if (step === 2 && strip.lanes === LANES && access.bytes === 4) {
+      return this.#lanes.loadEverySecond(dtype, place, vector * LANES * 8);
     }
     if (strip.lanes === 1) return this.#lanes.loadAll(dtype, access.bytes, place);
     return this.#lanes.loadEach(

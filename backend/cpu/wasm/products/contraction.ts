@@ -9,6 +9,7 @@
  * `script/`.
  */
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
+import { collapse } from "../../../kernel/collapse.ts";
 import { isFloat } from "../../../graph/dtype.ts";
 import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
 import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
@@ -64,7 +65,7 @@ export function contractionRunner(
   const { plan, prepared, contraction } = choose(kernel, given, target, copies, host);
   const faster = findFaster({ kernel, contraction, target, cost: plan.cost }, runtime, host);
   const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
-  const after = epilogue && host.compile(epilogue);
+  const after = epilogue && host.compile(collapse(epilogue));
   const product = new ProductRunner(plan, runtime, host);
   const finish = (inputs: Blocks, outputs: Blocks, x: HostBlock, y: HostBlock, c: HostBlock) => {
     const isThere = faster?.run(x, y, c) ||

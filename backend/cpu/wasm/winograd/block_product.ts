@@ -20,6 +20,9 @@ export const PANEL_COLUMNS = 8;
 const UNROLLED_SUMS = 64, PIECE_SUMS = 16;
 const PIECE_SHIFT = 4;
 
+/** Where the vectors of a panel's columns lie. */
+const halves = [0, 16];
+
 /** Which code there is. */
 export interface ProductForm {
   /** Rows of the first groups. */
@@ -119,7 +122,7 @@ export class BlockProduct {
 
   /** A tile of sums: set by the first summed indices, added to by later ones. */
   #tile(rows: number, right: Local, result: Local, { begin, bytes }: SumRange): void {
-    const f = this.#f, halves = [0, 16];
+    const f = this.#f;
     const sums = Array.from({ length: rows }, () => halves.map(() => f.copyVector(f.float(0))));
     const each = (visit: (sum: Local, offset: number) => void): void =>
       sums.forEach((row, r) => halves.forEach((half, h) => visit(row[h]!, STEP_BYTES * r + half)));
@@ -132,11 +135,10 @@ export class BlockProduct {
 
   #step(columns: Local, offset: number, sums: Local[][], element: (row: number) => Local): void {
     const f = this.#f;
-    const [low, high] = [0, 16].map((half) => f.load(v128.load, columns, offset + half));
+    const vectors = halves.map((half) => f.load(v128.load, columns, offset + half));
     sums.forEach((row, r) => {
       const x = element(r);
-      f.assign(row[0]!, this.#math.madd(x, low!, row[0]!));
-      f.assign(row[1]!, this.#math.madd(x, high!, row[1]!));
+      vectors.forEach((y, h) => f.assign(row[h]!, this.#math.madd(x, y, row[h]!)));
     });
   }
 

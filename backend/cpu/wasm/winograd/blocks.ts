@@ -11,11 +11,13 @@ const GRADIENT_COST = 35, STORE_COST = 0.1;
 /** Nanoseconds to turn the sums of a kernel into its gradient. */
 export const SUM_COST = 25;
 /** Nanoseconds to transform the kernels of a group for one channel. */
-export const FILTER_COST = 80;
+export const FILTER_COST = 57;
+/** Where other threads multiply by them that takes so many times as long: caches do not hold them. */
+const FAR_COST = 1.7;
 /** What copying a group's rows costs, in panels that they are multiplied by. */
 const FILL_COST = 0.25;
-/** Bytes of a thread's columns and products: its caches hold them. */
-const MAX_COLUMN_BYTES = 2 ** 20, MAX_PRODUCT_BYTES = 2 ** 18;
+/** Bytes of a thread's columns, products and transformed kernels: its caches hold them. */
+const MAX_COLUMN_BYTES = 2 ** 20, MAX_PRODUCT_BYTES = 2 ** 18, MAX_FILTER_BYTES = 2 ** 22;
 const MAX_BLOCK_PANELS = 16;
 /** Tiles of a part of a gradient, and bytes that they take for all points. */
 const MIN_PART_TILES = 32, MAX_PART_TILES = 128, MAX_PART_BYTES = 3 * 2 ** 19;
@@ -74,8 +76,9 @@ export interface ConvolutionBlocks {
 }
 
 /** Nanoseconds of one thread for a convolution, its kernels' transform included. */
-export function convolutionCost({ panels, channels, outputs }: ConvolutionSizes): number {
-  return panels * (readCost(channels) + writeCost(channels, outputs)) +
+export function convolutionCost(sizes: ConvolutionSizes): number {
+  const { panels, channels, outputs } = sizes;
+  return panels * (readCost(channels) + writeCost(sizes)) +
     groupRows(outputs).count * channels * FILTER_COST;
 }
 
@@ -84,7 +87,7 @@ function readCost(channels: number): number {
   return 2 * channels * READ_COST;
 }
 
-function writeCost(channels: number, outputs: number): number {
+function writeCost({ channels, outputs }: ConvolutionSizes): number {
   return outputs * (2 * WRITE_COST + PANEL_COLUMNS * POINTS * channels / SPEED);
 }
 
@@ -106,16 +109,21 @@ export function chooseBlocks(sizes: ConvolutionSizes, threads: number): Convolut
 
 /** Blocks of so many panels, whose outputs are computed in at least so many parts. */
 function blocksOf(
-  { panels, outputs }: ConvolutionSizes,
+  { panels, channels, outputs }: ConvolutionSizes,
   blockPanels: number,
   parts: number,
 ): ConvolutionBlocks {
   const { count } = groupRows(outputs);
   const groupBytes = POINTS * blockPanels * GROUP_ROWS * STEP_BYTES;
-  const held = Math.max(1, Math.floor(MAX_PRODUCT_BYTES / groupBytes));
+  const panelBlocks = Math.ceil(panels / blockPanels);
+  const products = Math.floor(MAX_PRODUCT_BYTES / groupBytes);
+  // One block of tiles transforms the kernels of its groups itself.
+  const filters = panelBlocks > 1
+    ? products
+    : Math.floor(MAX_FILTER_BYTES / (POINTS * channels * STEP_BYTES));
+  const held = Math.max(1, Math.min(products, filters));
   const blocks = Math.ceil(Math.ceil(count / held) / parts) * parts;
   const blockGroups = Math.ceil(count / blocks), groupBlocks = Math.ceil(count / blockGroups);
-  const panelBlocks = Math.ceil(panels / blockPanels);
   return {
     ...{ blockPanels, blockGroups, panelBlocks, groupBlocks },
     grain: Math.ceil(groupBlocks / parts),
@@ -124,17 +132,20 @@ function blocksOf(
 
 /** When the last of some threads ends: each transforms the columns of the blocks that it sees. */
 function endOf(
-  { panels, channels, outputs }: ConvolutionSizes,
+  sizes: ConvolutionSizes,
   { blockPanels, panelBlocks, blockGroups, groupBlocks, grain }: ConvolutionBlocks,
   threads: number,
 ): number {
+  const { panels, channels, outputs } = sizes;
   const reading = readCost(channels), filling = 1 + FILL_COST / blockPanels;
-  const writing = filling * writeCost(channels, outputs) / groupRows(outputs).count;
+  const { count } = groupRows(outputs), writing = filling * writeCost(sizes) / count;
+  const transforming = channels * FILTER_COST, isFused = panelBlocks === 1;
+  const before = isFused ? 0 : FAR_COST * count * transforming / threads;
   if (panelBlocks >= MANY_BLOCKS * threads && grain === groupBlocks) {
-    return panels * (reading + writing * groupRows(outputs).count) / threads;
+    return before + panels * (reading + writing * count) / threads;
   }
   const busy = new Array<number>(threads).fill(0), held = new Array<number>(threads).fill(-1);
-  const { count } = groupRows(outputs), tasks = panelBlocks * groupBlocks;
+  const tasks = panelBlocks * groupBlocks;
   for (let part = Math.ceil(tasks / grain) - 1; part >= 0; part--) {
     const thread = busy.indexOf(Math.min(...busy));
     for (let task = part * grain; task < Math.min((part + 1) * grain, tasks); task++) {
@@ -142,10 +153,11 @@ function endOf(
       const size = Math.min(blockPanels, panels - block * blockPanels);
       if (held[thread] !== block) busy[thread]! += size * reading;
       held[thread] = block;
-      busy[thread]! += size * Math.min(blockGroups, count - first) * writing;
+      const groups = Math.min(blockGroups, count - first);
+      busy[thread]! += groups * (size * writing + (isFused ? transforming : 0));
     }
   }
-  return Math.max(...busy);
+  return before + Math.max(...busy);
 }
 
 /** The sizes of a gradient of kernels. */
