@@ -8,7 +8,7 @@ import { VectorMath } from "../math.ts";
 import { i32, v128 } from "../opcodes.ts";
 import { KernelArguments } from "./arguments.ts";
 import { BlockProduct, GROUP_ROWS, type ProductForm, STEP_BYTES } from "./block_product.ts";
-import { FiniteCheck, patchRows, pointRows, storePoints } from "./patches.ts";
+import { FiniteCheck, patchRows, PeakCheck, pointRows, storePoints } from "./patches.ts";
 import { filterNames, FilterTransform } from "./filter.ts";
 import { alongBoth, PATCH, POINTS, TILE, Transforms } from "./transforms.ts";
 
@@ -29,6 +29,9 @@ export const convolutionArguments = [
   /** Tables with an entry for each tile: where it begins in the image and in the result. */
   "tileOffsets",
   "resultOffsets",
+  /** For each tile the largest number that it reads, and the sum of a sample: see `PeakCheck`. */
+  "peaks",
+  "samples",
   /** Rows of the tile that are not stored, and 8 times as many columns. */
   "skips",
   /** Tables of offsets of the image's channels, and of the result's. */
@@ -183,14 +186,21 @@ class ConvolutionWriter {
     this.#eachFour({ base: columns, panelBytes, begin, end }, (tile, place) => {
       const tiles = args.fourEntries("tileOffsets", tile)
         .map((offset) => f.i(i32.add, args.get("image"), offset));
+      const peaks = new PeakCheck(f);
       f.loop(f.integer(0), args.get("channels"), 1, (channel) => {
         const offset = args.entry("channelOffsets", channel);
         const bases = tiles.map((base) => f.i(i32.add, base, offset));
         const read = patchRows(f, bases, args.get("imageRow"), PATCH);
-        const points = alongBoth(PATCH, read, (line) => this.#transforms.image(line));
+        const points = alongBoth(
+          PATCH,
+          (y) => peaks.row(y, read()),
+          (line) => this.#transforms.image(line),
+        );
         storePoints(f, points, place, args.get("columnsPlane"));
         f.step(place, STEP_BYTES);
       });
+      f.store(v128.store, f.wordAt(args.get("peaks"), tile), peaks.peak);
+      f.store(v128.store, f.wordAt(args.get("samples"), tile), peaks.sample);
     });
   }
 

@@ -85,3 +85,34 @@ export class FiniteCheck {
     return this.#f.anyTrue(this.#f.v(f32x4.ne, this.#sum, this.#sum));
   }
 }
+
+/** Elements of a patch in the sample: among them are two rows and two columns that follow each other. */
+export const SAMPLE = 4;
+
+/**
+ * The largest absolute number of patches, and the sum of a sample. A number that is much larger than most
+ * would leave its rounding errors in all outputs of a tile, also in those that do not see it.
+ */
+export class PeakCheck {
+  readonly peak: Local;
+  readonly sample: Local;
+  readonly #f: FunctionBuilder;
+
+  constructor(f: FunctionBuilder) {
+    this.#f = f;
+    this.peak = f.copyVector(f.float(0));
+    this.sample = f.copyVector(f.float(0));
+  }
+
+  /** Looks at a patch's row `y`, and gives it back. */
+  row(y: number, values: Local[]): Local[] {
+    const f = this.#f;
+    values.forEach((value, x) => {
+      const size = f.v(f32x4.abs, value);
+      f.assign(this.peak, f.v(f32x4.pmax, this.peak, size));
+      const isSampled = (y === 1 || y === 2) && (x === 1 || x === 2);
+      if (isSampled) f.assign(this.sample, f.v(f32x4.add, this.sample, size));
+    });
+    return values;
+  }
+}

@@ -24,6 +24,8 @@ const WHOLE_TILE = TILE;
 /** All tiles of all images. */
 export class Tiling {
   readonly count: number;
+  /** Tiles of an image: they follow each other. */
+  readonly imageTiles: number;
   /** Rows of each tile that another one has, and 8 times as many columns. */
   readonly skips: Int32Array;
   readonly #kernel: LoopKernel;
@@ -45,7 +47,8 @@ export class Tiling {
     this.#axes = [tileAxis(kernel.sizes[loops.y]!), tileAxis(kernel.sizes[loops.x]!)];
     const [y, x] = this.#axes;
     const all = images.reduce((product, s) => product * kernel.sizes[s]!, 1);
-    this.count = all * y.begins.length * x.begins.length;
+    this.imageTiles = y.begins.length * x.begins.length;
+    this.count = all * this.imageTiles;
     this.#length = Math.ceil(this.count / multiple) * multiple;
     const skip = ({ begins, overlap }: TileAxis, k: number): number =>
       k === begins.length - 1 ? overlap : 0;

@@ -142,6 +142,36 @@ Deno.test("numbers that are not finite reach what sees them, and nothing else", 
   });
 });
 
+Deno.test("a number that is much larger than others has no influence on what does not see it", () => {
+  withDevice("cpu", () => {
+    const side = 32, kernels = normal([16, 16, 3, 3], 1 / 12);
+    for (
+      const [size, row, column] of [[1e6, 10, 11], [1e30, 31, 0], [4e3, 17, 16], [-1e6, 0, 31], [
+        100,
+        5,
+        6,
+      ]]
+    ) {
+      manualSeed(8);
+      const image = Float32Array.from(
+        Tensor.rand([2 * 16 * side * side]).toHostSync() as Float32Array,
+      );
+      const make = (): Tensor => Tensor.fromHost(image.slice(), { shape: [2, 16, side, side] });
+      const wanted = numbers(
+        make().cast("float64").conv2d(kernels.cast("float64"), { padding: 1 }),
+      );
+      image[(16 + 3) * side * side + row! * side + column!] = size!;
+      const y = make().conv2d(kernels, { padding: 1 });
+      assert(isMinimal(y));
+      numbers(y).forEach((value, k) => {
+        const at = [Math.floor(k / side) % side - row!, k % side - column!];
+        const sees = k >= 16 * side * side && at.every((distance) => Math.abs(distance) <= 1);
+        if (!sees) assert(Math.abs(value - wanted[k]!) < 1e-5, `${value}, not ${wanted[k]} (${k})`);
+      });
+    }
+  });
+});
+
 Deno.test("a gradient that is not finite gives kernels that are not, by the taps that see it", () => {
   withDevice("cpu", () => {
     const image = normal([2, 16, 16, 16]);
