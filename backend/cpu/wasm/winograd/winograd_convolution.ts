@@ -28,7 +28,7 @@ import { type Addresses, type WinogradOptions, WinogradProduct } from "./winogra
  * The largest number of an image may be so many times the mean of their sizes: outputs that do not see it
  * are then off by less than 1e-5 of what is usual.
  */
-const MAX_PEAK = 256;
+const MAX_PEAK = 128;
 
 /** A convolution, with what its runs have in common. */
 export class WinogradConvolution extends WinogradProduct {
