@@ -9,7 +9,6 @@
  */
 import { coefficient } from "../../../kernel/affine.ts";
 import { type ArgReduceFn, isArgReduction } from "../../../graph/reductions.ts";
-import type { Parameter } from "../../../codegen/emit.ts";
 import { followsReduction, neededBy, usesInner, variesWith } from "../../../kernel/analysis.ts";
 import type { Load, LoopKernel } from "../../../kernel/kernel.ts";
 import {
@@ -23,34 +22,31 @@ import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import { kindOf } from "../lanes.ts";
-import { boundsKey, type IndexFault, LoopIndices } from "./loop_indices.ts";
+import { boundsKey, LoopIndices } from "./loop_indices.ts";
 import {
   chooseCut,
   chooseLanes,
+  costOf,
   costOfKernel,
   fitsLanes,
+  type GeneratedLoop,
   laneProgram,
   unrollOf,
 } from "./loop_plan.ts";
-import { LANES, type LoopAccess, type Pointer, ROW, Scope, type Strip } from "./loop_scope.ts";
+import {
+  type Body,
+  type InnerOptions,
+  type JoinedSteps,
+  LANES,
+  type LoopAccess,
+  type Pointer,
+  ROW,
+  Scope,
+  type Strip,
+} from "./loop_scope.ts";
 import { LoopValues } from "./loop_values.ts";
 import { VectorMath } from "../math.ts";
 import { i32 } from "../opcodes.ts";
-
-/** A kernel in WebAssembly. Its arguments are 32-bit words: the buffers' addresses, then these. */
-export interface GeneratedLoop {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly parameters: readonly Parameter[];
-  /** The size of the range that a run may be cut into, and the multiples to cut it at. */
-  readonly range: number;
-  readonly grain: number;
-  /** About how many nanoseconds it takes on one core. */
-  readonly cost: number;
-  /** Where indices that are out of range are left. */
-  readonly faults: readonly IndexFault[];
-  /** An output holds values in between: it must not be an input as well. */
-  readonly keepsValues: boolean;
-}
 
 /**
  * Writes a loop kernel; null where it needs what there are no vectors for. `mayKeep`: its outputs are
@@ -66,6 +62,9 @@ export function generateLoop(
 
 /** Elements along the lanes that a part has at least: the vectors of a pass, and a line of memory. */
 const LANE_GRAIN = 16;
+
+/** Steps of a sum over rows that are added up before they are doubles, and instructions of each at most. */
+const JOINED_STEPS = 4, MAX_STEP_COST = 8;
 
 class LoopWriter {
   readonly #kernel: LoopKernel;
@@ -256,7 +255,7 @@ class LoopWriter {
       reduce: (step) => this.#reduce(scope, step),
       store: (stored) => store(stored, scope),
       storeEach: ({ exprs, outputs: stored, keeps }) =>
-        this.#inner(scope, exprs, stored, (inside) => store(stored, inside), keeps),
+        this.#inner(scope, exprs, stored, (inside) => store(stored, inside), { kept: keeps }),
     });
   }
 
@@ -273,20 +272,27 @@ class LoopWriter {
       const { fn } = reductions[r]!;
       return isArgReduction(fn) ? [[r, this.#argAccumulator(r, fn, count)] as const] : [];
     }));
+    const valuesOf = (inside: Scope, r: number): Local[] =>
+      Array.from(
+        { length: inside.strip.vectors },
+        (_, vector) => this.#values.operand(reductions[r]!.expr, inside, vector),
+      );
+    const joined: JoinedSteps = (insides) => {
+      plain.forEach(({ r }, k) => sums.addSteps(k, insides.map((i) => valuesOf(i, r))));
+    };
+    const isJoined = !keeps && outputs.length + places.size === 0 && sums.mayJoinSteps &&
+      costOf(this.#kernel, exprs) <= MAX_STEP_COST;
     this.#inner(scope, exprs, keeps ? [keeps.output] : outputs, (inside) => {
       if (keeps) this.#values.store(keeps.output, keeps.expr, inside);
       for (const o of outputs) this.#values.store(o, this.#kernel.outputs[o]!.expr, inside);
       const { lanes } = inside.strip;
-      const vectors = Array.from({ length: inside.strip.vectors }, (_, vector) => vector);
-      const valuesOf = (r: number): Local[] =>
-        vectors.map((v) => this.#values.operand(reductions[r]!.expr, inside, v));
-      plain.forEach(({ r }, k) => sums.add(k, valuesOf(r), lanes));
+      plain.forEach(({ r }, k) => sums.add(k, valuesOf(inside, r), lanes));
       for (const [r, found] of places) {
-        valuesOf(r).forEach((value, vector) => {
+        valuesOf(inside, r).forEach((value, vector) => {
           found.add(vector, value, this.#indices.affineVector(reductions[r]!.index, vector), lanes);
         });
       }
-    });
+    }, { joined: isJoined ? joined : null });
     const resultOf = (r: number, vector: number): Local =>
       places.get(r)?.result(vector) ??
         sums.result(plain.findIndex((each) => each.r === r), vector);
@@ -335,7 +341,7 @@ class LoopWriter {
     ids: readonly number[],
     stored: readonly number[],
     body: Body,
-    kept: KeptValue | null = null,
+    { kept = null, joined = null }: InnerOptions = {},
   ): void {
     const { inner } = this.#kernel;
     const accesses = [...this.#loadsOf(ids), ...stored.map((o) => this.#values.outputAccess(o))];
@@ -361,15 +367,26 @@ class LoopWriter {
       const { start, end } = this.#range(last);
       const index = this.#indices.newIndex(last, start);
       const pointers = this.#pointersFor(accesses, last, scope);
-      this.#while(index, end, 1, () => {
+      const declared = (): Scope => {
         const inside = new Scope(scope, scope.strip);
         for (const [key, pointer] of pointers) inside.pointers.set(key, pointer);
         this.#values.declare(ids, inside);
-        body(inside);
+        return inside;
+      };
+      if (joined) {
+        this.#f.whileLess(index, this.#f.iWith(i32.sub, end, JOINED_STEPS - 1), () => {
+          joined(Array.from({ length: JOINED_STEPS }, () => {
+            const inside = declared();
+            this.#advance(pointers, last, 1);
+            this.#f.step(index, 1);
+            return inside;
+          }));
+        });
+      }
+      this.#while(index, end, 1, () => {
+        body(declared());
         this.#advance(pointers, last, 1);
       });
     });
   }
 }
-
-type Body = (inside: Scope) => void;

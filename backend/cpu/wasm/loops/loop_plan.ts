@@ -1,4 +1,5 @@
 /** What is decided about a loop kernel before it is written: lanes, cuts, costs. */
+import type { Parameter } from "../../../codegen/emit.ts";
 import { coefficient, rangeOf } from "../../../kernel/affine.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { Expr, IndirectIndex, LoopKernel } from "../../../kernel/kernel.ts";
@@ -13,9 +14,25 @@ import {
   rowProgram,
 } from "../../../kernel/row_program.ts";
 import { hasLanes, kindOf } from "../lanes.ts";
+import type { IndexFault } from "./loop_indices.ts";
 import { LANES } from "./loop_scope.ts";
 import { joinsInLanes } from "./accumulators.ts";
-import { castsInLanes, costOf, hasLaneForm } from "./primitives.ts";
+import { castsInLanes, costOf as costOfPrimitive, hasLaneForm } from "./primitives.ts";
+
+/** A kernel in WebAssembly. Its arguments are 32-bit words: the buffers' addresses, then these. */
+export interface GeneratedLoop {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly parameters: readonly Parameter[];
+  /** The size of the range that a run may be cut into, and the multiples to cut it at. */
+  readonly range: number;
+  readonly grain: number;
+  /** About how many nanoseconds it takes on one core. */
+  readonly cost: number;
+  /** Where indices that are out of range are left. */
+  readonly faults: readonly IndexFault[];
+  /** An output holds values in between: it must not be an input as well. */
+  readonly keepsValues: boolean;
+}
 
 /** Cheaper expressions than this are computed twice. */
 const MIN_KEPT_COST = 8;
@@ -118,7 +135,7 @@ function costOfExpr(kernel: LoopKernel, id: number): number {
   const e = kernel.exprs[id]!;
   switch (e.op) {
     case "primitive":
-      return costOf(e.fn);
+      return costOfPrimitive(e.fn);
     case "load":
       return kernel.loads[e.load]!.bounds.length > 0 ? 12 : 1;
     case "constant":
@@ -146,9 +163,14 @@ export function costOfKernel(kernel: LoopKernel): number {
   return cost / 10;
 }
 
+/** About how many instructions some expressions take. */
+export function costOf(kernel: LoopKernel, ids: readonly number[]): number {
+  return ids.reduce((sum, id) => sum + costOfExpr(kernel, id), 0);
+}
+
 /** How many vectors a pass over a body computes: few where it keeps many values at once. */
 export function unrollOf(kernel: LoopKernel, ids: readonly number[]): number {
-  const cost = ids.reduce((sum, id) => sum + costOfExpr(kernel, id), 0);
+  const cost = costOf(kernel, ids);
   return cost <= 24 ? 4 : cost <= 48 ? 2 : 1;
 }
 

@@ -1,7 +1,8 @@
 /** Runs loop kernels in WebAssembly. */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
 import type { CheckIndex, Runner } from "../../script/runner.ts";
-import { type GeneratedLoop, generateLoop } from "./loop.ts";
+import { generateLoop } from "./loop.ts";
+import type { GeneratedLoop } from "./loop_plan.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
 /**

@@ -1,5 +1,6 @@
 /** What a loop's code knows where it is written: values, places, intervals. */
 import type { AffineExpr } from "../../../kernel/affine.ts";
+import type { KeptValue } from "../../../kernel/row_program.ts";
 import type { Local } from "../assembler.ts";
 import type { ElementBytes } from "../lanes.ts";
 
@@ -65,4 +66,16 @@ export interface LoopAccess {
   readonly base: Local;
   readonly index: AffineExpr;
   readonly bytes: ElementBytes;
+}
+
+/** Writes what a loop does. */
+export type Body = (inside: Scope) => void;
+
+/** Writes what takes several steps of a sum at once. */
+export type JoinedSteps = (insides: readonly Scope[]) => void;
+
+/** A value that is read back from where it was kept; what takes several steps at once. */
+export interface InnerOptions {
+  readonly kept?: KeptValue | null;
+  readonly joined?: JoinedSteps | null;
 }
