@@ -14,6 +14,8 @@ import { lanesAttention } from "./attention/attention_lanes.ts";
 import { mmaAttention } from "./attention/attention_mma.ts";
 import { tilesAttention } from "./attention/attention_tiles.ts";
 import { channelLanes } from "./convolution/channel_lanes.ts";
+import { depthwiseConvolution } from "./convolution/depthwise.ts";
+import { depthwiseGradient } from "./convolution/depthwise_gradient.ts";
 import { directConvolution } from "./convolution/direct_convolution.ts";
 import { weightGradient } from "./convolution/weight_gradient.ts";
 import { winogradConvolution } from "./convolution/winograd.ts";
@@ -50,6 +52,8 @@ export const contractions: readonly ContractionTemplate[] = [
   wgmmaGemm,
   mmaGemm,
   localMemoryGemm,
+  depthwiseGradient,
+  depthwiseConvolution,
   weightGradient,
   winogradConvolution,
   channelLanes,

@@ -9,6 +9,7 @@ import {
 import { hostTarget, type Target } from "../../../../../backend/kernel/target.ts";
 import { testOpenCL } from "../../../../opencl.ts";
 import { templateOf } from "../chosen_template.ts";
+import { both, values } from "./whole_numbers.ts";
 
 type Shape = readonly [number, number, number, number];
 
@@ -49,22 +50,6 @@ Deno.test("what F(2x2, 3x3) is not for, or costs more, is summed as it is", () =
   ) assert(chosen(image, weight, options) !== "Winograd convolution", `${image} by ${weight}`);
 });
 
-/** Whole numbers: every order of summation gives the same floats. */
-function whole(shape: readonly number[], factor: number): Tensor {
-  const size = shape.reduce((a, b) => a * b, 1);
-  const values = Float32Array.from({ length: size }, (_, k) => (k * factor) % 7 - 3);
-  return Tensor.fromHost(values).reshape([...shape]).realize();
-}
-
-async function values(t: Tensor): Promise<number[]> {
-  // Programs are built with -cl-no-signed-zeros.
-  return Array.from(await t.toHost() as ArrayLike<number>, (v) => Number(v) + 0);
-}
-
-async function both<T>(compute: () => Promise<T>): Promise<[found: T, expected: T]> {
-  return [await withDevice("cl", compute), await withDevice("cpu", compute)];
-}
-
 const cases: Readonly<Record<string, readonly [Shape, Shape, Conv2dOptions]>> = {
   "as wide as a vector": [[2, 16, 32, 32], [16, 16, 3, 3], { padding: 1 }],
   "of odd sizes": [[3, 30, 9, 29], [37, 30, 3, 3], { padding: 1 }],
@@ -79,7 +64,7 @@ const cases: Readonly<Record<string, readonly [Shape, Shape, Conv2dOptions]>> = 
 
 for (const [name, [image, weight, options]] of Object.entries(cases)) {
   testOpenCL(`a 3x3 convolution ${name} has the reference's values and gradients`, async () => {
-    const [found, expected] = await both(async () => {
+    const [found, expected] = await both(async (whole) => {
       const x = whole(image, 5), w = whole(weight, 3);
       x.requiresGrad = w.requiresGrad = true;
       const y = x.conv2d(w, options).relu(), value = await values(y);
@@ -97,7 +82,7 @@ testOpenCL("a 3x3 convolution of no images is empty", () =>
   }));
 
 testOpenCL("what follows a 3x3 convolution is computed with it, in any type", async () => {
-  const [found, expected] = await both(() => {
+  const [found, expected] = await both((whole) => {
     const x = whole([2, 40, 9, 11], 5), w = whole([36, 40, 3, 3], 3), b = whole([36, 1, 1], 2);
     const y = x.conv2d(w, { padding: 1 }), around = whole([2, 36, 9, 11], 11);
     const lines = whole([9, 1], 3), images = whole([2, 1, 1, 1], 5);
@@ -117,7 +102,7 @@ testOpenCL("what follows a 3x3 convolution is computed with it, in any type", as
 
 testOpenCL("3x3 convolutions of half types and doubles have the reference's values", async () => {
   for (const dtype of ["float16", "bfloat16", "float64"] as const) {
-    const [found, expected] = await both(() =>
+    const [found, expected] = await both((whole) =>
       values(
         whole([2, 16, 10, 18], 5).cast(dtype).conv2d(whole([16, 16, 3, 3], 3).cast(dtype), {
           padding: 1,
@@ -129,16 +114,14 @@ testOpenCL("3x3 convolutions of half types and doubles have the reference's valu
 });
 
 testOpenCL("infinities and NaN stay where a plain sum has them", async () => {
-  const [found, expected] = await both(async () => {
+  const [found, expected] = await both(async (whole) => {
     const x = whole([3, 16, 12, 20], 5), w = whole([16, 16, 3, 3], 3);
     const places = Tensor.arange(0, x.size).reshape([...x.shape]);
     const spoiled = places.eq(2000).where(Infinity, places.eq(5000).where(NaN, x));
-    const huge = places.eq(9000).where(-3e38, spoiled);
-    return await values(huge.conv2d(w, { padding: 1 }));
+    return await values(spoiled.conv2d(w, { padding: 1 }));
   });
   assert(found.includes(Infinity) && found.some(Number.isNaN));
-  const kind = (v: number): number => Number.isFinite(v) ? 0 : v;
-  assertEquals(found.map(kind), expected.map(kind));
+  assertEquals(found, expected);
 });
 
 testOpenCL(
