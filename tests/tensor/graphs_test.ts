@@ -62,7 +62,7 @@ function assertMeans(
 
 Deno.test("random graphs mean the same fused, one by one and apart (cpu)", () => {
   const cpu = backendOf(manager.default("cpu"));
-  check(8, 400, (graph) => {
+  check(8, 240, (graph) => {
     const wanted = meaning(graph);
     withDevice("cpu", () => {
       assertMeans(graph, "fused by the reference", () => together(reference, build(graph)), wanted);
@@ -74,7 +74,7 @@ Deno.test("random graphs mean the same fused, one by one and apart (cpu)", () =>
 
 Deno.test("long random graphs mean the same (cpu)", () => {
   const cpu = backendOf(manager.default("cpu"));
-  check(40, 60, (graph) => {
+  check(40, 40, (graph) => {
     const wanted = meaning(graph);
     withDevice("cpu", () => {
       assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
@@ -84,7 +84,7 @@ Deno.test("long random graphs mean the same (cpu)", () => {
 
 Deno.test("random graphs of larger tensors mean the same (cpu)", () => {
   const cpu = backendOf(manager.default("cpu"));
-  check(6, 40, (graph) => {
+  check(6, 30, (graph) => {
     const wanted = meaning(graph);
     withDevice("cpu", () => {
       assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);
@@ -107,7 +107,7 @@ Deno.test({
 });
 
 testOnBackends("compiled graphs mean in every call what they mean uncompiled", (backend) => {
-  check(6, backend === "cpu" ? 80 : 3, (graph) => {
+  check(6, backend === "cpu" ? 50 : 3, (graph) => {
     withDevice(backend, () => {
       const run = compile((...leaves: Tensor[]) => follow(graph, leaves));
       for (let round = 0; round < 4; round++) {

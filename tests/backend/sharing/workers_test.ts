@@ -19,5 +19,5 @@ testOpenCL("workers that train at once come to their results, beside the main th
 });
 
 testOpenCL("terminating workers that train leaves the process whole", async () => {
-  await run("terminate", "5", "4");
+  await run("terminate", "3", "4");
 });

@@ -60,6 +60,6 @@ Deno.test("decodeIdx answers any damage with a FileFormatError or an array", asy
     fc.property(fc.oneof(fc.uint8Array(), damaged(files)), (bytes) => {
       assertOnlyFormatErrors(() => decodeIdx(bytes));
     }),
-    { numRuns: 2000 },
+    { numRuns: 1000 },
   );
 });
