@@ -57,12 +57,13 @@ export class Pipeline implements Progress {
     return this.#pace?.afterAsking(waitedMs) ?? messagePauseMs(waitedMs);
   }
 
-  /** What comes next is known where there is only one thing that it can be. */
+  /** The device first: what messages bring is enqueued behind what it has to do, if they need nobody. */
   sleep(milliseconds: number): boolean {
     this.#beginWait();
-    const [message] = this.#communicating;
-    if (this.#reading.length === 0) return message?.operation.sleep?.(milliseconds) ?? false;
-    return message === undefined && (this.#reading[0]!.bucket?.waitInDriver() ?? false);
+    const [next] = this.#reading, messages = this.#communicating;
+    if (next === undefined) return messages[0]?.operation.sleep?.(milliseconds) ?? false;
+    const areAlone = messages.every(({ operation }) => operation.sleep !== undefined);
+    return areAlone && (next.bucket?.waitInDriver() ?? false);
   }
 
   /** How long it has waited for the next thing, in milliseconds. */
