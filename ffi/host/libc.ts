@@ -46,3 +46,28 @@ function askUserId(): number | null {
   libc?.close();
   return id;
 }
+
+/** Bytes of a set of cores: as many as a kernel of Linux may have (8,192). */
+const CORE_SET_BYTES = 1024;
+const _SC_NPROCESSORS_ONLN = 84;
+const coreFunctions = {
+  sched_getaffinity: { parameters: ["i32", "usize", "buffer"], result: "i32" },
+  sysconf: { parameters: ["i32"], result: "i64" },
+} as const;
+
+/** The cores that this process may use, by number, and how many there are; null where it is not known. */
+export function allowedCores(): { readonly cores: readonly number[]; readonly all: number } | null {
+  const libc = Deno.build.os === "linux" ? openLibc(coreFunctions) : null;
+  if (libc === null) return null;
+  try {
+    const set = new Uint8Array(CORE_SET_BYTES);
+    if (libc.symbols.sched_getaffinity(0, BigInt(set.length), set) !== 0) return null;
+    const numbers = Array.from({ length: 8 * set.length }, (_, core) => core);
+    return {
+      cores: numbers.filter((core) => set[core >> 3]! >> (core & 7) & 1),
+      all: Number(libc.symbols.sysconf(_SC_NPROCESSORS_ONLN)),
+    };
+  } finally {
+    libc.close();
+  }
+}

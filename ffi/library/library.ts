@@ -10,7 +10,7 @@
  */
 import { readEnvironment, setDefaultVariable } from "../host/environment.ts";
 import { OpenCLUnavailableError } from "./errors.ts";
-import { openLibc } from "../host/libc.ts";
+import { allowedCores, openLibc } from "../host/libc.ts";
 import { localSize } from "../host/local_ranks.ts";
 import { withProcessLock } from "../host/process_lock.ts";
 import { primeSignals } from "./signals.ts";
@@ -77,14 +77,20 @@ export function openLibrary(): OpenCLSymbols {
 }
 
 /**
- * Threads of PoCL that are not pinned may share a core, at half the speed. Of several processes each
- * would pin its threads to the same cores: they share the cores out, and keep to those that mpirun gave.
+ * Threads of PoCL that are not pinned may share a core, at half the speed. It pins them to the first cores
+ * of the machine, whichever this process may use. Of several processes each would use the same ones: they
+ * share the cores out, and keep to those that mpirun gave.
  */
 function placePoCLThreads(): void {
-  const processes = localSize() ?? 1;
-  if (processes === 1) return setDefaultVariable("POCL_AFFINITY", "1");
-  const threads = Math.max(1, Math.floor(navigator.hardwareConcurrency / processes));
-  setDefaultVariable("POCL_MAX_PTHREAD_COUNT", `${threads}`);
+  const processes = localSize() ?? 1, allowed = processes === 1 ? allowedCores() : null;
+  if (processes > 1) return limitThreads(Math.floor(navigator.hardwareConcurrency / processes));
+  if (allowed && allowed.cores.length < allowed.all) limitThreads(allowed.cores.length);
+  if (allowed?.cores.some((core, k) => core !== k)) return;
+  setDefaultVariable("POCL_AFFINITY", "1");
+}
+
+function limitThreads(count: number): void {
+  setDefaultVariable("POCL_MAX_PTHREAD_COUNT", `${Math.max(1, count)}`);
 }
 
 /**

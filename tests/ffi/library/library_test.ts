@@ -96,6 +96,29 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name: "PoCL's threads stay on the cores that this process was given",
+  ignore: !hasOpenCL || Deno.build.os !== "linux" || navigator.hardwareConcurrency < 2,
+  async fn() {
+    const source = `
+      import { Buffer, CommandQueue, Context, platforms } from "@netcl/netcl/ffi";
+      const [device] = platforms()[0].devices();
+      const context = new Context([device]), queue = new CommandQueue(context, device);
+      using buffer = new Buffer(context, 64);
+      queue.write(buffer, new Uint8Array(64));
+      queue.finishSync();
+      const threads = [...Deno.readDirSync("/proc/self/task")].map(({ name }) =>
+        /Cpus_allowed_list:\\s*(.*)/.exec(Deno.readTextFileSync("/proc/self/task/" + name + "/status"))[1]);
+      console.log([...new Set(threads)].join(" "));`;
+    // This process has set the variable for itself.
+    const confined = ["-u", "POCL_AFFINITY", "taskset", "-c", "1"];
+    const args = [...confined, Deno.execPath(), ...denoArgs(source)];
+    const { stdout, stderr } = await new Deno.Command("env", { args }).output();
+    const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).trim();
+    assertEquals([text(stdout), text(stderr)], ["1", ""]);
+  },
+});
+
 const hasScript = await (async () => {
   try {
     return (await new Deno.Command("script", { args: ["--version"] }).output()).success;
