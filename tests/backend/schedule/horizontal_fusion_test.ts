@@ -81,9 +81,13 @@ Deno.test("a kernel moves before a reader of others where all that it reads is t
 });
 
 Deno.test("kernels that wait hold no more than a little memory", () => {
-  const made = Array.from({ length: 3 }, () => apply("exp", leaf(1 << 19)));
-  const nodes = [...made, ...made.map((node) => apply("neg", node))];
-  assertEquals(launches(nodes), [[0], [1], [2], [3], [4], [5]]);
+  const readersOf = (size: number): (readonly number[])[] => {
+    const made = Array.from({ length: 3 }, () => apply("exp", leaf(size)));
+    return launches([...made, ...made.map((node) => apply("neg", node))]);
+  };
+  assertEquals(readersOf(1 << 23), [[0], [1], [2], [3], [4], [5]]);
+  // The gradients of a layer's results, from which those of biases are summed.
+  assertEquals(readersOf(768 * 512), [[0], [1], [2], [3, 4, 5]]);
 });
 
 Deno.test("batches keep every dependency and every kernel", () => {
