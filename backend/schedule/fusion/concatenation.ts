@@ -4,6 +4,7 @@
  * in its place: no element looks at whose it is, and what the pieces share is computed once.
  */
 import { type AffineExpr, scale } from "../../kernel/affine.ts";
+import { isFloat } from "../../graph/dtype.ts";
 import type { Node } from "../../graph/node.ts";
 import { sameShape } from "../../graph/shape.ts";
 import { inputInfo, type NodeInfo } from "./node_info.ts";
@@ -45,7 +46,8 @@ interface Part {
 /**
  * The concatenation that a node is; null for what is none, or takes too many pieces. Long ones are trees:
  * what is stored only to be joined again is not, where there is room.
- * Gradients of slices are such sums as well, of what is padded with 0: a -0 stays what it is.
+ * Gradients of slices are such sums as well, of what is padded with 0: a -0 stays what it is. So is a cast
+ * of one, such as that of gradients in half precision for the product that follows.
  */
 export function concatenationOf(root: NodeInfo): Concatenation | null {
   return joinedOf(root, MAX_LEVELS) ?? joinedOf(root, 0);
@@ -102,7 +104,7 @@ function partsOf(
   for (let at = open.pop(); at; at = open.pop()) {
     const { op, shape } = at.node;
     between.push(at);
-    if (op.kind === "copy" && at === info) open.push(inputInfo(at, 0));
+    if (at === info && (op.kind === "copy" || isFloatCast(at.node))) open.push(inputInfo(at, 0));
     else if (op.kind === "elementwise" && op.fn === (at.node.dtype === "bool" ? "or" : "add")) {
       const sides = at.node.inputs.map((_, k) => inputInfo(at!, k));
       if (!sides.every((side) => sameShape(side.node.shape, shape))) return null;
@@ -134,6 +136,11 @@ function nestedParts(
   const between: NodeInfo[] = [];
   const found = partsOf(info, axis, between, levels - 1);
   return found && { parts: found.parts, between };
+}
+
+/** True for a cast between floats: its pieces are cast where they are stored. */
+function isFloatCast({ op, inputs, dtype }: Node): boolean {
+  return op.kind === "cast" && isFloat(dtype) && isFloat(inputs[0]!.dtype);
 }
 
 /** True for a value that one node reads, and that need not be in memory. */

@@ -69,9 +69,10 @@ class Lowering {
   constructor(group: Group) {
     this.#group = group;
     this.#exprs = new Array<Expr | undefined>(group.values);
+    const { dtype, op } = group.root.node;
     for (const { value, index, size } of group.pieces) {
-      const { dtype } = group.root.node;
-      this.#outputs.push({ info: group.root, output: { expr: value, dtype, index, size } });
+      const expr = op.kind === "cast" ? this.#emit({ op: "cast", args: [value], dtype }) : value;
+      this.#outputs.push({ info: group.root, output: { expr, dtype, index, size } });
     }
     for (const member of group.members) this.#lower(member);
     this.#checkUnreadIndices();

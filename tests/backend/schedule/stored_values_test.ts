@@ -1,9 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { schedule } from "../../../backend/internal.ts";
 import type { LoopKernel } from "../../../backend/kernel/kernel.ts";
-import { noGrad, Tensor, withDevice } from "../../../mod.ts";
+import { type DType, grad, noGrad, Tensor, withDevice } from "../../../mod.ts";
 import { nodeOf } from "../../../tensor/core/internals.ts";
-import { testOpenCL } from "../../opencl.ts";
+import { hasOpenCL, testOpenCL } from "../../opencl.ts";
 import { gpu } from "./nodes.ts";
 
 function loopsOf(tensor: Tensor): LoopKernel[] {
@@ -142,6 +142,32 @@ Deno.test("gradients of slices that lie side by side are stored in pieces, too",
       assertEquals(loops.map(({ outputs }) => outputs.length), [3]);
     }
   }));
+
+Deno.test("gradients of slices are stored in pieces where they are cast, each rounded as before", () => {
+  const grads = (device: string, narrow: DType, wide: DType): number[][] =>
+    withDevice(device, () => {
+      const x = Tensor.arange(64 * 48).mul(0.37).sin().reshape([64, 48]).cast(narrow).realize();
+      x.requiresGrad = true;
+      const [q, k, v] = x.split(16, 1) as [Tensor, Tensor, Tensor];
+      const [gradient] = grad([q.mul(k).add(v.mul(v)).sum()], [x]) as [Tensor];
+      const cast = gradient.cast(wide);
+      if (device === "cpu") {
+        const { kernels } = schedule([nodeOf(cast)], { device: gpu });
+        const loops = kernels.flatMap(({ kernel }) => kernel.kind === "loop" ? [kernel] : []);
+        assert(!loops.some(asks), "an element looks at whose it is");
+        assertEquals(loops.map(({ outputs }) => outputs.map(({ dtype }) => dtype)), [[
+          wide,
+          wide,
+          wide,
+        ]]);
+      }
+      return [[...cast.cast("float32").toHostSync() as Float32Array]];
+    });
+  for (const [narrow, wide] of [["bfloat16", "float32"], ["float32", "float16"]] as const) {
+    const expected = grads("cpu", narrow, wide);
+    if (hasOpenCL) assertEquals(grads("cl", narrow, wide), expected);
+  }
+});
 
 Deno.test("what follows a product is stored by its kernel where windows overlap that read it", () =>
   withDevice("cpu", () => {
