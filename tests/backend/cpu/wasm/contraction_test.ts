@@ -47,6 +47,16 @@ Deno.test("products larger than a block are the sums of their blocks", () => {
   });
 });
 
+Deno.test("many rows by a large matrix: blocks of shared lines, panels of it, its rows turned", () => {
+  withDevice("cpu", () => {
+    for (const left of [false, true]) {
+      assertProduct(331, 131, 301, left);
+      assertProduct(323, 136, 258, left, true);
+      assertProduct(64, 67, 30, left, true);
+    }
+  });
+});
+
 Deno.test("every rest of a tile is computed, and nothing around it is written", () => {
   withDevice("cpu", () => {
     for (let rest = 0; rest < 6; rest++) {

@@ -208,3 +208,18 @@ Deno.test("windows that step over padded images are joined in vectors, at their 
     }
   });
 });
+
+Deno.test("sums over rows that are joined four at a time have all rows", () => {
+  withDevice("cpu", () => {
+    for (const rows of [1, 3, 4, 6, 8, 201]) {
+      for (const columns of [3, 16, 37]) {
+        // Quarters: every sum is exact.
+        const x = Tensor.arange(rows * columns).remainder(29).mul(0.25).reshape([rows, columns])
+          .realize();
+        assertAgree(() => x.sum(0));
+        assertAgree(() => x.mul(x).sum(0));
+        assertAgree(() => x.sub(1).sum(0).add(x.slice(0)));
+      }
+    }
+  });
+});

@@ -7,6 +7,7 @@ import {
   WasmMemory,
   WasmSource,
 } from "../../../../backend/cpu/wasm/memory.ts";
+import { controlBytes, fields, takePart } from "../../../../backend/cpu/wasm/thread_pool.ts";
 import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
 import { DeviceHandle } from "../../../../backend/devices/device_handle.ts";
 import { Tensor, withDevice } from "../../../../mod.ts";
@@ -59,6 +60,19 @@ Deno.test("workers start by themselves, compute the same, end and start again", 
     });
   }
   backend.dispose();
+});
+
+Deno.test("a thread takes its own parts first, then those of others, each once", () => {
+  const threads = 3, parts = 8;
+  const block = new Int32Array(controlBytes(threads) / 4);
+  block[fields.threads] = threads;
+  block[fields.parts] = parts;
+  // Shares of 2, 3 and 3 parts.
+  [2, 3, 3].forEach((own, k) => block[fields.left + fields.leftStep * k] = own);
+  const take = (thread: number): number => takePart(block, fields, thread);
+  assertEquals([take(1), take(1)], [4, 3]);
+  assertEquals([take(0), take(0), take(0)], [1, 0, 2]);
+  assertEquals([take(1), take(2), take(0), take(2)], [7, 6, 5, -1]);
 });
 
 Deno.test("WasmMemory joins what is given back, and gives it out again", () => {
