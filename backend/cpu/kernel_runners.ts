@@ -13,10 +13,15 @@ import { argsortRunner } from "./script/sorting.ts";
 import { ScriptCompiler } from "./script/script_compiler.ts";
 import type { Strategy } from "./strategy/strategy.ts";
 import { loopRunner } from "./wasm/loops/loop_runner.ts";
-import { contractionRunner } from "./wasm/products/contraction.ts";
+import { findDepthwise } from "./wasm/depthwise/find_depthwise.ts";
+import { contractionRunner, type FindProduct } from "./wasm/products/contraction.ts";
 import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 import { findWinograd } from "./wasm/winograd/find_winograd.ts";
+
+/** Ways to convolve that take less than products of matrices. */
+const findFaster: FindProduct = (given, runtime, host) =>
+  findDepthwise(given, runtime, host) ?? findWinograd(given, runtime, host);
 
 /** Lends memory to kernels while they run. */
 export type AllocateScratch = (nbytes: number, label: string) => BufferHandle<HostBuffer>;
@@ -80,7 +85,7 @@ export class KernelRunners {
   #contraction(kernel: LoopKernel): Runner | null {
     const { wasm } = this.#strategy;
     const fallback = (): Runner => this.#scripts.runner(kernel);
-    return wasm && contractionRunner(kernel, wasm, this.#host, fallback, findWinograd);
+    return wasm && contractionRunner(kernel, wasm, this.#host, fallback, findFaster);
   }
 
   #loop(kernel: LoopKernel): Runner {
