@@ -29,7 +29,7 @@ export function busyDevice({ context, queue }: DeviceHandle): Busy {
   };
   timed(1);
   // Many short runs: on a busy machine one of them at least is not disturbed.
-  const unit = Math.min(...Array.from({ length: 12 }, () => timed(30) / 30));
+  const unit = Math.min(...Array.from({ length: 12 }, () => timed(8) / 8));
   const busy = (ms: number) => launch(Math.max(1, Math.round(ms / unit)));
   return Object.assign(busy, {
     [Symbol.dispose]: () => [kernel, program, y].forEach((object) => object.release()),
