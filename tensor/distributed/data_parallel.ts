@@ -14,7 +14,6 @@ import { withGradientReceiver } from "../core/gradient_receiver.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
 import { Module } from "../nn/module/module.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { DEVICE_BUCKET_BYTES } from "./exchange/bucket.ts";
 import { DeviceParallel } from "./device_parallel.ts";
 import { GradientReducer } from "./gradient_reducer.ts";
 import { Group } from "./group.ts";
@@ -26,7 +25,10 @@ import { StateBroadcast, type StateSender } from "./exchange/state_broadcast.ts"
 
 /** How a {@linkcode DataParallel} works. */
 export interface DataParallelOptions {
-  /** Gradients that travel together, in bytes; default 25 MiB, 4 MiB where devices of a host add up. */
+  /**
+   * Gradients that travel together, in bytes; default 25 MiB, and less towards the end where devices of a
+   * host add up.
+   */
   bucketBytes?: number;
   /** Whether all ranks get rank 0's buffers with the gradients, as for BatchNorm; default true. */
   broadcastBuffers?: boolean;
@@ -139,11 +141,7 @@ export class DataParallel<Inputs extends unknown[] = [Tensor], Output = Tensor>
       this.devices = devicesFor(module, where);
       this.#communicator = alone;
       if (this.devices.length > 1) {
-        this.#local = new DeviceParallel(
-          module,
-          this.devices,
-          bucketBytes ?? DEVICE_BUCKET_BYTES,
-        );
+        this.#local = new DeviceParallel(module, this.devices, bucketBytes);
       }
       return;
     }

@@ -25,7 +25,7 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
   constructor(
     module: Module<Inputs, Output>,
     devices: readonly DeviceHandle[],
-    bucketBytes: number,
+    bucketBytes: number | undefined,
   ) {
     this.#module = module;
     this.#devices = devices;

@@ -19,7 +19,7 @@ import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
 import type { RepeatedLaunches } from "../execution/repeated_launches.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { Bucket, bytesOf, groupBySize, storagesOf } from "./exchange/bucket.ts";
+import { Bucket, bytesOf, groupBySize, storagesOf, taperedGroups } from "./exchange/bucket.ts";
 import { FlatLayout } from "./exchange/flat_layout.ts";
 import { recordMeans } from "./exchange/gradient_exchange.ts";
 import { type Packed, Packer } from "./exchange/packer.ts";
@@ -52,7 +52,7 @@ interface GradientBucket {
 export class DeviceReducer implements Disposable {
   readonly #parameters: readonly Tensor[];
   readonly #replicas: readonly Replica[];
-  readonly #bucketBytes: number;
+  readonly #bucketBytes: number | undefined;
   #buckets: readonly GradientBucket[] | null = null;
   #turn: 0 | 1 = 0;
   /** Reads of the last reduction that the first device waits for. */
@@ -62,7 +62,7 @@ export class DeviceReducer implements Disposable {
   constructor(
     parameters: readonly Tensor[],
     replicas: readonly Replica[],
-    bucketBytes: number,
+    bucketBytes: number | undefined,
   ) {
     this.#parameters = parameters;
     this.#replicas = replicas;
@@ -202,7 +202,10 @@ export class DeviceReducer implements Disposable {
     const reached = order.flatMap((tensor) => originals.get(tensor) ?? []);
     const sorted = [...new Set([...reached, ...this.#parameters.toReversed()])];
     const alike = [...Map.groupBy(sorted, ({ dtype }) => dtype).values()];
-    const groups = alike.flatMap((all) => groupBySize(all, bytesOf, this.#bucketBytes));
+    const maxBytes = this.#bucketBytes;
+    const groups = alike.flatMap((all) =>
+      maxBytes === undefined ? taperedGroups(all, bytesOf) : groupBySize(all, bytesOf, maxBytes)
+    );
     return groups.map((parameters) => {
       const layout = new FlatLayout(parameters.map(({ size }) => size));
       const first = sideOf(layout, parameters, 0);

@@ -19,9 +19,9 @@ import type { Tensor } from "../core/tensor.ts";
 import {
   BUCKET_BYTES,
   bytesOf,
-  DEVICE_BUCKET_BYTES,
   groupBySize,
   storagesOf,
+  taperedGroups,
 } from "./exchange/bucket.ts";
 import { DeviceExchange } from "./exchange/device_exchange.ts";
 import { FlatLayout } from "./exchange/flat_layout.ts";
@@ -151,9 +151,8 @@ export class GradientReducer implements GradientReceiver, Disposable {
 
   /** The order of rank 0 for all: ranks may have reached different parameters. */
   #layOut(order: readonly Tensor[]): GradientBucket[] {
-    const { sharing } = this.#options;
-    const usualBytes = sharing?.deviceWaits ? DEVICE_BUCKET_BYTES : BUCKET_BYTES;
-    const { bucketBytes = usualBytes } = this.#options;
+    const { sharing, bucketBytes } = this.#options;
+    const isTapered = sharing?.deviceWaits && bucketBytes === undefined;
     const places = new Map(this.#parameters.map((parameter, k) => [parameter, k]));
     const reached = order.map((parameter) => places.get(parameter)!);
     const seen = new Set(reached);
@@ -161,7 +160,11 @@ export class GradientReducer implements GradientReceiver, Disposable {
     const agreed = Int32Array.from(own), bytes = new Uint8Array(agreed.buffer);
     completedSync("agree on buckets", this.#communicator.broadcast(bytes, 0));
     return alike([...agreed].map((k) => this.#parameters[k]!))
-      .flatMap((all) => groupBySize(all, bytesOf, bucketBytes))
+      .flatMap((all) =>
+        isTapered
+          ? taperedGroups(all, bytesOf)
+          : groupBySize(all, bytesOf, bucketBytes ?? BUCKET_BYTES)
+      )
       .map((parameters) => this.#bucketOf(parameters));
   }
 

@@ -16,7 +16,7 @@ import { nodeOf } from "../core/internals.ts";
 import { type AnyModule, tensorMembers } from "../nn/module/module.ts";
 import { roleOf, withRole } from "../nn/module/parameter.ts";
 import type { Tensor } from "../core/tensor.ts";
-import { Bucket, bytesOf, DEVICE_BUCKET_BYTES, groupBySize } from "./exchange/bucket.ts";
+import { Bucket, bytesOf, taperedGroups } from "./exchange/bucket.ts";
 import { FlatLayout } from "./exchange/flat_layout.ts";
 import { Packer } from "./exchange/packer.ts";
 import { giveStored, readSideBySide } from "./exchange/state_broadcast.ts";
@@ -105,7 +105,10 @@ export class Replicas implements Disposable {
     const isSame = known.length === tensors.length && known.every((t, k) => t === tensors[k]);
     if (isSame) return this.#buckets;
     this.#dropBuckets();
-    return this.#buckets = groupBySize(tensors, bytesOf, DEVICE_BUCKET_BYTES).map((tensors) => {
+    // Those that a forward pass uses first come first, and few at a time.
+    const groups = taperedGroups(tensors.toReversed(), bytesOf).toReversed();
+    return this.#buckets = groups.map((reversed) => {
+      const tensors = reversed.toReversed();
       const { device } = tensors[0]!, layout = new FlatLayout(tensors.map(bytesOf));
       const packer = new Packer(device, layout, tensors.map(({ dtype }) => dtype), null);
       return { tensors, layout, packer, bucket: new Bucket(backendOf(device), layout.size) };

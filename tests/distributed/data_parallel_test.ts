@@ -1,5 +1,7 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
 import { compile, distributed, nn, Tensor } from "../../mod.ts";
+import { taperedGroups } from "../../tensor/distributed/exchange/bucket.ts";
 import { hasOpenCL } from "../opencl.ts";
 import { assertGood, type Ended, hasMpirun, mpirun } from "./mpirun.ts";
 
@@ -69,4 +71,43 @@ Deno.test("DataParallel of one rank is the module itself, also within compile()"
   parallel.synchronize();
   parallel.reduceGradients();
   assertEquals(parallel.noSync(() => 7), 7);
+});
+
+Deno.test("buckets between devices are few, and the last is small: devices wait for that one", () => {
+  const MiB = 2 ** 20, sizes = fc.array(fc.integer({ min: 1, max: 12 * MiB }), { maxLength: 60 });
+  const bytesOf = (items: number[]) => items.reduce((sum, size) => sum + size, 0);
+  fc.assert(fc.property(sizes, (sizes) => {
+    const groups = taperedGroups(sizes, (size) => size);
+    assertEquals(groups.flat(), sizes);
+    let left = bytesOf(sizes);
+    for (const group of groups) {
+      const limit = Math.min(25 * MiB, Math.max(MiB, 0.75 * left));
+      assert(group.length === 1 || bytesOf(group) <= limit);
+      left -= bytesOf(group);
+    }
+    const last = groups.at(-1) ?? [];
+    assert(last.length <= 1 || bytesOf(last) <= MiB);
+  }));
+  // A ResNet-18's gradients: 45 MB in the order of its backward, half of them in the first layers of it.
+  const resnet = [
+    9,
+    9,
+    9,
+    4.5,
+    2.25,
+    2.25,
+    2.25,
+    1.125,
+    0.5,
+    0.5,
+    0.5,
+    0.25,
+    0.1,
+    0.1,
+    0.1,
+    0.1,
+    0.01,
+  ];
+  const groups = taperedGroups(resnet.map((size) => size * MiB), (size) => size);
+  assert(groups.length <= 6 && bytesOf(groups.at(-1)!) <= MiB);
 });

@@ -26,8 +26,10 @@ import type { Packed } from "./packer.ts";
 /** PyTorch's `bucket_cap_mb`: below, latency counts; above, less of it hides behind backward. */
 export const BUCKET_BYTES = 25 * 2 ** 20;
 
-/** Between devices of one host a chain of copies begins with the first bucket's end. */
-export const DEVICE_BUCKET_BYTES = 4 * 2 ** 20;
+/** Devices that wait for a bucket do so for 40 us at least (an H200's copy to the host and one back). */
+const MIN_BUCKET_BYTES = 2 ** 20;
+/** Of what is left, a bucket may have so much. */
+const BUCKET_SHARE = 0.75;
 
 /** No signal is seen for so long, where the device takes as long as before. */
 const MAX_DRIVER_WAIT_MS = 100;
@@ -48,6 +50,26 @@ export function groupBySize<T>(
     }
     groups.at(-1)!.push(item);
     bytes += size;
+  }
+  return groups;
+}
+
+/**
+ * The same in few groups of which the last are small: devices compute while the others travel, and wait for
+ * the last.
+ */
+export function taperedGroups<T>(items: readonly T[], bytesOf: (item: T) => number): T[][] {
+  const groups: T[][] = [];
+  let left = items.reduce((sum, item) => sum + bytesOf(item), 0), room = 0;
+  for (const item of items) {
+    const size = bytesOf(item);
+    if (groups.length === 0 || size > room) {
+      groups.push([]);
+      room = Math.min(BUCKET_BYTES, Math.max(MIN_BUCKET_BYTES, left * BUCKET_SHARE));
+    }
+    groups.at(-1)!.push(item);
+    room -= size;
+    left -= size;
   }
   return groups;
 }
