@@ -43,7 +43,8 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
   /** Runs the module on parts of the inputs, and puts the outputs together on the first device. */
   forward(inputs: Inputs): Output {
     const parts = splitBatch(inputs, this.#devices);
-    this.#replicas.refresh();
+    this.#replicas.read();
+    this.#replicas.send();
     const outputs = parts.map((part, k) => {
       const output = this.#on(k, () => this.#module.forward(...part));
       if (!isTensor(output) || output.ndim === 0) throw notGathered(output);
@@ -66,11 +67,12 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
     fn: (...batch: Batch) => R,
   ): R[] {
     const former = this.#isHeld;
-    this.#replicas.refresh();
+    this.#replicas.read();
     this.#reducer.keepFormer(batches.length);
     this.#isHeld = true;
     try {
       return batches.map((batch, k) => {
+        if (k > 0) this.#replicas.send();
         const receiver = this.#reducer.receiverOf(k);
         const result = this.#on(k, () => withGradientReceiver(receiver, () => fn(...batch)));
         this.#reducer.begin(k);
@@ -78,6 +80,7 @@ export class DeviceParallel<Inputs extends unknown[], Output> implements Disposa
       });
     } finally {
       this.#isHeld = former;
+      this.#replicas.send();
       this.#reducer.reduce(this.#reached, batches.length);
     }
   }

@@ -62,6 +62,8 @@ export class Replicas implements Disposable {
   /** The values that the copies have. */
   readonly #sent = new Map<Tensor, Value>();
   #buckets: StateBucket[] = [];
+  /** Those that are read, and were not sent yet. */
+  #read: StateBucket[] = [];
 
   /**
    * Makes the copies.
@@ -80,18 +82,26 @@ export class Replicas implements Disposable {
     for (const tensor of this.#originals) this.#sent.set(tensor, valueOf(tensor.realize()));
   }
 
-  /**
-   * Copies what has changed, behind the work that its device was given so far. The other devices wait for
-   * the values they use, each for its bucket; the host does where a device cannot.
-   */
-  refresh(): void {
+  /** Begins to read what has changed, behind the work that its device was given so far; see `send`. */
+  read(): void {
+    this.send();
     const changed = this.#originals.filter((tensor) => !this.#isSent(tensor));
     if (changed.length === 0) return;
     const buckets = this.#bucketsFor(changed);
     realizeAll(changed);
     for (const part of buckets) readSideBySide(part.tensors, part);
-    for (const part of buckets) this.#send(part);
     for (const tensor of changed) this.#sent.set(tensor, valueOf(tensor));
+    this.#read = buckets;
+  }
+
+  /**
+   * Copies to the other devices what `read` has begun with. They wait for the values they use, each for its
+   * bucket; the host does where a device cannot, so the first one is given its work before.
+   */
+  send(): void {
+    const buckets = this.#read;
+    this.#read = [];
+    for (const part of buckets) this.#send(part);
   }
 
   #isSent(tensor: Tensor): boolean {

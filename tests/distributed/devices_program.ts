@@ -1,5 +1,8 @@
 /** One model on two devices of a process, held against one device; run by devices_test.ts. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { setCommunicationTimeout } from "../../backend/communication/mod.ts";
+import { BesideCopies } from "../../backend/opencl/transfers/beside_copies.ts";
+import { UserEvent } from "../../ffi/mod.ts";
 import {
   compile,
   device,
@@ -203,6 +206,36 @@ for (const dtype of ["bfloat16", "float16"] as const) {
   const { grad } = model.weight;
   const sum = Tensor.fromHost([(1 + 2 ** -8) / 2]).cast(dtype).cast("float32");
   assertEquals([grad!.dtype, await grad!.cast("float32").max().item()], [dtype, await sum.item()]);
+}
+
+{
+  // The host waits for copies where devices cannot: the first device has its work by then.
+  const { gate } = BesideCopies.prototype;
+  BesideCopies.prototype.gate = () => null;
+  setCommunicationTimeout(3000);
+  setDeterministic(true);
+  const model = makeModel(), optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
+  using parallel = new distributed.DataParallel(model, devices);
+  const expected = makeModel(), other = new optim.SGD(expected.parameters(), { lr: 0.1 });
+  for (let k = 0; k < 3; k++) {
+    const held = new UserEvent(devices[0]!.context!);
+    devices[0]!.queue!.barrier([held]).release();
+    let calls = 0;
+    parallel.onEachDevice(batches, (x, y) => {
+      model.forward(x).crossEntropy(y).backward();
+      if (calls++ === 0) held.complete();
+    });
+    held.release();
+    optimizer.step();
+    optimizer.zeroGrad();
+    expected.forward(x).crossEntropy(y).backward();
+    other.step();
+    other.zeroGrad();
+  }
+  await assertSame(model, expected, "devices whose host waits for copies");
+  setDeterministic(false);
+  setCommunicationTimeout();
+  BesideCopies.prototype.gate = gate;
 }
 
 /** Calls of the driver in one step besides launches, of a model with so many layers. */
