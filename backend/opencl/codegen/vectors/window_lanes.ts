@@ -47,7 +47,10 @@ export function windowForm(kernel: LoopKernel): WindowForm | null {
   const length = extent(kernel, inner) * (form.pair === null ? 1 : 2);
   if (length === 0) return null; // its results are what reductions begin with
   const isShort = length <= MAX_WINDOW && length * kernel.exprs.length <= MAX_UNROLLED;
-  const areJoined = kernel.reductions.every((r) => isJoined(kernel, r, form.lane));
+  const varies = variesWith(kernel, [form.lane]);
+  const areJoined = kernel.reductions.every((r) =>
+    varies[r.expr] && isJoined(kernel, r, form.lane)
+  );
   return isShort && areJoined && canCompute(kernel, form.lane, windowReads) ? form : null;
 }
 
@@ -92,12 +95,14 @@ export function apartRows(kernel: LoopKernel): ApartRows | null {
     ? { symbol: before, pair: last }
     : null;
   if (form === null || sizes[form.symbol]! < MIN_SIDE_BY_SIDE) return null;
-  const areJoined = kernel.reductions.length > 0 && kernel.reductions.every(joinsLanes);
+  const alongLanes = variesWith(kernel, [form.symbol]);
+  const areJoined = kernel.reductions.length > 0 &&
+    kernel.reductions.every((r) => alongLanes[r.expr] && joinsLanes(r));
   return areJoined && canCompute(kernel, form.symbol, windowReads) ? form : null;
 }
 
 /**
- * True for a reduction whose results are lanes: its value changes with them, and a position does
+ * True for a reduction whose results may be lanes, where its value changes with them: a position does
  * not.
  */
 function isJoined({ exprs }: LoopKernel, r: Reduction, lane: number): boolean {

@@ -145,3 +145,18 @@ testOpenCL("long sums over two lines side by side compile, and are right", () =>
     assertEquals(sums, lines.sum([1, 2]).toHostSync());
   });
 });
+
+testOpenCL(
+  "what is the same in all lanes is reduced as ever, and compiles",
+  () =>
+    isRight(() =>
+      [Tensor.full([3, 64], 2), whole([3, 1], 3).expand([3, 64])].flatMap((x) => [
+        x.sum(0),
+        x.max(0).mul(whole([64], 3)),
+        x.transpose(0, 1).mul(3).mean(1),
+        x.argmax(0),
+        x.reshape([1, 1, 3, 64]).maxPool2d(2),
+        x.sum(0).add(whole([3, 64], 3).sum(0)),
+      ])
+    ),
+);
