@@ -43,7 +43,9 @@ export interface Driver {
   /**
    * Commands may wait for a user event. NVIDIA's driver (580.159) hands them to a thread of its own, which
    * reads freed memory while this one makes kernels: under load one start of two ranks in three ended in a
-   * segmentation fault, whatever the host kept alive.
+   * segmentation fault, whatever the host kept alive. A kernel that waits is no way out as long as it has a
+   * queue of its own: it sees no word that the host writes to its own memory, but one that a copy brings
+   * (10 to 20 us later), and two ranks that waited so for each other never went on.
    */
   readonly waitsForUserEvents: boolean;
 }
