@@ -125,6 +125,23 @@ testOpenCL("infinities and NaN stay where a plain sum has them", async () => {
 });
 
 testOpenCL(
+  "an outlier changes no result of a 3x3 convolution whose window does not see it",
+  () =>
+    withDevice("cl", async () => {
+      manualSeed(6);
+      const x = Tensor.rand([2, 16, 20, 22]).realize(), w = Tensor.randn([16, 16, 3, 3]).realize();
+      const at = 7 * 20 * 22 + 9 * 22 + 11, places = Tensor.arange(0, x.size).reshape([...x.shape]);
+      const spoiled = places.eq(at).where(1e30, x).realize();
+      const [before, after] = await Promise.all(
+        [x, spoiled].map((image) => values(image.conv2d(w, { padding: 1 }))),
+      );
+      const changed = before!.flatMap((v, k) => v === after![k] ? [] : [k]);
+      assertEquals(changed.length, 9 * 16);
+      assert(changed.every((k) => Math.abs(after![k]!) > 1e20));
+    }),
+);
+
+testOpenCL(
   "a 3x3 convolution errs no more than twice as much as a sum of its products",
   () =>
     withDevice("cl", () => {
