@@ -12,7 +12,8 @@
  */
 import type { AttentionCall } from "../../graph/attention.ts";
 import type { CustomCall } from "../../graph/custom.ts";
-import type { LoopKernel } from "../../kernel/kernel.ts";
+import { coefficient } from "../../kernel/affine.ts";
+import { extent, type Load, type LoopKernel } from "../../kernel/kernel.ts";
 import { primitives } from "../../graph/primitives.ts";
 import type { Op } from "../../graph/op.ts";
 import type { FusionRules } from "../../kernel/target.ts";
@@ -29,6 +30,8 @@ import { leavesIdle } from "../passes/split_reduction.ts";
 
 /** Operations of this cost, in additions, count in what follows a product. */
 const MIN_COSTLY = 8;
+/** With fewer products a kernel for a copy is not worth its launch. */
+const MIN_REPEATED_PRODUCTS = 1 << 20;
 
 /** What one launch will compute. */
 export type Unit =
@@ -84,6 +87,7 @@ function groupOf(root: NodeInfo, device: PlanningDevice, partners: Partners): Gr
   let limits: Limits = {
     splits,
     storesPadding,
+    storesRepeats: false,
     storesProducts: false,
     cutsRows: false,
     storesRows: false,
@@ -108,19 +112,33 @@ function stricterLimits(group: Group, limits: Limits, device: PlanningDevice): L
     const isIdle = !limits.cutsRows && leavesIdle(kernel, device.target);
     return isIdle ? { ...limits, cutsRows: true } : null;
   }
-  if (!limits.storesPadding && isMasked(kernel) && !supportsImplicitPadding(kernel, device)) {
+  if (!limits.storesPadding && isMasked(kernel) && !isSpecialized(kernel, device)) {
     return { ...limits, storesPadding: true };
+  }
+  if (!limits.storesRepeats && repeatsTerms(kernel) && !isSpecialized(kernel, device)) {
+    return { ...limits, storesRepeats: true };
   }
   const isLong = epilogueCost(kernel) > device.target.fusion.maxEpilogue;
   return isLong && !limits.storesProducts ? { ...limits, storesProducts: true } : null;
 }
 
-/** Whether a contraction whose operands are padded is computed without storing the padding. */
-function supportsImplicitPadding(
+/** Whether there is a kernel for contractions of this form: padded operands, repeated ones. */
+function isSpecialized(
   kernel: LoopKernel,
   { target, planKernel }: PlanningDevice,
 ): boolean {
   return planKernel !== null && planKernel(kernel, target).isSpecialized;
+}
+
+/**
+ * True where a loop of a long sum walks one operand only, as in the gradient of a weight behind a pooling:
+ * a copy of the other one costs less than products element by element (a DenseNet's transition: 11.5 ms).
+ */
+function repeatsTerms(kernel: LoopKernel): boolean {
+  const { contraction: c, sizes, outer, inner } = kernel;
+  if (c === null || extent(kernel, [...outer, ...inner]) < MIN_REPEATED_PRODUCTS) return false;
+  const isStill = ({ index }: Load, s: number): boolean => coefficient(index, s) === 0;
+  return c.k.some((s) => sizes[s]! > 1 && (isStill(c.a, s) || isStill(c.b, s)));
 }
 
 function isMasked({ contraction: c }: LoopKernel): boolean {

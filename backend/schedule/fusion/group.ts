@@ -96,6 +96,8 @@ export interface Limits {
   readonly splits: ReadonlyMap<string, number>;
   /** Contractions read padded operands from memory. */
   readonly storesPadding: boolean;
+  /** Contractions read operands from memory that are the same for several terms of the sum. */
+  readonly storesRepeats: boolean;
   /** Products are stored where something else is asked for. */
   readonly storesProducts: boolean;
   /** Rows are cut into parts: no kernel walks them again behind a reduction. */

@@ -447,6 +447,9 @@ class GroupBuilder {
   /** The operand of a contraction: a view of a buffer, or a value that must become one. */
   #operand(start: NodeInfo, at: Access): Operand | LoopSplit {
     let info = start, access = at;
+    if (this.#limits.storesRepeats && this.#isRepeated(start, at)) {
+      return this.#operandAt(start, start.node, at);
+    }
     while (!info.node.isLeaf && !this.#effects.isMaterialized(info)) {
       const { node } = info;
       if (!isView(node.op) || !this.#isReadThrough(node)) break;
@@ -471,5 +474,23 @@ class GroupBuilder {
   /** True when the operand of a contraction may be read through the node. */
   #isReadThrough({ op }: Node): boolean {
     return op.kind !== "pad" || !this.#limits.storesPadding && op.value === 0;
+  }
+
+  /** True where an operand is the same for several terms of the sum. */
+  #isRepeated(start: NodeInfo, at: Access): boolean {
+    let info = start, access = at;
+    while (!info.node.isLeaf && isView(info.node.op)) {
+      const { op, shape } = info.node, input = inputInfo(info, 0), source = input.node.shape;
+      const isSummed = ({ terms }: AffineExpr): boolean =>
+        terms.some(([s]) => this.#summed!.includes(s));
+      const repeats = (n: number, axis: number): boolean =>
+        n !== source[axis] && isSummed(access.coords[axis]!);
+      if (op.kind === "expand" && shape.some(repeats)) return true;
+      const mapped = viewAccess(op, shape, source, access, this.#loops.sizes);
+      if (mapped === null || "factor" in mapped) return false;
+      info = input;
+      access = mapped;
+    }
+    return false;
   }
 }

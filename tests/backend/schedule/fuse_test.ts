@@ -20,6 +20,7 @@ function infosOf(...wanted: Node[]): NodeInfo[] {
 const unlimited: Limits = {
   splits: new Map(),
   storesPadding: true,
+  storesRepeats: false,
   storesProducts: false,
   cutsRows: false,
   storesRows: false,

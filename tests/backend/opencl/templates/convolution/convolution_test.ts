@@ -1,6 +1,9 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { type Conv2dOptions, enableGrad, Tensor, withDevice } from "../../../../../mod.ts";
+import { schedule } from "../../../../../backend/internal.ts";
+import { planKernel } from "../../../../../backend/opencl/templates/generate.ts";
+import { nodeOf } from "../../../../../tensor/core/internals.ts";
 import { hostTarget, type Target } from "../../../../../backend/kernel/target.ts";
 import { testOpenCL } from "../../../../opencl.ts";
 import { templateOf } from "../chosen_template.ts";
@@ -155,6 +158,31 @@ Deno.test("channels are lanes where they are many, and positions where lines are
   assertEquals(chosen(1, 28, 16), "direct convolution");
   assertEquals(chosen(64, 32, 3), "direct convolution");
   assertEquals(chosen(4, 32, 16), "direct convolution");
+});
+
+Deno.test("a gradient that a pooling repeats is copied for the weight's, which sums it in vectors", () => {
+  const { kernels } = withDevice("cpu", () => {
+    const x = Tensor.ones([4, 24, 32, 32]).realize(), w = Tensor.ones([40, 24, 1, 1]).realize();
+    w.requiresGrad = true;
+    const y = x.conv2d(w).avgPool2d(2);
+    y.backward(Tensor.ones(y.shape).realize());
+    return schedule([nodeOf(w.grad!)], { device: { target: wide, planKernel } });
+  });
+  const names = kernels.flatMap(({ kernel }) =>
+    kernel.kind === "loop" && kernel.contraction ? [planKernel(kernel, wide).name] : []
+  );
+  assertEquals(names, ["inner-product gemm"]);
+});
+
+testOpenCL("gradients of a convolution behind a pooling are those of the reference", async () => {
+  const [found, expected] = await both(async (whole) => {
+    const x = whole([4, 24, 32, 32], 5), w = whole([40, 24, 1, 1], 3);
+    x.requiresGrad = w.requiresGrad = true;
+    const y = x.conv2d(w).avgPool2d(2).mul(4);
+    y.backward(whole(y.shape, 11));
+    return [await values(x.grad!), await values(w.grad!)];
+  });
+  assertEquals(found, expected);
 });
 
 testOpenCL(
