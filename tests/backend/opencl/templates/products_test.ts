@@ -94,6 +94,7 @@ Deno.test("rows of a weight's gradient are packed where its terms are apart", ()
   const isPacked = (size: readonly [number, number, number]): boolean =>
     textOf(() => weightGradient(size), processor).includes("packed + 8192 + ");
   assertEquals([isPacked([768, 128, 512]), isPacked([768, 128, 128])], [true, true]);
+  assertEquals([isPacked([768, 512, 512]), isPacked([768, 512, 128])], [true, false]);
   assertEquals([isPacked([768, 128, 48]), isPacked([32, 128, 512])], [false, false]);
 });
 
@@ -120,6 +121,7 @@ testOpenCL(
         weightGradient([129, 70, 96]).cast("bfloat16").mul(0.5).relu(),
       "rows far apart": () => weightGradient([70, 75, 520]).relu(),
       "rows far apart, of a long sum": () => weightGradient([1111, 128, 545]),
+      "rows and columns far apart": () => weightGradient([131, 520, 549]),
       "rows far apart, of images": () =>
         whole([3, 66, 518], 3).transpose(1, 2).matmul(whole([3, 66, 64], 7)),
       "a sum in parts": () => whole([16, 9000], 3).matmul(whole([16, 9000], 7).transpose()).relu(),
