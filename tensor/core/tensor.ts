@@ -2678,10 +2678,10 @@ export class Tensor implements Disposable {
    * `weight` (O, C / groups, KH, KW): (N, O, OH, OW) with
    * `OH = floor((H + 2 * padding - dilation * (KH - 1) - 1) / stride) + 1`.
    *
-   * Processors compute large float32 convolutions of 3x3 and stride 1 by Winograd's minimal
-   * filtering, a quarter of the multiplications: the mean error is about 2.5 times that of a direct
-   * sum. The built-in backend computes those directly whose results are not finite, or whose image
-   * holds a number of 128 times the mean.
+   * Large float32 convolutions of 3x3 and stride 1 take Winograd's minimal filtering: F(2x2, 3x3)
+   * on OpenCL processors, F(4x4, 3x3) on the built-in backend, where the mean error is about 2.5
+   * times that of a direct sum. It computes those directly whose results are not finite, or whose
+   * image holds a number of 128 times the mean.
    *
    * @throws {ShapeError} When channels or sizes do not fit.
    *
