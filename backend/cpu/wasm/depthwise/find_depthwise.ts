@@ -19,7 +19,7 @@ import {
 /** Products of a core in a nanosecond. */
 const SPEED = 10;
 /** Vectors of an image whose products are added up one after the other. */
-const MAX_SUMMED = 1024;
+const MAX_SUMMED = 512;
 const makers = { convolution: makeDepthwise, filterGradient: makeDepthwiseGradient } as const;
 
 /** A convolution of channels by themselves, or null where a contraction is none. */
