@@ -53,6 +53,7 @@ const apart = [
   "docs/opencl",
   "tensor/autograd/abandoned",
   "tensor/autograd/saved_values",
+  "tensor/compile/replayed_launches",
   "tensor/execution/pinned",
   "tensor/execution/flat_memory",
   "tensor/execution/step_memory",

@@ -81,8 +81,12 @@ testOpenCL(
         return loss;
       };
       for (let k = 0; k < 12; k++) gradients().dispose();
-      const block = nodeOf(x).storage!.handle, zeros = new Uint8Array(block.nbytes);
-      const copy = backend.writeBeside([{ block, bytes: zeros }]);
+      // Few bytes go to the compute queue where host and device share their memory.
+      using bulk = Tensor.zeros([2 ** 17]).contiguous().realize();
+      const blockOf = (t: Tensor) => nodeOf(t).storage!.handle, block = blockOf(x);
+      const copy = backend.writeBeside(
+        [x, bulk].map(blockOf).map((block) => ({ block, bytes: new Uint8Array(block.nbytes) })),
+      );
       assert(uploads.isPending(block));
       using calls = countingCalls();
       using loss = gradients();
