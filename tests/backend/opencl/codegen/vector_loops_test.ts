@@ -1,7 +1,7 @@
 /** Vector kernels against the plain evaluator: every length, offset, step and element type. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
-import { type BackendName, device, type DType, noGrad, Tensor } from "../../../../mod.ts";
+import { type BackendName, device, type DType, manager, noGrad, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 
 /** Lengths about those at which loops end, and any. */
@@ -91,7 +91,8 @@ testOpenCL("maps over rows with broadcast rows and columns have the reference's 
 testOpenCL("columns are summed several vectors at a time, whatever is done with the sums", () => {
   using _device = device("cl");
   const text = noGrad(() => Tensor.ones([99, 128]).realize().sum(0).sqrt().add(1).log().explain());
-  assertStringIncludes(text, "float16 z0_3");
+  // A GPU's sums have work-items side by side instead.
+  if (manager.default("cl").deviceType === "cpu") assertStringIncludes(text, "float16 z0_3");
   fc.assert(
     fc.property(short, length, (rows, columns) => {
       if (rows * columns > 100_000) return;
