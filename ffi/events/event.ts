@@ -182,6 +182,9 @@ const ABANDONED = Status.CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 /**
  * An event that the program itself completes; commands can wait for it. Released or forgotten
  * before that, it fails, and so do the commands that wait for it: otherwise they would for ever.
+ *
+ * NVIDIA's driver (580.159) has a thread of its own for commands that wait so, which reads freed memory at
+ * times and ends the process: what is to run there waits on the host instead.
  */
 export class UserEvent extends Event {
   readonly #state: { completed: boolean };
