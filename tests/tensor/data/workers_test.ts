@@ -84,7 +84,8 @@ testOnBackends("a pass that ends early ends its workers, and gives back what was
       tensors.forEach((tensor) => tensor.dispose());
       break;
     }
-    assertEquals(memory.stats(device).currentAllocated, before);
+    // Less where a tensor that an earlier test forgot was collected meanwhile.
+    assert(memory.stats(device).currentAllocated <= before);
   });
 });
 

@@ -1,9 +1,9 @@
 /**
  * Running sums, products and extremes along rows: a work-item walks a row.
  *
- * This folder (`special/`) has the templates of operations whose loops carry state: scans, sorts,
- * scatters, col2im. It imports `parts/`, `opencl/codegen/`, `kernel/` and `graph/`. `lists.ts` asks
- * it with special kernels and gets plans and OpenCL C.
+ * This folder (`special/`) has the templates of operations whose loops carry state: scans, recurrences,
+ * scatters, col2im. It imports `sorting/`, `parts/`, `opencl/codegen/`, `kernel/` and `graph/`. `lists.ts`
+ * asks it with special kernels and gets plans and OpenCL C.
  */
 import { isFloat } from "../../../graph/dtype.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";

@@ -5,7 +5,7 @@ import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { Generated } from "../../codegen/generated.ts";
 import { loadText, storeText } from "../../codegen/types.ts";
 import { Parameters } from "../parts/row_kernel.ts";
-import type { MakeKernel } from "./group_sort.ts";
+import type { MakeKernel } from "../sorting/group_sort.ts";
 
 /** A scatter. */
 export type Scatter = SpecialKernel & { readonly op: "scatter" };

@@ -15,8 +15,8 @@ import { type Generated, generated } from "../../codegen/generated.ts";
 import { computeType, loadText, storeText } from "../../codegen/types.ts";
 import { Parameters } from "../parts/row_kernel.ts";
 import type { KernelSequence, Planned, SpecialTemplate } from "../parts/template.ts";
-import { isOneBlock, type SortedRows, sortKernels } from "./group_sort.ts";
-import { clearState, radixSortKernels, stateSize } from "./radix_sort.ts";
+import { isOneBlock, type SortedRows, sortKernels } from "../sorting/group_sort.ts";
+import { clearState, radixSortKernels, stateSize } from "../sorting/radix_sort.ts";
 import {
   columnPlace,
   copyBase,

@@ -3,6 +3,9 @@
  * runs are merged in pairs until a row is one run. Each work-item writes some elements of a merged run,
  * which it finds by the merge path (O. Green, R. McColl, D. Bader, GPU Merge Path, 2012). Equal keys keep
  * their order. On GPUs groups do the same together (`group_sort.ts`).
+ *
+ * `templates/sorting/` holds what puts rows in order, whole (on GPUs by merging or by digits) or their first
+ * places. It imports `parts/`, `opencl/codegen/`, `kernel/` and `graph/`; scatters of `special/` sort by it.
  */
 import { type DType, dtypes, isFloat } from "../../../graph/dtype.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
