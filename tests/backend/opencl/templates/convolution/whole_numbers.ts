@@ -26,3 +26,15 @@ export async function both<T>(
     await withDevice("cpu", () => compute(numbersIn("float64"))),
   ];
 }
+
+/** What may follow a convolution of 11 columns, in every type, beside another tensor of its shape. */
+export function inEveryType(y: Tensor, around: Tensor): Tensor[] {
+  return [
+    y.mul(0.5).cast("float16"),
+    y.cast("bfloat16"),
+    y.cast("int32").add(Tensor.arange(0, 11, 1, { dtype: "int32" })),
+    y.abs().cast("uint8"),
+    y.gt(around),
+    y.cast("float64").div(3),
+  ];
+}
