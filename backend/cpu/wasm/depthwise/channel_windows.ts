@@ -2,7 +2,7 @@
  * Finds convolutions of each channel by itself, of stride 1, in contractions: forward, by the image, and
  * by the kernels.
  *
- * This folder (`depthwise/`) imports `products/` for tables, the calls of `winograd/`, and the assembler of
+ * This folder (`depthwise/`) imports `products/` for tables and calls, and the assembler of
  * `wasm/`. `kernel_runners.ts` hands {@linkcode findDepthwise} to `products/`.
  */
 import { coefficient } from "../../../kernel/affine.ts";

@@ -6,7 +6,7 @@ import type { FloatContraction, Product } from "../products/contraction.ts";
 import { offsetsOf } from "../products/contraction_plan.ts";
 import { Tables } from "../products/tables.ts";
 import type { WasmRuntime } from "../runtime.ts";
-import { KernelCall } from "../winograd/kernel_call.ts";
+import { KernelCall } from "../products/kernel_call.ts";
 import { type ChannelWindows, channelWindows, ROWS, VECTOR } from "./channel_windows.ts";
 import {
   depthwiseArguments,

@@ -2,7 +2,7 @@
  * 3x3 convolutions of stride 1 in a quarter of the multiplications, by Winograd's minimal filtering:
  * forward, the gradient of the image, which is one, too, and the gradient of the kernels.
  *
- * This folder (`winograd/`) imports `products/` for tables and rows, `kernel/`, and the assembler of
+ * This folder (`winograd/`) imports `products/` for tables, rows and calls, `kernel/`, and the assembler of
  * `wasm/`. `kernel_runners.ts` hands {@linkcode findWinograd} to `products/`, which asks it first.
  */
 import type { GemmHost } from "../../blas/gemm_runner.ts";

@@ -18,7 +18,7 @@ import {
   makeConvolution,
 } from "./convolution.ts";
 import { filterArguments, makeFilterTransform, SIDE_BY_SIDE } from "./filter.ts";
-import { KernelCall } from "./kernel_call.ts";
+import { KernelCall } from "../products/kernel_call.ts";
 import { SAMPLE } from "./patches.ts";
 import { Tiling } from "./tiling.ts";
 import { POINTS } from "./transforms.ts";

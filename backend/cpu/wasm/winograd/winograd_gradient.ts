@@ -17,7 +17,7 @@ import {
   makeGradientProducts,
   makeGradientSums,
 } from "./filter_gradient.ts";
-import { KernelCall } from "./kernel_call.ts";
+import { KernelCall } from "../products/kernel_call.ts";
 import { Tiling } from "./tiling.ts";
 import { POINTS } from "./transforms.ts";
 import { type Addresses, type WinogradOptions, WinogradProduct } from "./winograd_product.ts";

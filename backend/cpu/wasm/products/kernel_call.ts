@@ -1,5 +1,5 @@
 /** A kernel with the arguments that are the same in every run. */
-import type { Tables } from "../products/tables.ts";
+import type { Tables } from "./tables.ts";
 import type { WasmKernel, WasmRuntime } from "../runtime.ts";
 
 /** What a kernel is called with. */
