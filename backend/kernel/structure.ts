@@ -151,9 +151,9 @@ class Numbers {
     return name;
   }
 
-  /** The key of a random number, and its place in the sequence. */
+  /** The key of a random number, its place in the sequence, and the step of its counters in vectors. */
   randomKey(): string {
-    this.#copied(2);
+    this.#copied(3);
     return "";
   }
 }

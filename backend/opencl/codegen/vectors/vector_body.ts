@@ -95,6 +95,8 @@ export class VectorBody {
         const scaled = step === 1 ? lane : `${lane} * (int)${this.#emitter.index(step)}`;
         return `(int16)((int)(${this.#emitter.affine(e.index)})) + ${scaled}`;
       }
+      case "random":
+        return this.#random(e, shift);
       case "primitive": {
         const { dtype } = kernel.exprs[e.args[e.args.length - 1]!]!;
         return renderVector(e.fn, e.args.map((a) => this.name(a, tag)), lanesOf(dtype).kind!);
@@ -110,6 +112,16 @@ export class VectorBody {
       default:
         throw new Error(`Cannot vectorize ${e.op}`);
     }
+  }
+
+  /** The random numbers of 16 counters: those of the loop's elements from `shift` on. */
+  #random({ index, seed, stream }: Extract<Expr, { op: "random" }>, shift: number): string {
+    const emitter = this.#emitter;
+    const step = emitter.index(coefficient(index, this.#symbol));
+    const first = emitter.affine(index) + (shift === 0 ? "" : ` + ${shift} * ${step}`);
+    const drawn = emitter.parameter({ kind: "stream", stream });
+    const key = `(uint)${emitter.index(seed)}, (uint)${drawn}`;
+    return `philox_16((ulong)(${first}), (ulong)${step}, ${key})`;
   }
 
   /** Asks early for what is loaded `ahead` elements on. */

@@ -152,6 +152,8 @@ function fits(kernel: LoopKernel, e: Expr, symbol: number, reads: LaneReads): bo
       return reads.inside(e.bounds, symbol);
     case "index":
       return e.dtype === "int32";
+    case "random":
+      return true;
     case "primitive": {
       const operand = kernel.exprs[e.args[e.args.length - 1]!]!.dtype;
       return hasLanes(e.dtype) && hasForm(e.fn, operand) &&
@@ -192,7 +194,7 @@ export function canVectorize(kernel: LoopKernel, symbol: number): boolean {
 
 /** True when values are costly enough for vectors that are not full. */
 export function isCostly(exprs: readonly Expr[]): boolean {
-  return exprs.some((e) => e.op === "primitive" && primitives[e.fn].cost >= 8);
+  return exprs.some((e) => e.op === "random" || e.op === "primitive" && primitives[e.fn].cost >= 8);
 }
 
 /** The type of the lanes that a reduction is accumulated in. */

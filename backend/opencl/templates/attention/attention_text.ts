@@ -101,15 +101,31 @@ export class AttentionText {
 
   /** What a weight is multiplied by: 0 where it is dropped. */
   kept(head: string, row: string, column: string): string {
+    const { at, key, probability, factor } = this.#draw(head, row, column);
+    return `(philox(${at}, ${key}) >= ${probability} ? ${factor} : 0.0f)`;
+  }
+
+  /** What 16 weights are multiplied by: neighbours in a column where rows are on the lanes, or in a row. */
+  keptLanes(lanes: "rows" | "columns", head: string, row: string, column: string): string {
+    const { at, key, probability, factor } = this.#draw(head, row, column);
+    const step = lanes === "rows" ? `(ulong)${this.index(this.kernel.keys)}` : "1";
+    const drawn = `philox_16(${at}, ${step}, ${key})`;
+    return `select((float16)(0.0f), (float16)(${factor}), ${drawn} >= ${probability})`;
+  }
+
+  /** The counter and the key of a weight's random number, and what is made of it. */
+  #draw(head: string, row: string, column: string) {
     const { probability, seed, stream } = this.kernel.dropout!;
     const { queries, keys } = this.kernel;
     const drawn = this.#parameter("stream", { kind: "stream", stream });
-    const at = `((ulong)(${head}) * ${this.index(queries)} + (ulong)(${row})) * ${
-      this.index(keys)
-    } + (ulong)(${column})`;
-    return `(philox(${at}, (uint)${this.index(seed)}, (uint)${drawn}) >= ${
-      this.float(probability)
-    } ? ${this.float(1 / (1 - probability))} : 0.0f)`;
+    return {
+      at: `((ulong)(${head}) * ${this.index(queries)} + (ulong)(${row})) * ${
+        this.index(keys)
+      } + (ulong)(${column})`,
+      key: `(uint)${this.index(seed)}, (uint)${drawn}`,
+      probability: this.float(probability),
+      factor: this.float(1 / (1 - probability)),
+    };
   }
 
   /** Where a row of a head of `length` rows begins in an output of so many columns. */

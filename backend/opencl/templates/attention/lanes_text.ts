@@ -173,9 +173,10 @@ export function maskBlock(text: AttentionText, tile: Tile, lanesAreKeys: boolean
 /** Fills `kb` with what the weights of a block are multiplied by. */
 export function keptBlock(text: AttentionText, { width }: Tile, lanesAreKeys: boolean): string[] {
   const [i, j] = lanesAreKeys ? ["first + r", "lane0 + lane"] : ["lane0 + lane", "first + r"];
+  const kept = text.keptLanes(lanesAreKeys ? "columns" : "rows", "head", i, j);
   return [
-    `for (int r = 0; r < count; ++r) for (int lane = 0; lane < ${width}; ++lane)`,
-    `  kb[r * ${width} + lane] = ${text.kept("head", i, j)};`,
+    `for (int r = 0; r < count; ++r) for (int lane = 0; lane < ${width}; lane += ${LANES})`,
+    `  vstore16(${kept}, 0, kb + r * ${width} + lane);`,
   ];
 }
 

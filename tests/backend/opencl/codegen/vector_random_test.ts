@@ -1,0 +1,50 @@
+/** Random numbers in vectors are those of the other backends, bit for bit, wherever an element stands. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  type BackendName,
+  manager,
+  manualSeed,
+  noGrad,
+  Tensor,
+  withDevice,
+} from "../../../../mod.ts";
+import { testOpenCL } from "../../../opencl.ts";
+
+/** What is drawn, and how it is read: the counters of lanes are 1, or more, or fewer than 0 apart. */
+const draws: Record<string, () => Tensor> = {
+  "a part of a vector": () => Tensor.rand([17]),
+  "many work-items": () => Tensor.rand([41, 1003]),
+  "columns as rows": () => Tensor.rand([60, 37]).permute([1, 0]),
+  "every second element": () => Tensor.rand([30, 66]).slice([1, null, 2], [1, null, 2]),
+  "from the end": () => Tensor.rand([30, 40]).flip(1),
+  "counters about 2^32": () => Tensor.rand([2 ** 33]).slice([2 ** 32 - 5, 2 ** 32 + 60]),
+  "columns that many apart": () =>
+    Tensor.rand([2 ** 13, 2 ** 20]).slice([4090, 4100], [0, null, 1 << 15]),
+  "summed along rows": () => Tensor.rand([20, 48]).gt(0.5).cast("int32").sum(1),
+  "summed along columns": () => Tensor.rand([20, 48]).gt(0.5).cast("int32").sum(0),
+  "whole numbers": () => Tensor.randint(-5, 1000, [300]),
+};
+
+function drawn(backend: BackendName): number[][] {
+  return withDevice(backend, () =>
+    noGrad(() => {
+      manualSeed(7);
+      return Object.values(draws).map((draw) => Array.from(draw().toHostSync(), Number));
+    }));
+}
+
+testOpenCL("random numbers in vectors are the reference's", () => {
+  const wanted = drawn("cpu"), got = drawn("cl");
+  Object.keys(draws).forEach((name, k) => assertEquals(got[k], wanted[k], name));
+});
+
+testOpenCL("random numbers are drawn in vectors", () => {
+  withDevice("cl", () =>
+    noGrad(() => {
+      const isCpu = manager.default("cl").deviceType === "cpu";
+      const x = Tensor.ones([64, 100]).realize();
+      for (const t of [Tensor.rand([50]), x.mul(Tensor.rand(x.shape).gt(0.5)), x.bernoulli()]) {
+        if (isCpu) assertStringIncludes(t.explain(), "philox_16(");
+      }
+    }));
+});
