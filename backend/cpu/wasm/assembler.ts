@@ -274,6 +274,12 @@ export class FunctionBuilder {
     });
   }
 
+  /** A double constant in both lanes. */
+  double(value: number): Local {
+    const bits = new Int32Array(Float64Array.of(value).buffer);
+    return this.lanes([...bits, ...bits]);
+  }
+
   /** A float constant in all lanes. */
   float(value: number): Local {
     return this.splat(floatBits(value));

@@ -3,7 +3,7 @@
  * are those of the Cephes library (single precision), unless noted.
  */
 import { floatBits, type FunctionBuilder, type Local } from "./assembler.ts";
-import { f32x4, i32x4, v128 } from "./opcodes.ts";
+import { f32x4, f64x2, i32x4, v128 } from "./opcodes.ts";
 
 const ALL = -1, SIGN = -0x80000000, ONE = floatBits(1);
 
@@ -25,8 +25,23 @@ export class VectorMath {
     return f.v(f32x4.add, f.v(f32x4.mul, x, y), z);
   }
 
+  /** The same for doubles. */
+  maddWide(x: Local, y: Local, z: Local): Local {
+    const f = this.#f;
+    if (this.#relaxed) return f.v(f64x2.relaxedMadd, x, y, z);
+    return f.v(f64x2.add, f.v(f64x2.mul, x, y), z);
+  }
+
+  /** What `write` makes of the halves of vectors as doubles, as floats. */
+  inDoubles(operands: readonly Local[], write: (...doubles: Local[]) => Local): Local {
+    const f = this.#f;
+    const halves = [operands, operands.map((v) => f.shuffle32(v, v, [2, 3, 2, 3]))]
+      .map((half) => f.v(f32x4.demote, write(...half.map((v) => f.v(f64x2.promote, v)))));
+    return f.shuffle32(halves[0]!, halves[1]!, [0, 1, 4, 5]);
+  }
+
   /** A polynomial, highest coefficient first. */
-  #polynomial(x: Local, coefficients: readonly number[]): Local {
+  polynomial(x: Local, coefficients: readonly number[]): Local {
     const [first, ...rest] = coefficients.map((c) => this.#f.float(c));
     return rest.reduce((sum, c) => this.madd(sum, x, c), first!);
   }
@@ -36,21 +51,22 @@ export class VectorMath {
     return this.#f.v(v128.bitselect, x, y, mask);
   }
 
-  #abs(x: Local): Local {
+  /** Without its sign. */
+  abs(x: Local): Local {
     return this.#f.v(f32x4.abs, x);
   }
 
   /** `magnitude` with the sign of `x`. */
-  #withSign(magnitude: Local, x: Local): Local {
+  withSign(magnitude: Local, x: Local): Local {
     const f = this.#f;
     return f.v(v128.or, magnitude, f.v(v128.and, x, f.splat(SIGN)));
   }
 
-  /** `x = n ln 2 + r` with a whole n: r, and 2 to the power of `n - 1`. */
-  #reduceExp(x: Local): { r: Local; half: Local } {
+  /** `x = n ln 2 + r` with a whole n: r, and 2 to the power of `n - 127 + bias`: of `n - 1`. */
+  #reduceExp(x: Local, bias = 126): { r: Local; half: Local } {
     const f = this.#f;
     // Adding 1.5 * 2^23 rounds to a whole number; 126 more makes its lowest bits an exponent.
-    const magic = f.float(12582912 + 126);
+    const magic = f.float(12582912 + bias);
     const shifted = this.madd(x, f.float(Math.LOG2E), magic);
     const whole = f.v(f32x4.sub, shifted, magic);
     const high = this.madd(whole, f.float(-0.693359375), x);
@@ -65,9 +81,17 @@ export class VectorMath {
 
   /** Results below 1.7e-38 are 0. The polynomial is XNNPACK's of degree 5. */
   exp(x: Local): Local {
+    return this.#exp(this.#reduceExp(this.#clamp(x, -87.5, 89)));
+  }
+
+  /** Half of `e^x`, for x from 0 on: finite wherever the hyperbolic functions are. */
+  halfExp(x: Local): Local {
+    return this.#exp(this.#reduceExp(this.#clamp(x, 0, 90), 125));
+  }
+
+  #exp({ r, half }: { readonly r: Local; readonly half: Local }): Local {
     const f = this.#f;
-    const { r, half } = this.#reduceExp(this.#clamp(x, -87.5, 89));
-    const p = this.#polynomial(r, [
+    const p = this.polynomial(r, [
       8.28929059207439423e-3,
       4.18978221714496613e-2,
       1.66676521301269531e-1,
@@ -82,7 +106,7 @@ export class VectorMath {
   expm1(x: Local): Local {
     const f = this.#f;
     const { r, half } = this.#reduceExp(this.#clamp(x, -30, 88.8));
-    const p = this.#polynomial(r, [
+    const p = this.polynomial(r, [
       1.9875691500e-4,
       1.3981999507e-3,
       8.3334519073e-3,
@@ -106,16 +130,25 @@ export class VectorMath {
   /** `t / (t + 2)` with `t = e^(2|x|) - 1`. */
   tanh(x: Local): Local {
     const f = this.#f;
-    const a = f.v(f32x4.pmin, this.#abs(x), f.float(10));
+    const a = f.v(f32x4.pmin, this.abs(x), f.float(10));
     const t = this.expm1(f.v(f32x4.add, a, a));
-    return this.#withSign(f.v(f32x4.div, t, f.v(f32x4.add, t, f.float(2))), x);
+    return this.withSign(f.v(f32x4.div, t, f.v(f32x4.add, t, f.float(2))), x);
   }
 
   log(x: Local): Local {
     const f = this.#f;
-    const { exponent, m } = this.#splitLog(x);
+    const { exponent, m } = this.splitLog(x);
+    const { z, cubic } = this.logTail(m);
+    const low = this.madd(exponent, f.float(-2.12194440e-4), cubic);
+    const sum = f.v(f32x4.add, m, this.madd(z, f.float(-0.5), low));
+    return this.edgesOfLog(x, this.madd(exponent, f.float(0.693359375), sum));
+  }
+
+  /** `log(1 + m)` is `m - z / 2 + cubic`. */
+  logTail(m: Local): { z: Local; cubic: Local } {
+    const f = this.#f;
     const z = f.v(f32x4.mul, m, m);
-    const p = this.#polynomial(m, [
+    const p = this.polynomial(m, [
       7.0376836292e-2,
       -1.1514610310e-1,
       1.1676998740e-1,
@@ -126,14 +159,11 @@ export class VectorMath {
       -2.4999993993e-1,
       3.3333331174e-1,
     ]);
-    const cubic = f.v(f32x4.mul, f.v(f32x4.mul, p, m), z);
-    const low = this.madd(exponent, f.float(-2.12194440e-4), cubic);
-    const sum = f.v(f32x4.add, m, this.madd(z, f.float(-0.5), low));
-    return this.#edgesOfLog(x, this.madd(exponent, f.float(0.693359375), sum));
+    return { z, cubic: f.v(f32x4.mul, f.v(f32x4.mul, p, m), z) };
   }
 
   /** `x = 2^exponent (1 + m)`, with `1 + m` between the root of one half and that of two. */
-  #splitLog(x: Local): { exponent: Local; m: Local } {
+  splitLog(x: Local): { exponent: Local; m: Local } {
     const f = this.#f;
     const small = f.v(f32x4.lt, x, f.float(2 ** -126));
     const normal = this.select(small, f.v(f32x4.mul, x, f.float(2 ** 23)), x);
@@ -147,7 +177,8 @@ export class VectorMath {
     };
   }
 
-  #edgesOfLog(x: Local, result: Local): Local {
+  /** The logarithms of what has none, and of infinity. */
+  edgesOfLog(x: Local, result: Local): Local {
     const f = this.#f;
     const infinite = f.v(f32x4.eq, x, f.float(Infinity));
     const positive = f.v(f32x4.gt, x, f.float(0));
@@ -171,8 +202,8 @@ export class VectorMath {
   /** A polynomial below 475 / 512, from there on `1 - e^p(|x|)`: the two of N. Juffa's `erff`. */
   erf(x: Local): Local {
     const f = this.#f;
-    const a = this.#abs(x), z = f.v(f32x4.mul, x, x);
-    const factor = this.#polynomial(z, [
+    const a = this.abs(x), z = f.v(f32x4.mul, x, x);
+    const factor = this.polynomial(z, [
       -5.96761703e-4,
       4.99119423e-3,
       -2.67681349e-2,
@@ -181,15 +212,15 @@ export class VectorMath {
       1.28379166e-1,
     ]);
     const small = this.madd(factor, x, x);
-    const large = this.#withSign(f.v(f32x4.sub, f.float(1), this.exp(this.#erfExponent(a, z))), x);
+    const large = this.withSign(f.v(f32x4.sub, f.float(1), this.exp(this.#erfExponent(a, z))), x);
     return this.select(f.v(f32x4.lt, a, f.float(0.927734375)), small, large);
   }
 
   /** The logarithm of `1 - erf(a)`; `square` is that of a. */
   #erfExponent(a: Local, square: Local): Local {
     const f = this.#f;
-    const high = this.#polynomial(a, [-1.72853470e-5, 3.83197126e-4]);
-    const low = this.#polynomial(a, [-3.88396438e-3, 2.42546219e-2]);
+    const high = this.polynomial(a, [-1.72853470e-5, 3.83197126e-4]);
+    const low = this.polynomial(a, [-3.88396438e-3, 2.42546219e-2]);
     const first = this.madd(high, square, low);
     const rest = [-1.06777877e-1, -6.34846687e-1, -1.28717512e-1]
       .reduce((sum, c) => this.madd(sum, a, f.float(c)), first);
@@ -201,7 +232,7 @@ export class VectorMath {
     const f = this.#f;
     const zero = f.float(0);
     const differs = f.v(v128.or, f.v(f32x4.lt, x, zero), f.v(f32x4.gt, x, zero));
-    return f.v(v128.and, this.#withSign(f.float(1), x), differs);
+    return f.v(v128.and, this.withSign(f.float(1), x), differs);
   }
 
   /** The floats whose upper halves lie in the lower halves of the lanes. */

@@ -55,6 +55,7 @@ export const v128 = {
   store: 11,
   constant: 12,
   shuffle: 13,
+  swizzle: 14,
   not: 77,
   and: 78,
   or: 80,
@@ -75,6 +76,7 @@ export const v128 = {
 
 /** Opcodes of eight 16-bit lanes and sixteen bytes. */
 export const narrow = {
+  subBytes: 113,
   shortsToBytes: 102,
   intsToShorts: 134,
   bytesToShorts: 137,
@@ -133,5 +135,32 @@ export const f32x4 = {
   relaxedMadd: 261,
 } as const;
 
+/** Opcodes of two 64-bit lanes; products are those of 32-bit lanes without a sign. */
+export const i64x2 = {
+  shl: 203,
+  shrU: 205,
+  add: 206,
+  sub: 209,
+  mulLow: 222,
+  mulHigh: 223,
+} as const;
+
 /** Opcodes of two doubles. */
-export const f64x2 = { promote: 95, floor: 117, add: 240, mul: 242, div: 243 } as const;
+export const f64x2 = {
+  ne: 72,
+  lt: 73,
+  promote: 95,
+  floor: 117,
+  trunc: 122,
+  nearest: 148,
+  abs: 236,
+  add: 240,
+  sub: 241,
+  mul: 242,
+  div: 243,
+  pmin: 246,
+  pmax: 247,
+  convertS: 254,
+  convertU: 255,
+  relaxedMadd: 263,
+} as const;

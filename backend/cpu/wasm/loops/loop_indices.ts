@@ -4,6 +4,7 @@
  */
 import { type AffineExpr, affineKey, coefficient } from "../../../kernel/affine.ts";
 import type { Parameter } from "../../../codegen/emit.ts";
+import type { RandomStream } from "../../../graph/random_stream.ts";
 import type { Bound, IndirectIndex, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
 import type { ElementBytes } from "../lanes.ts";
@@ -31,6 +32,7 @@ export class LoopIndices {
   readonly #varies: readonly boolean[];
   readonly #parameterIds = new Map<string, number>();
   readonly #locals = new Map<number, Local>();
+  readonly #streams: RandomStream[] = [];
 
   /** `laneSymbol`: the index that runs over lanes; `varies`: the expressions that change with it. */
   constructor(
@@ -72,6 +74,12 @@ export class LoopIndices {
     const value = this.#kernel.sizes[symbol]!;
     const offset = this.word(`size ${symbol}`, { kind: "index", value });
     return this.#f.once(`word ${offset}`, () => this.argument(offset));
+  }
+
+  /** A number for each random stream of the kernel: equal streams have equal ones. */
+  streamId(stream: RandomStream): number {
+    const known = this.#streams.indexOf(stream);
+    return known < 0 ? this.#streams.push(stream) - 1 : known;
   }
 
   /** The argument at that place. */

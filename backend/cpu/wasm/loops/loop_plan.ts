@@ -16,6 +16,7 @@ import {
 import { hasLanes, kindOf } from "../lanes.ts";
 import type { IndexFault } from "./loop_indices.ts";
 import { LANES } from "./loop_scope.ts";
+import { RANDOM_COST } from "../functions/random.ts";
 import { joinsInLanes } from "./accumulators.ts";
 import { castsInLanes, costOf as costOfPrimitive, hasLaneForm } from "./primitives.ts";
 
@@ -76,7 +77,6 @@ function isWritable({ exprs }: LoopKernel, e: Expr): boolean {
       return hasLaneForm(e.fn, exprs[e.args.at(-1)!]!.dtype);
     case "cast":
       return castsInLanes(exprs[e.args[0]!]!.dtype, e.dtype);
-    case "random":
     case "contracted":
       return false;
     default:
@@ -140,6 +140,8 @@ function costOfExpr(kernel: LoopKernel, id: number): number {
       return kernel.loads[e.load]!.bounds.length > 0 ? 12 : 1;
     case "constant":
       return 0;
+    case "random":
+      return RANDOM_COST;
     default:
       return 2;
   }

@@ -1,5 +1,6 @@
 /** Runs loop kernels in WebAssembly. */
 import type { LoopKernel } from "../../../kernel/kernel.ts";
+import type { RandomStream } from "../../../graph/random_stream.ts";
 import type { CheckIndex, Runner } from "../../script/runner.ts";
 import { generateLoop } from "./loop.ts";
 import type { GeneratedLoop } from "./loop_plan.ts";
@@ -28,7 +29,7 @@ function makeRunner(
   const loop = generateLoop(kernel, runtime.relaxed, mayKeep);
   if (loop === null) return null;
   const compiled = runtime.compile(loop.bytes);
-  const constants = wordsOf(loop);
+  const constants = wordsOf(loop), streams = streamsOf(loop);
   const { range, grain, cost, faults, keepsValues } = loop;
   let elsewhere: Runner | null = null, inPlace: Runner | null = null;
   return {
@@ -48,6 +49,7 @@ function makeRunner(
         return inPlace.run(inputs, outputs);
       }
       for (let k = 0; k < constants.length; k++) words[count + k] = constants[k]!;
+      for (const { place, stream } of streams) words[count + place] = stream.value;
       runtime.run(compiled, range, grain, cost);
       for (const { indirect, value, isFound } of faults) {
         if (words[count + isFound] === 0) continue;
@@ -65,12 +67,18 @@ function overlap(addresses: Int32Array, inputs: number, count: number): boolean 
   return false;
 }
 
+/** The random streams, and which words they are: a replay draws anew. */
+function streamsOf({ parameters }: GeneratedLoop): { place: number; stream: RandomStream }[] {
+  return parameters.flatMap((p, place) => p.kind === "stream" ? [{ place, stream: p.stream }] : []);
+}
+
+/** The words that are the same in every run. */
 function wordsOf({ parameters }: GeneratedLoop): Int32Array {
   const floats = new Float32Array(parameters.length);
   const words = new Int32Array(floats.buffer);
   parameters.forEach((p, k) => {
     if (p.kind === "constant") floats[k] = p.value;
-    else words[k] = p.kind === "index" ? p.value : p.stream.value;
+    else if (p.kind === "index") words[k] = p.value;
   });
   return words;
 }

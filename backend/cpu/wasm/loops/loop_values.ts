@@ -6,6 +6,7 @@ import { FunctionBuilder, type Local } from "../assembler.ts";
 import { elementBytes, kindOf, LaneAccess } from "../lanes.ts";
 import { boundsKey, type LoopIndices } from "./loop_indices.ts";
 import { type Interval, LANES, type LoopAccess, type Scope, type Strip } from "./loop_scope.ts";
+import { type RandomKey, randomKey, uniform } from "../functions/random.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
 import { writeCast, writePrimitive } from "./primitives.ts";
@@ -198,6 +199,16 @@ export class LoopValues {
     );
   }
 
+  /** What random numbers depend on beside the element: the same in all lanes. */
+  #key({ seed, stream }: Expr & { readonly op: "random" }): RandomKey {
+    const indices = this.#indices;
+    return randomKey(
+      this.#f,
+      indices.word(`index ${seed}`, { kind: "index", value: seed }),
+      indices.word(`stream ${indices.streamId(stream)}`, { kind: "stream", stream }),
+    );
+  }
+
   #compute(id: number, scope: Scope, vector: number): Local {
     const e: Expr = this.#kernel.exprs[id]!;
     switch (e.op) {
@@ -208,6 +219,10 @@ export class LoopValues {
       case "index": {
         const value = this.#indices.affineVector(e.index, vector);
         return kindOf(e.dtype) === "float" ? this.#f.v(f32x4.convert, value) : value;
+      }
+      case "random": {
+        const counter = this.#indices.affineVector(e.index, vector);
+        return uniform(this.#f, counter, this.#key(e));
       }
       case "inside":
         return this.#indices.insideMask(e.bounds, vector, scope);

@@ -2,9 +2,19 @@
 import type { DType } from "../../../graph/dtype.ts";
 import { formOf, type PrimitiveForms, type PrimitiveName } from "../../../graph/primitives.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
+import { acosh, asinh, atanh, cosh, sinh } from "../functions/hyperbolic.ts";
+import { acos, asin, atan, atan2 } from "../functions/inverse_trigonometry.ts";
+import { exp2, log10, log2, pow } from "../functions/powers.ts";
+import {
+  floorOfQuotient,
+  remainder,
+  wholeQuotient,
+  wholeRemainder,
+} from "../functions/remainders.ts";
+import { cos, sin, tan } from "../functions/trigonometry.ts";
 import { kindOf, type LaneKind } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
-import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
+import { f32x4, i32x4, v128 } from "../opcodes.ts";
 
 /** Writes one function of vectors. */
 type Write = (f: FunctionBuilder, m: VectorMath, a: Local, b: Local, c: Local) => Local;
@@ -27,29 +37,6 @@ function math(
   cost = 1,
 ): Written {
   return form((_, m, a) => m[name](a), cost);
-}
-
-/**
- * In doubles: a float quotient may be rounded up to the next whole number. A quotient by an infinity is
- * -1 where the signs differ, that of an infinity is NaN, but by zero.
- */
-function floorOfQuotient(f: FunctionBuilder, m: VectorMath, a: Local, b: Local): Local {
-  const half = (lanes: readonly [number, number]): Local => {
-    const [x, y] = [a, b].map((v) => f.v(f64x2.promote, f.shuffle32(v, v, [...lanes, ...lanes])));
-    return f.v(f32x4.demote, f.v(f64x2.floor, f.v(f64x2.div, x!, y!)));
-  };
-  const quotient = f.shuffle32(half([0, 1]), half([2, 3]), [0, 1, 4, 5]), zero = f.float(0);
-  const vanished = f.v(
-    v128.and,
-    f.v(f32x4.eq, quotient, zero),
-    f.v(f32x4.lt, f.v(f32x4.mul, a, b), zero),
-  );
-  const infinite = f.v(
-    v128.and,
-    f.v(f32x4.eq, f.v(f32x4.abs, a), f.float(Infinity)),
-    f.v(f32x4.ne, b, zero),
-  );
-  return m.select(infinite, f.float(NaN), m.select(vanished, f.float(-1), quotient));
 }
 
 type ByKind = Readonly<Record<LaneKind, LaneForm>>;
@@ -82,27 +69,27 @@ const forms: PrimitiveForms<LaneForm, LaneKind> = {
   abs: numbers(vector(f32x4.abs), vector(i32x4.abs)),
   sign: floats(math("sign")),
   exp: math("exp", 16),
-  exp2: "scalar",
+  exp2: form(exp2, 36),
   expm1: math("expm1", 20),
   log: math("log", 35),
-  log2: "scalar",
-  log10: "scalar",
+  log2: form(log2, 48),
+  log10: form(log10, 50),
   log1p: math("log1p", 45),
   sqrt: { ...vector(f32x4.sqrt), cost: 5 },
   rsqrt: form((f, _, a) => f.v(f32x4.div, f.float(1), f.v(f32x4.sqrt, a)), 8),
   reciprocal: form((f, _, a) => f.v(f32x4.div, f.float(1), a), 4),
-  sin: "scalar",
-  cos: "scalar",
-  tan: "scalar",
-  asin: "scalar",
-  acos: "scalar",
-  atan: "scalar",
-  sinh: "scalar",
-  cosh: "scalar",
+  sin: form(sin, 24),
+  cos: form(cos, 26),
+  tan: form(tan, 32),
+  asin: form(asin, 22),
+  acos: form(acos, 24),
+  atan: form(atan, 24),
+  sinh: form(sinh, 34),
+  cosh: form(cosh, 24),
   tanh: math("tanh", 28),
-  asinh: "scalar",
-  acosh: "scalar",
-  atanh: "scalar",
+  asinh: form(asinh, 60),
+  acosh: form(acosh, 60),
+  atanh: form(atanh, 52),
   erf: math("erf", 45),
   erfc: "scalar",
   sigmoid: math("sigmoid", 22),
@@ -123,10 +110,10 @@ const forms: PrimitiveForms<LaneForm, LaneKind> = {
   sub: numbers(vectors(f32x4.sub), vectors(i32x4.sub)),
   mul: numbers(vectors(f32x4.mul), vectors(i32x4.mul)),
   div: floats({ ...vectors(f32x4.div), cost: 4 }),
-  mod: "scalar",
-  floordiv: floats(form(floorOfQuotient)),
-  pow: "scalar",
-  atan2: "scalar",
+  mod: numbers(form(remainder, 50), form(wholeRemainder, 20)),
+  floordiv: numbers(form(floorOfQuotient, 24), form(wholeQuotient, 18)),
+  pow: floats(form(pow, 120)),
+  atan2: form(atan2, 36),
   maximum: {
     float: extreme(f32x4.max),
     int: extreme(i32x4.maxS),

@@ -133,7 +133,7 @@ Deno.test("a sum is as good as one in doubles", () => {
 
 Deno.test("what has no vectors is computed in JavaScript", () => {
   withDevice("cpu", () => {
-    for (const make of [() => filled([5], "float64").add(1), () => filled([5]).sin()]) {
+    for (const make of [() => filled([5], "float64").add(1), () => filled([5]).erfc()]) {
       using tensor = make();
       assert(sourcesOf(tensor).every((source) => !source.includes("WebAssembly")));
       assertAgree(make);
