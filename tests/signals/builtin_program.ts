@@ -1,12 +1,9 @@
 /** A program on the built-in backend that signals are sent to: `builtin_program.ts CASE`. */
 import { InterruptedError, interruptSignal, Tensor, withDevice } from "../../mod.ts";
 import { SAVING_MS } from "./matrix.ts";
+import { nap, stayInJavaScript } from "./waits.ts";
 
 const LONG = 60_000;
-
-function nap(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
-}
 
 async function saveSlowly(): Promise<never> {
   await nap(SAVING_MS);
@@ -23,7 +20,7 @@ const cases: Record<string, () => unknown> = {
 
   busy() {
     console.log("ready");
-    for (const end = performance.now() + LONG; performance.now() < end;);
+    stayInJavaScript(LONG);
   },
 
   async computing() {

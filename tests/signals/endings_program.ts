@@ -16,6 +16,7 @@ import { saveFile } from "../../ffi/host/atomic_file.ts";
 import { Buffer, type Event } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";
 import { SAVING_MS } from "./matrix.ts";
+import { nap, stayInJavaScript } from "./waits.ts";
 
 const SHORT = 700, LONG = 60_000;
 const [name] = Deno.args;
@@ -35,10 +36,6 @@ function tellStatus(event: Event, ...endings: string[]): void {
     const tell = () => console.log(event.status === "complete" ? "finished" : "unfinished");
     addEventListener(ending, tell, { once: true });
   }
-}
-
-function nap(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
 function isInterrupt(error: unknown): error is InterruptedError {
@@ -250,7 +247,7 @@ const cases: Record<string, () => unknown> = {
       Deno.exit(130);
     });
     ready();
-    for (const end = performance.now() + SAVING_MS; performance.now() < end;);
+    stayInJavaScript(SAVING_MS);
     await nap(LONG);
   },
 
@@ -259,7 +256,7 @@ const cases: Record<string, () => unknown> = {
     ready();
     try {
       withoutDeadline(() => {
-        for (const end = performance.now() + SAVING_MS; performance.now() < end;);
+        stayInJavaScript(SAVING_MS);
       });
       await interruptible(nap(LONG));
     } catch (error) {

@@ -11,6 +11,7 @@ import {
 import { type CommandQueue, Program } from "../../ffi/mod.ts";
 import { busyDevice } from "./busy.ts";
 import { SAVING_MS } from "./matrix.ts";
+import { nap, stayInJavaScript } from "./waits.ts";
 
 const [state, duration] = Deno.args;
 const ms = Number(duration);
@@ -20,10 +21,6 @@ const busy = busyDevice(handle);
 
 function ready(): void {
   console.log("ready");
-}
-
-function nap(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
 const states: Record<string, () => unknown> = {
@@ -73,7 +70,7 @@ const states: Record<string, () => unknown> = {
     ready();
     for (let n = 0; n < ms; n++) {
       const unique = crypto.randomUUID().replaceAll("-", ""); // not in the driver's cache
-      const kernels = Array.from({ length: 100 }, (_, i) => kernelSource(`${unique}_${i}`));
+      const kernels = Array.from({ length: 50 }, (_, i) => kernelSource(`${unique}_${i}`));
       new Program(handle.context!, kernels.join("")).build().release();
       busy(1);
       await queue.finish();
@@ -81,8 +78,8 @@ const states: Record<string, () => unknown> = {
   },
 
   async worker() {
-    const source = `const end = performance.now() + ${ms};
-      while (performance.now() < end);
+    const source = `import { stayInJavaScript } from "${new URL("waits.ts", import.meta.url)}";
+      stayInJavaScript(${ms});
       postMessage("decoded");`;
     const worker = new Worker(`data:text/javascript,${encodeURIComponent(source)}`, {
       type: "module",
@@ -94,7 +91,7 @@ const states: Record<string, () => unknown> = {
 
   busy() {
     ready();
-    for (const end = performance.now() + ms; performance.now() < end;);
+    stayInJavaScript(ms);
   },
 
   foreign() {

@@ -54,7 +54,6 @@ const apart = [
   "tensor/autograd/abandoned",
   "tensor/autograd/saved_values",
   "tensor/compile/replayed_launches",
-  "tensor/execution/pinned",
   "tensor/execution/flat_memory",
   "tensor/execution/step_memory",
 ];
@@ -101,7 +100,6 @@ const aboveKernels = [
 /** Their kernels compute for longer than the optimizer would take. */
 const optimized = [
   "tensor/execution/large",
-  "tensor/execution/pinned",
   "tensor/nn/attention/product_attention",
 ];
 

@@ -121,31 +121,39 @@ testOnBackends("a step trains alike with pinned and persistent memory", async (b
 const canOverlap = (manager.list().find(({ backend }) => backend === "cl")?.clDevice
   ?.maxComputeUnits ?? 0) > 1;
 
+/** How many copies an upload makes beside a kernel, and how far the kernel is after them. */
+function uploadBeside(kernelMs: number, pinMemory: boolean): [copies: number, status: string] {
+  const device = manager.default("cl");
+  const path = Deno.makeTempFileSync({ suffix: ".json" });
+  using busy = busyDevice(device);
+  backendOf(device).finishSync();
+  Tensor.ones([8], { device }).add(1).realize().dispose();
+  using slow = busy(kernelMs);
+  Tensor.ones([8], { device }).add(1).realize().dispose(); // behind it: the queue is busy
+  {
+    using _trace = profiler.trace(path);
+    using _batch = Tensor.fromHost(ramp(200_000), { device, pinMemory });
+  } // waits for the copy, to know its times
+  const { status } = slow;
+  const { traceEvents } = JSON.parse(Deno.readTextFileSync(path));
+  const copies = traceEvents.filter((slice: { name: string; tid: number }) =>
+    slice.name === "upload" && slice.tid === 3
+  );
+  Deno.removeSync(path);
+  backendOf(device).finishSync();
+  return [copies.length, status];
+}
+
 for (const pinMemory of [false, true]) {
   const how = pinMemory ? "pinned" : "not pinned";
   Deno.test({
     name: `a batch is copied while a kernel runs, ${how}`,
     ignore: !canOverlap,
     fn() {
-      const device = manager.default("cl");
-      const path = Deno.makeTempFileSync({ suffix: ".json" });
-      using busy = busyDevice(device);
-      backendOf(device).finishSync();
-      Tensor.ones([8], { device }).add(1).realize().dispose();
-      using slow = busy(3000);
-      Tensor.ones([8], { device }).add(1).realize().dispose(); // behind it: the queue is busy
-      {
-        using _trace = profiler.trace(path);
-        using _batch = Tensor.fromHost(ramp(200_000), { device, pinMemory });
-      } // waits for the copy, to know its times
-      const { status } = slow;
-      const { traceEvents } = JSON.parse(Deno.readTextFileSync(path));
-      const copies = traceEvents.filter((slice: { name: string; tid: number }) =>
-        slice.name === "upload" && slice.tid === 3
-      );
-      Deno.removeSync(path);
-      backendOf(device).finishSync();
-      assertEquals(copies.length, 1);
+      let [copies, status] = uploadBeside(300, pinMemory);
+      // A busy machine may take longer to copy: only a copy that waits outlasts every kernel.
+      if (status === "complete") [copies, status] = uploadBeside(5000, pinMemory);
+      assertEquals(copies, 1);
       assert(status === "running" || status === "submitted", `the kernel is ${status}`); // drivers differ
     },
   });
