@@ -24,6 +24,11 @@ const functions = {
   munmap: { parameters: ["u64", "usize"], result: "i32" },
   unlink: { parameters: ["buffer"], result: "i32" },
   close: { parameters: ["i32"], result: "i32" },
+  futex: {
+    name: "syscall",
+    parameters: ["i64", "buffer", "i32", "i32", "buffer"],
+    result: "i64",
+  },
 } as const;
 
 const FUTEX_WAIT = 0, FUTEX_WAKE = 1, ALL = 0x7fff_ffff;
@@ -32,15 +37,17 @@ const futexNumbers: Partial<Record<typeof Deno.build.arch, bigint>> = {
   x86_64: 202n,
   aarch64: 98n,
 };
-const futexFunctions = {
-  futex: {
-    name: "syscall",
-    parameters: ["i64", "buffer", "i32", "i32", "buffer"],
-    result: "i64",
-  },
-} as const;
 
-let opened: ReturnType<typeof openLibc<typeof futexFunctions>> | undefined;
+type Libc = Deno.DynamicLibrary<typeof functions>["symbols"];
+
+let opened: Libc | null | undefined;
+
+/** Stays open: to open it takes Deno 2 ms, and each bucket of gradients maps a part of every rank. */
+function libc(): Libc | null {
+  if (Deno.build.os !== "linux") return null;
+  return opened === undefined ? opened = openLibc(functions)?.symbols ?? null : opened;
+}
+
 /** `struct timespec`: seconds, nanoseconds. */
 const timeout = new BigInt64Array(2);
 
@@ -50,11 +57,10 @@ function futex(
   value: number,
   limit: typeof timeout | null,
 ): boolean {
-  const number = Deno.build.os === "linux" ? futexNumbers[Deno.build.arch] : undefined;
-  if (number === undefined) return false;
-  opened ??= openLibc(futexFunctions);
-  opened?.symbols.futex(number, word, operation, value, limit);
-  return opened !== null;
+  const number = futexNumbers[Deno.build.arch], symbols = libc();
+  if (number === undefined || symbols === null) return false;
+  symbols.futex(number, word, operation, value, limit);
+  return true;
 }
 
 /** One element, in shared memory. */
@@ -89,13 +95,7 @@ export function openSharedMemory(name: string, nbytes: number): SharedMemory | n
 
 /** Takes the name away; the memory stays for those who have mapped it. */
 export function unlinkSharedMemory(name: string): void {
-  const libc = open();
-  libc?.symbols.unlink(pathOf(name));
-  libc?.close();
-}
-
-function open(): Deno.DynamicLibrary<typeof functions> | null {
-  return Deno.build.os === "linux" ? openLibc(functions) : null;
+  libc()?.unlink(pathOf(name));
 }
 
 function pathOf(name: string): Uint8Array<ArrayBuffer> {
@@ -103,30 +103,18 @@ function pathOf(name: string): Uint8Array<ArrayBuffer> {
 }
 
 function mapped(name: string, nbytes: number, isNew: boolean): SharedMemory | null {
-  const libc = open();
-  if (libc === null) return null;
-  const address = mapFile(libc, name, nbytes, isNew);
-  if (address === null) {
-    libc.close();
-    return null;
-  }
+  const symbols = libc();
+  const address = symbols && mapFile(symbols, name, nbytes, isNew);
+  if (symbols === null || address === null) return null;
   const pointer = Deno.UnsafePointer.create(address)!;
   const bytes = new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
   return {
     bytes,
-    [Symbol.dispose]: () => {
-      libc.symbols.munmap(address, BigInt(nbytes));
-      libc.close();
-    },
+    [Symbol.dispose]: () => void symbols.munmap(address, BigInt(nbytes)),
   };
 }
 
-function mapFile(
-  { symbols: libc }: Deno.DynamicLibrary<typeof functions>,
-  name: string,
-  nbytes: number,
-  isNew: boolean,
-): bigint | null {
+function mapFile(libc: Libc, name: string, nbytes: number, isNew: boolean): bigint | null {
   const size = BigInt(nbytes), flags = O_RDWR | O_CLOEXEC | (isNew ? O_CREAT | O_EXCL : 0);
   const file = libc.open(pathOf(name), flags, OWNER_ONLY);
   if (file < 0) return null;

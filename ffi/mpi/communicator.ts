@@ -19,9 +19,10 @@ const elementBytes: Readonly<Record<ElementType, number>> = {
 
 /**
  * MPI moves a few messages of 32 KiB a test where ranks share memory by copying: one test in 0.2 ms made
- * 44 MB take 125 ms between two ranks of one host.
+ * 44 MB take 125 ms between two ranks of one host. What fits into one message needs no such work: to
+ * test it again and again took two thirds of a core while another rank was waited for.
  */
-const WORK_MS = 0.2;
+const WORK_MS = 0.2, MESSAGE_BYTES = 32 * 1024;
 
 /** Memory of calls under way, held here: C writes to it while no JavaScript refers to it. */
 const inFlight = new Set<Request>();
@@ -34,20 +35,28 @@ export class Request {
   readonly #handle: ArrayBufferView;
   readonly #flag = new Int32Array(1);
   /** What C reads and writes. */
-  readonly memory: unknown;
+  readonly memory: Uint8Array | null;
+  /** How long a question lets MPI work on it. */
+  readonly #workMs: number;
   #isDone = false;
 
   /** Made by {@linkcode Communicator}. */
-  constructor(library: MPILibrary, call: FunctionName, handle: ArrayBufferView, memory: unknown) {
+  constructor(
+    library: MPILibrary,
+    call: FunctionName,
+    handle: ArrayBufferView,
+    memory: Uint8Array | null,
+  ) {
     this.#library = library;
     this.#call = call;
     this.#handle = handle;
     this.memory = memory;
+    this.#workMs = memory !== null && memory.byteLength > MESSAGE_BYTES ? WORK_MS : 0;
     inFlight.add(this);
   }
 
   /**
-   * Lets MPI work on it for a fifth of a millisecond at most, and tells whether it is done.
+   * Lets MPI work on it, for a fifth of a millisecond at most, and tells whether it is done.
    *
    * @throws {MPIError} When it failed.
    */
@@ -57,7 +66,7 @@ export class Request {
     let code: number;
     do {
       code = mpi.MPI_Test(this.#handle, this.#flag, implementation.ignoreStatus);
-    } while (code === 0 && this.#flag[0] === 0 && performance.now() - start < WORK_MS);
+    } while (code === 0 && this.#flag[0] === 0 && performance.now() - start < this.#workMs);
     if (code === 0 && this.#flag[0] === 0) return false;
     this.#isDone = true;
     inFlight.delete(this);

@@ -6,11 +6,12 @@ import {
   unlinkSharedMemory,
 } from "../../../ffi/host/shared_memory.ts";
 
-const ignore = Deno.build.os !== "linux";
+/** The first one opens the C library, which stays open. */
+const options = { ignore: Deno.build.os !== "linux", sanitizeResources: false };
 
 Deno.test({
   name: "shared memory is the same for all who map it, also when its name is gone",
-  ignore,
+  ...options,
   fn: () => {
     const name = `netcl-${crypto.randomUUID()}`;
     using mine = createSharedMemory(name, 5000)!;
@@ -25,7 +26,7 @@ Deno.test({
 
 Deno.test({
   name: "shared memory that does not fit is refused, and leaves no name",
-  ignore,
+  ...options,
   fn: () => {
     const name = `netcl-${crypto.randomUUID()}`;
     assertEquals(createSharedMemory(name, 2 ** 50), null);
@@ -50,8 +51,7 @@ const wakeSource = `
 Deno.test({
   name:
     "who sleeps at a word is woken by who maps the memory elsewhere, and does not where it changed",
-  ignore,
-  sanitizeResources: false, // the C library stays open
+  ...options,
   fn: async () => {
     const name = `netcl-${crypto.randomUUID()}`;
     using mine = createSharedMemory(name, 64)!;
@@ -73,5 +73,28 @@ Deno.test({
     unlinkSharedMemory(name);
     worker.terminate();
     URL.revokeObjectURL(url);
+  },
+});
+
+Deno.test({
+  name: "the C library is opened once, however much memory is mapped",
+  ...options,
+  fn: () => {
+    const { dlopen } = Deno;
+    let count = 0;
+    Object.assign(Deno, {
+      dlopen: (...call: Parameters<typeof dlopen>) => (count++, dlopen(...call)),
+    });
+    try {
+      for (let k = 0; k < 3; k++) {
+        const name = `netcl-${crypto.randomUUID()}`;
+        using _mine = createSharedMemory(name, 64)!;
+        using _other = openSharedMemory(name, 64)!;
+        unlinkSharedMemory(name);
+      }
+    } finally {
+      Object.assign(Deno, { dlopen });
+    }
+    assert(count <= 1, `${count} times`);
   },
 });
