@@ -2,61 +2,43 @@ import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { compile, distributed, nn, Tensor } from "../../mod.ts";
 import { taperedGroups } from "../../tensor/distributed/exchange/bucket.ts";
-import { hasOpenCL } from "../opencl.ts";
-import { assertGood, type Ended, hasMpirun, mpirun } from "./mpirun.ts";
+import { testWay } from "./ways/test_ways.ts";
 
-/** Ways to run a program in the same ranks. */
-class Ways {
-  #ended: Promise<Ended> | undefined;
-
-  constructor(
-    readonly ranks: number,
-    readonly program: string,
-    readonly device: "cl" | "cpu",
-    readonly ways: readonly string[],
-  ) {}
-
-  /** A test for each way; the first that runs has all of them run. */
-  test(nameOf: (way: string) => string): void {
-    for (const way of this.ways) {
-      Deno.test({
-        name: nameOf(way),
-        ignore: !hasMpirun || this.device === "cl" && !hasOpenCL,
-        fn: async () => assertGood(await this.#run(), this.ranks, `${this.device},${way}`),
-      });
-    }
-  }
-
-  #run(): Promise<Ended> {
-    const args = [this.program, ...this.ways.map((way) => `${this.device},${way}`)];
-    return this.#ended ??= mpirun(this.ranks, "ways/in_turn_program.ts", args);
+for (const [ranks, device] of [[2, "cl"], [4, "cpu"]] as const) {
+  for (const where of ["host", "device"]) {
+    testWay(
+      `DataParallel: ${ranks} ranks on "${device}" that add up on the ${where} learn what one ` +
+        "learns from everything",
+      ranks,
+      `data_parallel_program.ts?${device},${where}`,
+    );
   }
 }
 
-for (const [ranks, device] of [[2, "cl"], [4, "cpu"]] as const) {
-  new Ways(ranks, "data_parallel_program.ts", device, ["host", "device"]).test((way) =>
-    `DataParallel: ${ranks} ranks on "${device}" that add up on the ${way} learn what one ` +
-    "learns from everything"
+for (const where of ["host", "device"]) {
+  testWay(
+    `DataParallel: gradients leave while a replay goes on, and add up on the ${where}`,
+    2,
+    `early_program.ts?cl,${where}`,
   );
 }
 
-new Ways(2, "early_program.ts", "cl", ["host", "device"]).test((way) =>
-  `DataParallel: gradients leave while a replay goes on, and add up on the ${way}`
-);
-
 for (
-  const [ranks, device, how] of [
-    [2, "cl", "default"],
-    // It changes what a device says before there is one: ranks of its own.
-    [2, "cl", "device,without gates"],
-    [3, "cpu", "host"],
+  const [ranks, device, how, isApart] of [
+    [2, "cl", "default", false],
+    // It changes what a device says before there is one.
+    [2, "cl", "device,without gates", true],
+    [3, "cpu", "host", false],
   ] as const
 ) {
-  new Ways(ranks, "laws_program.ts", device, [how]).test((way) =>
+  testWay(
     `${ranks} ranks on "${device}", adding up by ${
-      way.replace(",", " ")
+      how.replace(",", " ")
     }, learn what one learns: ` +
-    "shards, parts of batches, tied weights, missing gradients, half types, statistics of all"
+      "shards, parts of batches, tied weights, missing gradients, half types, statistics of all",
+    ranks,
+    `laws_program.ts?${device},${how}`,
+    { isApart },
   );
 }
 

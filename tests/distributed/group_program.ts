@@ -1,8 +1,10 @@
 /** Collective operations on tensors of every type; run by group_test.ts on several ranks. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { device, distributed, type DType, manager, Tensor } from "../../mod.ts";
+import { device, distributed, type DType, Tensor } from "../../mod.ts";
+import { wayOf } from "./ways/way.ts";
 
-using _dev = device(Deno.args[0]!);
+const { way, args } = wayOf(import.meta.url);
+using _dev = device(args[0]!);
 using group = distributed.init();
 const { rank, size } = group, ranks = Array.from({ length: size }, (_, r) => r);
 assertEquals(size, Number(Deno.env.get("OMPI_COMM_WORLD_SIZE")));
@@ -98,4 +100,4 @@ if (rank === 0) await new Promise((resolve) => setTimeout(resolve, 400));
 await group.barrier();
 clearInterval(timer);
 assert(turns > 3, `${turns} turns`);
-console.log(`rank ${rank} of ${size} on ${manager.active.backend}: good`);
+console.log(`rank ${rank} of ${size}, ${way}: good`);

@@ -1,14 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { distributed, Tensor } from "../../mod.ts";
-import { hasOpenCL } from "../opencl.ts";
-import { assertGood, hasMpirun, mpirun } from "./mpirun.ts";
+import { testWay } from "./ways/test_ways.ts";
 
 for (const [ranks, device] of [[2, "cl"], [4, "cpu"]] as const) {
-  Deno.test({
-    name: `Group: collective operations on tensors of every type, ${ranks} ranks on "${device}"`,
-    ignore: !hasMpirun || device === "cl" && !hasOpenCL,
-    fn: async () => assertGood(await mpirun(ranks, "group_program.ts", [device]), ranks),
-  });
+  testWay(
+    `Group: collective operations on tensors of every type, ${ranks} ranks on "${device}"`,
+    ranks,
+    `group_program.ts?${device}`,
+  );
 }
 
 Deno.test("without mpirun a program is one rank of one, and its values stay", async () => {

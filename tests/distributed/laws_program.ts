@@ -340,7 +340,7 @@ if (args[1] === "default") {
   // Who waits for another rank sleeps until that one wakes it.
   const model = seeded(() => new nn.Linear(300, 300));
   using parallel = new distributed.DataParallel(model, group, options);
-  const input = Tensor.ones([1500, 300]).realize();
+  const input = Tensor.ones([500, 300]).realize();
   const each = compile((x: Tensor) => {
     using loss = model.forward(x).square().mean();
     loss.backward();

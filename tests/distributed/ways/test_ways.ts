@@ -1,0 +1,57 @@
+/** Tests of ways to run programs of several ranks. */
+import { assertEquals } from "@std/assert";
+import { hasOpenCL } from "../../opencl.ts";
+import { type Ended, hasMpirun, mpirun } from "../mpirun.ts";
+
+/** Ways that run in the same ranks, one after the other. */
+class InTurn {
+  readonly #ways: string[] = [];
+  #ended: Promise<Ended> | undefined;
+
+  constructor(readonly ranks: number) {}
+
+  add(way: string): void {
+    this.#ways.push(way);
+  }
+
+  /** Fails where this way does; the first call runs all of them. */
+  async assertGood(way: string): Promise<void> {
+    const { code, text } = await (this.#ended ??= this.#run());
+    const lines = text.split("\n");
+    const isGood = (way: string) =>
+      lines.filter((line) => line.endsWith(`, ${way}: good`)).length === this.ranks;
+    const failing = this.#ways.find((each) => !isGood(each));
+    if (failing === way) throw new Error(text);
+    if (failing === undefined) return assertEquals(code, 0, text);
+    if (!isGood(way)) throw new Error(`It did not run: ${failing} failed before it`);
+  }
+
+  #run(): Promise<Ended> {
+    return mpirun(this.ranks, "ways/in_turn_program.ts", this.#ways);
+  }
+}
+
+const inTurn = new Map<string, InTurn>();
+
+/**
+ * A test of one way: it has run to its end in every rank.
+ *
+ * @param way A program of this folder, a device and further arguments: `early_program.ts?cl,host`.
+ * @param options.isApart It changes what others in the same ranks would see.
+ */
+export function testWay(
+  name: string,
+  ranks: number,
+  way: `${string}_program.ts?${"cl" | "cpu"}${string}`,
+  { isApart = false }: { readonly isApart?: boolean } = {},
+): void {
+  const [, device] = /\?(\w+)/.exec(way)!, key = isApart ? way : `${ranks} ${device}`;
+  const all = inTurn.get(key) ?? new InTurn(ranks);
+  inTurn.set(key, all);
+  all.add(way);
+  Deno.test({
+    name,
+    ignore: !hasMpirun || device === "cl" && !hasOpenCL,
+    fn: () => all.assertGood(way),
+  });
+}
