@@ -9,7 +9,7 @@
  */
 import { suite } from "./suite/jobs.ts";
 import { addUp, type Counts } from "./suite/junit.ts";
-import { hasOpenCL, installPoCL } from "./suite/opencl.ts";
+import { hasOpenCL, installPoCL, linker } from "./suite/opencl.ts";
 import { type Result, runJobs } from "./suite/side_by_side.ts";
 
 /** More would want more memory than most machines have. */
@@ -23,6 +23,7 @@ const env = {
   NETCL_CACHE_DIR: Deno.env.get("NETCL_CACHE_DIR") ?? "off",
   // What is tested on PoCL are its kernels, not those that serve while they are compiled.
   NETCL_DETERMINISTIC: "1",
+  ...Deno.build.os === "linux" && { PATH: `${linker}:${Deno.env.get("PATH")}` },
 };
 
 const hasColors = Deno.stdout.isTerminal() && !Deno.noColor;

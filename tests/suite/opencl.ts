@@ -1,5 +1,8 @@
 /** Whether this machine has OpenCL, and how it gets it. */
 
+/** A folder with the `ld` by which PoCL links kernels in a sixth of the time: says how. */
+export const linker: string = `${import.meta.dirname}/linker`;
+
 const packages = ["pocl-opencl-icd", "ocl-icd-libopencl1"];
 
 interface Outcome {
