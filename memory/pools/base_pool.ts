@@ -33,7 +33,7 @@ import { PoolCounters, type PoolStats } from "../core/stats.ts";
 import { checkInOrder, type FenceEvent, type FenceQueue } from "../fences/fence.ts";
 import { FenceLedger } from "../fences/fence_ledger.ts";
 import type { MemorySource } from "../sources/source.ts";
-import { type Block, PooledHandle } from "./handle.ts";
+import { type Block, outlivePool, PooledHandle } from "./handle.ts";
 import { LiveHandles } from "./live_handles.ts";
 import { ReservedMemory } from "./reserved_memory.ts";
 
@@ -270,6 +270,7 @@ export abstract class PoolBase<B> implements Pool<B> {
     const held: Block<B>[] = [];
     for (let handle; (handle = this.#handles.newest) !== null;) {
       this.#handles.end(handle);
+      outlivePool(handle);
       if (handle.block !== null) held.push(handle.block);
     }
     runAll([

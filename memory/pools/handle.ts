@@ -1,3 +1,4 @@
+import { DisposedError } from "../../ffi/mod.ts";
 import { formatBytes } from "../core/bytes.ts";
 import { checkInOrder, type FenceQueue, queueNumber } from "../fences/fence.ts";
 import type { BufferHandle, HandleState, LiveBlock, Pool } from "../core/pool.ts";
@@ -19,6 +20,14 @@ export interface Block<B> {
   readonly destroyed: boolean;
   /** The handle that holds it now. */
   holder: PooledHandle<B> | null;
+}
+
+/** Handles whose holders did not release them: their pool was destroyed. */
+const outlived = new WeakSet<object>();
+
+/** Says that the pool of a live handle is destroyed, and its holder does not know it. */
+export function outlivePool(handle: object): void {
+  outlived.add(handle);
 }
 
 /**
@@ -74,7 +83,8 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   /**
    * The memory object; it begins where the block begins.
    *
-   * @throws {ReferenceError} After the release, since it may be lent again by now.
+   * @throws {DisposedError} After the release, since it may be lent again by now; or after the pool's
+   *   end.
    * @throws {RangeError} When there are no bytes, and nothing that stands for them.
    */
   get buffer(): B {
@@ -91,8 +101,13 @@ export class PooledHandle<B> implements BufferHandle<B>, LiveBlock {
   #withoutBlock(): B {
     if (!this.live) {
       const label = this.label ? ` (${this.label})` : "";
-      throw new ReferenceError(
-        `Cannot use a block of ${formatBytes(this.nbytes)}${label} after its release`,
+      throw new DisposedError(
+        `Cannot use a block of ${formatBytes(this.nbytes)}${label} after ${
+          outlived.has(this)
+            ? "its pool was destroyed: shutdown() ends all tensors that were made before it; read or " +
+              "save their values before, and make them anew after it"
+            : "its release"
+        }`,
       );
     }
     if (this.source.empty !== null) return this.source.empty;

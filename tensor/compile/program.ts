@@ -7,7 +7,7 @@ import {
   type Recording,
   type Token,
 } from "../../backend/internal.ts";
-import type { Storage } from "../../memory/mod.ts";
+import type { AnyDeviceMemory, Storage } from "../../memory/mod.ts";
 import { presentSeed } from "../core/random_state.ts";
 import type { Tensor } from "../core/tensor.ts";
 import type { Ref } from "./patterns.ts";
@@ -38,6 +38,8 @@ export interface Target {
 /** A recorded call. */
 export interface RecordedProgram {
   readonly device: DeviceHandle;
+  /** The device's memory when it was recorded; after `shutdown()` it has another one. */
+  readonly memory: AnyDeviceMemory;
   readonly slots: BlockSlot[];
   /** What the scratch slots are places in. */
   readonly scratch: Block[];
@@ -125,6 +127,7 @@ class ProgramBuilder {
     };
     return {
       device: this.#device,
+      memory: backendOf(this.#device).memory,
       slots: this.#slots,
       scratch,
       launches: new ReplayedLaunches(launches, (slot) => this.#varies(slot)),

@@ -29,9 +29,10 @@ const replayed = noGradFn(
 /**
  * True where a program can be replayed for a call that was followed to its end: its random numbers have
  * the seed that they were recorded with (kernels have it in them), tensors that shared memory share it
- * still, and what an optimizer remembers is there.
+ * still, what an optimizer remembers is there, and so is the device that it was recorded on.
  */
 export function isReplayable(program: RecordedProgram): boolean {
+  if (program.memory !== backendOf(program.device).memory) return false;
   if (program.offsets.length > 0 && program.seed !== presentSeed()) return false;
   return program.slots.every((slot) => {
     if (slot.kind === "state") return slot.token.node !== null;

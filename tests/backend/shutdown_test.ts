@@ -148,6 +148,48 @@ for (const name of ["cl", "cpu"]) {
   });
 }
 
+Deno.test("what shutdown ended says so in every operation, and what is made later works", async () => {
+  const { out, err, code } = await inProcess(`
+    import { compile, DisposedError, nn, optim, Tensor, withDevice } from "${new URL(
+    "../../mod.ts",
+    import.meta.url,
+  )}";
+    for (const name of ${JSON.stringify(hasOpenCL ? ["cl", "cpu"] : ["cpu"])}) {
+      await withDevice(name, async () => {
+        const x = Tensor.rand([2, 2]).realize(), view = x.slice([0, 1]), sum = x.add(1);
+        const assigned = Tensor.rand([2]).realize();
+        assigned.assign(assigned.add(1));
+        const model = new nn.Linear(2, 2), optimizer = new optim.Adam(model.parameters());
+        model.forward(x).sum().backward();
+        const twice = compile((x) => x.mul(2).sum());
+        for (let k = 0; k < 2; k++) await twice(Tensor.ones([2])).item();
+        await shutdown();
+        const uses = {
+          read: () => x.toHost(),
+          readSync: () => x.toHostSync(),
+          view: () => view.toHost(),
+          lazy: () => sum.toHost(),
+          compute: () => x.matmul(x).toHost(),
+          assigned: () => assigned.toHost(),
+          print: () => x.print(),
+          compiled: () => twice(x),
+          step: () => optimizer.step(),
+        };
+        for (const [use, fn] of Object.entries(uses)) {
+          try {
+            await fn();
+            console.log(use, "went on");
+          } catch (error) {
+            const isClear = error instanceof DisposedError && error.message.includes("shutdown()");
+            if (!isClear) console.log(use, error);
+          }
+        }
+        console.log(await twice(Tensor.ones([2])).item(), await Tensor.ones([3]).sum().item());
+      });
+    }`);
+  assertEquals([out, err, code], [hasOpenCL ? "4 3\n4 3\n" : "4 3\n", "", 0]);
+});
+
 testOpenCL("shutdown in a worker and in the main program are each other's no concern", async () => {
   const worker = `
     import { shutdown, Tensor } from "${new URL("../../mod.ts", import.meta.url)}";
