@@ -16,7 +16,7 @@ import type { Flushable } from "./enqueue_target.ts";
 import { eventOut } from "./event_list.ts";
 import { readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
-import { OpenCLObject, type Releaser, releasers } from "../objects/object.ts";
+import { OpenCLObject, type Releaser, releasers, requireObject } from "../objects/object.ts";
 import type { Handle } from "../symbols/types.ts";
 import { retireTransfers, throwFailureOf, throwSilenceOf } from "./transfers.ts";
 import { executionStatus, waitForEvent, waitForEventSync, waitInDriver } from "./waiting.ts";
@@ -191,6 +191,7 @@ export class UserEvent extends Event {
 
   /** Makes an event that is not complete. */
   constructor(context: Context) {
+    requireObject("make a UserEvent", context, "Context");
     const handle = cl.clCreateUserEvent(context.unsafeHandle, errorCode);
     check(errorCode[0]!, "clCreateUserEvent");
     const state = { completed: false };

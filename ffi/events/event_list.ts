@@ -4,6 +4,9 @@
  *
  * @module
  */
+import * as takes from "../host/option_rules.ts";
+import { requireValue } from "../host/options.ts";
+import { requireObject } from "../objects/object.ts";
 import type { Completion } from "./enqueue_target.ts";
 
 /** Where enqueue functions put the event that they make. */
@@ -14,8 +17,12 @@ let events = new BigUint64Array(16);
 /** Puts events into the list that {@linkcode eventList} returns, and returns their number. */
 export function listEvents(wait: readonly Completion[] | undefined): number {
   if (wait === undefined) return 0;
+  requireValue("wait for events", "the list", wait, takes.list);
   if (wait.length > events.length) events = new BigUint64Array(2 * wait.length);
-  for (let i = 0; i < wait.length; i++) events[i] = wait[i]!.unsafeHandle;
+  for (let i = 0; i < wait.length; i++) {
+    requireObject("wait for an event", wait[i], "Event");
+    events[i] = wait[i]!.unsafeHandle;
+  }
   return wait.length;
 }
 

@@ -16,8 +16,10 @@ import { type InfoCall, type PropertyTypes, readers } from "../library/info.ts";
 import { type ArgumentEncoder, type ArgumentInfo, encoderOf } from "./kernel_args.ts";
 import { Image } from "../memory/image.ts";
 import { cl } from "../library/library.ts";
-import { OpenCLObject, releasers, releases } from "../objects/object.ts";
+import { kindOf, OpenCLObject, releasers, releases } from "../objects/object.ts";
 import { Sampler } from "../memory/sampler.ts";
+import { requireValue, shown } from "../host/options.ts";
+import * as takes from "../host/option_rules.ts";
 import { checkRange, toSize } from "../host/size.ts";
 import { SvmBuffer } from "../memory/svm.ts";
 import type { Handle } from "../symbols/types.ts";
@@ -70,6 +72,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
 
   /** Sets an argument to a buffer. */
   setBuffer(index: number, buffer: Buffer): void {
+    if (kindOf(buffer) !== "Buffer") throw this.#typeError(index, buffer);
     handleOut[0] = buffer.unsafeHandle;
     const status = cl.clSetKernelArg(this.unsafeHandle, index, 8n, handleOut);
     if (status < 0) throw this.#argumentError(status, index);
@@ -82,6 +85,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
    * @throws {TypeError} If the kernel declares memory or a sampler there.
    */
   setBytes(index: number, data: ArrayBufferView): void {
+    if (!ArrayBuffer.isView(data)) throw this.#typeError(index, data);
     const size = toSize(data.byteLength, "an argument's size");
     // Eight bytes may be taken for a handle of memory or a sampler, which the driver would follow.
     if (size === 8n) this.#requireKind(index, "value");
@@ -103,6 +107,8 @@ export class Kernel extends OpenCLObject<"Kernel"> {
 
   /** Sets an argument to an image or a sampler. */
   setObject(index: number, object: Image | Sampler): void {
+    const kind = kindOf(object);
+    if (kind !== "Image" && kind !== "Sampler") throw this.#typeError(index, object);
     handleOut[0] = object.unsafeHandle;
     const status = cl.clSetKernelArg(this.unsafeHandle, index, 8n, handleOut);
     if (status < 0) throw this.#argumentError(status, index);
@@ -115,6 +121,7 @@ export class Kernel extends OpenCLObject<"Kernel"> {
    * @throws {RangeError} If the offset lies outside of the memory.
    */
   setSvm(index: number, memory: SvmBuffer, offset = 0): void {
+    if (kindOf(memory) !== "SvmBuffer") throw this.#typeError(index, memory);
     checkRange(offset, 0, memory.nbytes, "shared memory");
     const address = memory.unsafeHandle + BigInt(offset);
     const status = cl.clSetKernelArgSVMPointer(this.unsafeHandle, index, address);
@@ -142,12 +149,15 @@ export class Kernel extends OpenCLObject<"Kernel"> {
     else if (value instanceof Image || value instanceof Sampler) this.setObject(index, value);
     else if (typeof value === "number" || typeof value === "bigint") this.setNumber(index, value);
     else if (ArrayBuffer.isView(value)) this.setBytes(index, value);
+    else if (typeof value !== "object" || value === null) throw this.#typeError(index, value);
     else if ("buffer" in value) this.setBuffer(index, value.buffer);
-    else this.setLocal(index, value.local);
+    else if ("local" in value) this.setLocal(index, value.local);
+    else throw this.#typeError(index, value);
   }
 
   /** Sets all arguments. */
   setArgs(args: readonly KernelArg[]): void {
+    if (!Array.isArray(args)) requireValue(`launch ${this.name}`, "args", args, takes.list);
     if (args.length !== this.numArgs) {
       throw new TypeError(
         `Cannot launch ${this.name} with ${args.length} arguments: it declares ${this.numArgs}`,
@@ -269,6 +279,13 @@ export class Kernel extends OpenCLObject<"Kernel"> {
       (name, size, value, out) => cl.clGetKernelWorkGroupInfo(kernel, id, name, size, value, out),
       parameter,
       "clGetKernelWorkGroupInfo",
+    );
+  }
+
+  #typeError(index: number, value: unknown): TypeError {
+    return new TypeError(
+      `Cannot set ${this.#argumentName(index)} to ${shown(value)}: pass a Buffer, a handle of a ` +
+        `pool, an Image, a Sampler, an SvmBuffer, a number, a typed array, or { local: bytes }`,
     );
   }
 

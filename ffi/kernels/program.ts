@@ -6,7 +6,7 @@
 import { sourceExcerpt } from "./build_log.ts";
 import { ProgramBuildInfo, ProgramInfo, Status } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
-import type { Device } from "../objects/device.ts";
+import { Device } from "../objects/device.ts";
 import { check, DisposedError, KernelBuildError, OpenCLError } from "../library/errors.ts";
 import { lockProcess } from "../host/process_lock.ts";
 import { holdDuring } from "../library/hold.ts";
@@ -14,7 +14,9 @@ import { type PropertyTypes, readers } from "../library/info.ts";
 import { Kernel } from "./kernel.ts";
 import { cl } from "../library/library.ts";
 import { withAddresses } from "./memory_address.ts";
-import { OpenCLObject, ownAll, releasers } from "../objects/object.ts";
+import { requireValue } from "../host/options.ts";
+import * as takes from "../host/option_rules.ts";
+import { OpenCLObject, ownAll, releasers, requireObject } from "../objects/object.ts";
 import type { Handle } from "../symbols/types.ts";
 import { underPolicy } from "../events/waiting.ts";
 
@@ -32,6 +34,7 @@ export interface ExistingProgram {
   readonly handle: Handle<"Program">;
 }
 
+const existing = takes.object("OpenCL C as a string, or { handle } of a program");
 const encoder = new TextEncoder();
 const cString = (value: string): Uint8Array<ArrayBuffer> => encoder.encode(value + "\0");
 const errorCode = new Int32Array(1);
@@ -76,6 +79,8 @@ export class Program extends OpenCLObject<"Program"> {
    * @param source OpenCL C, or a program that exists. Nothing is compiled yet.
    */
   constructor(context: Context, source: string | ExistingProgram) {
+    requireObject("make a Program", context, "Context");
+    if (typeof source !== "string") requireValue("make a Program", "source", source, existing);
     const handle = typeof source === "string" ? fromSource(context, source) : source.handle;
     super("Program", handle, releasers.program);
     this.context = context;
@@ -89,6 +94,9 @@ export class Program extends OpenCLObject<"Program"> {
    * @throws {OpenCLError} `CL_INVALID_BINARY` if the driver refuses it.
    */
   static fromBinary(context: Context, device: Device, binary: Uint8Array): Program {
+    requireObject("make a Program of a binary", context, "Context");
+    Device.require("make a Program of a binary", device);
+    requireValue("make a Program", "binary", binary, takes.arrayView);
     const copy = new Uint8Array(binary);
     const status = new Int32Array(1);
     const handle = withAddresses([copy], context, (addresses) =>
@@ -110,6 +118,8 @@ export class Program extends OpenCLObject<"Program"> {
    * `device.query("IL_VERSION")`.
    */
   static fromIL(context: Context, il: Uint8Array): Program {
+    requireObject("make a Program of IL", context, "Context");
+    requireValue("make a Program", "il", il, takes.arrayView);
     const size = BigInt(il.byteLength);
     const handle = cl.clCreateProgramWithIL(context.unsafeHandle, il, size, errorCode);
     check(errorCode[0]!, "clCreateProgramWithIL");
@@ -118,6 +128,7 @@ export class Program extends OpenCLObject<"Program"> {
 
   /** A program of kernels that the devices have built in. */
   static fromBuiltInKernels(context: Context, devices: Device[], names: string[]): Program {
+    requireObject("make a Program of built-in kernels", context, "Context");
     const handle = cl.clCreateProgramWithBuiltInKernels(
       context.unsafeHandle,
       devices.length,
@@ -135,6 +146,8 @@ export class Program extends OpenCLObject<"Program"> {
    * @throws {KernelBuildError} If it fails.
    */
   static link(context: Context, programs: Program[], options = ""): Program {
+    requireObject("link programs", context, "Context");
+    for (const program of programs) requireObject("link programs", program, "Program");
     const handles = new BigUint64Array(programs.map((program) => program.unsafeHandle));
     const handle = cl.clLinkProgram(
       context.unsafeHandle,
@@ -211,6 +224,9 @@ export class Program extends OpenCLObject<"Program"> {
    * @throws {KernelBuildError} With the compiler's log and the source lines that it names.
    */
   compile(options = "", headers: Header[] = []): this {
+    requireValue("compile a program", "options", options, takes.text);
+    requireValue("compile a program", "headers", headers, takes.list);
+    for (const { program } of headers) requireObject("compile with headers", program, "Program");
     const names = headers.map(({ name }) => cString(name));
     const count = headers.length;
     const status = withAddresses(names, this.context, (addresses) =>
@@ -244,6 +260,7 @@ export class Program extends OpenCLObject<"Program"> {
    * @throws {OpenCLError} If there is none of that name, or the program is not built.
    */
   kernel(name: string): Kernel {
+    requireValue("make a kernel", "name", name, takes.text);
     const handle = cl.clCreateKernel(this.unsafeHandle, cString(name), errorCode);
     check(errorCode[0]!, "clCreateKernel", `kernel "${name}"`);
     return new Kernel(handle);
@@ -271,6 +288,7 @@ export class Program extends OpenCLObject<"Program"> {
 
   /** What the compiler said on a device; empty if it had nothing to say. */
   log(device: Device): string {
+    Device.require("read a build log", device);
     const program = this.unsafeHandle;
     return readers.string(
       (parameter, size, value, out) =>
@@ -286,6 +304,7 @@ export class Program extends OpenCLObject<"Program"> {
    * @throws {RangeError} If the program was not made for that device.
    */
   binary(device: Device): Uint8Array<ArrayBuffer> {
+    Device.require("get a binary", device);
     const handles = this.#info("bitsList", ProgramInfo.DEVICES);
     const index = handles.findIndex((handle) => this.context.isNamedBy(device, handle));
     if (index < 0) {
@@ -354,6 +373,7 @@ function withArgInfo(options: string, source: string): string {
 }
 
 function deviceList(devices: readonly Device[]): BigUint64Array {
+  for (const device of devices) Device.require("make a Program of built-in kernels", device);
   return new BigUint64Array(devices.map((device) => device.unsafeHandle));
 }
 

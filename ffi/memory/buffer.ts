@@ -14,7 +14,7 @@ import { addUser, whenIdle } from "../events/context_work.ts";
 import { check } from "../library/errors.ts";
 import { readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
-import { OpenCLObject, type Releaser, releasers } from "../objects/object.ts";
+import { OpenCLObject, type Releaser, releasers, requireObject } from "../objects/object.ts";
 import { checkRange, toSize } from "../host/size.ts";
 import type { Handle } from "../symbols/types.ts";
 import { transferable } from "../events/transfers.ts";
@@ -84,6 +84,8 @@ export class Buffer extends OpenCLObject<"Mem"> {
    */
   constructor(context: Context, nbytes: number, options: BufferOptions = {}) {
     checkOptions("make a Buffer", options, rules);
+    requireObject("make a Buffer", context, "Context");
+    if (options.parent) requireObject("make a part of a buffer", options.parent, "Buffer");
     const hostMemory = hostMemoryOf(options);
     super("Buffer", createBuffer(context, nbytes, options), releaserFor(context, hostMemory));
     this.context = context;

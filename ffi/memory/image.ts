@@ -19,7 +19,7 @@ import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { elementBytes, formatRules, type ImageFormat } from "./image_format.ts";
 import { readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
-import { OpenCLObject, releasers } from "../objects/object.ts";
+import { OpenCLObject, releasers, requireObject } from "../objects/object.ts";
 import { checkRegion, corner, pitches, type Triple, triple } from "./rect.ts";
 import { toSize } from "../host/size.ts";
 import type { OpenCLSymbols } from "../library/symbols.ts";
@@ -27,7 +27,7 @@ import type { Handle } from "../symbols/types.ts";
 import { type CopyOptions, copyRules } from "../events/copy_options.ts";
 import { download, transferable, upload } from "../events/transfers.ts";
 import * as takes from "../host/option_rules.ts";
-import { checkOptions, type Rules } from "../host/options.ts";
+import { checkOptions, requireValue, type Rules } from "../host/options.ts";
 
 /** Dimensions of an image. */
 export type ImageType = "1d" | "1d-array" | "2d" | "2d-array" | "3d";
@@ -137,7 +137,8 @@ export class Image extends OpenCLObject<"Mem"> {
    * @throws {OpenCLError} If the device has no such format or size: see {@linkcode Image.formats}.
    */
   constructor(context: Context, options: ImageOptions) {
-    checkOptions("make an Image", options, rules);
+    requireObject("make an Image", context, "Context");
+    checkOptions("make an Image", options, rules, ["format", "width"]);
     checkOptions("make an Image", options.format, formatRules);
     const type = imageType(options);
     super("Image", createImage(context, type, options), releasers.memory);
@@ -162,6 +163,8 @@ export class Image extends OpenCLObject<"Mem"> {
     type: ImageType,
     flags: bigint = MemFlags.READ_WRITE,
   ): ImageFormat[] {
+    requireObject("list formats of images", context, "Context");
+    requireValue("list formats of images", "type", type, takes.oneOf(...Object.keys(imageTypes)));
     const count = new Uint32Array(1), call = "clGetSupportedImageFormats";
     const ask = (length: number, formats: Uint32Array | null, out: Uint32Array | null): number =>
       cl.clGetSupportedImageFormats(
@@ -206,7 +209,7 @@ export class Image extends OpenCLObject<"Mem"> {
     blocking: number,
     options: ImageTransferOptions,
   ): Parameters<OpenCLSymbols["clEnqueueReadImage"]> {
-    const region = this.#check(options, bytes.byteLength);
+    const region = this.#check(queue, options, bytes.byteLength);
     return [
       queue.unsafeHandle,
       this.unsafeHandle,
@@ -239,7 +242,7 @@ export class Image extends OpenCLObject<"Mem"> {
           "pass 4 channels of 32 bits",
       );
     }
-    this.#checkPart(options);
+    this.#checkPart(queue, options);
     const status = cl.clEnqueueFillImage(
       queue.unsafeHandle,
       this.unsafeHandle,
@@ -256,7 +259,8 @@ export class Image extends OpenCLObject<"Mem"> {
   /** Copies elements to another image of the same format. */
   copyTo(queue: EnqueueTarget, destination: Image, options: ImageCopyOptions = {}): Event {
     checkOptions("copy an image", options, imageCopyRules);
-    this.#checkPart(options);
+    requireObject("copy to an image", destination, "Image");
+    this.#checkPart(queue, options);
     const { region = this.extent } = options;
     checkRegion(options.destination ?? corner, region, destination.extent, "the destination");
     const status = cl.clEnqueueCopyImage(
@@ -276,7 +280,7 @@ export class Image extends OpenCLObject<"Mem"> {
   /** Copies elements to a buffer, densely packed. */
   copyToBuffer(queue: EnqueueTarget, buffer: Buffer, options: ImageBufferOptions = {}): Event {
     checkOptions("copy an image to a buffer", options, bufferRules);
-    const { origin, region, offset } = this.#packed(buffer, options);
+    const { origin, region, offset } = this.#packed(queue, buffer, options);
     const status = cl.clEnqueueCopyImageToBuffer(
       queue.unsafeHandle,
       this.unsafeHandle,
@@ -293,12 +297,14 @@ export class Image extends OpenCLObject<"Mem"> {
 
   /** Which elements go where in a buffer, as C takes it. */
   #packed(
+    queue: EnqueueTarget,
     buffer: Buffer,
     options: ImageBufferOptions,
   ): { origin: BigUint64Array; region: BigUint64Array; offset: bigint } {
     const { offset = 0, origin = corner } = options;
+    requireObject("copy between image and buffer", buffer, "Buffer");
     const start = toSize(offset, "an offset");
-    const region = this.#check(options, buffer.nbytes - offset);
+    const region = this.#check(queue, options, buffer.nbytes - offset);
     return {
       origin: triple(origin, "an origin"),
       region: triple(region, "a region"),
@@ -309,7 +315,7 @@ export class Image extends OpenCLObject<"Mem"> {
   /** Copies densely packed elements of a buffer into it. */
   copyFromBuffer(queue: EnqueueTarget, buffer: Buffer, options: ImageBufferOptions = {}): Event {
     checkOptions("copy a buffer to an image", options, bufferRules);
-    const { origin, region, offset } = this.#packed(buffer, options);
+    const { origin, region, offset } = this.#packed(queue, buffer, options);
     const status = cl.clEnqueueCopyBufferToImage(
       queue.unsafeHandle,
       buffer.unsafeHandle,
@@ -333,14 +339,15 @@ export class Image extends OpenCLObject<"Mem"> {
     );
   }
 
-  /** Refuses elements that the image does not have. */
-  #checkPart({ origin = corner, region = this.extent }: Part): void {
+  /** Refuses elements that the image does not have, and what is no queue. */
+  #checkPart(queue: EnqueueTarget, { origin = corner, region = this.extent }: Part): void {
+    requireObject("use an image", queue, "CommandQueue");
     checkRegion(origin, region, this.extent, "the image");
   }
 
   /** The region, once it is sure that the image has it and the memory is large enough for it. */
-  #check(options: Part, nbytes: number): Triple {
-    this.#checkPart(options);
+  #check(queue: EnqueueTarget, options: Part, nbytes: number): Triple {
+    this.#checkPart(queue, options);
     const { region = this.extent } = options;
     const needed = region[0] * region[1] * region[2] * this.elementSize;
     if (nbytes < needed) {

@@ -11,7 +11,7 @@ import { Event, takeEvent } from "../events/event.ts";
 import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { cl } from "../library/library.ts";
 import { detach, memoryView } from "../library/memory_view.ts";
-import { OpenCLObject, type Releaser } from "../objects/object.ts";
+import { OpenCLObject, type Releaser, requireObject } from "../objects/object.ts";
 import { type MapOptions, mapRules, partOf } from "./access_options.ts";
 import { runAll } from "../host/run_all.ts";
 import { toSize } from "../host/size.ts";
@@ -105,6 +105,7 @@ class Mapping implements Releaser {
 /** Maps a part of a buffer. */
 export function mapRegion(queue: EnqueueTarget, buffer: Buffer, options: MapOptions): MappedRegion {
   checkOptions("map a buffer", options, mapRules);
+  requireObject("map a buffer", buffer, "Buffer");
   const { blocking = true, wait } = options;
   const { offset, nbytes } = partOf(options, buffer.nbytes, "a buffer");
   const direct = blocking && !hasWaitPolicy();

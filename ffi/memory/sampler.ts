@@ -7,7 +7,7 @@ import { AddressingMode, FilterMode } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
 import { check } from "../library/errors.ts";
 import { cl } from "../library/library.ts";
-import { OpenCLObject, releasers } from "../objects/object.ts";
+import { OpenCLObject, releasers, requireObject } from "../objects/object.ts";
 import * as takes from "../host/option_rules.ts";
 import { checkOptions, type Rules } from "../host/options.ts";
 
@@ -42,6 +42,7 @@ export class Sampler extends OpenCLObject<"Sampler"> {
   /** Makes a sampler. Repeating needs normalized coordinates. */
   constructor(context: Context, options: SamplerOptions = {}) {
     checkOptions("make a Sampler", options, rules);
+    requireObject("make a Sampler", context, "Context");
     const filter = options.filter === "linear" ? FilterMode.LINEAR : FilterMode.NEAREST;
     const handle = cl.clCreateSampler(
       context.unsafeHandle,

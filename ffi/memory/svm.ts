@@ -13,7 +13,7 @@ import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { cl } from "../library/library.ts";
 import { mapFlags } from "./mapped_region.ts";
 import { detach, memoryView } from "../library/memory_view.ts";
-import { OpenCLObject } from "../objects/object.ts";
+import { OpenCLObject, requireObject } from "../objects/object.ts";
 import {
   filledPart,
   type FillOptions,
@@ -64,6 +64,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
    * @throws {OpenCLError} If the device has none of that kind or size; OpenCL does not tell which.
    */
   constructor(context: Context, nbytes: number, options: SvmOptions = {}) {
+    requireObject("make an SvmBuffer", context, "Context");
     const owner = context.unsafeHandle;
     super("SvmBuffer", allocate(owner, nbytes, options), {
       call: "clReleaseContext",
@@ -91,6 +92,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
   /** Lets the host touch the memory from the event on; not needed for fine-grained memory. */
   map(queue: EnqueueTarget, options: MapOptions = {}): Event {
     checkOptions("map shared memory", options, mapRules);
+    requireObject("map shared memory", queue, "CommandQueue");
     const { blocking = true, wait } = options;
     const { offset, nbytes } = partOf(options, this.nbytes, "shared memory");
     const status = cl.clEnqueueSVMMap(
@@ -110,6 +112,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
 
   /** Gives mapped memory back to the device. */
   unmap(queue: EnqueueTarget, wait?: readonly Event[]): Event {
+    requireObject("unmap shared memory", queue, "CommandQueue");
     const status = cl.clEnqueueSVMUnmap(
       queue.unsafeHandle,
       this.unsafeHandle,
@@ -123,6 +126,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
   /** Repeats a pattern over it: 1, 2, 4 ... 128 bytes. */
   fill(queue: EnqueueTarget, pattern: ArrayBufferView, options: FillOptions = {}): Event {
     checkOptions("fill shared memory", options, fillRules);
+    requireObject("fill shared memory", queue, "CommandQueue");
     const { wait } = options;
     const { offset, nbytes } = filledPart(options, pattern, this.nbytes, "shared memory");
     const status = cl.clEnqueueSVMMemFill(
@@ -145,6 +149,8 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
     nbytes: number = this.nbytes,
     wait?: readonly Event[],
   ): Event {
+    requireObject("copy shared memory", queue, "CommandQueue");
+    requireObject("copy to shared memory", destination, "SvmBuffer");
     checkRange(0, nbytes, this.nbytes, "the source");
     checkRange(0, nbytes, destination.nbytes, "the destination");
     const status = cl.clEnqueueSVMMemcpy(

@@ -39,6 +39,7 @@ export class Context extends OpenCLObject<"Context"> {
    */
   constructor(devices: Device | Device[]) {
     const list = Array.isArray(devices) ? [...devices] : [devices];
+    for (const device of list) Device.require("create a context", device);
     const lineages = new Map(list.map((device) => [device, lineageOf(device)]));
     super("Context", createContext(list), releasers.context);
     this.devices = list;

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { shown } from "../host/options.ts";
 import { withProcessLock } from "../host/process_lock.ts";
 import { DeviceInfo, DeviceType, PlatformInfo, Status } from "../library/constants.ts";
 import { deviceProperties, type DevicePropertyName } from "./device_info.ts";
@@ -106,6 +107,17 @@ export class Device {
   /** The raw handle, for calls that this library does not wrap. */
   get unsafeHandle(): Handle<"Device"> {
     return this.#handle;
+  }
+
+  /**
+   * Refuses what is no device.
+   *
+   * @param action What the call does, for messages.
+   * @throws {TypeError} When it is something else.
+   */
+  static require(action: string, value: unknown): void {
+    if (typeof value === "object" && value !== null && #handle in value) return;
+    throw new TypeError(`Cannot ${action} with ${shown(value)}: pass a Device`);
   }
 
   /** The device of a raw handle. */

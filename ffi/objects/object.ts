@@ -11,6 +11,7 @@
 import { check, DisposedError } from "../library/errors.ts";
 import { finalizer } from "../library/finalizer.ts";
 import { cl } from "../library/library.ts";
+import { shown } from "../host/options.ts";
 import { withProcessLock } from "../host/process_lock.ts";
 import type { Handle } from "../symbols/types.ts";
 
@@ -87,11 +88,31 @@ const forgotten = finalizer<Owned>(
   },
 );
 
+/** The kind of an object of the driver, also a released one; null for anything else. */
+export let kindOf: (value: unknown) => ObjectKind | null;
+
+/**
+ * Refuses what is no object of this kind: the driver would follow its handle, or a number in its
+ * place, wherever it leads.
+ *
+ * @param action What the call does, for messages: "make a Buffer".
+ * @throws {TypeError} When it is another kind of object, or none.
+ */
+export function requireObject(action: string, value: unknown, kind: ObjectKind): void {
+  if (kindOf(value) === kind) return;
+  throw new TypeError(`Cannot ${action} with ${shown(value)}: pass a ${kind}`);
+}
+
 /** An object of the driver with one owner. */
 export abstract class OpenCLObject<Kind extends string> implements Disposable {
   readonly #kind: ObjectKind;
   readonly #releaser: Releaser;
   #handle: bigint;
+
+  static {
+    kindOf = (value) =>
+      typeof value === "object" && value !== null && #kind in value ? value.#kind : null;
+  }
 
   /**
    * Takes ownership of a handle.

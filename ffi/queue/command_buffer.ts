@@ -13,7 +13,7 @@ import { bindExtension, extensionVersion } from "../objects/extension.ts";
 import { readers } from "../library/info.ts";
 import type { Kernel } from "../kernels/kernel.ts";
 import { prepareLaunch, writeSizes } from "./launch.ts";
-import { OpenCLObject } from "../objects/object.ts";
+import { OpenCLObject, requireObject } from "../objects/object.ts";
 import {
   type BufferCopyOptions,
   bufferCopyRules,
@@ -61,6 +61,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
    * @throws {OpenCLUnavailableError} If the queue's device lacks cl_khr_command_buffer.
    */
   constructor(queue: CommandQueue) {
+    requireObject("make a CommandBuffer", queue, "CommandQueue");
     const functions = bindFunctions(queue);
     const queues = new BigUint64Array([queue.unsafeHandle]);
     const handle = functions.clCreateCommandBufferKHR(1, queues, null, errorCode);
@@ -76,6 +77,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   /** Records a launch. */
   run(kernel: Kernel, options: Recorded<LaunchOptions>): SyncPoint {
     checkOptions("record a launch", options, launchRules);
+    requireObject("record a launch", kernel, "Kernel");
     prepareLaunch(kernel, options);
     for (const object of kernel.referred) this.#referred.add(object);
     const { global, local, offset, wait } = options;
@@ -99,6 +101,8 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   /** Records a copy from buffer to buffer. */
   copy(source: Buffer, destination: Buffer, options: Recorded<BufferCopyOptions> = {}): SyncPoint {
     checkOptions("record a copy", options, bufferCopyRules);
+    requireObject("record a copy from a buffer", source, "Buffer");
+    requireObject("record a copy to a buffer", destination, "Buffer");
     const { wait } = options;
     const { from, to, nbytes } = copiedParts(options, source.nbytes, destination.nbytes);
     this.#referred.add(source).add(destination);
@@ -121,6 +125,7 @@ export class CommandBuffer extends OpenCLObject<"CommandBuffer"> {
   /** Records a fill. */
   fill(buffer: Buffer, pattern: ArrayBufferView, options: Recorded<FillOptions> = {}): SyncPoint {
     checkOptions("record a fill", options, fillRules);
+    requireObject("record a fill", buffer, "Buffer");
     const { wait } = options;
     const { offset, nbytes } = filledPart(options, pattern, buffer.nbytes, "a buffer");
     this.#referred.add(buffer);

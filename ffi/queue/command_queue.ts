@@ -11,7 +11,7 @@ import type { Buffer } from "../memory/buffer.ts";
 import { MigrationFlags } from "../library/constants.ts";
 import type { Context } from "../objects/context.ts";
 import { addQueue } from "../events/context_work.ts";
-import type { Device } from "../objects/device.ts";
+import { Device } from "../objects/device.ts";
 import { check } from "../library/errors.ts";
 import { Event, takeEvent } from "../events/event.ts";
 import { eventList, eventOut, listEvents } from "../events/event_list.ts";
@@ -20,7 +20,7 @@ import type { Kernel } from "../kernels/kernel.ts";
 import { checkLaunch, launch, prepareLaunch, writeSizes } from "./launch.ts";
 import { cl } from "../library/library.ts";
 import { type MappedRegion, mapRegion } from "../memory/mapped_region.ts";
-import { OpenCLObject } from "../objects/object.ts";
+import { OpenCLObject, requireObject } from "../objects/object.ts";
 import { checkOptions } from "../host/options.ts";
 import * as rules from "./queue_options.ts";
 import {
@@ -100,7 +100,9 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @param device One of the context's devices; the first one by default.
    */
   constructor(context: Context, device?: Device, options: QueueOptions = {}) {
+    requireObject("make a CommandQueue", context, "Context");
     const target = device ?? context.devices[0]!;
+    Device.require("make a CommandQueue", target);
     const handle = createQueue(context, target, options);
     super("CommandQueue", handle, queueReleaser);
     addQueue(handle, context.unsafeHandle);
@@ -159,6 +161,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     blocking: number,
     { offset = 0, wait }: TransferOptions,
   ): Parameters<OpenCLSymbols["clEnqueueReadBuffer"]> {
+    requireObject("copy between host and buffer", buffer, "Buffer");
     checkRange(offset, bytes.byteLength, buffer.nbytes, "a buffer");
     return [
       this.unsafeHandle,
@@ -180,6 +183,8 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     options: BufferCopyOptions = {},
   ): Event {
     checkOptions("copy a buffer", options, rules.bufferCopyRules);
+    requireObject("copy from a buffer", source, "Buffer");
+    requireObject("copy to a buffer", destination, "Buffer");
     const { wait } = options;
     const { from, to, nbytes } = rules.copiedParts(options, source.nbytes, destination.nbytes);
     const status = cl.clEnqueueCopyBuffer(
@@ -218,6 +223,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     options: FillOptions = {},
   ): Event {
     checkOptions("fill a buffer", options, fillRules);
+    requireObject("fill a buffer", buffer, "Buffer");
     const { wait } = options;
     const { offset, nbytes } = filledPart(options, pattern, buffer.nbytes, "a buffer");
     const status = cl.clEnqueueFillBuffer(
@@ -241,6 +247,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    */
   run(kernel: Kernel, options: LaunchOptions): Event {
     checkOptions("launch a kernel", options, rules.launchRules);
+    requireObject("launch a kernel", kernel, "Kernel");
     prepareLaunch(kernel, options);
     const { global, local, offset, wait } = options;
     launch(
@@ -316,6 +323,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
     options: MigrateOptions = {},
   ): Event {
     checkOptions("migrate buffers", options, rules.migrateRules);
+    for (const buffer of buffers) requireObject("migrate buffers", buffer, "Buffer");
     const { wait } = options;
     const flags = (options.toHost ? MigrationFlags.HOST : 0n) |
       (options.contentUndefined ? MigrationFlags.CONTENT_UNDEFINED : 0n);

@@ -5,6 +5,7 @@
  */
 import type { Buffer } from "../memory/buffer.ts";
 import type { EnqueueTarget } from "../events/enqueue_target.ts";
+import { requireObject } from "../objects/object.ts";
 import { type Event, takeEvent } from "../events/event.ts";
 import { eventList, eventOut, listEvents } from "../events/event_list.ts";
 import { cl } from "../library/library.ts";
@@ -71,6 +72,7 @@ function transferArgs(
   { region, buffer: layout = {}, wait }: RectOptions,
   host: RectLayout,
 ): Parameters<OpenCLSymbols["clEnqueueReadBufferRect"]> {
+  requireObject("copy a box between host and buffer", buffer, "Buffer");
   checkRect(region, layout, buffer.nbytes, "a buffer");
   return [
     queue.unsafeHandle,
@@ -96,6 +98,8 @@ export function copyRect(
   options: RectCopyOptions,
 ): Event {
   checkOptions("copy a box", options, rectCopyRules);
+  requireObject("copy a box from a buffer", source, "Buffer");
+  requireObject("copy a box to a buffer", destination, "Buffer");
   const { region, source: from = {}, destination: to = {}, wait } = options;
   checkRect(region, from, source.nbytes, "the source");
   checkRect(region, to, destination.nbytes, "the destination");
