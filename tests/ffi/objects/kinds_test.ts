@@ -4,7 +4,7 @@ import {
   Buffer,
   CommandQueue,
   Context,
-  Event,
+  type Event,
   Image,
   Kernel,
   platforms,
