@@ -20,7 +20,7 @@ import {
   type MemorySnapshot,
   REVOKED,
 } from "./shared_handles.ts";
-import { checkOptions, type Rules } from "../../ffi/host/options.ts";
+import { checkOptions, requireValue, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
 /** A buffer that another thread owns. */
@@ -57,6 +57,8 @@ export interface SharedHandles {
  * @throws {DisposedError} When the handles were revoked or the device was closed meanwhile.
  */
 export function attach(snapshot: HandleSnapshot): SharedHandles {
+  const rule = takes.object("what snapshotHandles() returned");
+  requireValue("attach to handles", "snapshot", snapshot, rule);
   if (snapshot.pid !== Deno.pid) {
     throw new TypeError(
       `Cannot attach to handles of process ${snapshot.pid} in process ${Deno.pid}: ` +
@@ -204,7 +206,7 @@ const handleOut = new BigUint64Array(1);
 function setArg(kernel: Handle<"Kernel">, index: number, value: SharedArg): void {
   const { clSetKernelArg } = openLibrary();
   // Eight bytes may be taken for a handle, which the driver would follow.
-  if (ArrayBuffer.isView(value) && value.byteLength === 8) requireValue(kernel, index);
+  if (ArrayBuffer.isView(value) && value.byteLength === 8) requireByValue(kernel, index);
   check(
     ArrayBuffer.isView(value)
       ? clSetKernelArg(kernel, index, BigInt(value.byteLength), value)
@@ -219,7 +221,7 @@ function setArg(kernel: Handle<"Kernel">, index: number, value: SharedArg): void
 const addressSpaceOut = new Uint32Array(1);
 
 /** Refuses an argument that is memory, where the driver tells. */
-function requireValue(kernel: Handle<"Kernel">, index: number): void {
+function requireByValue(kernel: Handle<"Kernel">, index: number): void {
   const { clGetKernelArgInfo } = openLibrary();
   const parameter = KernelArgInfo.ADDRESS_QUALIFIER;
   const status = clGetKernelArgInfo(kernel, index, parameter, 4n, addressSpaceOut, null);

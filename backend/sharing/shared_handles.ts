@@ -8,7 +8,7 @@
  * to the worker as a message; whether it still holds is told by memory that both threads see.
  */
 import type { Buffer, CommandQueue, Context, Kernel } from "../../ffi/mod.ts";
-import { checkOptions, type Rules } from "../../ffi/host/options.ts";
+import { checkOptions, requireValue, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
 /** What a worker gets, beside the device's context and queue. */
@@ -103,7 +103,9 @@ export function snapshotHandles(
   device: ShareableDevice,
   options: ShareOptions = {},
 ): HandleSnapshot {
-  checkOptions("share a device with a worker", options, rules);
+  const action = "share a device with a worker";
+  checkOptions(action, options, rules);
+  requireValue(action, "device", device, takes.object("a handle of the manager"));
   const { context, queue } = device;
   if (context === null || queue === null) {
     throw new TypeError(`Cannot share ${device} with a worker: it has no OpenCL handles`);

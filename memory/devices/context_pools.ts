@@ -1,4 +1,5 @@
 import type { CommandQueue, Context } from "../../ffi/mod.ts";
+import { requireObject } from "../../ffi/objects/object.ts";
 import { PersistentBufferPool } from "../pools/persistent_pool.ts";
 import { PinnedBufferPool } from "../pools/pinned_pool.ts";
 
@@ -22,11 +23,13 @@ export function pinnedPoolOf(context: Context): PinnedBufferPool | null {
 
 /** The pinned pool of the queue's context; made at the first call. */
 export function getPinnedPool(queue: CommandQueue): PinnedBufferPool {
+  requireObject("get a pinned pool", queue, "CommandQueue");
   return poolsOf(queue.context).pinned ??= new PinnedBufferPool(queue);
 }
 
 /** The persistent pool of the queue's context; made at the first call. */
 export function getPersistentPool(queue: CommandQueue): PersistentBufferPool {
+  requireObject("get a persistent pool", queue, "CommandQueue");
   return poolsOf(queue.context).persistent ??= new PersistentBufferPool(queue);
 }
 
@@ -43,5 +46,6 @@ export function destroyContextPools(context: Context): void {
 
 /** Whether the queue's device is a GPU that shares the host's memory. */
 export function isIntegratedGpu(queue: CommandQueue): boolean {
+  requireObject("look at the device", queue, "CommandQueue");
   return queue.device.type === "gpu" && queue.device.hostUnifiedMemory;
 }

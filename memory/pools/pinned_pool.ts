@@ -7,6 +7,7 @@ import { AllEnded } from "../fences/host_fence.ts";
 import { PinnedSource } from "../sources/pinned_source.ts";
 import type { AllocateOptions, BufferHandle } from "../core/pool.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
+import { requireObject } from "../../ffi/objects/object.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
 /** A block of page-locked host memory. */
@@ -51,6 +52,7 @@ export class PinnedBufferPool extends BucketPool<Buffer> {
    */
   constructor(queue: CommandQueue, options: PinnedBufferPoolOptions = {}) {
     checkOptions("make a PinnedBufferPool", options, rules);
+    requireObject("make a PinnedBufferPool", queue, "CommandQueue");
     const source = new PinnedSource(queue.context, queue.device, PAGE_BYTES);
     super(source, options.maxBytes ?? GiB);
     this.#source = source;

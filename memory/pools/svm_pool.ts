@@ -13,6 +13,7 @@ import type { AllocateOptions, BufferHandle } from "../core/pool.ts";
 import { SlabPool, type SlabPoolOptions, slabRules } from "./slab_pool.ts";
 import type { MemorySource } from "../sources/source.ts";
 import { checkOptions } from "../../ffi/host/options.ts";
+import { requireObject } from "../../ffi/objects/object.ts";
 
 /** A block that host and device see at the same address. */
 export interface SvmHandle extends BufferHandle<Buffer> {
@@ -101,6 +102,7 @@ export class SvmPool extends SlabPool<Buffer> {
 
   /** Whether the queue's device offers fine-grained shared memory. */
   static isAvailable(queue: CommandQueue): boolean {
+    requireObject("look for shared memory", queue, "CommandQueue");
     try {
       return (queue.device.query("SVM_CAPABILITIES") & SvmCapabilities.FINE_GRAIN_BUFFER) !== 0n;
     } catch (error) {

@@ -9,6 +9,7 @@ import {
 import { formatBytes } from "../core/bytes.ts";
 import { type MemorySource, NoMemoryError } from "./source.ts";
 import { checkOptions, type Rules } from "../../ffi/host/options.ts";
+import { kindOf, requireObject } from "../../ffi/objects/object.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
 /** How device memory is made. */
@@ -57,6 +58,7 @@ export class DeviceSource implements MemorySource<Buffer> {
    */
   constructor(context: Context, options: DeviceSourceOptions = {}) {
     checkOptions("make a DeviceSource", options, rules);
+    requireObject("make a DeviceSource", context, "Context");
     const { devices } = context;
     this.#context = context;
     this.#flags = options.flags ?? MemFlags.READ_WRITE;
@@ -106,7 +108,8 @@ export function asMemoryError(error: unknown, name: string, nbytes: number): unk
 
 /** The source that a pool means: itself, or device memory for a queue or a context. */
 export function sourceOf<B>(from: CommandQueue | Context | MemorySource<B>): MemorySource<B> {
-  if ("create" in from) return from;
+  if (typeof from === "object" && from !== null && "create" in from) return from;
+  if (kindOf(from) !== "CommandQueue") requireObject("make a pool", from, "Context");
   const source = "device" in from ? queueSource(from) : new DeviceSource(from);
   // A pool that is made from a queue or a context is one of buffers: B is Buffer there.
   return source as MemorySource<unknown> as MemorySource<B>;

@@ -7,7 +7,7 @@ import {
 } from "../../backend/internal.ts";
 
 import { giveUpReplay } from "./calls.ts";
-import { checkOptions, requireValue, type Rules, takes } from "./rules/options.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "./rules/options.ts";
 import type { Rule } from "../../ffi/host/option_rules.ts";
 
 /** The key of one random tensor. */
@@ -37,8 +37,7 @@ let offsetObserver: ((offset: { value: number }) => void) | null = null;
  */
 export function manualSeed(value: number): void {
   if (!Number.isSafeInteger(value)) {
-    const given = typeof value === "number" ? value : `${typeof value} ${JSON.stringify(value)}`;
-    throw new RangeError(`Cannot seed with ${given}: pass a whole number`);
+    throw new RangeError(`Cannot seed with ${shown(value)}: pass a whole number`);
   }
   giveUpReplay("it sets the seed");
   // The two halves are folded: seeds that differ in either give different keys.

@@ -1,4 +1,5 @@
 import type { TypedArray } from "../../backend/internal.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { emptyLike, type Field } from "./dataset.ts";
 
 /**
@@ -9,6 +10,9 @@ import { emptyLike, type Field } from "./dataset.ts";
  * @throws RangeError or TypeError that names the field where two samples differ.
  */
 export function stackSamples(samples: readonly Field[][]): Field[] {
+  const rule = takes.object("an array of samples, each an array of fields");
+  requireValue("stack", "samples", samples, rule);
+  for (const sample of samples) requireValue("stack", "a sample", sample, takes.list);
   const [first] = samples;
   if (first === undefined) throw new RangeError("Cannot stack a batch of no samples");
   for (const sample of samples) {

@@ -16,6 +16,7 @@ import {
 } from "../../backend/internal.ts";
 import { requireTensor, sameDevice } from "../core/apply.ts";
 import { ShapeError } from "../core/rules/errors.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { withoutGrad } from "../core/modes/grad_mode.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
 import type { CloseOptions, NestedArray } from "../core/arguments.ts";
@@ -39,6 +40,7 @@ function hostBytes(shape: Shape, nbytes: number): Uint8Array<ArrayBuffer> {
 function bytesFor(x: Tensor, into: TypedArray | undefined): Uint8Array<ArrayBuffer> {
   const { bytes, view } = dtypes[x.dtype];
   if (into === undefined) return hostBytes(x.shape, x.size * bytes);
+  if (!ArrayBuffer.isView(into)) requireValue(`read ${x}`, "into", into, takes.arrayView);
   const type = view(new ArrayBuffer(0), 0, 0).constructor;
   if (into.constructor !== type || into.length !== x.size || x.dtype === "bfloat16") {
     throw new TypeError(

@@ -20,6 +20,7 @@ import { isFollowing, settled } from "../core/calls.ts";
 import { DisposedError } from "../core/rules/errors.ts";
 import { gradientNodes } from "../autograd/saved_for_backward.ts";
 import type { Tensor } from "../core/tensor.ts";
+import { requireTensor } from "../core/apply.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { devicesWithAssignments, pendingOn } from "../core/pending_work.ts";
 import { nodeOf, stateOf } from "../core/internals.ts";
@@ -39,6 +40,7 @@ export function realizePending(): void {
  */
 export function realizeAll(tensors: readonly Tensor[]): void {
   requireValue("realize", "tensors", tensors, takes.list);
+  for (const tensor of tensors) requireTensor("realize", tensor);
   if (isFollowing()) return;
   const open: Tensor[] = [];
   for (const tensor of settled(tensors)) {

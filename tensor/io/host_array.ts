@@ -1,4 +1,5 @@
 import type { DType, TypedArray } from "../../backend/internal.ts";
+import { elementType, requireValue, takes } from "../core/rules/options.ts";
 import { FileFormatError, shown } from "./file_format_error.ts";
 
 /** A tensor's values on the host, as the readers give them and the writers take them. */
@@ -39,9 +40,15 @@ export function checkedSize(shape: unknown, what: string): number {
 /**
  * Checks that an array that is to be written holds what its shape says.
  *
- * @throws RangeError that names both.
+ * @throws TypeError when it is none; RangeError that names both.
  */
-export function checkFilled({ data, shape }: HostArray, what: string): void {
+export function checkFilled(array: HostArray, what: string): void {
+  const action = `write ${what}`;
+  requireValue(action, "array", array, takes.object("{ data, shape, dtype }"));
+  const { data, shape, dtype } = array;
+  requireValue(action, "data", data, takes.arrayView);
+  requireValue(action, "shape", shape, takes.wholeNumbers);
+  requireValue(action, "dtype", dtype, elementType);
   const size = shape.reduce((product, n) => product * n, 1);
   if (data.length !== size) {
     throw new RangeError(`Cannot write ${what}: ${data.length} values do not fill [${shape}]`);

@@ -2,7 +2,7 @@ import { decodeElements, elementBytes, type ElementType } from "./elements.ts";
 import { FileFormatError, readingFile } from "./file_format_error.ts";
 import { readMaybeGzipped, type ReadOptions, readRules } from "./gzip.ts";
 import { checkedSize, type HostArray } from "./host_array.ts";
-import { checkOptions } from "../core/rules/options.ts";
+import { checkOptions, requireValue, takes } from "../core/rules/options.ts";
 
 // The third byte of the magic number (http://yann.lecun.com/exdb/mnist, "the IDX file format").
 const types: Partial<Record<number, ElementType>> = {
@@ -45,6 +45,7 @@ export function loadIdx(path: string | URL, options: ReadOptions = {}): Promise<
  * @throws FileFormatError for bytes that are no whole IDX file.
  */
 export function decodeIdx(bytes: Uint8Array): HostArray {
+  requireValue("read an IDX file", "bytes", bytes, takes.arrayView);
   const type = types[bytes[2] ?? -1];
   const axes = bytes[3];
   if (bytes[0] !== 0 || bytes[1] !== 0 || type === undefined || axes === undefined) {

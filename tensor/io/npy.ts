@@ -5,6 +5,7 @@ import type { Tensor } from "../core/tensor.ts";
 import { readingFile } from "./file_format_error.ts";
 import { decodeNpy, encodeNpy } from "./npy_format.ts";
 import { type LoadOptions, loadRules } from "./safetensors.ts";
+import { requireTensor } from "../core/apply.ts";
 import { checkOptions } from "../core/rules/options.ts";
 
 /**
@@ -25,6 +26,7 @@ import { checkOptions } from "../core/rules/options.ts";
  * ```
  */
 export async function saveNpy(path: string | URL, tensor: Tensor): Promise<void> {
+  requireTensor("save a .npy file", tensor);
   const { shape, dtype } = tensor;
   async function* parts() {
     yield encodeNpy({ data: await tensor.toHost(), shape, dtype });

@@ -12,6 +12,7 @@ import {
   elementTypeOf,
   encodeElements,
 } from "./elements.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { FileFormatError, shown } from "./file_format_error.ts";
 import { checkedSize, checkFilled, type HostArray } from "./host_array.ts";
 import { parsePythonLiteral } from "./python_literal.ts";
@@ -68,6 +69,7 @@ export function decodeNpy(bytes: Uint8Array): HostArray {
 }
 
 function headerRange(bytes: Uint8Array): [start: number, end: number] {
+  requireValue("read a .npy file", "bytes", bytes, takes.arrayView);
   if (!MAGIC.every((byte, i) => bytes[i] === byte)) {
     throw new FileFormatError("This is no .npy file: it does not begin with \\x93NUMPY");
   }

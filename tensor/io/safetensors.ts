@@ -12,6 +12,7 @@ import {
   PREFIX_BYTES,
   type SafetensorsEntry,
 } from "./safetensors_format.ts";
+import { requireState } from "../core/apply.ts";
 import { checkOptions, deviceChoice, type Rules, takes } from "../core/rules/options.ts";
 
 /** Where the tensors of a file are put. */
@@ -60,6 +61,7 @@ export async function saveSafetensors(
   tensors: Record<string, Tensor>,
   options: SaveSafetensorsOptions = {},
 ): Promise<void> {
+  requireState("save a safetensors file", tensors);
   checkOptions("save a safetensors file", options, saveRules);
   const { prefix, order } = planSafetensors(tensors, options.metadata);
   const values = order.map((name) => tensors[name]!.detach());

@@ -12,6 +12,7 @@ import {
   elementTypeOf,
   encodeElements,
 } from "./elements.ts";
+import { requireValue, takes } from "../core/rules/options.ts";
 import { FileFormatError, shown } from "./file_format_error.ts";
 import { checkedSize, checkFilled, type HostArray } from "./host_array.ts";
 
@@ -212,6 +213,7 @@ function encodeHeader(header: Record<string, unknown>): Uint8Array {
 export function decodeSafetensors(
   bytes: Uint8Array,
 ): { arrays: Record<string, HostArray>; metadata: Readonly<Record<string, string>> } {
+  requireValue("read a safetensors file", "bytes", bytes, takes.arrayView);
   const dataStart = PREFIX_BYTES + headerLength(bytes, bytes.byteLength);
   const header = parseHeader(
     bytes.subarray(PREFIX_BYTES, dataStart),
@@ -242,6 +244,7 @@ export function encodeSafetensors(
   arrays: Readonly<Record<string, HostArray>>,
   metadata: Readonly<Record<string, string>> = {},
 ): Uint8Array {
+  requireValue("write a safetensors file", "arrays", arrays, takes.object("arrays by name"));
   for (const [name, array] of Object.entries(arrays)) checkFilled(array, `tensor "${name}"`);
   const { prefix, order } = planSafetensors(arrays, metadata);
   const parts = order.map((name) => encodeElements(arrays[name]!.data, arrays[name]!.dtype));

@@ -1,7 +1,7 @@
 /** The cross-entropy loss, as one fused kernel forward and one backward. */
 import { formatShape, isFloat, sameShape, sizeOf } from "../../backend/internal.ts";
 import { atLeastSingle, widened } from "../core/autocast.ts";
-import { aTensor, result, sameDevice } from "../core/apply.ts";
+import { aTensor, requireTensor, result, sameDevice } from "../core/apply.ts";
 import { holds } from "./elementwise/elements.ts";
 import { DTypeError, ShapeError } from "../core/rules/errors.ts";
 import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
@@ -142,6 +142,8 @@ export function inRows(
   logits: Tensor,
   labels: Tensor,
 ): { scores: Tensor; targets: Tensor; shape: readonly number[] } {
+  requireTensor(op, logits);
+  requireTensor(op, labels);
   requireInteger(op, "labels", labels.dtype);
   const expected = logits.shape.filter((_, k) => k !== 1);
   const single = logits.ndim === 1 && labels.ndim === 0;

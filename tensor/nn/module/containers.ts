@@ -1,6 +1,6 @@
 /** Modules in lists and under names, for models that say themselves how they are run. */
 import { type AnyModule, Module } from "./module.ts";
-import { shown } from "../../core/rules/options.ts";
+import { requireValue, shown, takes } from "../../core/rules/options.ts";
 
 function requireModule(what: string, value: unknown): void {
   if (value instanceof Module) return;
@@ -40,6 +40,7 @@ export class ModuleList<M extends AnyModule = Module> extends Module<never[], ne
    */
   constructor(modules: Iterable<M> = []) {
     super();
+    requireValue("make a ModuleList", "modules", modules, takes.object("an array of modules"));
     for (const module of modules) this.append(module);
   }
 
@@ -119,6 +120,7 @@ export class ModuleDict<M extends AnyModule = Module> extends Module<never[], ne
    */
   constructor(modules: Readonly<Record<string, M>> | ReadonlyMap<string, M> = {}) {
     super();
+    requireValue("make a ModuleDict", "modules", modules, takes.object("modules by name"));
     const entries = modules instanceof Map ? modules : Object.entries(modules);
     for (const [name, module] of entries) this.set(name, module);
   }

@@ -1,4 +1,5 @@
 /** Elementwise operations that are made of those in `elementwise.ts`, which gives them their gradients. */
+import { requireTensor } from "../../core/apply.ts";
 import { widened } from "../../core/autocast.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { binary } from "./elementwise.ts";
@@ -23,6 +24,8 @@ export function frac(x: Tensor): Tensor {
 
 /** `x + weight * (end - x)`, from whichever end is nearer. */
 export function lerp(x: Tensor, end: Tensor, weight: TensorLike): Tensor {
+  requireTensor("lerp", end);
+  if (typeof weight !== "number") requireTensor("lerp", weight, " or a number");
   const fromStart = (): Tensor => x.add(end.sub(x).mul(weight));
   const fromEnd = (): Tensor =>
     end.sub(end.sub(x).mul(typeof weight === "number" ? 1 - weight : weight.neg().add(1)));

@@ -1,6 +1,7 @@
 /** Padding by what stands at the edges: made of views, so that its gradient is a sum of views. */
 import { formatShape } from "../../../backend/internal.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
+import { shown } from "../../core/rules/options.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { concat } from "../shaping/joining.ts";
 import type { SliceRange } from "../../core/arguments.ts";
@@ -63,7 +64,7 @@ function checkWidths(op: string, x: Tensor, widths: Widths, { most }: Edges): nu
     );
   if (fits) return first;
   throw new ShapeError(
-    `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by ${JSON.stringify(widths)}: pass ` +
+    `Cannot ${op} a tensor of shape ${formatShape(x.shape)} by ${shown(widths)}: pass ` +
       `[before, after] for each of the last axes, ${
         op === "padReflect" ? "less than their lengths" : "and no empty axis"
       }`,

@@ -4,7 +4,7 @@ import { result } from "../../core/apply.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { repeatEach } from "../shaping/joining.ts";
-import { checkOptions, type Rules, shown, takes } from "../../core/rules/options.ts";
+import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
 import type { Rule } from "../../../ffi/host/option_rules.ts";
 import type { InterpolateOptions } from "../../core/image_options.ts";
 
@@ -28,6 +28,7 @@ const interpolateRules: Rules<InterpolateOptions> = {
 
 /** @throws {TypeError} Unless the options say one size, and corners only where there are some. */
 export function checkInterpolation(action: string, options: InterpolateOptions): void {
+  requireValue(action, "options", options, takes.object("{ size } or { scaleFactor }"));
   checkOptions(action, options, interpolateRules);
   const { size, scaleFactor, mode, alignCorners } = options;
   if ((size === undefined) === (scaleFactor === undefined)) {

@@ -9,9 +9,7 @@ export function normalizeAxis(op: string, axis: number, shape: Shape, rank = sha
   const at = axis < 0 ? axis + rank : axis;
   if (Number.isInteger(axis) && at >= 0 && at < rank) return at;
   throw new ShapeError(
-    `Cannot ${op} along axis ${
-      typeof axis === "number" ? axis : JSON.stringify(axis)
-    }: a tensor of shape ${formatShape(shape)} has ${
+    `Cannot ${op} along axis ${shown(axis)}: a tensor of shape ${formatShape(shape)} has ${
       rank === 0 ? "no axes" : `the axes ${-rank} to ${rank - 1}`
     }`,
   );

@@ -151,7 +151,7 @@ export function pad(x: Tensor, widths: readonly (readonly [number, number])[], v
   if (bad) {
     throw new ShapeError(
       `Cannot pad a tensor of shape ${formatShape(x.shape)} by ${
-        JSON.stringify(widths)
+        shown(widths)
       }: pass [before, after] for each axis, and cut off no more than there is`,
     );
   }

@@ -1,7 +1,7 @@
 import type { DeviceHandle } from "../../../backend/internal.ts";
 import type { Tensor } from "../../core/tensor.ts";
 import { DeviceScalar } from "./device_scalar.ts";
-import { requireValue, shown, takes } from "../../core/rules/options.ts";
+import { requireValue, takes } from "../../core/rules/options.ts";
 
 /** What every optimizer can be told. */
 export interface OptimizerOptions {
@@ -122,8 +122,8 @@ export class ParameterGroup<Options extends OptimizerOptions = OptimizerOptions>
   }
 }
 
-/** @throws {RangeError} When it is no learning rate. */
+/** @throws {TypeError | RangeError} When it is no number, or no learning rate. */
 function checkedRate(lr: number): number {
-  if (lr >= 0 && Number.isFinite(lr)) return lr;
-  throw new RangeError(`Cannot learn with a rate of ${shown(lr)}: pass a number of at least 0`);
+  requireValue("learn", "a rate of", lr, takes.nonNegative);
+  return lr;
 }

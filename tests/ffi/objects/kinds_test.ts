@@ -6,7 +6,7 @@ import {
   Context,
   type Event,
   Image,
-  Kernel,
+  type Kernel,
   platforms,
   Program,
   Sampler,

@@ -178,6 +178,7 @@ testOnBackends("optimizers refuse what they cannot use", (backend) => {
       RangeError,
     );
     refused(() => new optim.Adam([w]).lr = NaN, "rate of NaN", RangeError);
+    refused(() => new optim.Adam([w]).lr = "0.1" as never, 'rate of "0.1": pass a number');
     refused(() => optim.clipGradNorm([w], 1), "call backward() first", Error);
     const optimizer = new optim.Adam([w]), state = optimizer.stateDict();
     const { "state.0.step": _, ...without } = state;
