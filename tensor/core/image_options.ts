@@ -44,7 +44,10 @@ export interface PoolOptions {
 export interface InterpolateOptions {
   /** The output's size: one number, or one for each axis behind the channels. */
   size?: Axes;
-  /** By what each axis grows; lengths are rounded down. */
+  /**
+   * By what each axis grows; lengths are rounded down. Places are found by this factor, but an axis
+   * that keeps its length stays as it is.
+   */
   scaleFactor?: Axes;
   /** The nearest pixel (default), or the mean of four, weighted by distance. */
   mode?: "nearest" | "bilinear";

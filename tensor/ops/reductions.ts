@@ -12,13 +12,16 @@ import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { checkOptions, type Rules, takes } from "../core/rules/options.ts";
 import { positionType } from "../core/rules/promotion.ts";
 import { nodeOf } from "../core/internals.ts";
-import type { Axes, ReduceOptions, VarianceOptions } from "../core/arguments.ts";
+import type { Axes, ReduceOptions, TensorLike, VarianceOptions } from "../core/arguments.ts";
 import { keptShape, normalizeAxes, normalizeAxis } from "./shaping/axes.ts";
 import { countOf, spread } from "./spread.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 const rules: Rules<ReduceOptions> = { keepDims: takes.bool };
 const varianceRules: Rules<VarianceOptions> = { ...rules, correction: takes.finite };
+
+/** The largest number of float32. */
+const LARGEST_SINGLE = 3.4028234663852886e38;
 
 function reduceNode(fn: ReduceFn, x: Tensor, axes: readonly number[], dtype: DType): Node {
   const shape = x.shape.filter((_, axis) => !axes.includes(axis));
@@ -99,8 +102,8 @@ function productOfOthers(x: Tensor, axes: readonly number[]): Tensor {
   const signs = isInf.where(x.sign(), 1);
   const hasOther = (test: Tensor): Tensor =>
     test.cast("float32").sum(axes, { keepDims }).gt(test.cast("float32"));
-  return plain.prod(axes, { keepDims }).div(plain)
-    .mul(hasOther(isZero).where(0, 1))
+  // Selected, not multiplied: the product of what is not zero may be infinite.
+  return hasOther(isZero).where(0, plain.prod(axes, { keepDims }).div(plain))
     .mul(hasOther(isInf).where(signs.prod(axes, { keepDims }).mul(signs).mul(INF), 1))
     .mul(hasOther(isNaN).where(NaN, 1));
 }
@@ -225,19 +228,46 @@ export function std(
   checkOptions("take the standard deviation", options, varianceRules);
   requireFloat("std", x);
   const list = normalizeAxes("std", axes, x.shape);
-  return inSingle(x, (input) => {
-    const value = varianceOf(input, list, options);
-    return finishKept(rootOf(value), list, options);
+  return inSingle(x, (input) => finishKept(deviationOf(input, list, options), list, options));
+}
+
+/** What divides the sum of squared distances. */
+function varianceShare(x: Tensor, axes: readonly number[], options?: VarianceOptions): number {
+  return 1 / Math.max(0, countOf(x, axes) - (options?.correction ?? 1));
+}
+
+/**
+ * The standard deviation with the reduced axes kept. It has the range of the elements, which their
+ * squares have not: very large and very small ones are scaled by a power of 2 first.
+ */
+function deviationOf(x: Tensor, axes: readonly number[], options?: VarianceOptions): Tensor {
+  const share = varianceShare(x, axes, options);
+  const value = withoutGrad(() => {
+    const seen = x.detach(), scale = scaleOf(seen, axes);
+    return spread(seen.mul(scale), axes).squares.mul(share).sqrt().div(scale);
   });
+  return result("std", [x], value, (g, y) => {
+    const centred = x.sub(mean(x, axes, { keepDims: true }));
+    return [y.eq(0).where(0, centred.div(y)).mul(g.mul(share))];
+  });
+}
+
+/** A power of 2 that brings elements to where their squares and the sums of these have room. */
+function scaleOf(x: Tensor, axes: readonly number[]): TensorLike {
+  if (axes.some((axis) => x.shape[axis] === 0)) return 1;
+  const room = x.dtype === "float64" ? 2 ** 300 : 2 ** 40;
+  const top = x.abs().max(axes, { keepDims: true });
+  const small = top.lt(1 / room).where(top.fullLike(room ** 2), 1);
+  return top.gt(room).where(1 / room ** 2, small);
 }
 
 /** The variance with the reduced axes kept. */
 function varianceOf(
   x: Tensor,
   axes: readonly number[],
-  options?: { correction?: number },
+  options?: VarianceOptions,
 ): Tensor {
-  const factor = 1 / Math.max(0, countOf(x, axes) - (options?.correction ?? 1));
+  const factor = varianceShare(x, axes, options);
   const value = withoutGrad(() => spread(x.detach(), axes).squares.mul(factor));
   return result("variance", [x], value, (g) => {
     const centred = x.sub(mean(x, axes, { keepDims: true }));
@@ -272,12 +302,16 @@ export function logSumExp(x: Tensor, axes?: Axes, options?: ReduceOptions): Tens
   });
 }
 
-/** The maximum where it is finite, else 0, so that it can be subtracted. */
+/**
+ * The maximum, held at the largest number: an infinity less that is one, and what is finite stays
+ * below it, so that its share of the sum is 0.
+ */
 function shiftOf(x: Tensor, axes: readonly number[]): Tensor {
   return withoutGrad(() => {
     if (axes.some((axis) => x.shape[axis] === 0)) return x.zerosLike(keptShape(x.shape, axes));
     using top = x.detach().max(axes, { keepDims: true });
-    return top.isInf().where(0, top);
+    const largest = x.dtype === "float64" ? Number.MAX_VALUE : LARGEST_SINGLE;
+    return top.clamp(-largest, largest);
   });
 }
 

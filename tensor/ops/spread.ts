@@ -34,9 +34,17 @@ export function spread(x: Tensor, axes: readonly number[]): Spread {
   const near = x.mean(axes, { keepDims });
   const centred = x.sub(near);
   const off = centred.sum(axes, { keepDims }), rest = off.mul(share);
-  const squares = centred.square().sum(axes, { keepDims }).sub(off.mul(rest));
-  // Where all elements are equal the two terms differ by their rounding alone, to either side of 0.
-  return { mean: near, rest, squares: squares.le(0).where(0, squares) };
+  const sum = centred.square().sum(axes, { keepDims });
+  return { mean: near, rest, squares: less(sum, off.mul(rest)) };
+}
+
+/**
+ * A sum of squares less what the mean's rounding added to it. Where all elements are equal the two
+ * differ by their rounding alone, to either side of 0; what overflows stays infinite.
+ */
+function less(sum: Tensor, share: Tensor): Tensor {
+  const squares = sum.isInf().where(sum, sum.sub(share));
+  return squares.le(0).where(0, squares);
 }
 
 /** The reduced axes behind all others. */
@@ -70,13 +78,12 @@ function spreadInParts(
   const near = nearOfPart.add(above).mean(alongParts, { keepDims });
   const centred = nearOfPart.sub(near).add(above);
   const off = centred.sum(alongParts, { keepDims }), rest = off.mul(share);
-  const between = centred.square().sum(alongParts, { keepDims }).sub(off.mul(rest));
-  const within = squared.sub(sums.mul(above)).sum(alongParts, { keepDims });
-  const squares = within.add(between.mul(length));
+  const between = less(centred.square().sum(alongParts, { keepDims }), off.mul(rest));
+  const within = less(squared, sums.mul(above)).sum(alongParts, { keepDims });
   const back = (t: Tensor): Tensor => t.permute(x.shape.map((_, axis) => order.indexOf(axis)));
   return {
     mean: back(near),
     rest: back(rest),
-    squares: back(squares.le(0).where(0, squares)),
+    squares: back(within.add(between.mul(length))),
   };
 }

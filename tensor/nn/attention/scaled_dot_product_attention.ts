@@ -3,6 +3,7 @@ import { compute } from "../../core/operations.ts";
 import { broadcastShapes, formatShape, isFloat } from "../../../backend/internal.ts";
 import { aTensor, sameDevice } from "../../core/apply.ts";
 import { checkpoint } from "../../autograd/checkpoint.ts";
+import { atLeastSingle, presentHalfType, withoutAutocast } from "../../core/autocast.ts";
 import { DTypeError, ShapeError } from "../../core/rules/errors.ts";
 import { checkOptions, type Rules, takes } from "../../core/rules/options.ts";
 import type { SliceRange } from "../../core/arguments.ts";
@@ -143,9 +144,20 @@ export function attentionWeights(
   { mask, isCausal, scale = 1 / Math.sqrt(query.shape.at(-1)!) }: ScaledDotProductAttentionOptions,
   start = 0,
 ): Tensor {
-  const product = query.matmul(key.transpose());
-  const scores = product.mul(scale);
+  const scores = productsOf(query, key).mul(scale);
   const later = isCausal ? laterKeys(scores, start) : null;
+  const weights = weightsOf(scores, later, mask);
+  return query.dtype === "float16" ? weights.cast(query.dtype) : weights;
+}
+
+/** Those of float16 are computed in float32, as tiles do: before they are scaled they leave its range. */
+function productsOf(query: Tensor, key: Tensor): Tensor {
+  const isNarrow = query.dtype === "float16" || presentHalfType() === "float16";
+  if (!isNarrow) return query.matmul(key.transpose());
+  return withoutAutocast(() => atLeastSingle(query).matmul(atLeastSingle(key).transpose()));
+}
+
+function weightsOf(scores: Tensor, later: Tensor | null, mask?: Tensor): Tensor {
   if (!mask) return (later ? scores.maskedFill(later, -Infinity) : scores).softmax(-1);
   if (mask.dtype === "bool") {
     const closed = later ? mask.logicalNot().logicalOr(later) : mask.logicalNot();

@@ -12,9 +12,9 @@ export function pow(a: Tensor, b: TensorLike): Tensor {
   return b > 0 ? x.sqrt() : x.rsqrt();
 }
 
-/** `x * x`. */
+/** `x * x`; of truth values in int64, as powers of them are. */
 export function square(x: Tensor): Tensor {
-  return x.mul(x);
+  return x.dtype === "bool" ? x.cast("int64") : x.mul(x);
 }
 
 /** The part behind the point. */

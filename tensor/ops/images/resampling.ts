@@ -67,11 +67,12 @@ export function interpolate(x: Tensor, options: InterpolateOptions): Tensor {
     const factor = options.scaleFactor === undefined
       ? undefined
       : [options.scaleFactor].flat()[k] ?? [options.scaleFactor].flat()[0];
-    if (mode === "nearest" && length % n === 0 && (factor ?? length / n) === length / n) {
+    // As in PyTorch, whatever factor led to these lengths.
+    if (length === n) return image;
+    const isWhole = length % n === 0 && (factor ?? length / n) === length / n;
+    if (mode === "nearest" && (isWhole || length === 2 * n)) {
       return repeatEach(image, length / n, 2 + k);
     }
-    const isSame = length === n && (factor === undefined || factor === 1 || alignCorners);
-    if (isSame) return image;
     const grid = mode === "nearest"
       ? nearest(n, length, factor)
       : linear(n, length, factor, alignCorners);

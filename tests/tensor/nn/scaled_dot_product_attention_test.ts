@@ -47,6 +47,20 @@ testOnBackends("scaledDotProductAttention: leading axes broadcast, masks join", 
   });
 });
 
+testOnBackends("scores of float16 may leave its range before they are scaled", (backend) => {
+  return withDevice(backend, async () => {
+    const dtype = "float16";
+    for (const queries of [1, 5]) {
+      const q = Tensor.full([queries, 16], 300, { dtype }),
+        k = Tensor.full([3, 16], 300, { dtype });
+      const v = Tensor.fromHost([[1], [2], [3]]).cast(dtype);
+      const output = attend(q, k, v, { isCausal: queries === 1 });
+      assertEquals(output.dtype, dtype);
+      assertEquals(await output.slice(0).toNumbers(), [queries === 1 ? 1 : 2]);
+    }
+  });
+});
+
 testOnBackends("scaledDotProductAttention: dropout keeps the mean", (backend) => {
   return withDevice(backend, async () => {
     const q = Tensor.zeros([64, 64, 8]), v = Tensor.ones([64, 64, 8]);
