@@ -15,6 +15,7 @@ import type { Strategy } from "./strategy/strategy.ts";
 import { loopRunner } from "./wasm/loops/loop_runner.ts";
 import { findDepthwise } from "./wasm/depthwise/find_depthwise.ts";
 import { contractionRunner, type FindProduct } from "./wasm/products/contraction.ts";
+import { col2imRunner } from "./wasm/special/col2im.ts";
 import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
 import { findWinograd } from "./wasm/winograd/find_winograd.ts";
@@ -78,8 +79,11 @@ export class KernelRunners {
     }
     if (kernel.op === "argsort") return argsortRunner(kernel);
     const script = (): Runner => this.#scripts.runner(kernel);
-    if (wasm === null || kernel.op !== "scatter") return script();
-    return rowScatterRunner(kernel, wasm, script, this.#check) ?? script();
+    if (wasm === null || kernel.op === "scan") return script();
+    const runner = kernel.op === "scatter"
+      ? rowScatterRunner(kernel, wasm, script, this.#check)
+      : col2imRunner(kernel, wasm, script);
+    return runner ?? script();
   }
 
   #contraction(kernel: LoopKernel): Runner | null {

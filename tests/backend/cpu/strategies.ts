@@ -11,6 +11,7 @@ import {
 import type { Gemm, Matrix } from "../../../backend/cpu/blas/gemm.ts";
 import { DeviceHandle } from "../../../backend/devices/device_handle.ts";
 import { type DType, dtypes, fromBfloat16Bits } from "../../../backend/graph/dtype.ts";
+import { schedule } from "../../../backend/schedule/schedule.ts";
 import type { Tensor } from "../../../mod.ts";
 import "../../opencl.ts";
 import { bytesOn } from "../evaluate.ts";
@@ -59,6 +60,12 @@ export const fast: readonly CPUBackend[] = [
   wasmBackend,
   ...(blasBackend ? [blasBackend] : []),
 ];
+
+/** The kernels that compute a tensor in WebAssembly, for people to read. */
+export function sourcesOf(tensor: Tensor): string[] {
+  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
+  return wasmBackend.prepare(kernels).map(({ source }) => source);
+}
 
 /** The elements of a tensor that is not in memory yet, as one backend computes them. */
 export function compute(backend: CPUBackend, tensor: Tensor): (number | bigint)[] {

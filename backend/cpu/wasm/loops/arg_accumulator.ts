@@ -1,6 +1,7 @@
 /** The running place of the largest or smallest element; the first of equal ones, and NaN first. */
 import { type ArgReduceFn, prefersLarger } from "../../../graph/reductions.ts";
 import type { FunctionBuilder, Local } from "../assembler.ts";
+import type { LaneKind } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
 import { f32x4, i32x4, v128 } from "../opcodes.ts";
 
@@ -10,11 +11,19 @@ interface Found {
   readonly place: Local;
 }
 
+/** What finds the larger and the smaller of two values; all bits of what is true are set: it is -1. */
+const comparisons: Readonly<Record<LaneKind, readonly [larger: number, smaller: number]>> = {
+  float: [f32x4.gt, f32x4.lt],
+  int: [i32x4.gtS, i32x4.ltS],
+  mask: [i32x4.ltS, i32x4.gtS],
+};
+
 /** The accumulators of one argmax or argmin. */
 export class ArgAccumulator {
   readonly #f: FunctionBuilder;
   readonly #math: VectorMath;
   readonly #isFloat: boolean;
+  /** Compares values. */
   readonly #better: number;
   /** Lanes are parts of one result. */
   readonly #joinsLanes: boolean;
@@ -25,14 +34,14 @@ export class ArgAccumulator {
     f: FunctionBuilder,
     math: VectorMath,
     fn: ArgReduceFn,
-    isFloat: boolean,
+    kind: LaneKind,
     joinsLanes: boolean,
     count: number,
   ) {
     this.#f = f;
     this.#math = math;
-    this.#isFloat = isFloat;
-    const [larger, smaller] = isFloat ? [f32x4.gt, f32x4.lt] : [i32x4.gtS, i32x4.ltS];
+    this.#isFloat = kind === "float";
+    const [larger, smaller] = comparisons[kind];
     this.#better = prefersLarger(fn) ? larger : smaller;
     this.#joinsLanes = joinsLanes;
     const [zero, none] = [f.splat(0), f.splat(-1)];

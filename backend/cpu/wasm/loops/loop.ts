@@ -319,8 +319,8 @@ class LoopWriter {
 
   #argAccumulator(r: number, fn: ArgReduceFn, count: number): ArgAccumulator {
     const { expr } = this.#kernel.reductions[r]!;
-    const isFloat = kindOf(this.#kernel.exprs[expr]!.dtype) === "float";
-    return new ArgAccumulator(this.#f, this.#math, fn, isFloat, this.#lanesAreInner, count);
+    const kind = kindOf(this.#kernel.exprs[expr]!.dtype);
+    return new ArgAccumulator(this.#f, this.#math, fn, kind, this.#lanesAreInner, count);
   }
 
   /** Reads a value back from where it was kept. */

@@ -55,9 +55,7 @@ export function fitsLanes(kernel: LoopKernel): boolean {
   if (!types.every(hasLanes) || !kernel.indirect.every((i) => isReadable(kernel, i))) return false;
   const computed = neededBy(kernel, [...outputs, ...reductions].map(({ expr }) => expr));
   if (!computed.every((id) => isWritable(kernel, exprs[id]!))) return false;
-  const joined = reductions.every(({ fn, expr, dtype }) =>
-    isArgReduction(fn) ? exprs[expr]!.dtype !== "bool" : joinsInLanes(fn, dtype)
-  );
+  const joined = reductions.every(({ fn, dtype }) => isArgReduction(fn) || joinsInLanes(fn, dtype));
   return joined && [...loads, ...outputs].every(({ index }) => {
     const [low, high] = rangeOf(index, sizes);
     return low >= -MAX_ELEMENTS && high < MAX_ELEMENTS;

@@ -1,9 +1,7 @@
 import { assert, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
-import { schedule } from "../../../../backend/schedule/schedule.ts";
-import { assertAgree, compute, wasmBackend } from "../strategies.ts";
-import { nodeOf } from "../../../../tensor/core/internals.ts";
+import { assertAgree, compute, sourcesOf, wasmBackend } from "../strategies.ts";
 
 function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
@@ -12,11 +10,6 @@ function filled(shape: readonly number[], dtype: DType = "float32", seed = 0): T
 }
 
 /** What runs for a tensor, kernel by kernel. */
-function sourcesOf(tensor: Tensor): string[] {
-  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
-  return wasmBackend.prepare(kernels).map(({ source }) => source);
-}
-
 /** Agrees with the reference, and no kernel is JavaScript. */
 function assertVectors(make: () => Tensor): void {
   using tensor = make();
@@ -81,6 +74,8 @@ Deno.test("the place of an extreme is that of the first, NaN before all", () => 
         for (const axis of [0, 1, undefined]) {
           assertVectors(() => t.argmax(axis));
           assertVectors(() => t.argmin(axis).add(1));
+          assertVectors(() => t.gt(0).argmax(axis));
+          assertVectors(() => t.gt(0).argmin(axis));
           assertVectors(() => filled([rows, columns], "int32").argmin(axis));
         }
       }),

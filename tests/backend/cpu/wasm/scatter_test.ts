@@ -1,9 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
-import { schedule } from "../../../../backend/schedule/schedule.ts";
-import { nodeOf } from "../../../../tensor/core/internals.ts";
-import { assertAgree, compute, wasmBackend } from "../strategies.ts";
+import { assertAgree, compute, sourcesOf, wasmBackend } from "../strategies.ts";
 
 function filled(shape: readonly number[], dtype: DType, seed = 0): Tensor {
   const size = shape.reduce((a, b) => a * b, 1);
@@ -18,9 +16,7 @@ function indicesOf(count: number, size: number, dtype: DType): Tensor {
 
 /** Whether the scatter that a tensor ends with is WebAssembly. */
 function isVectors(tensor: Tensor): boolean {
-  const kernels = schedule([nodeOf(tensor)]).kernels.map(({ kernel }) => kernel);
-  const sources = wasmBackend.prepare(kernels).map(({ source }) => source);
-  return sources.some((source) => source.includes("rows are scattered"));
+  return sourcesOf(tensor).some((source) => source.includes("rows are scattered"));
 }
 
 const sizes = fc.integer({ min: 1, max: 37 });
