@@ -34,6 +34,11 @@ export function testOpenCL(name: string, fn: (t: Deno.TestContext) => void | Pro
   Deno.test({ name, ignore: !hasOpenCL, fn });
 }
 
+/** `Deno.test` where there are kernels in vectors, on CPU devices: others have their driver's functions. */
+export function testVectors(name: string, fn: () => void): void {
+  Deno.test({ name, ignore: !hasOpenCL || manager.default("cl").deviceType !== "cpu", fn });
+}
+
 /**
  * `Deno.test` once for each backend.
  *

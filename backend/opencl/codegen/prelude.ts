@@ -1,8 +1,8 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
 import { declarationsOf } from "./builtins.ts";
 import { between, direct, OUT_OF_LINE, packRow, part, reload } from "./lane_access.ts";
+import { vectorMath } from "./math/vector_math.ts";
 import { mmaHelpers } from "./mma_helpers.ts";
-import { vectorMath } from "./vector_math.ts";
 import { warpHelpers } from "./warp_helpers.ts";
 import { warpgroupHelpers } from "./warpgroup_helpers.ts";
 
@@ -281,6 +281,14 @@ export const portableHelpers: readonly string[] = Object.keys(helpers).filter((n
   !(name in warpHelpers || name in mmaHelpers || name in warpgroupHelpers)
 );
 
+/** True where a text calls a function: not one whose name only ends so. */
+function calls(text: string, name: string): boolean {
+  const call = `${name}(`;
+  let at = text.indexOf(call);
+  while (at > 0 && /\w/.test(text[at - 1]!)) at = text.indexOf(call, at + 1);
+  return at >= 0;
+}
+
 /**
  * The helper functions that a source text and they themselves name, and the pragma for doubles.
  *
@@ -291,7 +299,7 @@ export function preludeFor(source: string, declares = false): string {
   let text = source;
   // A helper calls those that stand before it.
   for (const [name, helper] of Object.entries(helpers).reverse()) {
-    if (!text.includes(`${name}(`)) continue;
+    if (!calls(text, name)) continue;
     parts.push(helper);
     text += helper;
   }

@@ -1,23 +1,5 @@
-/**
- * Functions of 16 lanes in OpenCL C. A CPU driver's own are accurate but slow, or compute one lane
- * after the other (PoCL 3.1: erf at a fifth of this speed). Errors stay below what OpenCL allows
- * its built-in functions; NaN, infinities and subnormal numbers come out as they should.
- *
- * A clamp is a comparison and a selection that keep NaN; adding 1.5 * 2^23 rounds to a whole number
- * that is then found in the low bits.
- */
-export const vectorMath: Readonly<Record<string, string>> = {
-  // Whether one of 16 truth values holds. OpenCL's any() looks at them one after the other (PoCL 3.1).
-  any_16: `inline int any_16(int16 v) {
-#ifdef CLANG_BUILTINS
-  return __builtin_reduce_or(v);
-#else
-  const int8 a = v.lo | v.hi;
-  const int4 b = a.lo | a.hi;
-  const int2 c = b.lo | b.hi;
-  return c.x | c.y;
-#endif
-}`,
+/** Exponentials and logarithms of 16 lanes, and what is made of them. */
+export const exponentials: Readonly<Record<string, string>> = {
   // x = n ln 2 + r: e^r, and n in the low bits of t.
   exp_parts_16: `inline float16 exp_parts_16(float16 x, int16* t) {
   const float16 shifted = x * 1.44269504f + 12582912.0f;
@@ -129,27 +111,53 @@ export const vectorMath: Readonly<Record<string, string>> = {
   const float16 v = log_16(u);
   return select(v, v + lost, (u > 0.0f) & (u < INFINITY));
 }`,
-  // Eight counters of Philox4x32-10 (see philox() for the scalar): a word is the low half of its lane. The
-  // high half is what a product left there, and a product of words does not read it.
-  philox_8: `inline uint8 philox_8(ulong8 index, uint seed, uint stream) {
-  const ulong8 word = 0xffffffffUL;
-  ulong8 x = index, y = stream, z = index >> 32, w = 0;
-  ulong8 first = seed, second = 0x9E3779B9UL;
-  for (int round = 0; round < 10; ++round) {
-    const ulong8 p = (x & word) * 0xD2511F53UL, q = (z & word) * 0xCD9E8D57UL;
-    x = (q >> 32) ^ y ^ first;
-    z = (p >> 32) ^ w ^ second;
-    y = q;
-    w = p;
-    first += 0x9E3779B9UL;
-    second += 0xBB67AE85UL;
-  }
-  return convert_uint8(x);
+  // As fdlibm's log10f: the first 12 bits of log(1 + f) are multiplied without an error.
+  log10_16: `inline float16 log10_16(float16 x) {
+  float16 k, c;
+  const float16 f = log_parts_16(x, &k, &c);
+  const float16 high = as_float16(as_int16(f - c) & (int)0xfffff000u);
+  const float16 low = (f - high) - c;
+  const float16 rest = k * 7.9034151668e-7f + (low + high) * -3.1689971365e-5f;
+  return log_value_16(x, ((rest + low * 4.3432617188e-1f) + high * 4.3432617188e-1f) + k * 3.0102920532e-1f);
 }`,
-  // The numbers of 16 counters, `step` apart.
-  philox_16: `inline float16 philox_16(ulong index, ulong step, uint seed, uint stream) {
-  const ulong8 low = (ulong8)(0, 1, 2, 3, 4, 5, 6, 7) * step + index, high = low + 8 * step;
-  const uint16 bits = (uint16)(philox_8(low, seed, stream), philox_8(high, seed, stream)) >> 8;
-  return convert_float16(as_int16(bits)) * 5.9604644775390625e-8f;
+  // Half of e^x, from 0 on: infinity only where hyperbolic functions are infinite.
+  half_exp_16: `inline float16 half_exp_16(float16 x) {
+  x = select(x, (float16)(90.0f), x > 90.0f);
+  int16 t;
+  const float16 p = exp_parts_16(x, &t);
+  const int16 whole = t << 23, first = (t >> 1) << 23;
+  return p * as_float16(first + 0x3f800000) * as_float16(whole - first + 0x3f000000);
+}`,
+  cosh_16: `inline float16 cosh_16(float16 x) {
+  const float16 half_exp = half_exp_16(fabs(x));
+  return half_exp + 0.25f / half_exp;
+}`,
+  // Up to 1 a series, where the difference would cancel.
+  sinh_16: `inline float16 sinh_16(float16 x) {
+  const float16 a = fabs(x), z = x * x, half_exp = half_exp_16(a);
+  float16 p = 2.816957505e-6f * z + 1.983615873e-4f;
+  p = p * z + 8.333350063e-3f;
+  p = p * z + 1.66666665e-1f;
+  const float16 v = select(half_exp - 0.25f / half_exp, p * z * a + a, a < 1.0f);
+  return with_sign_16(v, x);
+}`,
+  // log(a + sqrt(a^2 + 1)), which is log(2 a) where a^2 would overflow.
+  asinh_16: `inline float16 asinh_16(float16 x) {
+  const float16 a = fabs(x), z = a * a;
+  const int16 large = a >= 268435456.0f;
+  const float16 u = select(a + z / (1.0f + sqrt(z + 1.0f)), a, large);
+  const float16 v = log1p_16(u) + select((float16)(0.0f), (float16)(0.69314718f), large);
+  return with_sign_16(v, x);
+}`,
+  acosh_16: `inline float16 acosh_16(float16 x) {
+  const float16 t = x - 1.0f;
+  const int16 large = x >= 268435456.0f;
+  const float16 u = select(t + sqrt(t * (t + 2.0f)), x, large);
+  const float16 v = log1p_16(u) + select((float16)(0.0f), (float16)(0.69314718f), large);
+  return select(v, (float16)(NAN), x < 1.0f);
+}`,
+  atanh_16: `inline float16 atanh_16(float16 x) {
+  const float16 a = fabs(x);
+  return with_sign_16(0.5f * log1p_16((a + a) / (1.0f - a)), x);
 }`,
 };
