@@ -55,6 +55,7 @@ const hostCapabilities: Capabilities = {
   // Attention as one operation takes 1.25 times as long as several on two cores with AVX-512, whatever the
   // length. Its memory grows with the length, not with its square: from here on that is worth the time.
   minAttentionScores: 2 ** 20,
+  keptAttentionBytes: 2 ** 22,
   interleavesHeads: false,
   joinsHeads: false,
   joinsMoments: false,

@@ -32,6 +32,8 @@ export interface Capabilities {
   readonly attention: ReadonlySet<DType>;
   /** The fewest scores a head from which it is: with fewer, several operations are faster. */
   readonly minAttentionScores: number;
+  /** So many bytes of scores are kept for `backward`; more are computed again where types have no tiles. */
+  readonly keptAttentionBytes: number;
   /** Whether attention stores rows of all heads side by side, as the products around it read them. */
   readonly interleavesHeads: boolean;
   /** Whether the product that maps heads is faster of a copy that has them side by side, row by row. */

@@ -116,15 +116,17 @@ export function itemSync(x: Tensor): number {
 
 /** The elements as nested arrays, one level per axis. */
 export async function toArray(x: Tensor): Promise<NestedArray> {
-  const flat = await toHost(x);
-  const isBool = x.dtype === "bool";
+  const { shape } = x, isBool = x.dtype === "bool", flat = await toHost(x);
   let at = 0;
   const nest = (axis: number): NestedArray => {
-    if (axis === x.shape.length) {
+    if (axis === shape.length) {
       const value = Number(flat[at++]);
       return isBool ? value !== 0 : value;
     }
-    return Array.from({ length: x.shape[axis]! }, () => nest(axis + 1));
+    // A loop takes half the time of Array.from().
+    const parts: NestedArray[] = [], length = shape[axis]!;
+    for (let k = 0; k < length; k++) parts.push(nest(axis + 1));
+    return parts as NestedArray;
   };
   return nest(0);
 }

@@ -55,6 +55,7 @@ const apart = [
   "tensor/autograd/saved_values",
   "tensor/compile/replayed_launches",
   "tensor/execution/flat_memory",
+  "tensor/execution/out_of_scope",
   "tensor/execution/step_memory",
 ];
 

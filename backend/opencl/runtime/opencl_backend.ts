@@ -339,6 +339,7 @@ function capabilitiesOf(device: Device, handle: DeviceHandle): Capabilities {
       hasMatrixUnits(device) ? ["float16", "bfloat16"] : ["float32", "float16", "bfloat16"],
     ),
     minAttentionScores: 0,
+    keptAttentionBytes: 2 ** 22,
     interleavesHeads: hasMatrixUnits(device),
     joinsHeads: handle.deviceType !== "gpu",
     joinsMoments: handle.deviceType === "gpu",

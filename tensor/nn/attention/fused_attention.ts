@@ -53,9 +53,6 @@ const MIN_QUERIES = 4;
 /** More scores of a head take turns: see `scaled_dot_product_attention.ts`. */
 export const MAX_WHOLE_SCORES = 2 ** 20;
 
-/** So many bytes of scores are kept for `backward` rather than computed again. */
-const MAX_KEPT_BYTES = 2 ** 22;
-
 /** The element type that it is computed in. */
 function computedType({ query, key, value }: AttentionParts): DType {
   const own = promote(promote(query.dtype, key.dtype), value.dtype);
@@ -71,16 +68,16 @@ function wayFor(
   const { query, key, value } = parts, [l, e] = query.shape.slice(-2) as [number, number];
   const s = key.shape.at(-2)!, scores = l * s;
   if (mask?.requiresGrad || l < MIN_QUERIES) return null;
-  const { attention, minAttentionScores } = backendOf(query.device).capabilities;
-  if (attention.has(dtype)) {
+  const { capabilities } = backendOf(query.device);
+  if (capabilities.attention.has(dtype)) {
     const fits = Math.max(e, value.shape.at(-1)!) <= MAX_FEATURES;
-    return fits && scores >= minAttentionScores ? "tiles" : null;
+    return fits && scores >= capabilities.minAttentionScores ? "tiles" : null;
   }
   const bytes = sizeOf(leadOf(parts)) * scores * dtypes[dtype].bytes;
   const isLearned = isGradEnabled() && [query, key, value].some((x) => x.requiresGrad);
   const isWide = dtype === "float32" || dtype === "float64";
   if (!isLearned || !isWide || scores > MAX_WHOLE_SCORES) return null;
-  return bytes > MAX_KEPT_BYTES ? "products" : null;
+  return bytes > capabilities.keptAttentionBytes ? "products" : null;
 }
 
 /**

@@ -59,10 +59,12 @@ testOnBackends("a graph of 100,000 operations goes backward", async (backend) =>
     const x = Tensor.fromHost([1], { requiresGrad: true });
     let y = x;
     for (let k = 0; k < 100_000; k++) y = y.add(1);
-    y.sum().backward();
+    const sum = y.sum();
+    sum.backward();
     assertEquals(await x.grad!.toArray(), [1]);
-    // Without it 100,000 numbers would be read with it, should a schedule of another test come.
-    x.grad!.dispose();
+    // Without it the next schedules would plan 100,000 operations again and again, and read as many
+    // numbers.
+    for (const tensor of [x.grad!, sum, y]) tensor.dispose();
   });
 });
 

@@ -436,7 +436,7 @@ for (const [name, program] of Object.entries(programs)) {
   });
 }
 
-testOnBackends("10,000 compiled calls keep nothing", (backend) => {
+testOnBackends("thousands of compiled calls keep nothing", (backend) => {
   withDevice(backend, (dev) => {
     const { optimizer, model, x } = trainer((p) => new optim.Adam(p));
     const step = compile((x: Tensor) => {
@@ -453,7 +453,7 @@ testOnBackends("10,000 compiled calls keep nothing", (backend) => {
       return memory.stats(dev).requestedBytes;
     };
     const before = run(20);
-    assertEquals(run(isEager() ? 100 : backend === "cpu" ? 10_000 : 2_000), before);
+    assertEquals(run(isEager() ? 100 : 2_000), before);
   });
 });
 

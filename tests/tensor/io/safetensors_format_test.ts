@@ -71,8 +71,14 @@ Deno.test("encodeSafetensors keeps the order of names and aligns every tensor", 
   assertEquals(Object.keys(decodeSafetensors(bytes).arrays), Object.keys(arrays));
 });
 
+/** Any code point; fast-check's own unit of that kind lists a million of them first. */
+const codePoint = fc.integer({ min: 0, max: 0x10ffff }).map(
+  (code) => String.fromCodePoint(code),
+  (text) => String(text).codePointAt(0)!,
+);
+
 Deno.test("encodeSafetensors and decodeSafetensors are inverse", () => {
-  const names = fc.string({ unit: "binary" }).filter((name) => name !== "__metadata__");
+  const names = fc.string({ unit: codePoint }).filter((name) => name !== "__metadata__");
   fc.assert(
     fc.property(fc.dictionary(names, hostArray()), (drawn) => {
       // JSON has no lone surrogates, so such names cannot come back as they were.

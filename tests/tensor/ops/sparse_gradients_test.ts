@@ -55,7 +55,7 @@ for (const dtype of ["float32", "float16", "bfloat16"] as const satisfies readon
             const weights = Tensor.rand([301, ...shape.slice(1)]).cast(dtype).realize();
             return await gathering(backend, gathers, () => {
               const [found] = grad([x.indexSelect(0, ids(301)).mul(weights).sum()], [x]);
-              return found!.cast("float32").toArray();
+              return found!.cast("float32").toHost();
             });
           };
           assertEquals(await gradient(true), await gradient(false));
@@ -84,8 +84,8 @@ testOnBackends(
           for (const call of [step, step, compiled, compiled, compiled, step]) {
             losses.push(await call(ids(200)).item() as number);
           }
-          const after = await table.weight.grad!.toArray();
-          return [losses, await table.weight.toArray(), after];
+          const after = await table.weight.grad!.toHost();
+          return [losses, await table.weight.toHost(), after];
         });
       assertEquals(await learned(true), await learned(false));
     }),
