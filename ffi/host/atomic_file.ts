@@ -9,6 +9,7 @@ import { PartialFile, removeLeftovers } from "./partial_file.ts";
 import { saveError } from "./save_error.ts";
 import { type SaveTarget, saveTarget } from "./save_target.ts";
 import * as takes from "./option_rules.ts";
+import type { Rule } from "./option_rules.ts";
 import { checkOptions, requireValue, type Rules } from "./options.ts";
 
 /** How a file is saved. */
@@ -26,6 +27,28 @@ const rules: Rules<SaveOptions> = {
   durable: takes.bool,
   mode: takes.whole,
 };
+
+const someBytes: Rule = {
+  takes: "a Uint8Array, or a string where the call takes text",
+  accepts: (value) => value instanceof Uint8Array,
+};
+
+const byteArrays: Rule = {
+  takes: "an array of Uint8Arrays, or what yields them one by one",
+  accepts: (value) =>
+    typeof value === "object" && value !== null && !ArrayBuffer.isView(value) &&
+    (Symbol.iterator in value || Symbol.asyncIterator in value),
+};
+
+/** @throws {TypeError} From the part that is no bytes. */
+async function* checkedParts(
+  parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  for await (const part of parts) {
+    requireValue("save a file", "a part", part, someBytes);
+    yield part;
+  }
+}
 
 /** Saves under way: an exit that can wait, waits for them. */
 const running = new Set<Promise<void>>();
@@ -72,13 +95,15 @@ export function saveFile(
   options: SaveOptions = {},
 ): Promise<void> {
   requireValue("save a file", "path", path, takes.path);
+  requireValue("save a file", "parts", parts, byteArrays);
   checkOptions("save a file", options, rules);
   const number = ++begun;
   const save = (async () => {
     try {
       const target = saveTarget(path);
-      if (target.kind === "replace") await replace(target, parts, options, number);
-      else await pass(target, parts);
+      const checked = checkedParts(parts);
+      if (target.kind === "replace") await replace(target, checked, options, number);
+      else await pass(target, checked);
     } catch (error) {
       throw saveError(path, error);
     }
@@ -105,6 +130,7 @@ export function saveFileSync(
   checkOptions("save a file", options, rules);
   const number = ++begun;
   const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  requireValue("save a file", "content", bytes, someBytes);
   try {
     const target = saveTarget(path);
     if (target.kind === "replace") replaceSync(target, bytes, options, number);
@@ -118,7 +144,7 @@ type Replaced = Extract<SaveTarget, { kind: "replace" }>;
 
 async function replace(
   target: Replaced,
-  parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  parts: AsyncIterable<Uint8Array>,
   { durable = true, mode }: SaveOptions,
   number: number,
 ): Promise<void> {
@@ -225,10 +251,7 @@ function openPassed({ kind, path }: Passed): Deno.OpenOptions & { path: string }
     : { path, write: true, create: true, truncate: true };
 }
 
-async function pass(
-  target: Passed,
-  parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-): Promise<void> {
+async function pass(target: Passed, parts: AsyncIterable<Uint8Array>): Promise<void> {
   const { path, ...options } = openPassed(target);
   using file = await Deno.open(path, options);
   for await (const part of parts) {

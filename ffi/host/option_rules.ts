@@ -79,8 +79,11 @@ export const integer: Rule = numeric("a whole number", Number.isSafeInteger);
 
 /** Where a file lies. */
 export const path: Rule = {
-  takes: "a path, or a URL of a file",
-  accepts: (value) => typeof value === "string" && value !== "" || value instanceof URL,
+  takes: "a path, or a URL that begins with file:",
+  accepts: (value) =>
+    value instanceof URL
+      ? value.protocol === "file:"
+      : typeof value === "string" && value !== "" && !value.includes("\0"),
 };
 
 /** Text. */

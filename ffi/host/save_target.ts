@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dirname, resolve } from "node:path";
+import { dirname, isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** What is at a path that is to be written. */
@@ -23,7 +23,7 @@ const MAX_LINKS = 40;
  * @throws {Error} For a folder, for a file that may not be written, for a ring of links.
  */
 export function saveTarget(path: string | URL): SaveTarget {
-  let at = path instanceof URL ? fileURLToPath(path) : path;
+  let at = lastingPath(path instanceof URL ? fileURLToPath(path) : path);
   for (let links = 0; links < MAX_LINKS; links++) {
     if (isDescriptor(at)) return { kind: "stream", path: at };
     if (!mayReplace(at)) return { kind: "overwrite", path: at };
@@ -33,6 +33,14 @@ export function saveTarget(path: string | URL): SaveTarget {
     else return classify(at, former);
   }
   throw new Deno.errors.FilesystemLoop(`more than ${MAX_LINKS} links lead on from it`);
+}
+
+/** The file is meant that the path names now: the program may be in another folder at the end. */
+function lastingPath(path: string): string {
+  const mayAsk = Deno.permissions.querySync({ name: "read", path: "." }).state === "granted";
+  if (isAbsolute(path) || !mayAsk) return path;
+  // Links and a slash at the end are for the system to interpret: nothing is taken out of the path.
+  return `${Deno.cwd()}/${path}`;
 }
 
 function classify(path: string, former: Deno.FileInfo | null): SaveTarget {

@@ -1,3 +1,5 @@
+import { requireValue, takes } from "../core/rules/options.ts";
+
 /**
  * A file that is not what its name or its reader says: damaged, truncated, or of a kind that netcl
  * does not read. The message names the file, the place and what was expected. Callers catch it to
@@ -17,6 +19,7 @@ export class FileFormatError extends Error {
  * @returns What `fn` resolves to.
  */
 export async function readingFile<T>(path: string | URL, fn: () => T | Promise<T>): Promise<T> {
+  requireValue("read a file", "path", path, takes.path);
   try {
     return await fn();
   } catch (error) {

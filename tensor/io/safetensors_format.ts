@@ -173,6 +173,10 @@ export function planSafetensors(
   arrays: Readonly<Record<string, ArrayType>>,
   metadata: Readonly<Record<string, string>> = {},
 ): { prefix: Uint8Array; order: string[] } {
+  for (const [name, text] of Object.entries(metadata)) {
+    // Readers refuse a file with anything else in it.
+    requireValue("write a safetensors file", `metadata "${name}"`, text, takes.text);
+  }
   const names = Object.keys(arrays);
   if (names.includes("__metadata__")) {
     throw new RangeError('Cannot write a tensor named "__metadata__": the format keeps that name');

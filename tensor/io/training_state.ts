@@ -138,7 +138,7 @@ export async function loadCheckpoint(
   if (text === undefined) {
     throw new FileFormatError(`${path} is no checkpoint: saveCheckpoint writes those`);
   }
-  const { random, states, rates, values, tensors: names }: Plain = JSON.parse(text);
+  const { random, states, rates, values, tensors: names } = parsePlain(text, path);
   for (const [name, part] of Object.entries(parts)) {
     if (!isStateful(part)) {
       throw new TypeError(
@@ -159,7 +159,7 @@ export async function loadCheckpoint(
     }
     for (const [name, part] of Object.entries(parts)) {
       if (part instanceof Optimizer) {
-        part.groups.forEach((group, k) => group.lr = rates[name]![k]!);
+        part.groups.forEach((group, k) => group.lr = rates[name]?.[k] ?? group.lr);
       }
     }
   } finally {
@@ -168,6 +168,24 @@ export async function loadCheckpoint(
   // Last: what was loaded may have drawn random numbers.
   setRandomState(random);
   return values;
+}
+
+/** @throws {FileFormatError} When the text is not what a checkpoint holds. */
+function parsePlain(text: string, path: string | URL): Plain {
+  const isRecord = (value: unknown): value is Record<string, unknown> =>
+    typeof value === "object" && value !== null && !Array.isArray(value);
+  let plain: unknown;
+  try {
+    plain = JSON.parse(text);
+  } catch {
+    plain = null;
+  }
+  const isWhole = isRecord(plain) && isRecord(plain.random) && isRecord(plain.states) &&
+    isRecord(plain.rates) && isRecord(plain.values) && Array.isArray(plain.tensors);
+  if (isWhole) return plain as unknown as Plain;
+  throw new FileFormatError(
+    `${path} is damaged: its field ${FIELD} is ${shown(text.slice(0, 80))}`,
+  );
 }
 
 function partOf(tensors: Readonly<Record<string, Tensor>>, prefix: string): Record<string, Tensor> {
@@ -188,16 +206,23 @@ function isTensors(state: object): state is Record<string, Tensor> {
 
 /** JSON would drop a function in silence, and write NaN as null. */
 function checkedValue(name: string, value: JSONValue): JSONValue {
-  const back: unknown = value === undefined
-    ? undefined
-    : JSON.parse(JSON.stringify(value) ?? "null");
-  if (isSame(value, back)) return value;
+  if (isSame(value, throughJSON(value))) return value;
   throw new TypeError(
     `Cannot save a checkpoint with "${name}", which is ${
       shown(value)
     }: pass what has stateDict() ` +
       `and loadStateDict(), or a value that JSON holds`,
   );
+}
+
+/** What comes back of a value; undefined where JSON has none for it, as for a ring or a BigInt. */
+function throughJSON(value: JSONValue): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value) ?? "null");
+  } catch (error) {
+    if (error instanceof TypeError || error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 function isSame(a: unknown, b: unknown): boolean {

@@ -1,12 +1,14 @@
 /** What holds for every file that netcl writes, whichever of its functions writes it. */
 import { inFolder as inTemporaryFolder, namesIn } from "../../temporary_folder.ts";
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import {
+  loadCsv,
   loadSafetensors,
   memory,
   nn,
   optim,
   profiler,
+  saveFile,
   saveNpy,
   saveSafetensors,
   Tensor,
@@ -95,4 +97,47 @@ Deno.test("of two saves to one path at once one is there, whole: the later one",
       assert((await back.w!.toHost()).every((value) => value === 2));
       assertEquals(namesIn(folder), ["race.safetensors"]);
     }
+  }));
+
+Deno.test("a save goes where its path led when it began, wherever the program is at the end", () =>
+  inFolder(async (folder) => {
+    const former = Deno.cwd();
+    try {
+      Deno.chdir(folder);
+      const saves = [
+        saveSafetensors("a.safetensors", { w: Tensor.ones([100_000]) }),
+        saveNpy("./b.npy", Tensor.ones([100_000])),
+      ];
+      Deno.chdir("/");
+      await Promise.all(saves);
+    } finally {
+      Deno.chdir(former);
+    }
+    assertEquals(namesIn(folder), ["a.safetensors", "b.npy"]);
+  }));
+
+Deno.test("what could not be read again, and what is no file, is refused before anything is written", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/file`, w = Tensor.ones([1]);
+    // deno-lint-ignore no-explicit-any -- what a caller without types passes
+    const any = (value: unknown) => value as any;
+    const web = new URL("http://127.0.0.1/file");
+    const calls: (readonly [() => Promise<unknown>, ...string[]])[] = [
+      [() => saveSafetensors(path, { w }, { metadata: any({ epoch: 12 }) }), '"epoch" 12'],
+      [() => saveSafetensors(path, any({ w: [1] })), "tensors by name"],
+      [() => saveNpy(path, any([1])), "pass a tensor"],
+      [() => saveSafetensors(web, { w }), "begins with file:"],
+      [() => saveSafetensors(`${folder}/a\0b`, { w }), "path"],
+      [() => loadSafetensors(web), "begins with file:"],
+      [() => loadCsv(new URL("data:,1")), "begins with file:"],
+      [() => saveFile(path, any("text")), 'parts "text"'],
+      [() => saveFile(path, any(null)), "parts null"],
+      [() => saveFile(path, any(new Uint8Array(3))), "parts a Uint8Array"],
+      [() => saveFile(path, any(["text"])), 'a part "text"'],
+    ];
+    for (const [call, ...parts] of calls) {
+      const error = await assertRejects(async () => await call(), Error, "Cannot ");
+      for (const part of parts) assertStringIncludes(error.message, part);
+    }
+    assertEquals(namesIn(folder), []);
   }));

@@ -162,8 +162,17 @@ testOnBackends(
         );
         await fails(() => saveCheckpoint(file, { loss: NaN }), TypeError, /"loss", which is NaN/);
         await fails(() => saveCheckpoint(file, { "a.b": 1 }), TypeError, /"a.b"/);
+        const big = { step: 1n as never }, ring: Record<string, never> = {};
+        ring.self = ring as never;
+        await fails(() => saveCheckpoint(file, { big }), TypeError, /"big", which is \{ step \}/);
+        await fails(() => saveCheckpoint(file, { ring }), TypeError, /"ring"/);
         assertEquals(await loadCheckpoint(file, {}), { epoch: 2 });
         await saveSafetensors(file, model.stateDict());
         await fails(() => loadCheckpoint(file, { model }), FileFormatError, /no checkpoint/);
+        for (const text of ["", "null", "{", "[]", '{"states":{}}', '{"tensors":"model"}']) {
+          const metadata = { "netcl.checkpoint": text };
+          await saveSafetensors(file, model.stateDict(), { metadata });
+          await fails(() => loadCheckpoint(file, { model }), FileFormatError, /is damaged: its/);
+        }
       })),
 );
