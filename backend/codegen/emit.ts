@@ -123,8 +123,9 @@ export class Emitter {
   /** The test whether a masked element exists. */
   maskText(bounds: readonly Bound[]): string {
     return bounds.map((g) => {
-      const text = this.affine(g.index);
-      return `(${text}) >= 0 && (${text}) < ${this.index(g.size)}`;
+      const text = this.affine(g.index), isBelow = `(${text}) < ${this.index(g.size)}`;
+      // Compilers warn of a constant in a condition, and NVIDIA's prints how often it did.
+      return text === "0" ? isBelow : `(${text}) >= 0 && ${isBelow}`;
     }).join(" && ");
   }
 

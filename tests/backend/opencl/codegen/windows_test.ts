@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { schedule } from "../../../../backend/internal.ts";
 import { hostTarget, type Target } from "../../../../backend/kernel/target.ts";
@@ -159,4 +159,16 @@ testOpenCL(
         x.sum(0).add(whole([3, 64], 3).sum(0)),
       ])
     ),
+);
+
+testOpenCL(
+  "the test for padding of an axis of size 1 holds no constant, which compilers warn of",
+  () => {
+    withDevice("cl", () => {
+      const padded = Tensor.ones([5, 1, 3]).realize().pad([[0, 0], [1, 0], [2, 2]]);
+      const text = padded.mul(2).explain();
+      assertMatch(text, /\(0\) < p\d+/);
+      assertEquals(text.includes("(0) >= 0"), false);
+    });
+  },
 );
