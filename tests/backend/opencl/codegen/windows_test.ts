@@ -162,11 +162,11 @@ testOpenCL(
 );
 
 testOpenCL(
-  "the test for padding of an axis of size 1 holds no constant, which compilers warn of",
+  "where padding is left out again, kernels hold no constant that compilers warn of",
   () => {
     withDevice("cl", () => {
-      const padded = Tensor.ones([5, 1, 3]).realize().pad([[0, 0], [1, 0], [2, 2]]);
-      const text = padded.mul(2).explain();
+      const x = Tensor.ones([4, 3], { dtype: "float64" }).realize();
+      const text = x.pad([[1, 2], [1, 0]]).slice([1, 2]).mul(2).explain();
       assertMatch(text, /\(0\) < p\d+/);
       assertEquals(text.includes("(0) >= 0"), false);
     });
