@@ -75,12 +75,18 @@ const alone = ["distributed/"];
 
 /**
  * What is about layers above the kernels, or about their life. PoCL compiles for it without optimizing,
- * in two thirds of the time; that the optimized kernels are right is what the tests of `conformance/`,
- * `fuzz/`, `tensor/ops/`, `tensor/graphs` and of code generators and templates in `backend/` hold.
+ * in two thirds of the time or half of it. That the optimized kernels are right is what these hold: every
+ * operation and type in `conformance/values` and `conformance/primitives`, random graphs in `fuzz/` and
+ * `tensor/graphs`, and the tests of `tensor/ops/` and of code generators and templates in `backend/`.
  */
 const aboveKernels = [
   "backend/opencl/tiers/",
   "backend/sharing/workers",
+  "bench/",
+  "conformance/constants",
+  "conformance/gradients",
+  "conformance/promotion",
+  "conformance/singular",
   "distributed/",
   "docs/",
   "examples/",

@@ -9,6 +9,7 @@ import type { OpenCLBackend } from "../../../../backend/opencl/runtime/opencl_ba
 import { Programs } from "../../../../backend/opencl/runtime/programs.ts";
 import { assert } from "@std/assert";
 import { DeviceHandle, type DType, manager, type Tensor, withDevice } from "../../../../mod.ts";
+import { withoutOptimizing } from "../fixture.ts";
 import { emulatedWarpgroups, withPacking } from "./warpgroup_emulation.ts";
 
 /** Words of a work-item's fragments: four of the left operand, two of the right. */
@@ -167,7 +168,7 @@ async function withEmulatedPrograms(fn: () => Promise<void>): Promise<void> {
     return kernel.call(this, emulated(source));
   };
   try {
-    await fn();
+    await withoutOptimizing(fn);
   } finally {
     Object.assign(Programs.prototype, { build, kernel });
   }
