@@ -16,7 +16,7 @@ import {
 } from "../core/rules/options.ts";
 import { requireTensor } from "../core/apply.ts";
 import { requireOptimizer } from "../optim/optimizer/requirements.ts";
-import { exposed, stateOf } from "../core/internals.ts";
+import { exposed, gradientOf, letGoOfGradient, setGradient, stateOf } from "../core/internals.ts";
 
 /** Options of {@linkcode GradScaler}; names and defaults are PyTorch's. */
 export interface GradScalerOptions {
@@ -134,8 +134,8 @@ export class GradScaler implements Disposable {
       throw new Error("Cannot unscale gradients twice: call update() after each step()");
     }
     const learned = optimizer.groups.flatMap((group) => group.parameters)
-      .filter(({ grad }) => grad !== null);
-    const half = learned.find(({ grad }) => grad!.dtype.endsWith("float16"));
+      .filter((parameter) => gradientOf(parameter) !== null);
+    const half = learned.find((parameter) => gradientOf(parameter)!.dtype.endsWith("float16"));
     if (half) {
       throw new DTypeError(
         `Cannot unscale a gradient of ${half.dtype}: keep parameters in float32 and use autocast`,
@@ -152,10 +152,10 @@ export class GradScaler implements Disposable {
 
   /** Divides one gradient; true, on the scaler's device, where it is not finite. */
   #divide(parameter: Tensor): Tensor {
-    const scaled = parameter.grad!, { device } = this.#scale;
-    parameter.grad = exposed(scaled.div(this.#scale.to(scaled.device)));
+    const scaled = gradientOf(parameter)!, { device } = this.#scale;
+    setGradient(parameter, exposed(scaled.div(this.#scale.to(scaled.device))));
     const overflow = scaled.isFinite().logicalNot().any().to(device);
-    scaled.dispose();
+    letGoOfGradient(scaled);
     return overflow;
   }
 

@@ -9,7 +9,15 @@ import { formatShape, NEED, type Node, sameShape, type Saved } from "../../backe
 import { withoutAutocast } from "../core/autocast.ts";
 import { requireTensor } from "../core/apply.ts";
 import { AnomalyWatch } from "./anomaly.ts";
-import { exposed, guardValues, holdsNode, nodeOf, stateOf } from "../core/internals.ts";
+import {
+  exposed,
+  gradientOf,
+  guardValues,
+  holdsNode,
+  nodeOf,
+  replaceGradient,
+  stateOf,
+} from "../core/internals.ts";
 import { compute } from "../core/operations.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { hasAccumulationHooks, runAccumulationHooks } from "./accumulation_hooks.ts";
@@ -172,14 +180,14 @@ export function gradientsBelow(
 }
 
 function accumulate(leaf: Tensor, gradient: Tensor, { createGraph }: BackwardOptions): void {
-  const { grad } = leaf;
+  const grad = gradientOf(leaf);
   // One that a step has used already is used again: sums over steps are stored, not made anew.
   const isOverSteps = grad !== null && nodeOf(grad).isComputed;
   const total = grad
     ? withoutAutocast(() => recording(createGraph === true, () => grad.add(gradient)))
     : gradient;
-  grad?.dispose();
-  const next = leaf.grad = exposed(createGraph ? total : total.detach());
+  const next = exposed(createGraph ? total : total.detach());
+  replaceGradient(leaf, next);
   if (isOverSteps) computeWithNext(next);
 }
 

@@ -1,7 +1,7 @@
 import type { Tensor } from "../core/tensor.ts";
 import type { Roles } from "./roles.ts";
 import { isStandIn, openResult, realOf } from "./stand_in.ts";
-import { stateOf } from "../core/internals.ts";
+import { letGoOfGradient, stateOf } from "../core/internals.ts";
 
 /** What a call of a compiled function does to the gradients of tensors. */
 export class GradientWatch {
@@ -53,7 +53,7 @@ export class GradientWatch {
     for (const leaf of this.#touched.keys()) {
       if (!assigned.has(leaf) || !this.#cleared.has(leaf)) continue;
       const state = stateOf(leaf), { grad } = state;
-      if (grad !== null && !isStandIn(grad)) grad.dispose();
+      if (grad !== null && !isStandIn(grad)) letGoOfGradient(grad);
       state.grad = null;
     }
   }

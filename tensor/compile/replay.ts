@@ -17,7 +17,7 @@ import { GradientMarks } from "./gradient_marks.ts";
 import type { BlockSlot, RecordedProgram, Target } from "./program.ts";
 import { openResult } from "./stand_in.ts";
 import type { Trace } from "./trace.ts";
-import { isTensor, makeTensor, nodeOf, stateOf } from "../core/internals.ts";
+import { isTensor, makeTensor, nodeOf, setGradient, stateOf } from "../core/internals.ts";
 
 /** What a tensor that a replay returned was computed from is not known. */
 const replayed = noGradFn(
@@ -143,6 +143,8 @@ function deliver<R>(program: RecordedProgram, blocks: readonly Block[], trace: T
       return made;
     }
     storage.release();
+    // A gradient that is a result, too.
+    stateOf(known).isShared = true;
     return known;
   };
   results.forEach((storage, k) => storage && give(tensors[k]!, storage, program.results[k]!));
@@ -150,7 +152,7 @@ function deliver<R>(program: RecordedProgram, blocks: readonly Block[], trace: T
     stateOf(isTensor(to) ? to : to.tensor!).replaceStored(next[k]!);
   });
   trace.gradients.left().forEach(([leaf, standIn], k) => {
-    leaf.grad = give(standIn, gradients[k]!, program.gradients[k]!);
+    setGradient(leaf, give(standIn, gradients[k]!, program.gradients[k]!));
   });
   const returned = tensors.values();
   return withTensors(value, () => {

@@ -7,7 +7,7 @@
  * noticed where it matters, and nothing that the function does itself is left out or done twice.
  */
 import { manager, record, type Recording, unrecorded } from "../../backend/internal.ts";
-import { isTensor, stateOf } from "../core/internals.ts";
+import { gradientOf, isTensor, setGradient, stateOf } from "../core/internals.ts";
 import { nextOrder } from "../core/tensor_state.ts";
 import {
   type CallObserver,
@@ -230,8 +230,10 @@ export class Trace implements CallObserver {
     for (const { leaf, before, after } of step.touches) {
       if (before === after) continue;
       const tensor = leaf.tensor!, former = stateOf(tensor).grad;
-      tensor.grad = after && after.tensor!;
-      if (former !== null && !isStandIn(former)) this.#disposals.push(former);
+      setGradient(tensor, after && after.tensor!);
+      if (former !== null && !isStandIn(former) && !stateOf(former).isShared) {
+        this.#disposals.push(former);
+      }
     }
     for (const to of step.assigned) {
       this.#assigned.add(isTensor(to) ? to : to.tensor!);
@@ -254,21 +256,21 @@ export class Trace implements CallObserver {
     this.#known = this.#path.length;
     observeCalls(null, () => {
       this.roles.noteBlocks();
-      const left = this.gradients.leaves.map((leaf) => [leaf, leaf.grad] as const);
+      const left = this.gradients.leaves.map((leaf) => [leaf, gradientOf(leaf)] as const);
       this.#assigned.clear();
       const writes = this.#writes.splice(0);
       for (const step of this.#path) {
         if (step.fn === written) writes.shift()!();
         else if (!this.roles.isLeaf(step.outputs[0])) this.#repeat(step);
       }
-      for (const [leaf, gradient] of left) leaf.grad = gradient && realOf(gradient);
+      for (const [leaf, gradient] of left) setGradient(leaf, gradient && realOf(gradient));
       for (const tensor of this.#disposals.splice(0)) tensor.dispose();
     });
   }
 
   #repeat(step: Step): void {
     for (const { leaf, before } of step.touches) {
-      leaf.tensor!.grad = before && before.tensor!;
+      setGradient(leaf.tensor!, before && before.tensor!);
     }
     const self = valueOf(step.self), args = step.args.map(valueOf);
     const give = (ref: Ref, tensor: Tensor): void => {
@@ -279,7 +281,7 @@ export class Trace implements CallObserver {
     };
     pairs(step.result, inMode(step, () => callOperation(step.kind, step.fn!, self, args)), give);
     for (const { leaf, after } of step.touches) {
-      const { grad } = leaf.tensor!;
+      const grad = gradientOf(leaf.tensor!);
       if (after && grad) give(after, grad);
     }
   }
@@ -303,11 +305,10 @@ export class Trace implements CallObserver {
     );
     const role = (tensor: Tensor): Ref => this.roles.resultOf(tensor, from, outputs);
     const pattern = patternOf(result, role);
-    const touches = [...before].map(([leaf, grad]): Touch => ({
-      leaf: role(leaf),
-      before: grad && role(grad),
-      after: leaf.grad && role(leaf.grad),
-    }));
+    const touches = [...before].map(([leaf, grad]): Touch => {
+      const after = gradientOf(leaf);
+      return { leaf: role(leaf), before: grad && role(grad), after: after && role(after) };
+    });
     for (const leaf of before.keys()) this.roles.fix(leaf);
     const assigned = [...this.#assigned]
       .filter((tensor) =>

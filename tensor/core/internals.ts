@@ -3,7 +3,7 @@
  * and the node behind them.
  */
 import { type DeviceHandle, formatShape, type Node } from "../../backend/internal.ts";
-import { look } from "./calls.ts";
+import { look, tellGradient } from "./calls.ts";
 import { setState, stateOf, type Tensor, tensorOf } from "./tensor.ts";
 import { TensorState } from "./tensor_state.ts";
 
@@ -109,8 +109,42 @@ export function exposed(tensor: Tensor): Tensor {
   return tensor;
 }
 
-/** `dispose`, also where activations of a graph that `backward` went through may be read yet. */
+// ---- gradients, which the program may have got as well
+
+/** The gradient of a leaf, for what keeps no hold of it. */
+export function gradientOf(leaf: Tensor): Tensor | null {
+  const { grad } = stateOf(leaf);
+  tellGradient(leaf, grad);
+  return grad;
+}
+
+/** Gives a leaf a gradient that the library made; the former one is the caller's to let go of. */
+export function setGradient(leaf: Tensor, gradient: Tensor | null): void {
+  const state = stateOf(leaf);
+  tellGradient(leaf, state.grad, gradient);
+  state.grad = gradient;
+}
+
+/** Gives a leaf another gradient, and lets go of the former one. */
+export function replaceGradient(leaf: Tensor, gradient: Tensor | null): void {
+  const former = gradientOf(leaf);
+  setGradient(leaf, gradient);
+  if (former !== null) letGoOfGradient(former);
+}
+
+/** Gives the memory of a gradient back, unless the program has it, too: then the collector does. */
+export function letGoOfGradient(gradient: Tensor): void {
+  if (!stateOf(gradient).isShared) gradient.dispose();
+}
+
+/**
+ * `dispose` with the gradient, also where activations of a graph that `backward` went through may be
+ * read yet.
+ */
 export function disposeForGood(tensor: Tensor): void {
+  const gradient = gradientOf(tensor);
+  if (gradient !== null) disposeForGood(gradient);
+  setGradient(tensor, null);
   tensor.dispose();
   stateOf(tensor).node.releaseTransient();
 }

@@ -889,15 +889,21 @@ export class Tensor implements Disposable {
     methods.setRequiresGrad(this, value);
   }
 
-  /** The gradient that `backward` has added up, null before. */
+  /**
+   * The gradient that `backward` has added up, null before. What is got here stays what it is, whatever
+   * takes its place: another `backward`, `zeroGrad`, clipping.
+   */
   get grad(): Tensor | null {
-    tellGradient(this, this.#state.grad);
-    return this.#state.grad;
+    const { grad } = this.#state;
+    tellGradient(this, grad);
+    if (grad !== null) grad.#state.isShared = true;
+    return grad;
   }
 
   /** Replaces the gradient; the former one is the caller's to dispose of. */
   set grad(gradient: Tensor | null) {
     tellGradient(this, this.#state.grad, gradient);
+    if (gradient !== null) gradient.#state.isShared = true;
     this.#state.grad = gradient;
   }
 

@@ -65,6 +65,8 @@ export class TensorState {
   gradFn: GradFn | null = null;
   /** What `backward` has added up. */
   grad: Tensor | null = null;
+  /** Of a gradient: the program has got the tensor, or gave it, and may read it at any time. */
+  isShared = false;
   /** Of a root of `backward`: the nodes of the gradients, as they are now, which are computed with it. */
   coScheduled: (() => Node[]) | null = null;
   /** Its value in memory where the user has got the buffer: it stays there until it is disposed of. */

@@ -14,7 +14,7 @@ import {
   unrecorded,
 } from "../../backend/internal.ts";
 import type { GradientReceiver } from "../core/gradient_receiver.ts";
-import { exposed, makeTensor, nodeOf } from "../core/internals.ts";
+import { exposed, gradientOf, makeTensor, nodeOf, replaceGradient } from "../core/internals.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import { realizeInOrder } from "../execution/realization.ts";
 import type { RepeatedLaunches } from "../execution/repeated_launches.ts";
@@ -85,17 +85,16 @@ export class DeviceReducer implements Disposable {
   keepFormer(count: number): void {
     if (count === 1) return;
     for (const parameter of this.#parameters) {
-      const former = parameter.grad;
+      const former = gradientOf(parameter);
       if (former === null) continue;
-      parameter.grad = internally(() => exposed(former.detach().mul(count)));
-      former.dispose();
+      replaceGradient(parameter, internally(() => exposed(former.detach().mul(count))));
     }
   }
 
   /** Has a device begin with its gradients; the first one's are needed where they are. */
   begin(device: number): void {
     if (device > 0) return;
-    realizeInOrder([this.#parameters.flatMap(({ grad }) => grad ?? [])], () => {});
+    realizeInOrder([this.#parameters.flatMap((p) => gradientOf(p) ?? [])], () => {});
   }
 
   /** Who has the gradients of a device's replays side by side; those of all but the first are read early. */
@@ -126,10 +125,7 @@ export class DeviceReducer implements Disposable {
     for (const bucket of buckets) this.#add(bucket, divisor);
     this.#turn = this.#turn === 0 ? 1 : 0;
     for (const { copies } of this.#replicas) {
-      for (const copy of copies.values()) {
-        copy.grad?.dispose();
-        copy.grad = null;
-      }
+      for (const copy of copies.values()) replaceGradient(copy, null);
     }
   }
 
@@ -155,7 +151,7 @@ export class DeviceReducer implements Disposable {
     const { parameters, layout, sides: [first, ...others] } = bucket;
     const { device, dtype } = parameters[0]!, backend = backendOf(device);
     const isGiven = parameters.map((_, k) =>
-      bucket.sides.some((side) => side.parameters[k]!.grad !== null)
+      bucket.sides.some((side) => gradientOf(side.parameters[k]!) !== null)
     );
     const own = gradientsOf(first).length > 0 ? first.packer.pack(blocksOf(first)) : null;
     const landed = this.#send(others.filter((side) => gradientsOf(side).length > 0), device);
@@ -166,8 +162,7 @@ export class DeviceReducer implements Disposable {
       layout.divide(backend, block, dtypes[dtype].bytes).forEach((storage, k) => {
         if (!isGiven[k]) return storage.release();
         const parameter = parameters[k]!, node = Node.stored(storage, parameter.shape, dtype);
-        parameter.grad?.dispose();
-        parameter.grad = internally(() => exposed(makeTensor(node, device)));
+        replaceGradient(parameter, internally(() => exposed(makeTensor(node, device))));
       });
     } finally {
       own?.release();
@@ -245,11 +240,14 @@ function sideOf(layout: FlatLayout, parameters: readonly Tensor[], turns: number
 
 /** Those that there are. */
 function gradientsOf({ parameters }: Side): Tensor[] {
-  return parameters.flatMap(({ grad }) => grad ?? []);
+  return parameters.flatMap((p) => gradientOf(p) ?? []);
 }
 
 function blocksOf({ parameters }: Side): (Block | null)[] {
-  return parameters.map(({ grad }) => grad && nodeOf(grad).storage!.handle);
+  return parameters.map((parameter) => {
+    const gradient = gradientOf(parameter);
+    return gradient && nodeOf(gradient).storage!.handle;
+  });
 }
 
 /** Launches that add up what so many devices have. */

@@ -14,7 +14,7 @@ import {
 import { realizeInOrder } from "../execution/realization.ts";
 import { internally } from "../core/modes/temporaries.ts";
 import type { GradientGroup, GradientReceiver } from "../core/gradient_receiver.ts";
-import { exposed, makeTensor, nodeOf } from "../core/internals.ts";
+import { exposed, gradientOf, makeTensor, nodeOf, replaceGradient } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import {
   BUCKET_BYTES,
@@ -116,9 +116,10 @@ export class GradientReducer implements GradientReceiver, Disposable {
   #takeEarly(bucket: GradientBucket): Packed | null {
     const early = this.#early.get(bucket);
     if (!early) return null;
-    const isSame = bucket.parameters.every(({ grad }, k) =>
-      early.gradients[k] === (grad && nodeOf(grad).storage?.handle)
-    );
+    const isSame = bucket.parameters.every((parameter, k) => {
+      const gradient = gradientOf(parameter);
+      return early.gradients[k] === (gradient && nodeOf(gradient).storage?.handle);
+    });
     if (!isSame) {
       this.#dropEarly(bucket);
       return null;
@@ -194,11 +195,11 @@ export class GradientReducer implements GradientReceiver, Disposable {
 /** The gradients of a bucket, in the parameters' type. */
 function gradientsOf({ parameters }: GradientBucket): (Tensor | null)[] {
   return parameters.map((parameter) => {
-    const { grad, dtype } = parameter;
+    const { dtype } = parameter, grad = gradientOf(parameter);
     if (grad === null || grad.dtype === dtype) return grad;
     const gradient = internally(() => exposed(grad.cast(dtype)));
-    grad.dispose();
-    return parameter.grad = gradient;
+    replaceGradient(parameter, gradient);
+    return gradient;
   });
 }
 
@@ -212,8 +213,7 @@ function take({ parameters, layout }: GradientBucket, { block, present }: Means)
   layout.layout.divide(backendOf(device), block, dtypes[dtype].bytes).forEach((storage, k) => {
     if (!present[k]) return storage.release();
     const parameter = parameters[k]!, node = Node.stored(storage, parameter.shape, dtype);
-    parameter.grad?.dispose();
-    parameter.grad = internally(() => exposed(makeTensor(node, device)));
+    replaceGradient(parameter, internally(() => exposed(makeTensor(node, device))));
   });
 }
 

@@ -4,6 +4,7 @@ import { giveUpReplay } from "../core/calls.ts";
 import { noGrad } from "../core/modes/grad_mode.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
 import { requireState } from "../core/apply.ts";
+import { replaceGradient } from "../core/internals.ts";
 import type { Optimizer, StepOptions } from "../optim/optimizer/optimizer.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { zeros } from "../ops/functional.ts";
@@ -91,10 +92,7 @@ export class ShardedOptimizer implements Disposable {
 
   /** Gives all gradients back, those of other ranks' parameters too. */
   zeroGrad(): void {
-    for (const parameter of this.#parameters) {
-      parameter.grad?.dispose();
-      parameter.grad = null;
-    }
+    for (const parameter of this.#parameters) replaceGradient(parameter, null);
   }
 
   /**

@@ -8,9 +8,13 @@ import {
   saveSafetensors,
 } from "./safetensors.ts";
 import { FileFormatError } from "./file_format_error.ts";
+import { GradScaler } from "../amp/grad_scaler.ts";
+import { Module } from "../nn/module/module.ts";
+import { AveragedModel } from "../optim/averaged_model.ts";
 import { Optimizer } from "../optim/optimizer/optimizer.ts";
 import { type RandomState, randomState, setRandomState } from "../core/random_state.ts";
 import { isTensor } from "../core/internals.ts";
+import { isPlain } from "../core/nested.ts";
 import type { Tensor } from "../core/tensor.ts";
 
 /** What can be saved and put back: a module, an optimizer, a schedule, a scaler, a loader. */
@@ -88,7 +92,7 @@ export async function saveCheckpoint(path: string | URL, parts: CheckpointParts)
   requireValue("save a checkpoint", "parts", parts, takes.object("an object of parts by name"));
   const states: Record<string, object> = {}, values: Record<string, JSONValue> = {};
   const rates: Record<string, readonly number[]> = {}, names: string[] = [];
-  const tensors: Record<string, Tensor> = {};
+  const tensors: Record<string, Tensor> = {}, copies: Tensor[] = [];
   for (const [name, part] of Object.entries(parts)) {
     if (name.includes(".")) {
       throw new TypeError(`Cannot save a checkpoint with a part "${name}": names hold no dot`);
@@ -97,7 +101,7 @@ export async function saveCheckpoint(path: string | URL, parts: CheckpointParts)
       values[name] = checkedValue(name, part);
       continue;
     }
-    const state = part.stateDict();
+    const state = checkedState(name, part.stateDict());
     if (part instanceof Optimizer) rates[name] = part.groups.map(({ lr }) => lr);
     if (!isTensors(state)) {
       states[name] = state;
@@ -105,12 +109,13 @@ export async function saveCheckpoint(path: string | URL, parts: CheckpointParts)
     }
     names.push(name);
     for (const [key, tensor] of Object.entries(state)) tensors[`${name}.${key}`] = tensor;
+    if (isCopying(part.stateDict)) copies.push(...Object.values(state));
   }
   const plain: Plain = { random: randomState(), states, rates, values, tensors: names };
   try {
     await saveSafetensors(path, tensors, { metadata: { [FIELD]: JSON.stringify(plain) } });
   } finally {
-    for (const tensor of Object.values(tensors)) tensor.dispose();
+    for (const tensor of copies) tensor.dispose();
   }
 }
 
@@ -152,10 +157,14 @@ export async function loadCheckpoint(
     const known = [...names, ...Object.keys(states)].join(", ");
     throw new RangeError(`Cannot ${action} with a part "${name}": ${path} has ${known || "none"}`);
   }
-  const tensors = await loadSafetensors(path, options);
+  const tensors = await loadSafetensors(path, options), ours = new Set(Object.values(tensors));
   try {
     for (const [name, part] of Object.entries(parts)) {
-      part.loadStateDict(states[name] ?? partOf(tensors, `${name}.`));
+      const state = states[name] ?? partOf(tensors, `${name}.`);
+      if (isTensors(state) && !isCopying(part.loadStateDict)) {
+        for (const tensor of Object.values(state)) ours.delete(tensor);
+      }
+      part.loadStateDict(state);
     }
     for (const [name, part] of Object.entries(parts)) {
       if (part instanceof Optimizer) {
@@ -163,7 +172,7 @@ export async function loadCheckpoint(
       }
     }
   } finally {
-    for (const tensor of Object.values(tensors)) tensor.dispose();
+    for (const tensor of ours) tensor.dispose();
   }
   // Last: what was loaded may have drawn random numbers.
   setRandomState(random);
@@ -204,33 +213,73 @@ function isTensors(state: object): state is Record<string, Tensor> {
   return Object.values(state).every((value) => isTensor(value));
 }
 
-/** JSON would drop a function in silence, and write NaN as null. */
+/** What gives copies, or takes them: the tensors on their way are nobody's but ours. */
+const copying: ReadonlySet<unknown> = new Set(
+  [Module, Optimizer, AveragedModel, GradScaler].flatMap(({ prototype }) => [
+    prototype.stateDict,
+    prototype.loadStateDict,
+  ]),
+);
+
+function isCopying(method: unknown): boolean {
+  return copying.has(method);
+}
+
+/** A part of a value that a checkpoint would lose: the names on the way to it, and what it is. */
+type Lost = readonly [path: readonly string[], part: unknown];
+
 function checkedValue(name: string, value: JSONValue): JSONValue {
-  if (isSame(value, throughJSON(value))) return value;
+  const lost = lostIn(value);
+  if (lost === null) return value;
+  const [path, part] = lost;
   throw new TypeError(
-    `Cannot save a checkpoint with "${name}", which is ${
-      shown(value)
-    }: pass what has stateDict() ` +
-      `and loadStateDict(), or a value that JSON holds`,
+    `Cannot save a checkpoint with "${[name, ...path].join(".")}", which is ${shown(part)}: ` +
+      `pass what has stateDict() and loadStateDict(), or a value that JSON holds`,
   );
 }
 
-/** What comes back of a value; undefined where JSON has none for it, as for a ring or a BigInt. */
-function throughJSON(value: JSONValue): unknown {
-  try {
-    return JSON.parse(JSON.stringify(value) ?? "null");
-  } catch (error) {
-    if (error instanceof TypeError || error instanceof RangeError) return undefined;
-    throw error;
-  }
+/** A state is tensors by name, or all of it is for JSON. */
+function checkedState(name: string, state: unknown): object {
+  const hasTensors = isObject(state) && Object.values(state).some(isTensor);
+  const lost = hasTensors ? nonTensorIn(state) : lostInState(state);
+  if (lost === null) return state as object;
+  const [path, part] = lost, where = path.length > 0 ? `${path.join(".")}, which is ` : "";
+  throw new TypeError(
+    `Cannot save a checkpoint with "${name}": its stateDict() gives ${where}${shown(part)}; ` +
+      `have it give tensors by name, or an object that JSON holds`,
+  );
 }
 
-function isSame(a: unknown, b: unknown): boolean {
-  if (typeof a !== "object" || a === null) return a !== undefined && Object.is(a, b);
-  if (typeof b !== "object" || b === null || Array.isArray(a) !== Array.isArray(b)) return false;
-  const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length &&
-    keys.every((key) =>
-      isSame((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key])
-    );
+function lostInState(state: unknown): Lost | null {
+  return isObject(state) ? lostIn(state) : [[], state];
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+function nonTensorIn(state: object): Lost | null {
+  const other = Object.entries(state).find(([, value]) => !isTensor(value));
+  return other ? [[other[0]], other[1]] : null;
+}
+
+/** JSON would drop a function in silence, write NaN as null and a Map as nothing; a ring has no end. */
+function lostIn(
+  value: unknown,
+  path: readonly string[] = [],
+  around: readonly object[] = [],
+): Lost | null {
+  if (!isObject(value)) {
+    const isKept = value === null || typeof value === "string" || typeof value === "boolean";
+    return isKept || Number.isFinite(value) ? null : [path, value];
+  }
+  const entries = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
+  const isData = Array.isArray(value) || isPlain(value) ||
+    (entries.length > 0 && !ArrayBuffer.isView(value) && !("toJSON" in value));
+  if (!isData || around.includes(value)) return [path, value];
+  for (const [key, part] of entries) {
+    const lost = lostIn(part, [...path, String(key)], [...around, value]);
+    if (lost !== null) return lost;
+  }
+  return null;
 }

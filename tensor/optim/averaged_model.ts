@@ -160,7 +160,6 @@ export class AveragedModel implements Disposable {
   averages(): Record<string, Tensor> {
     const state = this.#model.stateDict();
     for (const { name, source, value } of this.#averages) {
-      state[name]?.dispose();
       state[name] = noGrad(() => value.cast(source.dtype).detach().realize());
     }
     return state;

@@ -6,7 +6,7 @@ import { withoutGrad } from "../core/modes/grad_mode.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { requireParameters } from "./optimizer/requirements.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
-import { exposed } from "../core/internals.ts";
+import { exposed, gradientOf, replaceGradient } from "../core/internals.ts";
 
 /** Added to the norm before it divides, as in PyTorch. */
 const TINY = 1e-6;
@@ -15,15 +15,13 @@ const clipRules: Rules<{ normType?: number }> = { normType: takes.positiveOrInfi
 
 function withGradient(op: string, parameters: readonly Tensor[]): Tensor[] {
   requireParameters(op, parameters);
-  const list = parameters.filter(({ grad }) => grad !== null);
+  const list = parameters.filter((parameter) => gradientOf(parameter) !== null);
   if (list.length > 0) return list;
   throw new Error(`Cannot ${op}: no parameter has a gradient; call backward() first`);
 }
 
-function replaceGradient(parameter: Tensor, change: (gradient: Tensor) => Tensor): void {
-  const former = parameter.grad!;
-  parameter.grad = exposed(change(former));
-  former.dispose();
+function changeGradient(parameter: Tensor, change: (gradient: Tensor) => Tensor): void {
+  replaceGradient(parameter, exposed(change(gradientOf(parameter)!)));
 }
 
 /**
@@ -64,13 +62,13 @@ function clipNorm(
 ): Tensor {
   const list = withGradient("clip gradients", parameters);
   return withoutGrad(() => {
-    const norm = normOf(list.map(({ grad }) => grad!), options.normType ?? 2);
+    const norm = normOf(list.map((parameter) => gradientOf(parameter)!), options.normType ?? 2);
     const factor = norm.add(TINY).reciprocal().mul(maxNorm).clamp(undefined, 1).contiguous();
     const factors = new Map<DeviceHandle, Tensor>();
     for (const parameter of list) {
       const { device } = parameter;
       if (!factors.has(device)) factors.set(device, factor.to(device));
-      replaceGradient(parameter, (gradient) => gradient.mul(factors.get(device)!));
+      changeGradient(parameter, (gradient) => gradient.mul(factors.get(device)!));
     }
     computeWithNext(norm);
     return norm;
@@ -107,7 +105,7 @@ export function clipGradValue(parameters: readonly Tensor[], limit: number): voi
 function clipValue(parameters: readonly Tensor[], limit: number): void {
   withoutGrad(() => {
     for (const parameter of withGradient("clip gradients", parameters)) {
-      replaceGradient(parameter, (gradient) => gradient.clamp(-limit, limit));
+      changeGradient(parameter, (gradient) => gradient.clamp(-limit, limit));
     }
   });
 }

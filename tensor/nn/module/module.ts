@@ -22,7 +22,7 @@ import { roleOf, withRole } from "./parameter.ts";
 import { describeModule } from "./summary.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../../core/rules/options.ts";
 import { requireState } from "../../core/apply.ts";
-import { disposeForGood, isTensor, stateOf } from "../../core/internals.ts";
+import { disposeForGood, isTensor, replaceGradient, stateOf } from "../../core/internals.ts";
 
 /** A module whatever its `forward` takes and gives. */
 // deno-lint-ignore no-explicit-any -- the inputs of a module are those of its own `forward`
@@ -295,10 +295,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
 
   /** Gives the gradients of all parameters back. */
   zeroGrad(): void {
-    for (const tensor of this.parameters()) {
-      tensor.grad?.dispose();
-      tensor.grad = null;
-    }
+    for (const tensor of this.parameters()) replaceGradient(tensor, null);
   }
 
   /**
@@ -350,10 +347,7 @@ export abstract class Module<Inputs extends unknown[] = [Tensor], Output = Tenso
    */
   dispose(): void {
     for (const [, tensor] of this.#tensors()) {
-      if (!roleOf(tensor)) continue;
-      if (tensor.grad) disposeForGood(tensor.grad);
-      tensor.grad = null;
-      disposeForGood(tensor);
+      if (roleOf(tensor)) disposeForGood(tensor);
     }
   }
 

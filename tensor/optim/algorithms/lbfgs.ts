@@ -8,7 +8,7 @@ import type { Tensor } from "../../core/tensor.ts";
 import { type Point, strongWolfe } from "./line_search.ts";
 import { type OptimizerOptions, ParameterGroup } from "../optimizer/parameter_group.ts";
 import { requireParameters } from "../optimizer/requirements.ts";
-import { stateOf } from "../../core/internals.ts";
+import { gradientOf, replaceGradient, stateOf } from "../../core/internals.ts";
 
 /** Options of {@linkcode LBFGS}; names and defaults are PyTorch's. */
 export interface LBFGSOptions extends OptimizerOptions {
@@ -162,10 +162,7 @@ export class LBFGS {
 
   /** Gives all gradients back. */
   zeroGrad(): void {
-    for (const parameter of this.#parameters) {
-      parameter.grad?.dispose();
-      parameter.grad = null;
-    }
+    for (const parameter of this.#parameters) replaceGradient(parameter, null);
   }
 
   /**
@@ -251,7 +248,7 @@ export class LBFGS {
 
   /** All gradients one behind the other, zeros where there is none. */
   #gradient(): Tensor {
-    return this.#flat(this.#parameters.map((p) => p.grad ?? p.zerosLike()));
+    return this.#flat(this.#parameters.map((p) => gradientOf(p) ?? p.zerosLike()));
   }
 
   #move(from: Tensor, direction: Tensor, t: number): void {

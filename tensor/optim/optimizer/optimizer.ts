@@ -27,7 +27,7 @@ import { haveEqualValues, UpdateTemplates } from "./update_template.ts";
 import { checkOptions, requireValue, takes } from "../../core/rules/options.ts";
 import { requireParameters } from "./requirements.ts";
 import { requireState } from "../../core/apply.ts";
-import { isTensor, stateOf } from "../../core/internals.ts";
+import { gradientOf, isTensor, replaceGradient, stateOf } from "../../core/internals.ts";
 
 /** Says that `target` has the value `value` after the step. */
 export type Assign = (target: Tensor, value: Tensor) => void;
@@ -223,10 +223,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
 
   /** Gives all gradients back. */
   zeroGrad(): void {
-    for (const { parameter } of this.#entries) {
-      parameter.grad?.dispose();
-      parameter.grad = null;
-    }
+    for (const { parameter } of this.#entries) replaceGradient(parameter, null);
   }
 
   /**
@@ -267,7 +264,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
           `the optimizer after the model's to() or cast()`,
       );
     }
-    const active = this.#entries.filter(({ parameter }) => parameter.grad !== null);
+    const active = this.#entries.filter(({ parameter }) => gradientOf(parameter) !== null);
     this.#separateCounters(new Set(active));
     const targets: Tensor[] = [], skips = new Set<Tensor>();
     internally(() => {
@@ -301,7 +298,7 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
       inputs: [
         ...active.flatMap(({ parameter, state }) => [
           parameter,
-          parameter.grad!,
+          gradientOf(parameter)!,
           ...Object.values(state),
         ]),
         ...new Set(active.map(({ counter }) => counter.count)),
@@ -316,7 +313,8 @@ export abstract class Optimizer<Options extends OptimizerOptions = OptimizerOpti
     const assign: Assign = (target, value) => next.set(target, value.cast(target.dtype));
     const steps = countOn(active.filter((e) => this.counts(e.group)), assign);
     for (const { parameter, group, state, counter } of active) {
-      const gradient = atLeastSingle(parameter.grad!), step = steps.get(counter) ?? counter.count;
+      const gradient = atLeastSingle(gradientOf(parameter)!),
+        step = steps.get(counter) ?? counter.count;
       const lr = group.rateOn(parameter.device);
       this.update({ parameter, gradient, state, step, group, lr }, assign);
     }

@@ -12,7 +12,7 @@ import {
   randomState,
   saveCheckpoint,
   saveSafetensors,
-  type Tensor,
+  Tensor,
   TensorDataset,
   withDevice,
 } from "../../../mod.ts";
@@ -174,5 +174,85 @@ testOnBackends(
           await saveSafetensors(file, model.stateDict(), { metadata });
           await fails(() => loadCheckpoint(file, { model }), FileFormatError, /is damaged: its/);
         }
+      })),
+);
+
+/** A part of a user's own, whose state are its own tensors. */
+class Statistics {
+  mean: Tensor = Tensor.fromHost([1, 2]);
+
+  stateDict(): object {
+    return { mean: this.mean };
+  }
+
+  loadStateDict({ mean }: { mean: Tensor }): void {
+    this.mean = mean;
+  }
+}
+
+/** A layer that gives its parameters themselves as its state, and keeps what it is given. */
+class Scale extends nn.Module {
+  weight: Tensor = nn.parameter(Tensor.fromHost([3, 4]));
+  last: Tensor | null = null;
+
+  override stateDict(): Record<string, Tensor> {
+    return { weight: this.weight };
+  }
+
+  override loadStateDict(state: Record<string, Tensor>): nn.LoadReport {
+    this.last = state.weight!;
+    return super.loadStateDict(state);
+  }
+
+  forward(x: Tensor): Tensor {
+    return x.mul(this.weight);
+  }
+}
+
+testOnBackends(
+  "a part's own tensors stay its own, whether saved or loaded",
+  (backend) =>
+    withDevice(backend, () =>
+      path(async (file) => {
+        const statistics = new Statistics(), scale = new Scale();
+        const averages = new optim.AveragedModel(scale);
+        for (let k = 0; k < 2; k++) {
+          await saveCheckpoint(file, { statistics, scale });
+          assertEquals(await statistics.mean.toArray(), [1, 2]);
+          assertEquals(await scale.weight.toArray(), [3, 4]);
+          await loadCheckpoint(file, { statistics, scale });
+          assertEquals(await statistics.mean.toArray(), [1, 2]);
+          assertEquals(await scale.last!.toArray(), [3, 4]);
+        }
+        assertEquals(await averages.averages().weight!.toArray(), [3, 4]);
+        assertEquals(await scale.weight.toArray(), [3, 4]);
+      })),
+);
+
+testOnBackends(
+  "a state that no checkpoint holds is refused, not lost",
+  (backend) =>
+    withDevice(backend, () =>
+      path(async (file) => {
+        const x = Tensor.ones([2]), loadStateDict = (): void => {};
+        const states: [unknown, RegExp][] = [
+          [{ mean: x, count: 3 }, /"part".*count, which is 3/],
+          [{ mean: [1, { inner: x }] }, /"part".*mean\.1\.inner, which is a Tensor/],
+          [{ rates: [1, NaN] }, /"part".*rates\.1, which is NaN/],
+          [{ at: new Map([["a", 1]]) }, /"part".*at, which is/],
+          [{ at: undefined }, /"part".*at, which is undefined/],
+          [Promise.resolve({ mean: x }), /"part".*Promise/],
+          [null, /"part".*null/],
+          [x, /"part".*Tensor/],
+        ];
+        for (const [state, pattern] of states) {
+          const part = { stateDict: () => state as object, loadStateDict };
+          const error = await assertRejects(() => saveCheckpoint(file, { part }), TypeError);
+          assert(pattern.test(error.message), error.message);
+          assertEquals(await x.toArray(), [1, 1]);
+        }
+        const part = { stateDict: () => ({ a: { b: [1, null, "c"] }, d: true }), loadStateDict };
+        await saveCheckpoint(file, { part });
+        await loadCheckpoint(file, { part });
       })),
 );
