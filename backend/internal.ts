@@ -41,7 +41,7 @@ export { isInterrupted } from "./lifecycle/interruption.ts";
 export { Pace } from "./lifecycle/pace.ts";
 export { BlockPart, MAX_BASE_BYTES } from "./execution/block_part.ts";
 export { isEager, MAX_HOST_DATA_BYTES, realize } from "./execution/realize.ts";
-export { busyWith } from "./execution/spilling.ts";
+export { busyWith, leaveToCollector } from "./execution/spilling.ts";
 export { releaseTransient } from "./graph/stored_value.ts";
 export { isReadable, peekNode, readNode, readNodeSync } from "./execution/reading.ts";
 export {

@@ -85,6 +85,22 @@ export function relieve(backend: Backend): void {
   if (lasting > most) moveToHost(backend, lasting - most / 2, true);
 }
 
+/** Bytes that the library let go of since the collector ran last, while the program may have them yet. */
+const unclaimed = new WeakMap<Backend, number>();
+
+/**
+ * Notes that the library lets go of a value, such as a gradient, which the program has got a tensor of.
+ * Where it has not kept it, only the collector finds out: it runs when they are many, for V8 does not
+ * know how large they are.
+ */
+export function leaveToCollector(backend: Backend, nbytes: number): void {
+  const { limitBytes } = backend.memory.pool;
+  const most = Number.isFinite(limitBytes) ? limitBytes * LASTING_SHARE : MIN_HOST_BYTES;
+  const total = (unclaimed.get(backend) ?? 0) + nbytes;
+  if (total > most) runCollector();
+  unclaimed.set(backend, total > most ? 0 : total);
+}
+
 /** Has values go to the host where memory is short: some first, then all. */
 export function spillWhereShort(backend: Backend): void {
   const { memory } = backend;

@@ -2,7 +2,14 @@
  * What the library does with tensors, and users cannot: it makes them of nodes, and reaches the state
  * and the node behind them.
  */
-import { type DeviceHandle, formatShape, type Node } from "../../backend/internal.ts";
+import {
+  backendOf,
+  type DeviceHandle,
+  dtypes,
+  formatShape,
+  leaveToCollector,
+  type Node,
+} from "../../backend/internal.ts";
 import { look, tellGradient } from "./calls.ts";
 import { setState, stateOf, type Tensor, tensorOf } from "./tensor.ts";
 import { TensorState } from "./tensor_state.ts";
@@ -134,7 +141,9 @@ export function replaceGradient(leaf: Tensor, gradient: Tensor | null): void {
 
 /** Gives the memory of a gradient back, unless the program has it, too: then the collector does. */
 export function letGoOfGradient(gradient: Tensor): void {
-  if (!stateOf(gradient).isShared) gradient.dispose();
+  const { isShared, device, node } = stateOf(gradient);
+  if (isShared) leaveToCollector(backendOf(device), node.size * dtypes[node.dtype].bytes);
+  else gradient.dispose();
 }
 
 /**

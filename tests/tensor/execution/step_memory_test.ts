@@ -68,6 +68,8 @@ for (const [what, change] of Object.entries(changes)) {
         loss.backward();
         change([w]);
         optimizer.step();
+        // One that the program gave, or has got, is its own.
+        w.grad!.dispose();
       };
       for (let k = 0; k < 3; k++) step();
       const before = memory.stats(device).requestedBytes;
