@@ -164,8 +164,8 @@ testOnBackends(
         await fails(() => saveCheckpoint(file, { "a.b": 1 }), TypeError, /"a.b"/);
         const big = { step: 1n as never }, ring: Record<string, never> = {};
         ring.self = ring as never;
-        await fails(() => saveCheckpoint(file, { big }), TypeError, /"big", which is \{ step \}/);
-        await fails(() => saveCheckpoint(file, { ring }), TypeError, /"ring"/);
+        await fails(() => saveCheckpoint(file, { big }), TypeError, /"big.step", which is 1n/);
+        await fails(() => saveCheckpoint(file, { ring }), TypeError, /"ring\..*", which is/);
         assertEquals(await loadCheckpoint(file, {}), { epoch: 2 });
         await saveSafetensors(file, model.stateDict());
         await fails(() => loadCheckpoint(file, { model }), FileFormatError, /no checkpoint/);
