@@ -10,6 +10,7 @@ import {
   type ContractionPlan,
   type ContractionTemplate,
   isUniform,
+  withUnitLoops,
 } from "./parts/contraction_shape.ts";
 import { firstMatch, type KernelSequence, type Match } from "./parts/template.ts";
 import { defaultParts, tunedParts } from "./parts/tiling.ts";
@@ -19,13 +20,15 @@ export function contractionMatch(
   kernel: LoopKernel,
   target: Target,
 ): Match<LoopKernel, ContractionPlan, ContractionTemplate> {
-  return firstMatch<LoopKernel, ContractionPlan, ContractionTemplate>(contractions, kernel, target);
+  const whole = target.isGpu ? kernel : withUnitLoops(kernel);
+  return firstMatch<LoopKernel, ContractionPlan, ContractionTemplate>(contractions, whole, target);
 }
 
 /** Writes a loop kernel for a target: the last kernel computes it, those before make its scratch. */
 export function generateLoops(kernel: LoopKernel, target: Target): KernelSequence {
-  const list = kernel.contraction ? contractions : loops;
-  const { template, plan } = firstMatch<LoopKernel, unknown>(list, kernel, target);
+  const { template, plan } = kernel.contraction
+    ? contractionMatch(kernel, target)
+    : firstMatch<LoopKernel, unknown>(loops, kernel, target);
   return template.emit(plan);
 }
 
@@ -85,7 +88,7 @@ function planLoops(kernel: LoopKernel, target: Target): KernelPlan {
 
 /** In how many parts the sum of a contraction is computed, so that the whole device has work. */
 export function sumParts(kernel: LoopKernel, target: Target): number {
-  if (!target.isGpu && !isUniform(kernel.contraction!, target)) return 1;
+  if (!target.isGpu && !isUniform(withUnitLoops(kernel).contraction!, target)) return 1;
   const { template, plan } = contractionMatch(kernel, target);
   return (plan.shape && tunedParts(plan.shape, target)) ?? template.sumParts?.(plan) ??
     defaultParts(template.workItems(plan), extent(kernel, kernel.inner), target);

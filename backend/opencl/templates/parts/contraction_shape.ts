@@ -77,6 +77,22 @@ export function withoutFreeBatch(c: Contraction): Contraction {
   };
 }
 
+/**
+ * The kernel with a loop of one iteration where its contraction has no rows, or no columns, that a loop walks:
+ * one output channel, a product with a vector. Tiles go over one of each.
+ */
+export function withUnitLoops(kernel: LoopKernel): LoopKernel {
+  const c = kernel.contraction!;
+  if (c.m.length > 0 && c.n.length > 0) return kernel;
+  const unit = [kernel.sizes.length];
+  return {
+    ...kernel,
+    sizes: [...kernel.sizes, 1],
+    outer: [...unit, ...kernel.outer],
+    contraction: { ...c, m: c.m.length > 0 ? c.m : unit, n: c.n.length > 0 ? c.n : unit },
+  };
+}
+
 /** A contraction whose tiles go over one loop of its rows and one of its columns. */
 export function rowShape(
   kernel: LoopKernel,

@@ -132,3 +132,39 @@ testOpenCL(
     }
   },
 );
+
+Deno.test("one row, one column or one channel is computed in tiles, too", () => {
+  const chosen = (make: () => Tensor): string => templateOf(make, processor);
+  assertEquals(chosen(() => whole([1, 200], 3).matmul(whole([200, 90], 7))), "register-tiled gemm");
+  assertEquals(chosen(() => whole([90, 200], 3).matmul(whole([200, 1], 7))), "inner-product gemm");
+  const image = (): Tensor => whole([2, 8, 12, 12], 3),
+    weight = (): Tensor => whole([1, 8, 3, 3], 7);
+  assertEquals(chosen(() => image().conv2d(weight())), "register-tiled gemm");
+  assertEquals(chosen(() => image().conv2d(weight(), { padding: 1 })), "direct convolution");
+});
+
+testOpenCL(
+  "products with a vector and convolutions to one channel have the reference's values",
+  () => {
+    const cases: Record<string, () => Tensor> = {
+      "row by matrix": () => whole([1, 210], 3).matmul(whole([210, 77], 7)),
+      "row by transposed matrix": () => whole([1, 210], 3).matmul(whole([77, 210], 7).transpose()),
+      "matrix by vector": () => whole([77, 210], 3).matmul(whole([210], 7)),
+      "transposed matrix by vector": () => whole([210, 77], 3).transpose().matmul(whole([210], 7)),
+      "dot product": () => whole([1, 5000], 3).matmul(whole([5000, 1], 7)),
+      "batches of rows": () => whole([3, 1, 40], 3).matmul(whole([3, 40, 18], 7)),
+      "to one channel": () =>
+        whole([2, 5, 9, 21], 3).conv2d(whole([1, 5, 3, 3], 7), { padding: 1 }),
+      "to one channel, in steps": () =>
+        whole([2, 5, 9, 21], 3).conv2d(whole([1, 5, 3, 3], 7), { stride: 2 }),
+    };
+    const run = (where: "cl" | "cpu"): number[][] =>
+      withDevice(
+        where,
+        () =>
+          noGrad(() => Object.values(cases).map((make) => Array.from(make().toHostSync(), Number))),
+      );
+    const wanted = run("cpu");
+    run("cl").forEach((got, k) => assertEquals(got, wanted[k], Object.keys(cases)[k]));
+  },
+);
