@@ -173,3 +173,12 @@ export const reload: Record<string, string> = {
 #endif
 }`,
 };
+
+/** Stores `left` blocks of neighbours, of which vector `k` has the elements `k`. */
+export const blocks = (T: string): Record<string, string> => ({
+  [`store_blocks_${T}`]:
+    `${OUT_OF_LINE}inline void store_blocks_${T}(const ${T}* v, int length, global ${T}* p, int left) {
+  for (int lane = 0; lane < left; ++lane)
+    for (int k = 0; k < length; ++k) p[lane * length + k] = v[k * 16 + lane];
+}`,
+});

@@ -1,6 +1,6 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
 import { declarationsOf } from "./builtins.ts";
-import { between, direct, OUT_OF_LINE, packRow, part, reload } from "./lane_access.ts";
+import { between, blocks, direct, OUT_OF_LINE, packRow, part, reload } from "./lane_access.ts";
 import { vectorMath } from "./math/vector_math.ts";
 import { mmaHelpers } from "./mma_helpers.ts";
 import { warpHelpers } from "./warp_helpers.ts";
@@ -222,6 +222,8 @@ const helpers: Readonly<Record<string, string>> = {
   ...between("ushort"),
   ...between("int"),
   ...between("uchar"),
+  ...blocks("float"),
+  ...blocks("int"),
   // Rows become columns.
   transpose_16: transposeText(),
   // 16 rows of 16 elements, `step` apart in memory, as columns, and the same in the other direction.

@@ -6,8 +6,9 @@ import type { Emitter } from "../../../codegen/emit.ts";
 import { isArgReduction } from "../../../graph/reductions.ts";
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { usesInner, variesWith } from "../../../kernel/analysis.ts";
-import type { Bound, LoopKernel, Reduction } from "../../../kernel/kernel.ts";
+import type { Bound, LoopKernel, Output, Reduction } from "../../../kernel/kernel.ts";
 import { extent } from "../../../kernel/kernel.ts";
+import { stridesOf } from "../../../graph/shape.ts";
 import type { LaneReader, Lanes } from "./vector_body.ts";
 import {
   canCompute,
@@ -34,6 +35,8 @@ export interface WindowForm {
    * neighbours.
    */
   readonly pair: number | null;
+  /** The elements of a window's results lie side by side, and those of the next window behind them. */
+  readonly inBlocks: boolean;
   /** All loops but the lanes' that are no elements of a window. */
   readonly rows: readonly number[];
 }
@@ -58,15 +61,33 @@ export function windowForm(kernel: LoopKernel): WindowForm | null {
  * The form in which the outer loop at a position is the lanes'; the one behind it may be its
  * pairs'.
  */
-function formOf({ outer, inner, sizes, outputs }: LoopKernel, at: number): WindowForm | null {
-  const lane = outer[at];
+function formOf(kernel: LoopKernel, at: number): WindowForm | null {
+  const { outer, inner, sizes, outputs } = kernel, lane = outer[at];
   if (lane === undefined || outputs.some((o) => !storesLanes(o.dtype))) return null;
   const behind = outer.slice(at + 1), rows = outer.slice(0, at);
   const lieApart = (step: number, symbol: number): boolean =>
     outputs.every(({ index }) => coefficient(index, symbol) === step);
-  if (lieApart(1, lane)) return behind.length === 0 ? { lane, pair: null, rows } : null;
+  const inBlocks = behind.length === 0 && areBlocks(kernel, lane);
+  if (inBlocks || lieApart(1, lane)) {
+    return behind.length === 0 ? { lane, pair: null, inBlocks, rows } : null;
+  }
   const pair = (behind.length > 0 ? behind : inner).find((s) => sizes[s] === 2 && lieApart(1, s));
-  return pair !== undefined && lieApart(2, lane) ? { lane, pair, rows } : null;
+  return pair !== undefined && lieApart(2, lane) ? { lane, pair, inBlocks, rows } : null;
+}
+
+/**
+ * True where outputs have the elements of a window in their order, and then those of the next lane's, or one
+ * element of each window.
+ */
+function areBlocks(kernel: LoopKernel, lane: number): boolean {
+  const { inner, sizes, outputs } = kernel, varies = variesWith(kernel, inner);
+  const steps = stridesOf([1, ...inner.map((s) => sizes[s]!)]);
+  const isBlock = ({ dtype, index }: Output): boolean =>
+    (dtype === "float32" || dtype === "int32") &&
+    [lane, ...inner].every((s, k) => coefficient(index, s) === steps[k]);
+  const isOnce = ({ index, expr }: Output): boolean =>
+    !varies[expr] && [lane, ...inner].every((s, k) => coefficient(index, s) === (k === 0 ? 1 : 0));
+  return inner.length > 0 && outputs.some(isBlock) && outputs.every((o) => isBlock(o) || isOnce(o));
 }
 
 /**
@@ -108,7 +129,7 @@ export function apartRows(kernel: LoopKernel): ApartRows | null {
 function isJoined({ exprs }: LoopKernel, r: Reduction, lane: number): boolean {
   if (!isArgReduction(r.fn)) return joinsLanes(r);
   const { dtype } = exprs[r.expr]!;
-  return (dtype === "float32" || dtype === "int32") && r.dtype === "int32" &&
+  return (dtype === "float32" || dtype === "int32" || dtype === "bool") && r.dtype === "int32" &&
     coefficient(r.index, lane) === 0;
 }
 

@@ -12,6 +12,7 @@ import {
 } from "../../../kernel/row_program.ts";
 import type { WorkSize } from "../generated.ts";
 import { openRows } from "../indices.ts";
+import { storageType } from "../types.ts";
 import { emitElements } from "./lane_pairs.ts";
 import { LaneSums } from "./lane_sums.ts";
 import { VectorBody } from "./vector_body.ts";
@@ -108,7 +109,9 @@ class WindowRows implements RowWriter {
   /** The first of the best elements; NaN is better than any. */
   #accumulateArg(r: number): void {
     const emitter = this.#emitter, { fn, expr, index } = emitter.kernel.reductions[r]!;
-    const value = this.#body.name(expr, "_0"), better = `better${r}`;
+    const name = this.#body.name(expr, "_0"), better = `better${r}`;
+    // A mask is 0 or -1.
+    const value = emitter.kernel.exprs[expr]!.dtype === "bool" ? `(-${name})` : name;
     const isNoBetter = `${value} ${fn === "argmax" ? "<=" : ">="} best${r}`;
     emitter.line(
       `const int16 ${better} = (z${r}_0 < 0) | (~(${isNoBetter}) & (best${r} == best${r}));`,
@@ -117,19 +120,47 @@ class WindowRows implements RowWriter {
     emitter.line(`z${r}_0 = select(z${r}_0, (int16)(${emitter.affine(index)}), ${better});`);
   }
 
-  /** Writes a body for each element of the windows, and then stores those outputs of it. */
+  /** Writes a body for each element of the windows, and stores those outputs of it. */
   #each(outputs: readonly number[], body: () => void): void {
-    const emitter = this.#emitter, { kernel } = emitter, { pair } = this.#form;
-    const around = kernel.inner.filter((s) => s !== pair);
-    for (let at = 0; at < extent(kernel, around); at++) {
+    const emitter = this.#emitter, { kernel } = emitter, { pair, inBlocks } = this.#form;
+    const around = kernel.inner.filter((s) => s !== pair), length = extent(kernel, around);
+    const blocks = inBlocks ? outputs : [];
+    for (const o of blocks) {
+      emitter.line(`${lanesOf(kernel.outputs[o]!.dtype).type} block${o}[${length}];`);
+    }
+    for (let at = 0; at < length; at++) {
       emitter.open("{");
-      let rest = at;
-      for (const s of around.toReversed()) {
-        emitter.line(this.#dialect.declareMutableIndex(`i${s}`, `${rest % kernel.sizes[s]!}`));
-        rest = Math.floor(rest / kernel.sizes[s]!);
+      this.#declareElement(around, at);
+      if (!inBlocks) {
+        emitElements(emitter, this.#dialect, this.#body, pair, outputs, this.#lanes, body);
+      } else body();
+      for (const o of blocks) {
+        emitter.line(`block${o}[${at}] = ${this.#body.name(kernel.outputs[o]!.expr, "_0")};`);
       }
-      emitElements(emitter, this.#dialect, this.#body, pair, outputs, this.#lanes, body);
       emitter.close();
     }
+    if (blocks.length > 0) this.#storeBlocks(blocks, around, length);
+  }
+
+  /** Declares the indices of an element of a window. */
+  #declareElement(around: readonly number[], at: number): void {
+    let rest = at;
+    for (const s of around.toReversed()) {
+      const n = this.#emitter.kernel.sizes[s]!;
+      this.#emitter.line(this.#dialect.declareMutableIndex(`i${s}`, `${rest % n}`));
+      rest = Math.floor(rest / n);
+    }
+  }
+
+  #storeBlocks(outputs: readonly number[], around: readonly number[], length: number): void {
+    const emitter = this.#emitter;
+    emitter.open("{");
+    this.#declareElement(around, 0);
+    for (const o of outputs) {
+      const { dtype, index } = emitter.kernel.outputs[o]!;
+      const T = storageType(dtype), pointer = `o${o} + ${emitter.affine(index)}`;
+      emitter.line(`store_blocks_${T}((const ${T}*)block${o}, ${length}, ${pointer}, left);`);
+    }
+    emitter.close();
   }
 }
