@@ -39,6 +39,30 @@ export function primeSignals(): void {
   for (const signal of ignored) Deno.addSignalListener(signal, idle);
 }
 
+/** Ctrl+\, the limit of processor time, that of file sizes; the same numbers on Linux and macOS. */
+const swallowed: readonly number[] = [3, 24, 25];
+
+/**
+ * Calls what may put a driver's handlers in place, and takes those of SIGQUIT, SIGXCPU and SIGXFSZ
+ * away again: LLVM's return from the first of these signals, as if nothing had come.
+ */
+export function keepingSignals<T>(call: () => T): T {
+  const libc = Deno.build.os === "windows" ? null : openLibc(libcFunctions);
+  if (libc === null) return call();
+  const { sigaction } = libc.symbols;
+  const former = swallowed.map((signal) => {
+    const action = new BigUint64Array(64);
+    sigaction(signal, null, action);
+    return action;
+  });
+  try {
+    return call();
+  } finally {
+    swallowed.forEach((signal, k) => sigaction(signal, former[k]!, null));
+    libc.close();
+  }
+}
+
 /**
  * Asks libc for the dispositions. Where that is not allowed, a program without a terminal counts as
  * one under `nohup`: there is nothing whose hanging up could concern it.

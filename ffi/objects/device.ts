@@ -11,6 +11,7 @@ import { deviceProperties, type DevicePropertyName } from "./device_info.ts";
 import { check } from "../library/errors.ts";
 import { type InfoCall, type PropertyTypes, readers } from "../library/info.ts";
 import { cl } from "../library/library.ts";
+import { keepingSignals } from "../library/signals.ts";
 import { OpenCLObject, ownAll, releasers } from "./object.ts";
 import { listHandles } from "../library/handle_list.ts";
 import { type DevicePartitioning, partitionProperties } from "./device_partition.ts";
@@ -76,7 +77,9 @@ export class Platform {
       // The first call starts the driver.
       (count, ids, out) =>
         withProcessLock(() =>
-          cl.clGetDeviceIDs(this.unsafeHandle, deviceTypes[type], count, ids, out)
+          keepingSignals(() =>
+            cl.clGetDeviceIDs(this.unsafeHandle, deviceTypes[type], count, ids, out)
+          )
         ),
     );
     return Array.from(handles, (handle) => Device.of(handle as Handle<"Device">));

@@ -8,6 +8,7 @@ import { Status } from "../library/constants.ts";
 import { OpenCLUnavailableError } from "../library/errors.ts";
 import { listHandles } from "../library/handle_list.ts";
 import { cl, libraryPath } from "../library/library.ts";
+import { keepingSignals } from "../library/signals.ts";
 import type { Handle } from "../symbols/types.ts";
 import { Platform } from "./device.ts";
 
@@ -32,7 +33,8 @@ export function platforms(): Platform[] {
     "clGetPlatformIDs",
     Status.CL_PLATFORM_NOT_FOUND_KHR,
     // The first call starts the drivers.
-    (count, ids, out) => withProcessLock(() => cl.clGetPlatformIDs(count, ids, out)),
+    (count, ids, out) =>
+      withProcessLock(() => keepingSignals(() => cl.clGetPlatformIDs(count, ids, out))),
   );
   if (handles.length === 0) {
     throw new OpenCLUnavailableError(

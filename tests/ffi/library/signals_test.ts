@@ -78,3 +78,21 @@ Deno.test({
     assertEquals(out, "ignored: SIGHUP\nsend SIGHUP\nsurvived\n");
   },
 });
+
+Deno.test({
+  name: "signals that end a program have no handler of a driver, which returns from the first",
+  ignore: ignore || Deno.build.os !== "linux",
+  async fn() {
+    const source = `
+      import { platforms } from "@netcl/netcl/ffi";
+      platforms()[0].devices();
+      const [, caught] = /SigCgt:\\s*(\\w+)/.exec(Deno.readTextFileSync("/proc/self/status"));
+      const names = { SIGQUIT: 3n, SIGXCPU: 24n, SIGXFSZ: 25n };
+      const handled = Object.entries(names)
+        .filter(([, n]) => BigInt("0x" + caught) >> (n - 1n) & 1n).map(([name]) => name);
+      setTimeout(() => {}, 3000);
+      console.log("handled:", handled.join(), "send SIGQUIT");`;
+    const { out, status } = await converse("", source);
+    assertEquals([out, status.signal], ["handled:  send SIGQUIT\n", "SIGQUIT"]);
+  },
+});
