@@ -142,7 +142,7 @@ export interface BincountOptions {
 
 /** Options of `histogram`. */
 export interface HistogramOptions {
-  /** The outer edges; those of the elements by default. What lies outside counts for nothing. */
+  /** The outer edges; those of the finite elements by default. What lies outside counts for nothing. */
   range?: readonly [low: number, high: number];
   /** What each element counts for, instead of 1. */
   weights?: Tensor;

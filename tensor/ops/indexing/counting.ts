@@ -1,6 +1,7 @@
 /** Distinct values, and how often values occur. */
 import { formatShape, isFloat } from "../../../backend/internal.ts";
 import { aTensor, requireTensor, sameDevice } from "../../core/apply.ts";
+import { atLeastSingle } from "../../core/autocast.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { withoutGrad } from "../../core/modes/grad_mode.ts";
 import { checkOptions, requireValue, type Rules, shown, takes } from "../../core/rules/options.ts";
@@ -118,11 +119,22 @@ export function histogram(
   const places = withoutGrad(() =>
     searchsorted(edges, values, { right: true }).sub(1).clamp(0, count - 1)
   );
-  const weights = options.weights?.reshape([x.size]) ?? values.onesLike();
-  const counts = added(op, count, places, isInside.where(weights, 0));
+  // Ones are added up as integers: floats stop counting where 1 is less than their last digit.
+  const weights = options.weights?.reshape([x.size]) ?? ones(values);
+  const sums = added(op, count, places, isInside.where(weights, 0));
+  const counts = options.weights ? sums : sums.cast(dtype);
   if (!options.density) return { counts, edges };
+  const wide = atLeastSingle(
+    options.weights ? sums : sums.cast(dtype === "float64" ? dtype : "float32"),
+  );
   const widths = edges.slice([1]).sub(edges.slice([0, count]));
-  return { counts: counts.div(widths).div(counts.sum()), edges };
+  const density = wide.div(widths).div(wide.sum());
+  return { counts: isFloat(counts.dtype) ? density.cast(counts.dtype) : density, edges };
+}
+
+/** Elements, and `value` for those that are NaN or infinite. */
+function finiteOr(x: Tensor, value: number): Tensor {
+  return x.isFinite().where(x, value);
 }
 
 /** The edges of the bins: those that are given, or bins of equal width. */
@@ -143,7 +155,7 @@ function edgesOf(x: Tensor, bins: number | Tensor, { range }: HistogramOptions):
   }
   const [low, high] = range
     ? [x.fullLike(range[0], []), x.fullLike(range[1], [])]
-    : [x.min(), x.max()];
+    : [finiteOr(x, Infinity).min(), finiteOr(x, -Infinity).max()];
   // Where all elements are equal, bins lie around them.
   const isEmpty = low.eq(high);
   const from = isEmpty.where(low.sub(0.5), low), to = isEmpty.where(high.add(0.5), high);

@@ -153,7 +153,9 @@ function locate(op: string, x: Tensor, indices: readonly Index[]): Located | nul
 function rowsOf(op: string, index: Tensor, n: number): Tensor {
   const dtype = positionType(n);
   const wide = index.dtype === "int64" ? index : index.cast(dtype);
-  const positive = wide.lt(0).where(wide.add(n), wide);
+  // What no axis has stays as it was given, for the error.
+  const isFromEnd = wide.lt(0).logicalAnd(wide.ge(-n));
+  const positive = isFromEnd.where(wide.add(n), wide);
   return index.size === 0 ? index.cast(dtype) : indexSelect(index.indexLike([n]), 0, positive, op);
 }
 
