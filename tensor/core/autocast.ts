@@ -66,7 +66,8 @@ export function narrowed(a: Tensor, b: Tensor): [Tensor, Tensor] {
   return dtype && isCast(a.dtype) && isCast(b.dtype) ? [a.cast(dtype), b.cast(dtype)] : [a, b];
 }
 
-function isHalf(dtype: DType): boolean {
+/** True for the types of half precision. */
+export function isHalf(dtype: DType): boolean {
   return dtype === "float16" || dtype === "bfloat16";
 }
 

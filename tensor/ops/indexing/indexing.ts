@@ -12,6 +12,7 @@ import {
   type Shape,
 } from "../../../backend/internal.ts";
 import { derived, result, sameDevice } from "../../core/apply.ts";
+import { atLeastSingle, isHalf } from "../../core/autocast.ts";
 import { isGradEnabled } from "../../core/modes/grad_mode.ts";
 import { ShapeError } from "../../core/rules/errors.ts";
 import { positionType, promote, requireInteger } from "../../core/rules/promotion.ts";
@@ -102,6 +103,11 @@ export function scatterNode(
   indices: Tensor,
   source: Tensor,
 ): Tensor {
+  if (mode === "add" && isHalf(base.dtype)) {
+    // Sums of half types lose every further term once they are 2,048 (256) times as large.
+    const [wide, terms] = [atLeastSingle(base), atLeastSingle(source)];
+    return scatterNode(op, mode, wide, axis, indices, terms).cast(base.dtype);
+  }
   // Where nothing is stored, the base is the result.
   const [scattered, from]: [Op, Node[]] = indices.size === 0
     ? [{ kind: "reshape" }, [nodeOf(base)]]

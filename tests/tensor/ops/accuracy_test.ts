@@ -228,6 +228,27 @@ testOnBackends("sums of half types are added up and averaged in float32", (backe
   });
 });
 
+testOnBackends("what is scattered in half types is added up in float32", (backend) => {
+  withDevice(backend, () => {
+    for (const dtype of ["float16", "bfloat16"] as const) {
+      const count = 3072, ones = Tensor.ones([count], { dtype });
+      const at = Tensor.zeros([count], { dtype: "int32" });
+      const rows = Tensor.ones([2, 1], { dtype, requiresGrad: true });
+      rows.embedding(at).sum().backward();
+      const sums = [
+        Tensor.zeros([1], { dtype }).scatterAdd(0, at, ones),
+        Tensor.zeros([1], { dtype }).indexPut([at], ones, { accumulate: true }),
+        at.bincount({ weights: ones }),
+        rows.grad!.slice(0),
+      ];
+      for (const sum of sums) {
+        assertEquals(sum.dtype, dtype);
+        assertEquals(sum.cast("float32").toHostSync(), Float32Array.of(count), dtype);
+      }
+    }
+  });
+});
+
 testOnBackends("sums of products do not drift, however long they are", (backend) => {
   withDevice(backend, () => {
     const other = Math.fround(0.3);
