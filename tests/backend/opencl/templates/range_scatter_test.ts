@@ -8,7 +8,12 @@ import { firstMatch } from "../../../../backend/opencl/templates/parts/template.
 import { type BackendName, device, type DType, grad, noGrad, Tensor } from "../../../../mod.ts";
 import { testOpenCL } from "../../../opencl.ts";
 
-function templateOf(shape: number[], indexStrides: number[], sourceShape = shape): string {
+function templateOf(
+  shape: number[],
+  indexStrides: number[],
+  sourceShape = shape,
+  computeUnits = 1,
+): string {
   const kernel: SpecialKernel = {
     kind: "special",
     inputs: ["float32", "int32", "float32"],
@@ -22,15 +27,17 @@ function templateOf(shape: number[], indexStrides: number[], sourceShape = shape
     axis: 0,
     opName: "scatter",
   };
-  return firstMatch(specials, kernel, hostTarget).template.name;
+  return firstMatch(specials, kernel, { ...hostTarget, computeUnits }).template.name;
 }
 
 Deno.test("whole rows are scattered by ranges of rows, not by lines across them", () => {
   assertEquals(templateOf([20_000, 128], [1, 0], [1024, 128]), "range scatter");
   assertEquals(templateOf([1000], [1], [5000]), "range scatter");
-  // Each column has indices of its own, or the source has fewer columns.
-  assertEquals(templateOf([100, 8], [8, 1], [50, 8]), "line scatter");
-  assertEquals(templateOf([100, 8], [1, 0], [50, 5]), "line scatter");
+  // Each column has indices of its own, or the source has fewer columns: strips, where there are enough.
+  assertEquals(templateOf([100, 800], [800, 1], [50, 800]), "strip scatter");
+  assertEquals(templateOf([100, 800], [1, 0], [50, 500]), "strip scatter");
+  assertEquals(templateOf([100, 8], [8, 1], [50, 8], 2), "line scatter");
+  assertEquals(templateOf([100, 8], [1, 0], [50, 5], 2), "line scatter");
 });
 
 interface Case {
@@ -80,6 +87,35 @@ testOpenCL("rows of any number and length are added where their indices say", ()
       dtype: "float32",
     };
     assertEquals(scattered("cl", sizes), scattered("cpu", sizes));
+  }
+});
+
+/** Sources and indices of one shape, into a larger one: sums, and what was set last. */
+function byElement(where: BackendName, into: number[], from: number[], axis: number): number[] {
+  using _device = device(where);
+  return noGrad(() => {
+    const n = from.reduce((a, b) => a * b, 1);
+    const index = Tensor.arange(n).mul(7919).remainder(into[axis]!).reshape(from).cast("int64");
+    const source = Tensor.arange(n).remainder(13).div(8).reshape(from);
+    const base = Tensor.ones(into).realize();
+    const results = [base.scatterAdd(axis, index, source), base.scatter(axis, index, source)];
+    return results.flatMap((t) => Array.from(t.toHostSync(), Number));
+  });
+}
+
+testOpenCL("strips of lines have every source in its order, also where sources are fewer", () => {
+  for (
+    const [into, from, axis] of [
+      [[40, 170], [60, 170], 0],
+      [[40, 170], [60, 75], 0],
+      [[3, 21, 65], [2, 30, 65], 1],
+      [[9, 5, 48], [20, 5, 33], 0],
+    ] as const
+  ) {
+    const [got, wanted] = (["cl", "cpu"] as const).map((where) =>
+      byElement(where, [...into], [...from], axis)
+    );
+    assertEquals(got, wanted, `[${from}] into [${into}]`);
   }
 });
 
