@@ -259,6 +259,7 @@ const methods = {
   ...actions("assign", { assign: assignment.assign }),
   ...actions("dispose", { dispose: assignment.dispose }),
   ...actions("set", { setRequiresGrad: assignment.setRequiresGrad }),
+  setGrad: assignment.setGrad,
   registerHook: addGradientHook,
   exportBlock,
   explain,

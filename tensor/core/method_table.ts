@@ -27,6 +27,8 @@ export type Methods =
     readonly toPrimitive: (x: Tensor, hint: string) => string;
     /** Behind `requiresGrad`. */
     readonly setRequiresGrad: (x: Tensor, value: boolean) => void;
+    /** Behind `grad`. */
+    readonly setGrad: (x: Tensor, gradient: Tensor | null) => void;
     /** Behind `buffer`, `poolHandle` and `queue`. */
     readonly exportBlock: (what: string, x: Tensor) => BufferHandle;
   };

@@ -900,11 +900,14 @@ export class Tensor implements Disposable {
     return grad;
   }
 
-  /** Replaces the gradient; the former one is the caller's to dispose of. */
+  /**
+   * Replaces the gradient; the former one is the caller's to dispose of.
+   *
+   * @throws {TypeError} When it is neither a tensor on this device nor null.
+   * @throws {ShapeError} When it has another shape.
+   */
   set grad(gradient: Tensor | null) {
-    tellGradient(this, this.#state.grad, gradient);
-    if (gradient !== null) gradient.#state.isShared = true;
-    this.#state.grad = gradient;
+    methods.setGrad(this, gradient);
   }
 
   /**

@@ -3,7 +3,8 @@ import { formatShape, isFloat, Node, sameShape } from "../../backend/internal.ts
 import { tellAssigned } from "../core/calls.ts";
 import { ShapeError } from "../core/rules/errors.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
-import { isTensor, nodeOf, stateOf } from "../core/internals.ts";
+import { requireTensor } from "../core/apply.ts";
+import { isTensor, nodeOf, setGradient, stateOf } from "../core/internals.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { computeWithNext, pendingOn } from "../core/pending_work.ts";
 import { realizeAll } from "./realization.ts";
@@ -52,6 +53,30 @@ export function realize(x: Tensor): Tensor {
 /** Ends a tensor. */
 export function dispose(x: Tensor): void {
   stateOf(x).dispose();
+}
+
+/** Gives a leaf a gradient that the program made, or takes it away. */
+export function setGrad(x: Tensor, gradient: Tensor | null): void {
+  if (gradient !== null) {
+    requireGradient(x, gradient);
+    stateOf(gradient).isShared = true;
+  }
+  setGradient(x, gradient);
+}
+
+function requireGradient(x: Tensor, gradient: Tensor): void {
+  requireTensor("set grad", gradient, " of its shape, or null");
+  if (!sameShape(gradient.shape, x.shape)) {
+    throw new ShapeError(
+      `Cannot set grad of shape ${formatShape(gradient.shape)} to a tensor of shape ${
+        formatShape(x.shape)
+      }: the shapes must be equal`,
+    );
+  }
+  if (gradient.device === x.device) return;
+  throw new TypeError(
+    `Cannot set grad on ${gradient.device} to a tensor on ${x.device}: move it with to()`,
+  );
 }
 
 /** Says whether `backward` adds up a gradient of a leaf. */

@@ -7,10 +7,11 @@ import {
   memory,
   nn,
   optim,
+  ShapeError,
   Tensor,
   withDevice,
 } from "../../../mod.ts";
-import { testOnBackends } from "../../opencl.ts";
+import { hasOpenCL, testOnBackends } from "../../opencl.ts";
 
 const leaf = (...values: number[]): Tensor => Tensor.fromHost(values, { requiresGrad: true });
 
@@ -160,4 +161,36 @@ testOnBackends("what a hook was given stays readable", async (backend) => {
       assertEquals(await gradient.toArray(), values[k], `${k}`);
     }
   });
+});
+
+testOnBackends("a gradient that does not fit is refused where it is given", async (backend) => {
+  await withDevice(backend, async () => {
+    const w = leaf(1, 2, 3);
+    const wrong: [unknown, typeof TypeError | typeof ShapeError, RegExp][] = [
+      [3, TypeError, /grad .*number "3".*pass a tensor.*null/],
+      [undefined, TypeError, /undefined.*pass a tensor.*null/],
+      [[1, 2, 3], TypeError, /pass a tensor/],
+      [Tensor.ones([4]), ShapeError, /\[4\].*\[3\]/],
+      [Tensor.ones([1]), ShapeError, /\[1\].*\[3\]/],
+      [Tensor.ones([]), ShapeError, /\[\].*\[3\]/],
+    ];
+    for (const [gradient, type, pattern] of wrong) {
+      for (const call of [(fn: () => void) => fn(), (fn: () => void) => compile(fn)()]) {
+        const error = assertThrows(() => call(() => void (w.grad = gradient as Tensor)), type);
+        assert(pattern.test(error.message), error.message);
+        assertEquals(w.grad, null);
+      }
+    }
+    w.grad = Tensor.ones([3]);
+    new optim.SGD([w], { lr: 1 }).step();
+    assertEquals(await w.toArray(), [0, 1, 2]);
+  });
+});
+
+Deno.test("a gradient on another device is refused where it is given", {
+  ignore: !hasOpenCL,
+}, () => {
+  const w = withDevice("cpu", () => leaf(1, 2)), other = withDevice("cl", () => Tensor.ones([2]));
+  const error = assertThrows(() => w.grad = other, TypeError);
+  assert(/grad.*move it with to\(\)/.test(error.message), error.message);
 });
