@@ -57,7 +57,8 @@ function product(x: Tensor): Tensor {
  */
 function gradientOfProduct(g: Tensor, x: Tensor, y: Tensor): Tensor {
   const last = x.ndim - 1, isZero = x.detach().eq(0);
-  const zeros = withoutGrad(() => isZero.cast("int32").cumsum(last).contiguous());
+  // Floats count to 2^24 and stay there: all that is asked is whether there were none, or one.
+  const zeros = withoutGrad(() => isZero.cast("float32").cumsum(last).contiguous());
   const isFirst = isZero.logicalAnd(zeros.eq(1));
   const divided = sumsFromEnd(g.mul(y)).div(isZero.where(1, x));
   const without = product(isFirst.where(1, x));
