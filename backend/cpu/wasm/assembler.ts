@@ -16,7 +16,10 @@ import {
 } from "./encoding.ts";
 import { bulk, core, i32, i32x4, v128 } from "./opcodes.ts";
 
-/** A local variable of the function: its number. */
+/**
+ * A local variable of the function: its number. Four lanes of 64 bits are a pair of vectors, which has a
+ * number below zero: see {@linkcode FunctionBuilder.pair}.
+ */
 export type Local = number;
 
 /** A place in memory: the shared one, or the page that the instance has for itself. */
@@ -34,6 +37,7 @@ export class FunctionBuilder {
   readonly #first: number[] = [];
   readonly #rest: number[] = [];
   readonly #hoisted = new Map<string, Local>();
+  readonly #pairs: (readonly [Local, Local])[] = [];
   #out = this.#rest;
 
   #local(type: number): Local {
@@ -73,8 +77,30 @@ export class FunctionBuilder {
     this.#putWith(core.set, local);
   }
 
+  /** Four lanes of 64 bits: those of two vectors. */
+  pair(low: Local, high: Local): Local {
+    return -this.#pairs.push([low, high]);
+  }
+
+  /** The vectors of four lanes of 64 bits. */
+  halves(pair: Local): readonly [Local, Local] {
+    const found = this.#pairs[-1 - pair];
+    if (found === undefined) throw new Error("A vector is no pair");
+    return found;
+  }
+
+  /** Whether a variable is a pair of vectors. */
+  isPair(local: Local): boolean {
+    return local < 0;
+  }
+
   /** Copies a variable's value to another. */
   assign(target: Local, source: Local): void {
+    if (this.isPair(target)) {
+      const from = this.halves(source);
+      this.halves(target).forEach((half, k) => this.assign(half, from[k]!));
+      return;
+    }
     this.get(source);
     this.set(target);
   }

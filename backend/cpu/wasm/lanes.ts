@@ -4,34 +4,41 @@ import type { FunctionBuilder, Local } from "./assembler.ts";
 import type { VectorMath } from "./math.ts";
 import { i32, i32x4, narrow, v128 } from "./opcodes.ts";
 
-/** What a lane holds: a float, a number, or all bits of a truth value. */
+/** What a lane of 32 bits holds: a float, a number, or all bits of a truth value. */
 export type LaneKind = "float" | "int" | "mask";
 
-/** Types of eight bytes have two lanes a vector, which is no quicker than JavaScript. */
-const laneKinds: Readonly<Record<DType, LaneKind | "scalar">> = {
+/** What a lane of 64 bits holds; four of them are a pair of vectors. */
+export type WideKind = "double" | "long";
+
+const laneKinds: Readonly<Record<DType, LaneKind | WideKind>> = {
   float32: "float",
   float16: "float",
   bfloat16: "float",
-  float64: "scalar",
+  float64: "double",
   int32: "int",
-  int64: "scalar",
+  int64: "long",
   uint8: "int",
   bool: "mask",
 };
 
-/** True for the types that there are lanes for. */
-export function hasLanes(dtype: DType): boolean {
-  return laneKinds[dtype] !== "scalar";
+/** What the lanes of a type hold. */
+export function kindOf(dtype: DType): LaneKind | WideKind {
+  return laneKinds[dtype];
+}
+
+/** True for lanes of 64 bits. */
+export function isWide(kind: LaneKind | WideKind): kind is WideKind {
+  return kind === "double" || kind === "long";
 }
 
 /**
- * What the lanes of a type hold.
+ * What the lanes of 32 bits of a type hold.
  *
- * @throws {Error} For a type that there are no lanes for: see {@linkcode hasLanes}.
+ * @throws {Error} For a type of 64 bits.
  */
-export function kindOf(dtype: DType): LaneKind {
+export function narrowKindOf(dtype: DType): LaneKind {
   const kind = laneKinds[dtype];
-  if (kind === "scalar") throw new Error(`There are no lanes of ${dtype}`);
+  if (isWide(kind)) throw new Error(`Lanes of ${dtype} are wide`);
   return kind;
 }
 
@@ -41,11 +48,10 @@ const storeLane = { 1: v128.store8Lane, 2: v128.store16Lane, 4: v128.store32Lane
 const storeFour = { 1: v128.store32Lane, 2: v128.store64Lane, 4: v128.store } as const;
 
 /** Bytes of an element. */
-export type ElementBytes = 1 | 2 | 4;
+export type ElementBytes = 1 | 2 | 4 | 8;
 
-/** Bytes of an element of a type that there are lanes for. */
+/** Bytes of an element of a type. */
 export function elementBytes(dtype: DType): ElementBytes {
-  kindOf(dtype);
   return dtypes[dtype].bytes as ElementBytes;
 }
 
@@ -62,6 +68,10 @@ export class LaneAccess {
   /** Four elements that lie side by side. */
   loadFour(dtype: DType, bytes: ElementBytes, address: Local, offset: number): Local {
     const f = this.#f;
+    if (bytes === 8) {
+      const [low, high] = [0, 16].map((half) => f.load(v128.load, address, offset + half));
+      return f.pair(low!, high!);
+    }
     if (bytes === 4) return this.#decode(dtype, f.load(v128.load, address, offset));
     if (bytes === 2) {
       return this.#decode(
@@ -83,6 +93,10 @@ export class LaneAccess {
   /** One element, in all lanes. */
   loadAll(dtype: DType, bytes: ElementBytes, address: Local, offset = 0): Local {
     const f = this.#f;
+    if (bytes === 8) {
+      const both = f.load(v128.load64Splat, address, offset);
+      return f.pair(both, both);
+    }
     if (bytes === 4) return this.#decode(dtype, f.load(v128.loadSplat, address, offset));
     const op = bytes === 2 ? i32.loadShort : i32.loadByte;
     return this.#decode(dtype, f.v(i32x4.splat, f.loadNumber(op, address, offset)));
@@ -91,12 +105,23 @@ export class LaneAccess {
   /** Elements from anywhere, one address each. */
   loadEach(dtype: DType, bytes: ElementBytes, addresses: readonly Local[]): Local {
     const f = this.#f;
+    if (bytes === 8) {
+      const [low, high] = [0, 2].map((first) => this.#loadTwo(addresses.slice(first, first + 2)));
+      return f.pair(low!, high!);
+    }
     const lane = bytes === 4 ? 1 : bytes === 2 ? 2 : 4;
     const loaded = addresses.reduce(
       (vector, address, k) => f.loadLane(loadLane[bytes], address, vector, k * lane),
       f.splat(0),
     );
     return this.#decode(dtype, loaded);
+  }
+
+  #loadTwo(addresses: readonly Local[]): Local {
+    return addresses.reduce(
+      (vector, address, k) => this.#f.loadLane(v128.load64Lane, address, vector, k),
+      this.#f.splat(0),
+    );
   }
 
   #decode(dtype: DType, bits: Local): Local {
@@ -132,6 +157,10 @@ export class LaneAccess {
   /** Four elements side by side. */
   storeFour(dtype: DType, bytes: ElementBytes, address: Local, offset: number, value: Local): void {
     const f = this.#f;
+    if (bytes === 8) {
+      f.halves(value).forEach((half, k) => f.store(v128.store, address, half, offset + 16 * k));
+      return;
+    }
     let bits = this.#encode(dtype, value);
     if (bytes < 4) bits = f.v(narrow.intsToShorts, bits, bits);
     if (bytes === 1) bits = f.v(narrow.shortsToBytes, bits, bits);
@@ -146,6 +175,13 @@ export class LaneAccess {
     addresses: readonly Local[],
     value: Local,
   ): void {
+    if (bytes === 8) {
+      const halves = this.#f.halves(value);
+      addresses.forEach((address, k) => {
+        this.#f.store(v128.store64Lane, address, halves[k >> 1]!, 0, k & 1);
+      });
+      return;
+    }
     const bits = this.#encode(dtype, value);
     const lane = 4 / bytes;
     addresses.forEach((address, k) => {

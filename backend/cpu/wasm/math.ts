@@ -40,6 +40,35 @@ export class VectorMath {
     return f.shuffle32(halves[0]!, halves[1]!, [0, 1, 4, 5]);
   }
 
+  /** An operation on four lanes of 64 bits. */
+  wide(op: number, ...operands: readonly Local[]): Local {
+    const f = this.#f, halves = operands.map((operand) => f.halves(operand));
+    const [low, high] = [0, 1].map((k) => f.v(op, ...halves.map((half) => half[k]!)));
+    return f.pair(low!, high!);
+  }
+
+  /** A mask of four lanes for lanes of 64 bits. */
+  widenMask(mask: Local): Local {
+    const f = this.#f;
+    return f.pair(f.shuffle32(mask, mask, [0, 0, 1, 1]), f.shuffle32(mask, mask, [2, 2, 3, 3]));
+  }
+
+  /** The lower halves of lanes of 64 bits: of a mask, all that there is to know. */
+  lowHalves(wide: Local): Local {
+    return this.#f.shuffle32(...this.#f.halves(wide), [0, 2, 4, 6]);
+  }
+
+  /** The upper halves of lanes of 64 bits. */
+  highHalves(wide: Local): Local {
+    return this.#f.shuffle32(...this.#f.halves(wide), [1, 3, 5, 7]);
+  }
+
+  /** The elements of `x` where the mask of 32-bit lanes is set, else those of `y`; lanes of any width. */
+  choose(mask: Local, x: Local, y: Local): Local {
+    if (!this.#f.isPair(x)) return this.select(mask, x, y);
+    return this.wide(v128.bitselect, x, y, this.widenMask(mask));
+  }
+
   /** A polynomial, highest coefficient first. */
   polynomial(x: Local, coefficients: readonly number[]): Local {
     const [first, ...rest] = coefficients.map((c) => this.#f.float(c));

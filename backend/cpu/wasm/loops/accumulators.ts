@@ -5,9 +5,9 @@
 import type { DType } from "../../../graph/dtype.ts";
 import type { JoinFn } from "../../../graph/reductions.ts";
 import { floatBits, type FunctionBuilder, type Local } from "../assembler.ts";
-import { kindOf, type LaneKind } from "../lanes.ts";
+import { kindOf, type LaneKind, type WideKind } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
-import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
+import { f32x4, f64x2, i32x4, i64x2, v128 } from "../opcodes.ts";
 
 /** One reduction of a stage. */
 export interface Sum {
@@ -20,13 +20,15 @@ interface Join {
   readonly op: number;
   /** The bits of a lane that changes nothing. */
   readonly identity: number;
-  /** Values are kept as doubles, two vectors for one. */
+  /** Values are kept in 64 bits, two vectors for one. */
   readonly isWide: boolean;
+  /** They have 64 bits already. */
+  readonly takesPairs?: true;
   /** The operation loses NaN: a mask of where it was is kept in another vector. */
   readonly losesNaN?: true;
 }
 
-const joins: Readonly<Record<LaneKind, Readonly<Record<JoinFn, Join | "scalar">>>> = {
+const joins: Readonly<Record<LaneKind | WideKind, Readonly<Record<JoinFn, Join | "scalar">>>> = {
   float: {
     sum: { op: f64x2.add, identity: 0, isWide: true },
     prod: { op: f64x2.mul, identity: 1, isWide: true },
@@ -39,6 +41,18 @@ const joins: Readonly<Record<LaneKind, Readonly<Record<JoinFn, Join | "scalar">>
     prod: { op: i32x4.mul, identity: 1, isWide: false },
     max: { op: i32x4.maxS, identity: -0x80000000, isWide: false },
     min: { op: i32x4.minS, identity: 0x7fffffff, isWide: false },
+  },
+  double: {
+    sum: { op: f64x2.add, identity: 0, isWide: true, takesPairs: true },
+    prod: { op: f64x2.mul, identity: 1, isWide: true, takesPairs: true },
+    max: "scalar",
+    min: "scalar",
+  },
+  long: {
+    sum: { op: i64x2.add, identity: 0, isWide: true, takesPairs: true },
+    prod: "scalar",
+    max: "scalar",
+    min: "scalar",
   },
   // Sums and products of truth values are those of integers.
   mask: {
@@ -99,8 +113,8 @@ export class Accumulators {
 
   /** Joins values, one for each vector, into the accumulators; `lanes` of them count. */
   add(sum: number, values: readonly Local[], lanes: number): void {
-    const { op } = this.#sums[sum]!.join;
-    if (op !== f64x2.add || !this.#joinsLanes || values.length < 4) {
+    const { op, takesPairs } = this.#sums[sum]!.join;
+    if (op !== f64x2.add || takesPairs || !this.#joinsLanes || values.length < 4) {
       return values.forEach((value, vector) => this.#add(sum, vector, value, lanes));
     }
     // A few floats are summed as such: that costs less than making them doubles, and no accuracy.
@@ -110,7 +124,8 @@ export class Accumulators {
 
   /** Whether values of several steps may be added up before they are joined. */
   get mayJoinSteps(): boolean {
-    return !this.#joinsLanes && this.#sums.every(({ join }) => join.op === f64x2.add);
+    return !this.#joinsLanes &&
+      this.#sums.every(({ join }) => join.op === f64x2.add && !join.takesPairs);
   }
 
   /** Joins the values of four steps: added up as floats first, which costs less, and no accuracy. */
@@ -134,20 +149,26 @@ export class Accumulators {
       }
       return f.assign(targets[0]!, f.v(op, targets[0]!, part));
     }
-    let low = f.v(f64x2.promote, value);
+    let low = join.takesPairs ? f.halves(value)[0] : f.v(f64x2.promote, value);
     if (isPartial) {
       low = this.#math.select(f.lanes([-1, -1, 0, 0]), low, this.#identity(join));
       return f.assign(targets[0]!, f.v(op, targets[0]!, low));
     }
     f.assign(targets[0]!, f.v(op, targets[0]!, low));
-    const high = f.v(f64x2.promote, f.shuffle(value, value, HIGH_HALF));
+    const high = join.takesPairs
+      ? f.halves(value)[1]
+      : f.v(f64x2.promote, f.shuffle(value, value, HIGH_HALF));
     f.assign(targets[1]!, f.v(op, targets[1]!, high));
   }
 
   /** The result of a vector's lanes, or of all lanes of all vectors. */
   result(sum: number, vector: number): Local {
     const f = this.#f;
-    const { join: { op, isWide, losesNaN }, dtype, vectors } = this.#sums[sum]!;
+    const { join: { op, isWide, losesNaN, takesPairs }, dtype, vectors } = this.#sums[sum]!;
+    if (takesPairs) {
+      const [low, high] = this.#joinsLanes ? this.#allPairs(vectors.flat(), op) : vectors[vector]!;
+      return f.pair(low!, high!);
+    }
     if (isWide) {
       return this.#joinsLanes ? this.#joined(vectors.flat(), op) : this.#wide(vectors[vector]!);
     }
@@ -166,6 +187,13 @@ export class Accumulators {
   #wide([low, high]: readonly Local[]): Local {
     const f = this.#f;
     return f.shuffle32(f.v(f32x4.demote, low!), f.v(f32x4.demote, high!), [0, 1, 4, 5]);
+  }
+
+  /** All lanes of 64 bits joined, in all lanes. */
+  #allPairs(vectors: readonly Local[], op: number): Local[] {
+    const f = this.#f, all = vectors.reduce((a, b) => f.v(op, a, b));
+    const turned = f.shuffle32(all, all, [2, 3, 0, 1]), joined = f.v(op, all, turned);
+    return [joined, joined];
   }
 
   /** All doubles joined, in all lanes as a float. */

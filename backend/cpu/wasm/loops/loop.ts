@@ -21,7 +21,7 @@ import {
 import { Accumulators } from "./accumulators.ts";
 import { ArgAccumulator } from "./arg_accumulator.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
-import { kindOf } from "../lanes.ts";
+import { narrowKindOf } from "../lanes.ts";
 import { boundsKey, LoopIndices } from "./loop_indices.ts";
 import {
   chooseCut,
@@ -319,7 +319,7 @@ class LoopWriter {
 
   #argAccumulator(r: number, fn: ArgReduceFn, count: number): ArgAccumulator {
     const { expr } = this.#kernel.reductions[r]!;
-    const kind = kindOf(this.#kernel.exprs[expr]!.dtype);
+    const kind = narrowKindOf(this.#kernel.exprs[expr]!.dtype);
     return new ArgAccumulator(this.#f, this.#math, fn, kind, this.#lanesAreInner, count);
   }
 

@@ -157,7 +157,7 @@ export class LoopIndices {
   address(base: Local, affine: AffineExpr, bytes: ElementBytes): Local {
     const f = this.#f;
     const index = this.affine(affine);
-    const scaled = bytes === 1 ? index : f.iWith(i32.shl, index, bytes === 4 ? 2 : 1);
+    const scaled = bytes === 1 ? index : f.iWith(i32.shl, index, Math.log2(bytes));
     return f.i(i32.add, base, scaled);
   }
 

@@ -13,7 +13,7 @@ import {
   type RowProgram,
   rowProgram,
 } from "../../../kernel/row_program.ts";
-import { hasLanes, kindOf } from "../lanes.ts";
+import { isWide, kindOf } from "../lanes.ts";
 import type { IndexFault } from "./loop_indices.ts";
 import { LANES } from "./loop_scope.ts";
 import { RANDOM_COST } from "../functions/random.ts";
@@ -49,13 +49,16 @@ const MAX_ELEMENTS = 2 ** 30;
 
 /** True when there are lanes for all that a kernel computes, and addresses for all that it reads. */
 export function fitsLanes(kernel: LoopKernel): boolean {
-  const { exprs, inputs, outputs, loads, reductions, sizes } = kernel;
+  const { exprs, outputs, loads, reductions, sizes } = kernel;
   if (kernel.contraction || needsWideIndices(kernel)) return false;
-  const types = [...inputs, ...[...exprs, ...outputs, ...reductions].map(({ dtype }) => dtype)];
-  if (!types.every(hasLanes) || !kernel.indirect.every((i) => isReadable(kernel, i))) return false;
+  if (!kernel.indirect.every((i) => isReadable(kernel, i))) return false;
   const computed = neededBy(kernel, [...outputs, ...reductions].map(({ expr }) => expr));
   if (!computed.every((id) => isWritable(kernel, exprs[id]!))) return false;
-  const joined = reductions.every(({ fn, dtype }) => isArgReduction(fn) || joinsInLanes(fn, dtype));
+  const joined = reductions.every(({ fn, expr, dtype }) =>
+    isArgReduction(fn)
+      ? ![exprs[expr]!.dtype, dtype].some((type) => isWide(kindOf(type)))
+      : joinsInLanes(fn, dtype)
+  );
   return joined && [...loads, ...outputs].every(({ index }) => {
     const [low, high] = rangeOf(index, sizes);
     return low >= -MAX_ELEMENTS && high < MAX_ELEMENTS;

@@ -3,12 +3,12 @@ import { coefficient } from "../../../kernel/affine.ts";
 import type { DType } from "../../../graph/dtype.ts";
 import type { Expr, Load, LoopKernel } from "../../../kernel/kernel.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
-import { elementBytes, kindOf, LaneAccess } from "../lanes.ts";
+import { elementBytes, isWide, kindOf, LaneAccess, type WideKind } from "../lanes.ts";
 import { boundsKey, type LoopIndices } from "./loop_indices.ts";
 import { type Interval, LANES, type LoopAccess, type Scope, type Strip } from "./loop_scope.ts";
 import { type RandomKey, randomKey, uniform } from "../functions/random.ts";
 import type { VectorMath } from "../math.ts";
-import { f32x4, i32, i32x4, v128 } from "../opcodes.ts";
+import { i32, i32x4, v128 } from "../opcodes.ts";
 import { writeCast, writePrimitive } from "./primitives.ts";
 
 /** Writes what is computed. */
@@ -78,7 +78,7 @@ export class LoopValues {
       return this.#either(
         inside,
         () => this.loadStrip(load, access, place, strip, vector),
-        () => this.#f.splat(0),
+        () => this.#zero(dtype),
       );
     }
     const interval = scope.interval(boundsKey(bounds));
@@ -118,15 +118,26 @@ export class LoopValues {
     );
     return this.#either(f.i(i32.ltU, f.i(i32.sub, last, first), reach), () => {
       const found = this.loadStrip(load, access, place, scope.strip, vector);
-      return f.v(v128.and, found, this.#indices.insideMask(load.bounds, vector, scope));
-    }, () => f.splat(0));
+      const mask = this.#indices.insideMask(load.bounds, vector, scope);
+      if (!f.isPair(found)) return f.v(v128.and, found, mask);
+      return this.#math.wide(v128.and, found, this.#math.widenMask(mask));
+    }, () => this.#zero(load.dtype));
+  }
+
+  #zero(dtype: DType): Local {
+    const f = this.#f, zero = f.splat(0);
+    return isWide(kindOf(dtype)) ? f.pair(zero, zero) : zero;
   }
 
   #either(condition: Local, then: () => Local, orElse: () => Local): Local {
     const f = this.#f;
-    const result = f.vector();
-    f.branch(condition, () => f.assign(result, then()), () => f.assign(result, orElse()));
-    return result;
+    let result: Local | null = null;
+    const keep = (value: Local): void => {
+      result ??= f.isPair(value) ? f.pair(f.vector(), f.vector()) : f.vector();
+      f.assign(result, value);
+    };
+    f.branch(condition, () => keep(then()), () => keep(orElse()));
+    return result!;
   }
 
   /** The place, or the buffer's beginning where it is outside. */
@@ -175,6 +186,7 @@ export class LoopValues {
   #constant(value: number, dtype: DType): Local {
     const f = this.#f;
     const kind = kindOf(dtype);
+    if (isWide(kind)) return this.#wideConstant(value, kind);
     if (kind === "mask") return f.splat(value === 0 ? 0 : -1);
     const isCommon = !Number.isFinite(value) || [0, 1, -1, 2, 0.5].includes(value);
     if (kind === "int") {
@@ -199,6 +211,23 @@ export class LoopValues {
     );
   }
 
+  /** A constant of 64 bits: two arguments. */
+  #wideConstant(value: number, kind: WideKind): Local {
+    const f = this.#f, indices = this.#indices;
+    const bits = new Int32Array(2);
+    if (kind === "double") new Float64Array(bits.buffer)[0] = value;
+    else new BigInt64Array(bits.buffer)[0] = BigInt(Math.trunc(value));
+    const key = Object.is(value, -0) ? "-0" : `${value}`;
+    const [low] = [...bits].map((word, k) =>
+      indices.word(`${kind} ${key} ${k}`, { kind: "index", value: word })
+    );
+    const both = f.once(
+      `${kind} ${low}`,
+      () => f.load(v128.load64Splat, FunctionBuilder.parameters.args, low!),
+    );
+    return f.pair(both, both);
+  }
+
   /** What random numbers depend on beside the element: the same in all lanes. */
   #key({ seed, stream }: Expr & { readonly op: "random" }): RandomKey {
     const indices = this.#indices;
@@ -218,7 +247,7 @@ export class LoopValues {
         return this.#constant(e.value, e.dtype);
       case "index": {
         const value = this.#indices.affineVector(e.index, vector);
-        return kindOf(e.dtype) === "float" ? this.#f.v(f32x4.convert, value) : value;
+        return writeCast(this.#f, this.#math, value, "int32", e.dtype);
       }
       case "random": {
         const counter = this.#indices.affineVector(e.index, vector);

@@ -12,8 +12,9 @@ import {
   wholeRemainder,
 } from "../functions/remainders.ts";
 import { cos, sin, tan } from "../functions/trigonometry.ts";
-import { kindOf, type LaneKind } from "../lanes.ts";
+import { isWide, kindOf, type LaneKind } from "../lanes.ts";
 import type { VectorMath } from "../math.ts";
+import { castsWide, hasWideForm, writeWide, writeWideCast } from "./wide_primitives.ts";
 import { f32x4, i32x4, v128 } from "../opcodes.ts";
 
 /** Writes one function of vectors. */
@@ -162,7 +163,9 @@ export function writePrimitive(
   dtype: DType,
   result: DType,
 ): Local {
-  const found = formOf(forms, name, kindOf(dtype));
+  const kind = kindOf(dtype);
+  if (isWide(kind)) return writeWide(f, m, name, kind, args);
+  const found = formOf(forms, name, kind);
   if (found === "scalar") throw new Error(`There are no lanes for ${name} of ${dtype}`);
   const [a, b, c] = args;
   const value = found.write(f, m, a!, b!, c!);
@@ -172,12 +175,15 @@ export function writePrimitive(
 
 /** True when there are lanes for a function of operands of `dtype`, which has lanes. */
 export function hasLaneForm(name: PrimitiveName, dtype: DType): boolean {
-  return formOf(forms, name, kindOf(dtype)) !== "scalar";
+  const kind = kindOf(dtype);
+  return isWide(kind) ? hasWideForm(name, kind) : formOf(forms, name, kind) !== "scalar";
 }
 
 /** True when lanes of one type can be made those of another: a float out of range is no uint8. */
 export function castsInLanes(from: DType, to: DType): boolean {
-  return to !== "uint8" || kindOf(from) !== "float";
+  const [source, target] = [kindOf(from), kindOf(to)];
+  if (isWide(source) || isWide(target)) return castsWide(from, to);
+  return to !== "uint8" || source !== "float";
 }
 
 /** A value of one type as another; see {@linkcode castsInLanes}. */
@@ -189,6 +195,7 @@ export function writeCast(
   to: DType,
 ): Local {
   const [source, target] = [kindOf(from), kindOf(to)];
+  if (isWide(source) || isWide(target)) return writeWideCast(f, m, value, from, to);
   if (target === "mask") {
     if (source === "mask") return value;
     return f.v(source === "float" ? f32x4.ne : i32x4.ne, value, f.splat(0));

@@ -13,9 +13,9 @@ import { needsWideIndices } from "../../../kernel/index_range.ts";
 import type { SpecialKernel } from "../../../kernel/kernel.ts";
 import type { CheckIndex, Runner } from "../../script/runner.ts";
 import { FunctionBuilder, type Local } from "../assembler.ts";
-import { type ElementBytes, elementBytes, hasLanes, kindOf, LaneAccess } from "../lanes.ts";
+import { type ElementBytes, elementBytes, isWide, kindOf, LaneAccess } from "../lanes.ts";
 import { VectorMath } from "../math.ts";
-import { f32x4, i32, i32x4 } from "../opcodes.ts";
+import { f32x4, f64x2, i32, i32x4, i64x2 } from "../opcodes.ts";
 import type { WasmRuntime } from "../runtime.ts";
 
 type Scatter = SpecialKernel & { readonly op: "scatter" };
@@ -99,19 +99,21 @@ const indexBytes: Readonly<Partial<Record<DType, number>>> = { int32: 4, int64: 
 /** True where elements are numbers in lanes, and addresses are 32-bit numbers. */
 function hasWords(kernel: Scatter): boolean {
   const { inputs, output: { dtype, size }, sourceShape } = kernel;
-  if (!hasLanes(dtype) || kindOf(dtype) === "mask" || needsWideIndices(kernel)) return false;
+  if (kindOf(dtype) === "mask" || needsWideIndices(kernel)) return false;
   return inputs[1]! in indexBytes && Math.max(size, sizeOf(sourceShape)) < MAX_ELEMENTS;
 }
 
 class ScatterWriter {
   readonly #f = new FunctionBuilder();
   readonly #lanes: LaneAccess;
+  readonly #math: VectorMath;
   readonly #dtype: DType;
   readonly #index: DType;
   readonly #mode: Scatter["mode"];
 
   constructor(dtype: DType, index: DType, mode: Scatter["mode"], relaxed: boolean) {
-    this.#lanes = new LaneAccess(this.#f, new VectorMath(this.#f, relaxed));
+    this.#math = new VectorMath(this.#f, relaxed);
+    this.#lanes = new LaneAccess(this.#f, this.#math);
     this.#dtype = dtype;
     this.#index = index;
     this.#mode = mode;
@@ -216,8 +218,11 @@ class ScatterWriter {
   #joined(lanes: 1 | 4, target: Local, from: Local): Local {
     const value = this.#load(lanes, from);
     if (this.#mode === "set") return value;
-    const add = kindOf(this.#dtype) === "float" ? f32x4.add : i32x4.add;
-    return this.#f.v(add, this.#load(lanes, target), value);
+    const kind = kindOf(this.#dtype), before = this.#load(lanes, target);
+    if (isWide(kind)) {
+      return this.#math.wide(kind === "double" ? f64x2.add : i64x2.add, before, value);
+    }
+    return this.#f.v(kind === "float" ? f32x4.add : i32x4.add, before, value);
   }
 
   #store(lanes: 1 | 4, at: Local, value: Local): void {

@@ -158,3 +158,28 @@ Deno.test("random numbers in vectors are those of the scalar generator, wherever
     });
   });
 });
+
+Deno.test("exponentials and logarithms of doubles are those of doubles", () => {
+  const from = Float64Array.from({ length: 10_001 }, (_, k) => (k - 5000) / 7.05);
+  const special = [0, -0, 1, Infinity, -Infinity, NaN, 1e-310, 5e-324, 1.7e308, 709.7, -745, 710];
+  const compared: readonly ["exp" | "log" | "sigmoid", (x: number) => number, number[]][] = [
+    ["exp", Math.exp, [...from, ...special]],
+    ["log", Math.log, [
+      ...from.map((x) => Math.exp(x)),
+      ...from.map((x) => 1 + x / 1e4),
+      ...special,
+    ]],
+    ["sigmoid", (x) => 1 / (1 + Math.exp(-x)), [...from, ...special]],
+  ];
+  for (const [name, exact, numbers] of compared) {
+    const found = withDevice("cpu", () => {
+      using result = Tensor.fromHost(Float64Array.from(numbers))[name]();
+      return compute(wasmBackend, result) as number[];
+    });
+    found.forEach((value, k) => {
+      const wanted = exact(numbers[k]!);
+      const isClose = Math.abs(value - wanted) <= Math.max(4e-16 * Math.abs(wanted), 1e-307);
+      assert(isClose || Object.is(value, wanted), `${name}(${numbers[k]}): ${value}, ${wanted}`);
+    });
+  }
+});

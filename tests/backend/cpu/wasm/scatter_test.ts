@@ -29,7 +29,15 @@ Deno.test("rows are scattered in vectors, whatever is before and behind their ax
         fc.constantFrom(0, 1, 2),
         sizes,
         fc.constantFrom<DType>("int32", "int64", "uint8"),
-        fc.constantFrom<DType>("float32", "float16", "bfloat16", "int32", "uint8"),
+        fc.constantFrom<DType>(
+          "float32",
+          "float16",
+          "bfloat16",
+          "int32",
+          "uint8",
+          "int64",
+          "float64",
+        ),
         (shape, axis, count, index, dtype) => {
           const base = filled(shape, dtype);
           const places = indicesOf(count, shape[axis]!, index);
