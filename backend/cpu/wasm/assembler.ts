@@ -17,8 +17,8 @@ import {
 import { bulk, core, i32, i32x4, v128 } from "./opcodes.ts";
 
 /**
- * A local variable of the function: its number. Four lanes of 64 bits are a pair of vectors, which has a
- * number below zero: see {@linkcode FunctionBuilder.pair}.
+ * A local variable of the function: its number. Four lanes of 64 bits are a pair of vectors, which
+ * has a number below zero: see {@linkcode FunctionBuilder.pair}.
  */
 export type Local = number;
 

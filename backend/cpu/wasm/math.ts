@@ -63,7 +63,7 @@ export class VectorMath {
     return this.#f.shuffle32(...this.#f.halves(wide), [1, 3, 5, 7]);
   }
 
-  /** The elements of `x` where the mask of 32-bit lanes is set, else those of `y`; lanes of any width. */
+  /** Elements of `x` where the mask of 32-bit lanes is set, else of `y`; lanes of any width. */
   choose(mask: Local, x: Local, y: Local): Local {
     if (!this.#f.isPair(x)) return this.select(mask, x, y);
     return this.wide(v128.bitselect, x, y, this.widenMask(mask));

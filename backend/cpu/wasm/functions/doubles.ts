@@ -68,8 +68,8 @@ export function logWide(f: FunctionBuilder, math: VectorMath, x: Local): Local {
 }
 
 /**
- * `exponent ln 2 + log(1 + m)`, for `1 + m` between the root of one half and that of two: as in fdlibm,
- * `m - m²/2 + s (m²/2 + R)` with `s = m / (2 + m)`.
+ * `exponent ln 2 + log(1 + m)`, for `1 + m` between the root of one half and that of two: as in
+ * fdlibm, `m - m²/2 + s (m²/2 + R)` with `s = m / (2 + m)`.
  */
 function logOf(f: FunctionBuilder, math: VectorMath, m: Local, exponent: Local): Local {
   const s = f.v(f64x2.div, m, f.v(f64x2.add, m, f.double(2)));

@@ -51,7 +51,10 @@ export function atan2(f: FunctionBuilder, m: VectorMath, y: Local, x: Local): Lo
   return m.withSign(half, y);
 }
 
-/** The arcsine of a number up to one half, and of the square of that; the polynomial is that of Cephes. */
+/**
+ * The arcsine of a number up to one half, and of the square of that; the polynomial is that of
+ * Cephes.
+ */
 function asinOfSmall(f: FunctionBuilder, m: VectorMath, x: Local, square: Local): Local {
   const p = m.polynomial(square, [
     4.2163199048e-2,

@@ -1,6 +1,7 @@
 /**
- * What is left of large angles without multiples of pi, by M. Payne and R. Hanek: the product with 96 bits of
- * `2 / pi`, of which those before the point matter only as far as they tell quadrants apart.
+ * What is left of large angles without multiples of pi, by M. Payne and R. Hanek: the product with
+ * 96 bits of `2 / pi`, of which those before the point matter only as far as they tell quadrants
+ * apart.
  */
 import type { FunctionBuilder, Local } from "../assembler.ts";
 import type { VectorMath } from "../math.ts";
@@ -77,8 +78,9 @@ function power64(f: FunctionBuilder, exponent: number): Local {
 }
 
 /**
- * What is left of `x` from 2^7 on: for a sine without multiples of pi, for a cosine, which is the sine of a
- * quarter turn more, too, and for a tangent without those of half pi. NaN of infinity and NaN.
+ * What is left of `x` from 2^7 on: for a sine without multiples of pi, for a cosine, which is the
+ * sine of a quarter turn more, too, and for a tangent without those of half pi. NaN of infinity and
+ * NaN.
  */
 export function largeAngle(
   f: FunctionBuilder,

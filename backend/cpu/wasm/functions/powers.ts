@@ -41,8 +41,8 @@ function exp2Wide(f: FunctionBuilder, m: VectorMath, x: Local): Local {
 }
 
 /**
- * C's pow: 1 to any power and anything to 0 are 1, also for NaN; what is negative has powers with whole
- * exponents only. Logarithms are doubles: the exponent multiplies their errors.
+ * C's pow: 1 to any power and anything to 0 are 1, also for NaN; what is negative has powers with
+ * whole exponents only. Logarithms are doubles: the exponent multiplies their errors.
  */
 export function pow(f: FunctionBuilder, m: VectorMath, x: Local, y: Local): Local {
   const a = m.abs(x), zero = f.float(0), one = f.float(1), infinity = f.float(Infinity);

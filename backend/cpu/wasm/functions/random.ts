@@ -74,9 +74,9 @@ function upperHalves(f: FunctionBuilder, which: 0 | 1, x: Local): Local {
 }
 
 /**
- * A number in [0, 1) for each lane of `index`, which is not negative: 24 bits of the first of the four words
- * that belong to it. The counter is (index, stream, 0, 0); what a round makes of zeros, of what is equal
- * in all lanes, and for the three words that nobody reads, is left out.
+ * A number in [0, 1) for each lane of `index`, which is not negative: 24 bits of the first of the
+ * four words that belong to it. The counter is (index, stream, 0, 0); what a round makes of zeros,
+ * of what is equal in all lanes, and for the three words that nobody reads, is left out.
  */
 export function uniform(f: FunctionBuilder, index: Local, key: RandomKey): Local {
   const xor = (a: Local, b: Local): Local => f.v(v128.xor, a, b);

@@ -4,8 +4,8 @@ import type { VectorMath } from "../math.ts";
 import { f32x4, f64x2, i32x4, v128 } from "../opcodes.ts";
 
 /**
- * In doubles: a float quotient may be rounded up to the next whole number. A quotient by an infinity is
- * -1 where the signs differ, that of an infinity is NaN, but by zero.
+ * In doubles: a float quotient may be rounded up to the next whole number. A quotient by an
+ * infinity is -1 where the signs differ, that of an infinity is NaN, but by zero.
  */
 export function floorOfQuotient(f: FunctionBuilder, m: VectorMath, a: Local, b: Local): Local {
   const quotient = m.inDoubles([a, b], (x, y) => f.v(f64x2.floor, f.v(f64x2.div, x!, y!)));

@@ -38,7 +38,9 @@ function reduce(
   return { rest, odd };
 }
 
-/** The sine of an angle between -pi / 2 and pi / 2, negative where `odd`; the polynomial is SLEEF's. */
+/**
+ * The sine of an angle between -pi / 2 and pi / 2, negative where `odd`; the polynomial is SLEEF's.
+ */
 function sineOf(f: FunctionBuilder, m: VectorMath, { rest, odd }: ReducedAngle): Local {
   const square = f.v(f32x4.mul, rest, rest);
   const p = m.polynomial(square, [

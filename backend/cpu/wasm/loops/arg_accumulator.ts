@@ -11,7 +11,9 @@ interface Found {
   readonly place: Local;
 }
 
-/** What finds the larger and the smaller of two values; all bits of what is true are set: it is -1. */
+/**
+ * What finds the larger and the smaller of two values; all bits of what is true are set: it is -1.
+ */
 const comparisons: Readonly<Record<LaneKind, readonly [larger: number, smaller: number]>> = {
   float: [f32x4.gt, f32x4.lt],
   int: [i32x4.gtS, i32x4.ltS],

@@ -1,7 +1,8 @@
 /**
- * Windows added up to the image that they were cut from, in WebAssembly: the gradient of unfolding, and of
- * pooling whose windows overlap. A part is a range of the image's rows, along its last axis. Each row takes
- * the windows that have it, in their order, so the result is the same for any number of threads.
+ * Windows added up to the image that they were cut from, in WebAssembly: the gradient of unfolding,
+ * and of pooling whose windows overlap. A part is a range of the image's rows, along its last axis.
+ * Each row takes the windows that have it, in their order, so the result is the same for any number
+ * of threads.
  */
 import { sizeOf, stridesOf } from "../../../graph/shape.ts";
 import { needsWideIndices } from "../../../kernel/index_range.ts";
@@ -13,7 +14,9 @@ import type { WasmRuntime } from "../runtime.ts";
 
 type Col2im = SpecialKernel & { readonly op: "col2im" };
 
-/** What is known of an axis: sizes, steps in elements of the image, steps in bytes of the windows. */
+/**
+ * What is known of an axis: sizes, steps in elements of the image, steps in bytes of the windows.
+ */
 const axisArguments = [
   "size",
   "positions",
@@ -34,8 +37,8 @@ const MAX_ELEMENTS = 2 ** 28;
 const ADD_COST = 0.6, ROW_COST = 30;
 
 /**
- * The runner of a sum of windows of floats, or null for others. `fallback` makes one for blocks that lie
- * outside the memory that WebAssembly sees.
+ * The runner of a sum of windows of floats, or null for others. `fallback` makes one for blocks
+ * that lie outside the memory that WebAssembly sees.
  */
 export function col2imRunner(
   kernel: Col2im,
@@ -134,7 +137,7 @@ class Col2imWriter {
       const stride = this.#arg(axis, "stride");
       const position = f.i(i32.divU, moved, stride);
       f.leavable((leaveIfZero) => {
-        // Below zero is large without a sign, and so is what it is divided to, or it is no multiple.
+        // A number below zero is large without a sign.
         leaveIfZero(f.i(i32.ltU, moved, this.#arg(axis, "size")));
         leaveIfZero(f.i(i32.eq, f.i(i32.mul, position, stride), moved));
         leaveIfZero(f.i(i32.ltU, position, this.#arg(axis, "positions")));

@@ -1,7 +1,8 @@
 /**
- * Scatters of whole rows in WebAssembly: an embedding's gradient, `indexAdd`, `bincount`. A part is a range
- * of the target's rows. It copies them from the base, then goes through all indices and adds the sources of
- * its own rows in order, so the result is the same for any number of threads.
+ * Scatters of whole rows in WebAssembly: an embedding's gradient, `indexAdd`, `bincount`, and those
+ * of single elements along the last axis. A part is a range of the target's rows. It copies them
+ * from the base, then goes through all indices and adds the sources of its own rows in order, so
+ * the result is the same for any number of threads.
  *
  * This folder (`special/`) has kernels whose loops carry state. It imports `kernel/`, `graph/`,
  * `script/` and the assembler of `wasm/`. Kernels come from `cpu_backend.ts`; what has no form here
@@ -29,8 +30,9 @@ const scatterArguments = [
   /** Rows of the target and of the source, for each coordinate before the axis. */
   "rows",
   "sources",
-  /** From one index to the next. */
+  /** From one index to the next, and from those of one coordinate before the axis to the next. */
   "step",
+  "outerStep",
   /** Elements of a row. */
   "columns",
   /** An index that was out of range: its low and high word, and 1 where there was one. */
@@ -51,10 +53,12 @@ const INDEX_COST = 1, COPY_COST = 0.3, ADD_COST = 0.5;
 const PARTS_PER_THREAD = 4;
 /** Where rows are shorter, looking at the indices costs as much as adding: one part a thread. */
 const LONG_ROW = 16;
+/** Threads that share a scatter of single elements. */
+const MIN_COLUMN_THREADS = 4;
 
 /**
- * The runner of a scatter of rows, or null for another one. `fallback` makes one for blocks that lie outside
- * the memory that WebAssembly sees; `check` is told of indices that are out of range.
+ * The runner of a scatter of rows, or null for another one. `fallback` makes one for blocks that
+ * lie outside the memory that WebAssembly sees; `check` is told of indices that are out of range.
  */
 export function rowScatterRunner(
   kernel: Scatter,
@@ -63,16 +67,21 @@ export function rowScatterRunner(
   check: CheckIndex,
 ): Runner | null {
   const { inputs, shape, sourceShape, indexStrides, axis, mode, opName, output } = kernel;
-  if (!hasWholeRows(kernel) || !hasWords(kernel)) return null;
-  const bytes = new ScatterWriter(output.dtype, inputs[1]!, mode, runtime.relaxed).write();
-  const compiled = runtime.compile(bytes);
+  const outerStride = outerStrideOf(kernel);
+  if (outerStride === null || !hasWords(kernel)) return null;
   const outer = sizeOf(shape.slice(0, axis)), columns = sizeOf(shape.slice(axis + 1));
+  const form = { dtype: output.dtype, index: inputs[1]!, mode, isColumn: columns === 1 };
+  const bytes = new ScatterWriter(form, runtime.relaxed).write();
+  const compiled = runtime.compile(bytes);
   const rows = shape[axis]!, sources = sourceShape[axis]!, range = outer * rows;
-  const step = indexStrides[axis]! * indexBytes[inputs[1]!]!;
+  const width = indexBytes[inputs[1]!]!, step = indexStrides[axis]! * width;
   const copying = range * columns * COPY_COST;
   const cost = copying + outer * sources * (INDEX_COST + columns * ADD_COST);
-  const parts = runtime.threads.size * (columns < LONG_ROW ? 1 : PARTS_PER_THREAD);
-  const grain = Math.max(1, Math.ceil(range / parts));
+  const { size: threads } = runtime.threads;
+  // A part of whole coordinates before the axis looks at its own indices alone.
+  const unit = outer >= threads ? rows : 1;
+  const parts = unit > 1 ? threads * PARTS_PER_THREAD : partsFor(columns, threads);
+  const grain = Math.max(1, Math.ceil(range / unit / parts)) * unit;
   let elsewhere: Runner | null = null;
   return {
     source: `// WebAssembly, ${bytes.length} bytes: rows are scattered`,
@@ -80,7 +89,17 @@ export function rowScatterRunner(
       const { words, memory } = runtime;
       const places = [...reads, ...writes].map((block) => memory.addressOf(block));
       if (places.includes(null)) return (elsewhere ??= fallback()).run(reads, writes);
-      words.set([...places as number[], rows, sources, step, columns, 0, 0, 0]);
+      words.set([
+        ...places as number[],
+        rows,
+        sources,
+        step,
+        outerStride * width,
+        columns,
+        0,
+        0,
+        0,
+      ]);
       runtime.run(compiled, range, grain, cost);
       const [low, high, isFault] = words.subarray(scatterArguments.indexOf("faultLow"));
       if (isFault) check(high! * 2 ** 32 + (low! >>> 0), rows, opName);
@@ -88,9 +107,29 @@ export function rowScatterRunner(
   };
 }
 
-/** True where an index says where a whole row of the source goes. */
-function hasWholeRows({ indexStrides, shape, sourceShape, axis }: Scatter): boolean {
-  return shape.every((size, k) => k === axis || indexStrides[k] === 0 && sourceShape[k] === size);
+/** Few threads are slower than one at single elements: each guesses wrong which are its own. */
+function partsFor(columns: number, threads: number): number {
+  if (columns === 1 && threads < MIN_COLUMN_THREADS) return 1;
+  return threads * (columns < LONG_ROW ? 1 : PARTS_PER_THREAD);
+}
+
+/**
+ * Where an index says where a whole row of the source goes: how far apart the indices of one
+ * coordinate before the axis and the next lie, 0 where they share theirs; else null.
+ */
+function outerStrideOf({ indexStrides, shape, sourceShape, axis }: Scatter): number | null {
+  const isRow = shape.every((size, k) =>
+    k === axis || sourceShape[k] === size && (k < axis || size === 1 || indexStrides[k] === 0)
+  );
+  if (!isRow) return null;
+  let stride = 0, count = 1;
+  for (let k = axis - 1; k >= 0; k--) {
+    if (shape[k] === 1) continue;
+    if (count === 1) stride = indexStrides[k]!;
+    if (indexStrides[k] !== stride * count) return null;
+    count *= shape[k]!;
+  }
+  return stride;
 }
 
 /** Bytes of an index. */
@@ -103,6 +142,15 @@ function hasWords(kernel: Scatter): boolean {
   return inputs[1]! in indexBytes && Math.max(size, sizeOf(sourceShape)) < MAX_ELEMENTS;
 }
 
+/** What a module depends on. */
+interface ScatterForm {
+  readonly dtype: DType;
+  readonly index: DType;
+  readonly mode: Scatter["mode"];
+  /** Rows have one element. */
+  readonly isColumn: boolean;
+}
+
 class ScatterWriter {
   readonly #f = new FunctionBuilder();
   readonly #lanes: LaneAccess;
@@ -110,13 +158,15 @@ class ScatterWriter {
   readonly #dtype: DType;
   readonly #index: DType;
   readonly #mode: Scatter["mode"];
+  readonly #isColumn: boolean;
 
-  constructor(dtype: DType, index: DType, mode: Scatter["mode"], relaxed: boolean) {
+  constructor({ dtype, index, mode, isColumn }: ScatterForm, relaxed: boolean) {
     this.#math = new VectorMath(this.#f, relaxed);
     this.#lanes = new LaneAccess(this.#f, this.#math);
     this.#dtype = dtype;
     this.#index = index;
     this.#mode = mode;
+    this.#isColumn = isColumn;
   }
 
   #arg(name: Argument): Local {
@@ -153,7 +203,7 @@ class ScatterWriter {
   #sources(outer: Local, first: Local, rowBytes: Local): void {
     const f = this.#f, { begin, end } = FunctionBuilder.parameters;
     const at = f.number(), source = f.number(), count = f.number();
-    f.assign(at, this.#arg("indices"));
+    f.assign(at, f.i(i32.add, this.#arg("indices"), f.i(i32.mul, outer, this.#arg("outerStep"))));
     const before = f.i(i32.mul, f.i(i32.mul, outer, this.#arg("sources")), rowBytes);
     f.assign(source, f.i(i32.add, this.#arg("source"), before));
     f.assign(count, f.integer(0));
@@ -194,6 +244,7 @@ class ScatterWriter {
   /** Adds a row of the source to one of the target, or puts it there. */
   #row(to: Local, source: Local): void {
     const f = this.#f, bytes = this.#bytes;
+    if (this.#isColumn) return this.#store(1, to, this.#joined(1, to, source));
     const target = f.number(), from = f.number(), left = f.number();
     f.assign(target, to);
     f.assign(from, source);

@@ -55,6 +55,27 @@ Deno.test("rows are scattered in vectors, whatever is before and behind their ax
   });
 });
 
+Deno.test("elements are scattered along the last axis, each row by indices of its own", () => {
+  withDevice("cpu", () => {
+    for (const [batch, rows, columns, count] of [[1, 1, 5, 9], [3, 7, 11, 4], [2, 65, 3, 30]]) {
+      for (const dtype of ["float32", "int64", "uint8"] as const) {
+        const base = filled([batch!, rows!, columns!], dtype);
+        const source = filled([batch!, rows!, count!], dtype, 3);
+        const places = indicesOf(source.size, columns!, "int32").reshape([...source.shape]);
+        using made = base.scatterAdd(2, places, source);
+        assert(isVectors(made));
+        assertAgree(() => base.scatterAdd(2, places, source));
+        assertAgree(() => base.scatter(2, places, source));
+        const shared = places.slice([0, 1], [0, 1]).expand(source.shape);
+        assertAgree(() => base.scatterAdd(2, shared, source));
+        assertAgree(() =>
+          base.scatterAdd(2, places.slice(null, [0, 1]).expand(source.shape), source)
+        );
+      }
+    }
+  });
+});
+
 Deno.test("a scatter over all threads adds up in the order of the indices", () => {
   withDevice("cpu", () => {
     const [rows, columns, count] = [3001, 130, 4000];
