@@ -11,7 +11,13 @@
 import { type AffineExpr, coefficient } from "../../../kernel/affine.ts";
 import { collapse } from "../../../kernel/collapse.ts";
 import { isFloat } from "../../../graph/dtype.ts";
-import { type Contraction, extent, type Load, type LoopKernel } from "../../../kernel/kernel.ts";
+import {
+  type Contraction,
+  type Expr,
+  extent,
+  type Load,
+  type LoopKernel,
+} from "../../../kernel/kernel.ts";
 import { epilogueOf, pack, rowMajor } from "../../blas/gemm_plan.ts";
 import type { GemmHost } from "../../blas/gemm_runner.ts";
 import type { HostBlock, Runner } from "../../script/runner.ts";
@@ -36,7 +42,9 @@ export interface FloatContraction {
 export interface Product {
   /** A line for people. */
   readonly source: string;
-  /** Computes it from its operands; false where they do not allow that, and the result is of no use. */
+  /**
+   * Computes it from its operands; false where they do not allow that, and the result is of no use.
+   */
   run(a: HostBlock, b: HostBlock, c: HostBlock): boolean;
 }
 
@@ -64,6 +72,9 @@ export function contractionRunner(
   const copies = [given.a.dtype !== "float32", given.b.dtype !== "float32"] as const;
   const { plan, prepared, contraction } = choose(kernel, given, target, copies, host);
   const faster = findFaster({ kernel, contraction, target, cost: plan.cost }, runtime, host);
+  if (faster === null && isQuickerAsSum(kernel, given, plan)) {
+    return host.compile(asSum(kernel, given));
+  }
   const epilogue = epilogueOf(kernel, "float32", target, output < 0 ? null : output);
   const after = epilogue && host.compile(collapse(epilogue));
   const product = new ProductRunner(plan, runtime, host);
@@ -94,6 +105,44 @@ export function contractionRunner(
       );
       if (!isDone) (plain ??= fallback()).run(inputs, outputs);
     },
+  };
+}
+
+/** Multiplications that a core does in a nanosecond where one loop adds them up. */
+const SUM_SPEED = 5;
+
+/**
+ * Whether each element is better added up by itself: a single row leaves most of a tile empty, and
+ * windows of an image are copied for it alone.
+ */
+function isQuickerAsSum(kernel: LoopKernel, c: Contraction, { m, n, cost }: ProductPlan): boolean {
+  const isFloat32 = [c.a.dtype, c.b.dtype, c.dtype].every((dtype) => dtype === "float32");
+  if (!isFloat32 || Math.min(m, n) > 1 || kernel.reductions.length > 0) return false;
+  return extent(kernel, kernel.outer) * extent(kernel, kernel.inner) / SUM_SPEED < cost;
+}
+
+/** The same kernel with a sum of products for its contraction. */
+function asSum(kernel: LoopKernel, { a, b, dtype }: Contraction): LoopKernel {
+  const { loads, exprs, outputs, indirect } = kernel, first = loads.length;
+  const factors: Expr[] = [
+    { op: "load", load: first, dtype },
+    { op: "load", load: first + 1, dtype },
+    { op: "primitive", fn: "mul", args: [0, 1], dtype },
+  ];
+  const later = (id: number): number => id + factors.length;
+  const moved = exprs.map((e): Expr => {
+    if (e.op === "contracted") return { op: "reduced", reduction: 0, dtype: e.dtype };
+    return "args" in e ? { ...e, args: e.args.map(later) } : e;
+  });
+  const index: AffineExpr = { offset: 0, terms: [] };
+  return {
+    ...kernel,
+    loads: [...loads, a, b],
+    exprs: [...factors, ...moved],
+    reductions: [{ fn: "sum", expr: factors.length - 1, dtype, index }],
+    outputs: outputs.map((o) => ({ ...o, expr: later(o.expr) })),
+    indirect: indirect.map((i) => ({ ...i, expr: later(i.expr) })),
+    contraction: null,
   };
 }
 

@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { type DType, Tensor, withDevice } from "../../../../mod.ts";
 import { schedule } from "../../../../backend/schedule/schedule.ts";
 import type { LoopKernel } from "../../../../backend/kernel/kernel.ts";
@@ -7,7 +7,7 @@ import type { HostBlock } from "../../../../backend/cpu/script/runner.ts";
 import { contractionRunner } from "../../../../backend/cpu/wasm/products/contraction.ts";
 import { WasmRuntime } from "../../../../backend/cpu/wasm/runtime.ts";
 import { HostPool } from "../../../../memory/mod.ts";
-import { assertAgree, compute, wasmBackend } from "../strategies.ts";
+import { assertAgree, compute, sourcesOf, wasmBackend } from "../strategies.ts";
 import { nodeOf } from "../../../../tensor/core/internals.ts";
 
 /** Small whole numbers, so that every sum is exact. */
@@ -194,5 +194,24 @@ Deno.test("sums of any length are those of their pieces, however the left operan
       assertProduct(13, 19, k, true);
       assertProduct(13, 16, k, false, true);
     }
+  });
+});
+
+Deno.test("a single row or column is added up by itself, with what follows it", () => {
+  const makes: readonly (() => Tensor)[] = [
+    () => filled([2, 8, 12, 13]).conv2d(filled([1, 8, 3, 3], 5), { padding: 1 }).sigmoid(),
+    () => filled([5, 1, 40]).bmm(filled([5, 40, 33], 3)).add(1),
+    () => filled([70, 90]).matmul(filled([90], 3)).relu(),
+    () => filled([3, 4, 30]).conv1d(filled([4, 1, 3], 1), { groups: 4 }),
+    () => {
+      const few = filled([2, 1, 9, 11]).detach();
+      few.requiresGrad = true;
+      few.conv2d(filled([6, 1, 4, 4], 2), { stride: 2 }).square().sum().backward();
+      return few.grad!;
+    },
+  ];
+  withDevice("cpu", () => {
+    for (const make of makes) assertAgree(make);
+    assert(sourcesOf(makes[1]!()).every((source) => !source.includes("WebAssembly SIMD")));
   });
 });
