@@ -179,9 +179,14 @@ export class DeviceMemory<B = Buffer> {
     }
     const persistent = this.#persistent;
     if (persistent === null) return this.pool;
-    this.pool.limitBytes = this.#limitBytes - persistent.stats.reservedBytes;
-    persistent.limitBytes = this.#limitBytes - this.pool.stats.reservedBytes;
+    this.pool.limitBytes = this.#restBeside(persistent);
+    persistent.limitBytes = this.#restBeside(this.pool);
     return options?.persistent ? persistent : this.pool;
+  }
+
+  /** What a limit that may be below what is held already leaves beside a pool. */
+  #restBeside(pool: Pool<B> | null): number {
+    return Math.max(0, this.#limitBytes - (pool?.stats.reservedBytes ?? 0));
   }
 
   #tryAllocate(
@@ -284,7 +289,7 @@ export class DeviceMemory<B = Buffer> {
       throw new RangeError(`Cannot set a limit of ${bytes} bytes: a whole number from 0, or null`);
     }
     this.#limitBytes = bytes ?? this.#defaultLimit;
-    this.pool.limitBytes = this.#limitBytes - (this.#persistent?.stats.reservedBytes ?? 0);
+    this.pool.limitBytes = this.#restBeside(this.#persistent);
   }
 
   /** Gives all cached memory back to the driver, pinned memory too; returns the device's bytes. */

@@ -7,7 +7,8 @@
  * @module
  */
 import { runAll } from "../../ffi/host/run_all.ts";
-import { checkOptions } from "../../ffi/host/options.ts";
+import * as takes from "../../ffi/host/option_rules.ts";
+import { checkOptions, requireValue } from "../../ffi/host/options.ts";
 import { allocateWithRetries } from "../core/allocate.ts";
 import { checkByteCount } from "../core/bytes.ts";
 import { largestByOrigin } from "../core/live_allocations.ts";
@@ -93,8 +94,9 @@ export abstract class PoolBase<B> implements Pool<B> {
     return this.reserved.limitBytes;
   }
 
-  /** See the getter. */
+  /** See the getter. @throws {TypeError | RangeError} When it is no number of bytes. */
   set limitBytes(bytes: number) {
+    requireValue("limit a pool", "limitBytes", bytes, takes.byteLimit);
     this.reserved.limitBytes = bytes;
   }
 

@@ -5,7 +5,7 @@ import type { AllocateOptions, BufferHandle, Pool } from "../core/pool.ts";
 import { retryStep, Shortage } from "../core/retry_ladder.ts";
 import { PoolWrapper, WrappedHandle } from "./pool_wrapper.ts";
 import type { HostBuffer } from "../sources/source.ts";
-import { checkOptions, type Rules } from "../../ffi/host/options.ts";
+import { checkOptions, requireValue, type Rules } from "../../ffi/host/options.ts";
 import * as takes from "../../ffi/host/option_rules.ts";
 
 /** How a GuardPool reaches the memory. Every call comes after the work enqueued so far. */
@@ -15,6 +15,8 @@ export interface GuardAccess<B> {
   /** Those bytes. */
   read(buffer: B, offset: number, nbytes: number): Uint8Array;
 }
+
+const memoryAccess = takes.object("{ fill, read }, or call GuardPool.forHost or forQueue");
 
 /** Memory was used in a way that corrupts it. The message names all the places that are known. */
 export class MemoryCorruptionError extends Error {
@@ -122,6 +124,7 @@ export class GuardPool<B = Buffer> extends PoolWrapper<B> {
    */
   constructor(upstream: Pool<B>, access: GuardAccess<B>, options: GuardPoolOptions = {}) {
     checkOptions("make a GuardPool", options, rules);
+    requireValue("make a GuardPool", "access", access, memoryAccess);
     super(upstream);
     this.#access = access;
     this.#quarantineBytes = options.quarantineBytes ?? 64 * MiB;

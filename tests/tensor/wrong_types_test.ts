@@ -32,7 +32,7 @@ import {
   Tensor,
   withDevice,
 } from "../../mod.ts";
-import { FaultPool, HostPool } from "@netcl/netcl/memory";
+import { FaultPool, GuardPool, HostPool } from "@netcl/netcl/memory";
 
 // deno-lint-ignore no-explicit-any -- what a caller without types may pass
 type Untyped = any;
@@ -265,6 +265,10 @@ Deno.test("data, files, memory: what is not what is due is named", () => {
     [() => new BufferPool(untyped(undefined)), "undefined", "a Context"],
     [() => new SlabPool(untyped({})), "a Context"],
     [() => new HostPool().trim(untyped("1")), 'bytes "1"'],
+    [() => new HostPool().limitBytes = -1, "limitBytes -1"],
+    [() => new HostPool().limitBytes = NaN, "limitBytes NaN"],
+    [() => new FaultPool(new HostPool()).limitBytes = untyped("1GiB"), 'limitBytes "1GiB"'],
+    [() => new (untyped(GuardPool))(new HostPool()), "access undefined", "forHost"],
     [() => new FaultPool(new HostPool()).failAllocation(0), "nth 0"],
     [() => memory.onPressure(untyped(1)), "callback 1"],
     [() => memory.report(untyped(undefined)), "path undefined"],
