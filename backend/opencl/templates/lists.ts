@@ -28,6 +28,7 @@ import { groupReduction } from "./loops/group_reduction.ts";
 import { itemRows } from "./loops/item_rows.ts";
 import { registerRows } from "./loops/register_rows.ts";
 import { shortRows } from "./loops/short_rows.ts";
+import { turnedMaps } from "./loops/turned_maps.ts";
 import { vectorItems } from "./loops/vector_items.ts";
 import { vectorRows } from "./loops/vector_rows.ts";
 import { windowRows } from "./loops/window_rows.ts";
@@ -69,6 +70,7 @@ export const loops: readonly Template<LoopKernel>[] = [
   registerRows,
   groupReduction,
   vectorRows,
+  turnedMaps,
   vectorItems,
   windowRows,
   shortRows,
