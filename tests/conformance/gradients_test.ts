@@ -35,11 +35,14 @@ function report(problems: readonly string[], count: number): void {
   assert(problems.length === 0, `${problems.length} of ${count}:\n${problems.join("\n")}`);
 }
 
+/** What a case wants computed, and what is wrong with it then. */
+interface Check {
+  readonly tensors: readonly Tensor[];
+  readonly problem: () => string | null;
+}
+
 /** Collects what several cases want computed, computes it in one go, and checks each. */
-function checkAll(
-  of: readonly Case[],
-  prepare: (c: Case) => { tensors: readonly Tensor[]; problem: () => string | null },
-): void {
+function problemsOf(of: readonly Case[], prepare: (c: Case) => Check): string[] {
   const problems: string[] = [];
   const checks = of.flatMap((c) => {
     try {
@@ -54,7 +57,24 @@ function checkAll(
     const text = problem();
     if (text !== null) problems.push(`${titleOf(c)} ${text}`);
   }
-  report(problems, of.length);
+  return problems;
+}
+
+/** A schedule of all takes longer than those of a few; on OpenCL kernels are built together. */
+const AT_ONCE = { cpu: 15, cl: Infinity };
+
+/** Checks every case. */
+function checkAll(
+  backend: BackendName,
+  of: readonly Case[],
+  prepare: (c: Case) => Check,
+): void {
+  const most = Math.min(AT_ONCE[backend], of.length);
+  const parts = Array.from(
+    { length: Math.ceil(of.length / most) },
+    (_, k) => of.slice(k * most, (k + 1) * most),
+  );
+  report(parts.flatMap((part) => problemsOf(part, prepare)), of.length);
 }
 
 function gradientsOf(c: Case, layout: Layout, backend: BackendName) {
@@ -84,7 +104,7 @@ function gradientsOf(c: Case, layout: Layout, backend: BackendName) {
 for (const layout of layouts) {
   const test = layout === "plain" ? testOnBackends : testOnCPU;
   test(`the gradients are PyTorch's, ${layout} inputs`, (backend: BackendName) => {
-    checkAll(sampleFor(backend, cases), (c) => gradientsOf(c, layout, backend));
+    checkAll(backend, sampleFor(backend, cases), (c) => gradientsOf(c, layout, backend));
   });
 }
 
@@ -149,7 +169,7 @@ function leavesOf(c: Case, inputs: readonly Tensor[]): Tensor[] {
 }
 
 testOnCPU("the gradients are those of finite differences", (backend: BackendName) => {
-  checkAll(smooth, (c) => {
+  checkAll(backend, smooth, (c) => {
     const value = (inputs: readonly Tensor[]): Tensor => weighted(resultsOf(c, inputs), backend);
     return checkDerivative(
       c,
@@ -161,7 +181,7 @@ testOnCPU("the gradients are those of finite differences", (backend: BackendName
 });
 
 testOnCPU("the second derivatives are those of finite differences", (backend: BackendName) => {
-  checkAll(smooth, (c) => {
+  checkAll(backend, smooth, (c) => {
     const value = (inputs: readonly Tensor[]): Tensor => {
       const first = weighted(resultsOf(c, inputs), backend);
       const gradients = grad([first], leavesOf(c, inputs), { createGraph: true });

@@ -17,11 +17,11 @@ import { lay, type Layout, layouts } from "./layouts.ts";
 import { apart, expectedType, operations, sampleFor } from "./operations.ts";
 
 const floats: readonly DType[] = ["float64", "float32", "float16", "bfloat16"];
-const cases = families.flatMap((family) => readCases(family).map((c) => ({ ...c, family })))
-  .filter((c) => !apart.has(titleOf(c)));
-
 /** Families whose cases name the types themselves. */
 const typed: ReadonlySet<string> = new Set(["cast", "creation"]);
+const cases = families.flatMap((family) => readCases(family).map((c) => ({ ...c, family })))
+  .filter((c) => !apart.has(titleOf(c)))
+  .map((c) => ({ ...c, types: typesOf(c) }));
 
 /** A call in one type and layout, and what is wrong with it once it has been computed. */
 interface Trial {
@@ -99,7 +99,7 @@ for (const family of families) {
     const test = layout === "plain" ? testOnBackends : testOnCPU;
     test(`${family}: the values are PyTorch's, ${layout} inputs`, (backend: BackendName) => {
       const trials = sampleFor(backend, cases).filter((c) => c.family === family).flatMap((c) =>
-        typesOf(c)
+        c.types
           .filter((dtype) =>
             [dtype, ...c.inputs.map((v) => dtype ?? v.dtype)]
               .every((d) => d === null || supports(backend, d))

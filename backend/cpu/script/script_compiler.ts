@@ -79,11 +79,12 @@ function compile(
   const writes = Array.from({ length: outputs.size }, (_, k) => `o${k}`).join();
   const parameters = script.parameters.map((_, k) => `p${k}`).join();
   const names = Object.keys(helpers).join();
+  // V8 compiles a function in parentheses with the one around it: others are parsed once more.
   const make = new Function(
     "helpers",
     "checkedIndex",
     `"use strict"; const { ${names} } = helpers;
-return ([${reads}], [${writes}], [${parameters}]) => {\n${script.body}\n};`,
+return (function ([${reads}], [${writes}], [${parameters}]) {\n${script.body}\n});`,
   ) as (h: typeof helpers, c: typeof checkedIndex) => Compiled;
   return make(helpers, checkedIndex);
 }
