@@ -18,6 +18,8 @@ import { contractionRunner, type FindProduct } from "./wasm/products/contraction
 import { col2imRunner } from "./wasm/special/col2im.ts";
 import { recurrenceRunner } from "./wasm/special/recurrence_runner.ts";
 import { rowScatterRunner } from "./wasm/special/row_scatter.ts";
+import { scanRunner } from "./wasm/special/scan.ts";
+import type { WasmRuntime } from "./wasm/runtime.ts";
 import { findWinograd } from "./wasm/winograd/find_winograd.ts";
 
 /** Ways to convolve that take less than products of matrices. */
@@ -79,11 +81,22 @@ export class KernelRunners {
     }
     if (kernel.op === "argsort") return argsortRunner(kernel);
     const script = (): Runner => this.#scripts.runner(kernel);
-    if (wasm === null || kernel.op === "scan") return script();
-    const runner = kernel.op === "scatter"
-      ? rowScatterRunner(kernel, wasm, script, this.#check)
-      : col2imRunner(kernel, wasm, script);
-    return runner ?? script();
+    return wasm && this.#specialInLanes(kernel, wasm, script) || script();
+  }
+
+  #specialInLanes(
+    kernel: Exclude<SpecialKernel, { readonly op: "recurrence" | "argsort" }>,
+    wasm: WasmRuntime,
+    script: () => Runner,
+  ): Runner | null {
+    switch (kernel.op) {
+      case "scan":
+        return scanRunner(kernel, wasm, script);
+      case "scatter":
+        return rowScatterRunner(kernel, wasm, script, this.#check);
+      case "col2im":
+        return col2imRunner(kernel, wasm, script);
+    }
   }
 
   #contraction(kernel: LoopKernel): Runner | null {

@@ -47,6 +47,18 @@ export class VectorMath {
     return f.pair(low!, high!);
   }
 
+  /** Floats as doubles. */
+  promoted(x: Local): Local {
+    const f = this.#f, upper = f.shuffle32(x, x, [2, 3, 2, 3]);
+    return f.pair(f.v(f64x2.promote, x), f.v(f64x2.promote, upper));
+  }
+
+  /** Doubles as floats. */
+  demoted(x: Local): Local {
+    const f = this.#f, [low, high] = f.halves(x);
+    return f.shuffle32(f.v(f32x4.demote, low), f.v(f32x4.demote, high), [0, 1, 4, 5]);
+  }
+
   /** A mask of four lanes for lanes of 64 bits. */
   widenMask(mask: Local): Local {
     const f = this.#f;
