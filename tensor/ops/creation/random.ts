@@ -22,7 +22,10 @@ import { indexSelect } from "../indexing/indexing.ts";
 import { commonShape, searchsorted } from "../indexing/searching.ts";
 import type { Tensor } from "../../core/tensor.ts";
 
-/** Uniform in [0, 1), 24 bits. */
+/** Multiples of what the half types hold up to 1: rounded to the nearest, the last ones would be 1. */
+const halfSteps: Readonly<Partial<Record<DType, number>>> = { float16: 2 ** 11, bfloat16: 2 ** 8 };
+
+/** Uniform in [0, 1), 24 bits; in half types as many as they have. */
 export function uniform(shape: Shape, options: TensorOptions = {}): Tensor {
   requireFloatType("rand", options);
   const { seed, stream } = nextRandom();
@@ -32,7 +35,9 @@ export function uniform(shape: Shape, options: TensorOptions = {}): Tensor {
     checkedShape("rand", shape),
     "float32",
   );
-  return made(node, { ...options, requiresGrad: false }).cast(options.dtype ?? "float32");
+  const dtype = options.dtype ?? "float32", steps = halfSteps[dtype];
+  const single = made(node, { ...options, requiresGrad: false });
+  return (steps ? single.mul(steps).floor().div(steps) : single).cast(dtype);
 }
 
 function requireFloatType(op: string, { dtype = "float32" }: TensorOptions): void {
@@ -65,9 +70,10 @@ export function integers(
     );
   }
   const dtype = options.dtype ?? "int32";
-  return uniform(shape, { ...options, dtype: "float32" }).mul(high - low).floor().add(low).cast(
-    dtype,
-  );
+  const steps = uniform(shape, { ...options, dtype: "float32" }).mul(high - low).floor();
+  // Integers hold what float32 would round far from 0.
+  const isWhole = !isFloat(dtype) && dtype !== "bool";
+  return isWhole ? steps.cast(dtype).add(low) : steps.add(low).cast(dtype);
 }
 
 /** Uniform random numbers in [0, 1). */

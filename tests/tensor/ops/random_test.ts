@@ -48,6 +48,11 @@ testOnBackends("rand is uniform on [0, 1), and never draws the same twice", (bac
     const product = first.sub(0.5).mul(second.sub(0.5)).mean().itemSync();
     assertAlmostEquals(product, 0, 0.003);
     assertEquals(first.toHostSync(), values, "a tensor keeps its numbers");
+    for (const dtype of ["float16", "bfloat16"] satisfies DType[]) {
+      const half = Tensor.rand([20_000], { dtype }).cast("float32");
+      assert(half.max().itemSync() < 1, `${dtype} rounds up to 1`);
+      assertAlmostEquals(half.mean().itemSync(), 0.5, 0.01);
+    }
   });
 });
 
@@ -80,6 +85,10 @@ testOnBackends("randint takes every whole number of its range, and no other", (b
       const t = Tensor.randint(0, 3, [100], { dtype });
       assertEquals(t.dtype, dtype);
       assertEquals([...new Set([...t.toHostSync()].map(Number))].sort(), [0, 1, 2]);
+    }
+    for (const [low, dtype] of [[2 ** 30, "int32"], [-(2 ** 50), "int64"]] as const) {
+      const far = Tensor.randint(low, low + 3, [100], { dtype }).toHostSync();
+      assertEquals([...new Set([...far].map(Number))].sort(), [low, low + 1, low + 2].sort());
     }
     assertThrows(() => Tensor.randint(3, 3, [2]), RangeError, "from 3 to 3");
     assertThrows(() => Tensor.randint(0.5, 3, [2]), RangeError, "0.5");
