@@ -163,6 +163,25 @@ testOnBackends("empty tensors go through everything that has an answer", (backen
   });
 });
 
+testOnCPU("padding that is cut off again leaves what is between the cuts", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.fromHost([7, 8, 9], { requiresGrad: true });
+    const padded: [readonly [number, number], number[]][] = [
+      [[2, -2], [0, 0, 7]],
+      [[3, -3], [0, 0, 0]],
+      [[5, -4], [0, 0, 0, 0]],
+      [[5, -6], [0, 0]],
+      [[-2, 2], [9, 0, 0]],
+      [[-3, 1], [0]],
+      [[-4, 2], [0]],
+      [[4, -7], []],
+    ];
+    for (const [widths, expected] of padded) assertEquals(numbers(x.pad([widths])), expected);
+    x.pad([[2, -2]]).sum().backward();
+    assertEquals(numbers(x.grad!), [1, 0, 0]);
+  });
+});
+
 testOnBackends("minima of integers pool, the smallest int64 included", (backend) => {
   withDevice(backend, () => {
     for (const dtype of ["int32", "int64", "uint8"] satisfies DType[]) {

@@ -156,11 +156,17 @@ export function pad(x: Tensor, widths: readonly (readonly [number, number])[], v
     );
   }
   if (widths.some(([before, after]) => before < 0 || after < 0)) {
-    const ranges = widths.map((
-      [before, after],
-      k,
-    ): SliceRange => [Math.max(0, -before), x.shape[k]! - Math.max(0, -after)]);
-    return pad(slice(x, ranges), widths.map(([b, a]) => [Math.max(0, b), Math.max(0, a)]), value);
+    const kept = widths.map(([before, after], k): [number, number] => {
+      const n = x.shape[k]!, from = Math.min(n, Math.max(0, -before));
+      return [from, Math.max(from, Math.min(n, n + after))];
+    });
+    // What is cut off behind the last element is padding that was put before the first one.
+    const rest = widths.map(([before, after], k): [number, number] =>
+      kept[k]![0] < kept[k]![1]
+        ? [Math.max(0, before), Math.max(0, after)]
+        : [x.shape[k]! + before + after, 0]
+    );
+    return pad(slice(x, kept), rest, value);
   }
   if (widths.every(([before, after]) => before === 0 && after === 0)) return x;
   const from = x.shape;

@@ -61,6 +61,15 @@ for (const [name, loss] of Object.entries(losses)) {
   });
 }
 
+testOnBackends("where no sample has labels, blanks are all there is", (backend) => {
+  return withDevice(backend, async () => {
+    const none = Tensor.zeros([2, 0], { dtype: "int32" });
+    const scores = Tensor.zeros([3, 2, 4]).logSoftmax(-1);
+    const losses = nn.ctc(scores, none, [3, 1], [0, 0], { reduction: "none" });
+    await assertClose(losses, Tensor.fromHost([3 * Math.log(4), Math.log(4)]), 1e-6, "blanks");
+  });
+});
+
 testOnBackends("labels that do not fit into their input are infinitely unlikely", (backend) => {
   return withDevice(backend, async () => {
     const scores = Tensor.zeros([2, 1, 3]).logSoftmax(-1);
