@@ -1,6 +1,6 @@
 import type { TypedArray } from "../../backend/internal.ts";
 import { requireValue, takes } from "../core/rules/options.ts";
-import { emptyLike, type Field } from "./dataset.ts";
+import { emptyLike, type Field, fieldList } from "./dataset.ts";
 
 /**
  * Stacks samples into a batch: every field gets a first axis that counts them.
@@ -10,9 +10,8 @@ import { emptyLike, type Field } from "./dataset.ts";
  * @throws RangeError or TypeError that names the field where two samples differ.
  */
 export function stackSamples(samples: readonly Field[][]): Field[] {
-  const rule = takes.object("an array of samples, each an array of fields");
-  requireValue("stack", "samples", samples, rule);
-  for (const sample of samples) requireValue("stack", "a sample", sample, takes.list);
+  requireValue("stack", "samples", samples, takes.list);
+  for (const sample of samples) requireValue("stack", "a sample", sample, fieldList);
   const [first] = samples;
   if (first === undefined) throw new RangeError("Cannot stack a batch of no samples");
   for (const sample of samples) {

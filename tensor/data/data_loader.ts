@@ -7,7 +7,7 @@ import {
 import { fromHost } from "../ops/functional.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { stackSamples } from "./collate.ts";
-import { type Dataset, type Field, requireDataset } from "./dataset.ts";
+import { type Dataset, type Field, fieldList, requireDataset } from "./dataset.ts";
 import { drawKey, permutation, weightedOrder } from "./shuffle.ts";
 import { WorkerPool } from "./worker_pool.ts";
 import { checkOptions, requireValue, type Rules, takes } from "../core/rules/options.ts";
@@ -105,6 +105,15 @@ interface Place {
   position: number;
   readonly key: { readonly seed: number; readonly draw: number } | null;
 }
+
+/** The samples of a pass, one after the other: an array, or what needs none. */
+interface Order {
+  readonly length: number;
+  at(place: number): number | undefined;
+}
+
+/** An order of chance is an array, and V8 has larger ones as slow tables only. */
+const MAX_DRAWN = 2 ** 27;
 
 const rules: Rules<DataLoaderOptions> = {
   batchSize: takes.count,
@@ -254,13 +263,19 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     this.#resumed = position === 0 && key === null ? null : { pass, position, key };
   }
 
-  #order({ pass, key }: Place): number[] {
+  #order({ pass, key }: Place): Order {
     const { length } = this.#dataset, { shuffle, weights } = this.#options;
+    if (!shuffle && !weights) return { length, at: (place) => place };
+    if (length > MAX_DRAWN) {
+      throw new RangeError(
+        `Cannot shuffle ${length} samples: at most ${MAX_DRAWN} are drawn from; draw in the ` +
+          "dataset's get(), or load parts of it",
+      );
+    }
     const { seed = this.#shard.seed ?? 0 } = this.#options;
     const by = key ?? { seed, draw: pass };
     if (weights) return weightedOrder(weights, by.seed, by.draw);
-    if (shuffle) return permutation(length, by.seed, by.draw);
-    return Array.from({ length }, (_, i) => i);
+    return permutation(length, by.seed, by.draw);
   }
 
   async *#pass(place: Place, device: DeviceHandle): AsyncGenerator<Tensor[], undefined> {
@@ -293,7 +308,7 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
   }
 
   async #batch(
-    order: number[],
+    order: Order,
     position: number,
     device: DeviceHandle,
     pool: WorkerPool | null,
@@ -301,17 +316,18 @@ export class DataLoader implements AsyncIterable<Tensor[]> {
     const { pinMemory = false } = this.#options;
     const indices = this.#indices(order, position);
     const fields = await this.#fields(indices, pool);
+    requireValue("load a batch", "fields", fields, fieldList);
     return fields.map(({ data, shape, dtype }) =>
       fromHost(data, { shape, ...dtype && { dtype }, device, pinMemory }).realize()
     );
   }
 
   /** This process's samples of a batch of all. */
-  #indices(order: readonly number[], position: number): number[] {
+  #indices(order: Order, position: number): number[] {
     const { rank, size } = this.#shard, { length } = order;
     const start = position * this.#batchSize * size;
     const count = Math.ceil(Math.min(this.#batchSize * size, length - start) / size);
-    return Array.from({ length: count }, (_, k) => order[(start + rank * count + k) % length]!);
+    return Array.from({ length: count }, (_, k) => order.at((start + rank * count + k) % length)!);
   }
 
   async #fields(indices: readonly number[], pool: WorkerPool | null): Promise<Field[]> {

@@ -1,4 +1,6 @@
 import type { DType, TypedArray } from "../../backend/internal.ts";
+import type { Rule } from "../../ffi/host/option_rules.ts";
+import { shown } from "../core/rules/options.ts";
 
 /** Values on the host with their shape: one tensor of a batch, or one sample's part of it. */
 export interface Field {
@@ -138,11 +140,25 @@ export function checkIndex(index: number, length: number): void {
   }
 }
 
+/** What a sample is, and a batch. */
+export const fieldList: Rule = {
+  takes: "an array of fields { data, shape } with a typed array; of a tensor await its toHost()",
+  accepts: (value) => Array.isArray(value) && value.every(isField),
+};
+
+function isField(value: unknown): value is Field {
+  const { data, shape } = (value ?? {}) as Partial<Field>;
+  return ArrayBuffer.isView(data) && Array.isArray(shape);
+}
+
 /** @throws {TypeError} Unless it has a length and samples. */
 export function requireDataset(action: string, dataset: Dataset): void {
-  if (typeof dataset?.get === "function" && dataset.length >= 0) return;
+  const length = dataset?.length;
+  if (typeof dataset?.get === "function" && Number.isSafeInteger(length) && length >= 0) return;
   throw new TypeError(
-    `Cannot ${action} ${dataset}: pass a dataset, which has a length and a method get(index)`,
+    `Cannot ${action} ${
+      shown(dataset)
+    }: pass a dataset, which has a length and a method get(index)`,
   );
 }
 

@@ -14,7 +14,7 @@ import {
   type Field,
   TensorDataset,
 } from "../../../tensor/data/mod.ts";
-import { manualSeed, type Tensor } from "../../../tensor/mod.ts";
+import { manualSeed, Tensor } from "../../../tensor/mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 import { plain } from "../../plain.ts";
 
@@ -347,3 +347,37 @@ testOnBackends("shards are parts of one order, as many batches each", async (bac
     assertThrows(() => make({ rank: 0 }), TypeError, "size");
   });
 });
+
+Deno.test("samples and batches that are no fields are named, whoever made them", () =>
+  withDevice("cpu", async () => {
+    // deno-lint-ignore no-explicit-any -- what a caller without types gives
+    const any = (value: unknown) => value as any;
+    const first = async (loader: DataLoader) => (await loader[Symbol.asyncIterator]().next()).value;
+    const dataset = { length: 4, get: (k: number) => [{ data: Float32Array.of(k), shape: [1] }] };
+    const of = (sample: unknown) => new DataLoader(any({ length: 4, get: () => sample }));
+    for (
+      const sample of [undefined, 5, [1, 2], [new Float32Array(1)], [{ data: [1], shape: [1] }]]
+    ) {
+      await assertRejects(() => first(of(sample)), Error, "Cannot stack with a sample");
+    }
+    for (const batch of [undefined, 5, [1], [Tensor.ones([1])]]) {
+      const loader = new DataLoader(dataset, { collate: () => any(batch) });
+      await assertRejects(() => first(loader), Error, "Cannot load a batch with fields");
+      const own = any({ ...dataset, getBatch: () => batch });
+      await assertRejects(() => first(new DataLoader(own)), Error, "Cannot load a batch with");
+    }
+  }));
+
+Deno.test("a dataset without an end is read in order, and not shuffled", () =>
+  withDevice("cpu", async () => {
+    const get = (k: number) => [{ data: Float64Array.of(k), shape: [1] }];
+    const endless = { length: Number.MAX_SAFE_INTEGER, get };
+    const loader = new DataLoader(endless, { batchSize: 2 })[Symbol.asyncIterator]();
+    for (const expected of [[0, 1], [2, 3]]) {
+      const [x] = (await loader.next()).value!;
+      assertEquals(await x!.toNumbers(), expected);
+    }
+    await loader.return!(undefined);
+    const shuffled = new DataLoader(endless, { shuffle: true })[Symbol.asyncIterator]();
+    await assertRejects(() => shuffled.next(), RangeError, "Cannot shuffle 9007199254740991");
+  }));
