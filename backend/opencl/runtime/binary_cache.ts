@@ -19,6 +19,7 @@ export class BinaryCache {
   readonly #folder: CacheFolder;
   readonly #device: string;
   #usable = true;
+  #isFilled = false;
   #written = 0;
 
   private constructor(folder: CacheFolder, device: Device) {
@@ -34,7 +35,9 @@ export class BinaryCache {
 
   /** True where nothing was ever kept, for any device. */
   get isEmpty(): boolean {
-    return this.#attempt(() => this.#folder.entries(NAME).length === 0) ?? false;
+    // Asked at each build: a look at every one of thousands of entries takes longer than some builds.
+    this.#isFilled ||= this.#attempt(() => this.#folder.hasEntry(NAME)) ?? true;
+    return !this.#isFilled;
   }
 
   /** The folder, which only this user writes to. */

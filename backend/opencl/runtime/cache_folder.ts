@@ -80,12 +80,21 @@ export class CacheFolder {
 
   /** This user's regular files whose names match. */
   entries(pattern: RegExp): CacheEntry[] {
-    return [...Deno.readDirSync(this.path)].flatMap(({ name, isFile }) => {
-      if (!isFile || !pattern.test(name)) return [];
+    return [...this.#matching(pattern)];
+  }
+
+  /** Whether there is any such file. */
+  hasEntry(pattern: RegExp): boolean {
+    return !this.#matching(pattern).next().done;
+  }
+
+  *#matching(pattern: RegExp): Generator<CacheEntry> {
+    for (const { name, isFile } of Deno.readDirSync(this.path)) {
+      if (!isFile || !pattern.test(name)) continue;
       const info = ifThere(() => Deno.lstatSync(join(this.path, name)));
-      if (!info || !this.#isOurs(info)) return [];
-      return [{ name, bytes: info.size, time: info.mtime?.getTime() ?? 0 }];
-    });
+      if (!info || !this.#isOurs(info)) continue;
+      yield { name, bytes: info.size, time: info.mtime?.getTime() ?? 0 };
+    }
   }
 
   /** Takes away what processes left that were killed while they wrote. */

@@ -25,6 +25,23 @@ Deno.test("BinaryCache gives back what it was given, also to another one", () =>
     assertEquals(cache.read("source", "options"), null);
   }));
 
+Deno.test("whether BinaryCache ever kept anything takes one look at one entry", () =>
+  withCacheFolder(() => {
+    const cache = open(), { lstatSync } = Deno;
+    for (let k = 0; k < 20; k++) cache.write(`source ${k}`, "options", binary);
+    let looks = 0;
+    Deno.lstatSync = (path) => {
+      looks++;
+      return lstatSync(path);
+    };
+    try {
+      assertEquals([cache.isEmpty, cache.isEmpty], [false, false]);
+    } finally {
+      Deno.lstatSync = lstatSync;
+    }
+    assertEquals(looks, 1);
+  }));
+
 Deno.test("BinaryCache tells sources, options, devices and drivers apart", () =>
   withCacheFolder(() => {
     open().write("source", "options", binary);
