@@ -13,10 +13,10 @@ export interface Job {
 }
 
 /**
- * Where a job runs: among the others, as many at once as there are cores; one after the other beside
- * them, because they mostly wait; or alone, because it wants every core.
+ * Where a job runs: among the others, as many at once as there are cores; or one after the other beside
+ * them, because they mostly wait.
  */
-export type Place = "among others" | "waiting lane" | "alone";
+export type Place = "among others" | "waiting lane";
 
 /**
  * Files and folders that have a process of their own, what takes longest on two cores first: no core
@@ -26,6 +26,7 @@ const longest = [
   "backend/opencl/",
   "tensor/nn/",
   "tensor/",
+  "distributed/",
   "backend/",
   "contributing",
   "examples/transformer",
@@ -70,9 +71,6 @@ const waiting = [
   "tensor/execution/large",
 ];
 
-/** Ranks wait for each other by asking again and again: each wants a core. */
-const alone = ["distributed/"];
-
 /**
  * What is about layers above the kernels, or about their life. PoCL compiles for it without optimizing,
  * in two thirds of the time or half of it. That the optimized kernels are right is what these hold: every
@@ -89,7 +87,6 @@ const aboveKernels = [
   "conformance/singular",
   "distributed/",
   "docs/",
-  "examples/",
   "faults/",
   "tensor/amp/",
   "tensor/autograd/",
@@ -115,7 +112,6 @@ export const named: readonly string[] = [
   ...longest,
   ...apart,
   ...waiting,
-  ...alone,
   ...aboveKernels,
   ...optimized,
 ];
@@ -140,8 +136,7 @@ function partOf(path: string, parts: readonly string[]): string | undefined {
 }
 
 function placeOf(path: string): Place {
-  if (partOf(path, waiting)) return "waiting lane";
-  return partOf(path, alone) ? "alone" : "among others";
+  return partOf(path, waiting) ? "waiting lane" : "among others";
 }
 
 /**

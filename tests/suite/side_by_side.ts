@@ -17,7 +17,7 @@ export interface Result {
 const MAX_SECONDS = 1200;
 
 /**
- * Runs every job, each in its place; those that want to be alone after the others, one by one.
+ * Runs every job, each in its place.
  *
  * @param atOnce How many processes that compute run beside each other.
  * @param env Variables of their environment, beside those of this process.
@@ -33,7 +33,6 @@ export async function runJobs(
   const others = at("among others");
   const lanes = [at("waiting lane"), ...Array.from({ length: atOnce }, () => others)];
   await Promise.all(lanes.map((lane) => drain(lane, env, ended)));
-  await drain(at("alone"), env, ended);
 }
 
 /** Runs one job after the other; several may take from the same list. */

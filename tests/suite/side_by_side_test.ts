@@ -15,14 +15,14 @@ function job(place: Place, folder: string, own: string, other: string): Job {
   return { name: own, args: ["eval", script], files: [], place, env: {} };
 }
 
-Deno.test("what mostly waits runs beside what computes, one that is alone by itself", async () => {
+Deno.test("what mostly waits runs beside what computes, one after the other", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const ended: [string, boolean][] = [];
     const jobs = [
-      job("alone", folder, "last", "waits"),
       job("among others", folder, "computes", "waits"),
       job("waiting lane", folder, "waits", "computes"),
+      job("waiting lane", folder, "last", "waits"),
     ];
     await runJobs(jobs, 1, {}, ({ job, success }) => ended.push([job.name, success]));
     assertEquals(ended.at(-1), ["last", true]);
