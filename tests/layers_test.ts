@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { entryPoints, type Import, importsOf, root } from "./module_graph.ts";
-import { runDeno } from "./run_deno.ts";
+import { runDeno, runProgram } from "./run_deno.ts";
 
 /** From the foundation up; a module imports from its own layer and those before it. */
 const layers = ["ffi", "memory", "backend", "tensor", "mod.ts"];
@@ -119,7 +119,7 @@ Deno.test("each module of tensor may be imported first: none needs what methods 
     await load(${JSON.stringify(table)});
     console.log(refusal, Tensor.ones([1], { device: "cpu" }).add(1).itemSync());
   `;
-  const { out, err } = await runDeno(["eval", "--quiet", "--no-check", script], { cwd: root });
+  const { out, err } = await runProgram(script, { cwd: root });
   const missing =
     "Cannot call ones of tensors yet: import tensor/methods.ts, or tensor/mod.ts, first";
   assertEquals((out + err).trim(), `${missing} 2`);
@@ -138,7 +138,7 @@ Deno.test("what an entry point gives makes tensors, whichever is imported alone"
       const m = await load(${JSON.stringify(path)});
       ${use};
     `;
-    const { success, err } = await runDeno(["eval", "--quiet", "--no-check", script], {
+    const { success, err } = await runProgram(script, {
       cwd: root,
       env: { NETCL_DEVICE: "cpu" },
     });

@@ -1,5 +1,5 @@
 /** Programs in a process of their own, for what happens to all of a process. */
-import { type Run, runDeno } from "../run_deno.ts";
+import { type Run, runProgram } from "../run_deno.ts";
 
 const root = new URL("../../", import.meta.url);
 
@@ -15,5 +15,5 @@ export function inProcess(
     import { withFaults } from "${new URL("ffi/library/faults.ts", root)}";
     const live = () => Object.values(liveObjects()).reduce((sum, n) => sum + n, 0);
     ${program}`;
-  return runDeno(["eval", "--no-check", "--ext=ts", script], { env });
+  return runProgram(script, { env });
 }

@@ -1,26 +1,21 @@
 import { assertEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { hasOpenCL } from "../opencl.ts";
+import { runDeno, runProgram } from "../run_deno.ts";
 
 Deno.test({
   name: "DataParallel: two devices of one process learn what one learns",
   ignore: !hasOpenCL,
   fn: async () => {
-    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: [
-        "run",
-        "-A",
-        "--no-check",
-        fileURLToPath(new URL("devices_program.ts", import.meta.url)),
-      ],
+    const program = fileURLToPath(new URL("devices_program.ts", import.meta.url));
+    const { code, out, err } = await runDeno(["run", "-A", "--no-check", program], {
       env: {
         POCL_DEVICES: "pthread pthread",
         POCL_MAX_PTHREAD_COUNT: "1",
         POCL_EXTRA_BUILD_FLAGS: "-cl-opt-disable",
       },
-    }).output();
-    const text = new TextDecoder();
-    assertEquals(code, 0, text.decode(stdout) + text.decode(stderr));
+    });
+    assertEquals(code, 0, out + err);
   },
 });
 
@@ -32,11 +27,10 @@ Deno.test({
     const source = `import { manager } from "${new URL("../../mod.ts", import.meta.url)}";
       console.log(manager.default().selector, manager.default("cl").selector);`;
     const chosen = async (env: Record<string, string>) => {
-      const { stdout } = await new Deno.Command(Deno.execPath(), {
-        args: ["eval", "--quiet", source],
+      const { out } = await runProgram(source, {
         env: { POCL_DEVICES: "pthread pthread", ...env },
-      }).output();
-      return new TextDecoder().decode(stdout).trim();
+      });
+      return out.trim();
     };
     const found = await Promise.all([
       ...["0", "1", "2"].map((rank) => chosen({ OMPI_COMM_WORLD_LOCAL_RANK: rank })),

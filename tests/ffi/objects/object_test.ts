@@ -16,7 +16,7 @@ import {
 } from "../../../ffi/mod.ts";
 import { context, device, leftBehind, program, queue, testOpenCL } from "../fixture.ts";
 import { hasOpenCL } from "../../opencl.ts";
-import { runDeno } from "../../run_deno.ts";
+import { runProgram } from "../../run_deno.ts";
 
 const hasSvm = hasOpenCL && device.versionNumbers[0] >= 2 &&
   (device.query("SVM_CAPABILITIES") & SvmCapabilities.COARSE_GRAIN_BUFFER) !== 0n;
@@ -79,8 +79,7 @@ testOpenCL(
       for (let i = 0; i < 20; i++) { await new Promise((r) => setTimeout(r, 2)); gc(); }
     });
     console.log("goes on");`;
-    const args = ["eval", "--no-check", "--ext=ts", "--v8-flags=--expose-gc", program];
-    const { code, out, err } = await runDeno(args);
+    const { code, out, err } = await runProgram(program, { flags: ["--v8-flags=--expose-gc"] });
     assertEquals([code, out, err], [
       0,
       "goes on\n",

@@ -4,7 +4,7 @@
  * they keep all that they hold; graphs must not be made of such.
  */
 import { assert } from "@std/assert";
-import { runDeno } from "../../run_deno.ts";
+import { runProgram } from "../../run_deno.ts";
 
 /** Prints the bytes that are kept of a step, by the median of a few tries. */
 const program = `
@@ -60,17 +60,15 @@ const additions = `
 `;
 
 Deno.test("what a realized operation takes of the heap", async () => {
-  const { code, out, err } = await runDeno(
-    ["eval", "--no-check", "--ext=ts", additions],
-  );
+  const { code, out, err } = await runProgram(additions);
   assert(code === 0, err);
   assert(Number(out) > 0 && Number(out) < 4500, `${out.trim()} bytes an operation`);
 });
 
 Deno.test("what quick collections leave of a training step", async () => {
-  const { code, out, err } = await runDeno(
-    ["eval", "--no-check", "--ext=ts", "--v8-flags=--expose-gc", program],
-  );
+  const { code, out, err } = await runProgram(program, {
+    flags: ["--v8-flags=--expose-gc"],
+  });
   assert(code === 0, err);
   // Values in memory are registered with a finalizer, and those stay: some 10 to 20 KB.
   assert(Number(out) < 50e3, `${out.trim()} bytes a step`);

@@ -14,7 +14,7 @@ import { watchBuilds } from "../../../../backend/profiling/builds.ts";
 import { Buffer, KernelBuildError, Program } from "../../../../ffi/mod.ts";
 import { manager } from "../../../../mod.ts";
 import { hasOpenCL, testOpenCL } from "../../../opencl.ts";
-import { runDeno } from "../../../run_deno.ts";
+import { runDeno, runProgram } from "../../../run_deno.ts";
 import { withCacheFolder } from "../fixture.ts";
 
 const device = hasOpenCL ? manager.default("cl") : null!;
@@ -306,7 +306,7 @@ Deno.test({
           adopt: () => true,
         });
         console.log("went on");`;
-      const { out, code } = await runDeno(["eval", "--no-check", "--ext=ts", program], {});
+      const { out, code } = await runProgram(program);
       assertEquals([out, code], ["", 130]);
       assertEquals(
         [...Deno.readDirSync(folder)].filter(({ name }) => name.includes("building")),

@@ -1,17 +1,17 @@
 /** Programs on PoCL with empty caches: their first values, their last ones, and how they end. */
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
 import { compilesSlowly } from "../../../opencl.ts";
-import { type Run, runDeno } from "../../../run_deno.ts";
+import { type Run, runProgram } from "../../../run_deno.ts";
 
 const root = new URL("../../../../", import.meta.url);
 
-/** Runs a program with caches of its own; it may use netcl and `train(steps)`, which gives losses. */
+/** Runs a program with empty caches of its own, or those that are passed; it may use netcl and `train(steps)`, which gives losses. */
 async function cold(
   program: string,
   env: Record<string, string> = {},
-  folder?: string,
+  caches?: string,
 ): Promise<Run> {
-  const caches = folder ?? await Deno.makeTempDir({ prefix: "netcl" });
+  if (caches === undefined) return withCaches((folder) => cold(program, env, folder));
   const script =
     `import { Tensor, nn, optim, profiler, manualSeed, compile, shutdown, setDeterministic, saveCheckpoint, loadCheckpoint } from "${new URL(
       "mod.ts",
@@ -41,18 +41,24 @@ async function cold(
     };
     const isServed = (fn) => kernels(fn).includes("(built-in)");
     ${program}`;
+  return await runProgram(script, {
+    env: {
+      NETCL_DEVICE: "cl",
+      NETCL_DETERMINISTIC: "0",
+      NETCL_CACHE_DIR: `${caches}/netcl`,
+      POCL_CACHE_DIR: caches,
+      ...env,
+    },
+  });
+}
+
+/** Runs something with an empty folder for the caches of its programs. */
+async function withCaches<T>(fn: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await Deno.makeTempDir({ prefix: "netcl" });
   try {
-    return await runDeno(["eval", "--no-check", "--ext=ts", script], {
-      env: {
-        NETCL_DEVICE: "cl",
-        NETCL_DETERMINISTIC: "0",
-        NETCL_CACHE_DIR: `${caches}/netcl`,
-        POCL_CACHE_DIR: caches,
-        ...env,
-      },
-    });
+    return await fn(folder);
   } finally {
-    if (folder === undefined) await Deno.remove(caches, { recursive: true });
+    await Deno.remove(folder, { recursive: true });
   }
 }
 
@@ -83,11 +89,13 @@ function lossesOf({ out, err }: Run): Losses {
 }
 
 test("the first values do not wait for a compiler; its kernels take over, and agree", async () => {
-  const { served, losses } = lossesOf(await cold(untilCompiled("step()")));
-  assert(served, "the first step is computed by the built-in kernels");
-  const rest = `console.log(JSON.stringify({ losses: train(${losses.length}) }))`;
-  const expected = lossesOf(await cold(rest, { NETCL_DETERMINISTIC: "1" })).losses;
-  losses.forEach((loss, k) => assertAlmostEquals(loss, expected[k]!, 1e-4));
+  await withCaches(async (folder) => {
+    const { served, losses } = lossesOf(await cold(untilCompiled("step()"), {}, folder));
+    assert(served, "the first step is computed by the built-in kernels");
+    const rest = `console.log(JSON.stringify({ losses: train(${losses.length}) }))`;
+    const expected = lossesOf(await cold(rest, { NETCL_DETERMINISTIC: "1" }, folder)).losses;
+    losses.forEach((loss, k) => assertAlmostEquals(loss, expected[k]!, 1e-4));
+  });
 });
 
 test("a compiled step is replayed by both tiers", async () => {
@@ -138,14 +146,11 @@ test("a run that is resumed has the bits of the one that went on", async () => {
 });
 
 test("the second start takes what the driver has on disk, and is served by nobody", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "netcl" });
-  try {
+  await withCaches(async (folder) => {
     await cold(untilCompiled("step()"), {}, folder);
     const { served } = lossesOf(await cold(untilCompiled("step()"), {}, folder));
     assertEquals(served, false);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  });
 });
 
 const endings: readonly [name: string, end: string, code: number][] = [
