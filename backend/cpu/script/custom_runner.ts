@@ -19,7 +19,14 @@ export function customRunner({ call, inputs, stored }: CustomKernelCall): Runner
         const at = stored.indexOf(k);
         return at >= 0 && dtype !== "bfloat16" ? places[at]! : emptyArray(dtype, sizeOf(shape));
       });
-      cpu(given, results, [...numbers]);
+      const end: unknown = cpu(given, results, [...numbers]);
+      if (end instanceof Promise) {
+        end.catch(() => {}); // this is the error
+        throw new TypeError(
+          `Cannot compute the kernel ${kernel.name} by an asynchronous function: its outputs are read ` +
+            `when it returns; pass a cpu function without await`,
+        );
+      }
       stored.forEach((k, at) => {
         if (types[at] === "bfloat16") storeBfloat16(results[k]!, places[at]!);
       });

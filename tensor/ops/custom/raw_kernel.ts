@@ -185,6 +185,12 @@ function callKernel(defined: Defined, args: readonly unknown[]): Tensor | Tensor
   const { inputs, numbers } = separated(kernel.name, args);
   sameDevice(kernel.name, inputs);
   const device = inputs[0]?.device ?? manager.active;
+  if (inputs.length < options.output.length) {
+    throw new TypeError(
+      `Cannot call the kernel ${kernel.name} with ${inputs.length} tensors: its output() takes ` +
+        `${options.output.length}; pass its input tensors, then its numbers`,
+    );
+  }
   const given = options.output(...inputs);
   const outputs = outputsFrom(kernel.name, Array.isArray(given) ? given : [given], device);
   checkArguments(kernel, inputs, outputs, numbers, device);

@@ -211,6 +211,7 @@ testOnBackends("a rawKernel says what was declared", (backend) => {
       () => axpy(x, 1, 1),
       /axpy with 1 tensor: it declares 3 pointers \(global const float \*a/,
     );
+    fails(() => axpy(1, 1), /axpy with 0 tensors: its output\(\) takes 1/);
     fails(() => axpy(x, x, 1), /axpy with 1 number: it declares 2 \(float s, int n\)/);
     fails(() => axpy(x, x, 1, 1.5), /axpy with the number 1.5: it declares "int n"/);
     fails(() => axpy(x, 1, x, 1), /axpy with .* behind a number as argument 2/);
@@ -308,3 +309,21 @@ kernel void noted(global const float* x, global float* y) { //@ twice
       assertEquals(await noted(Tensor.fromHost([1, 2, 3])).toArray(), [2, 4, 6]);
     }),
 );
+
+Deno.test("a cpu function that goes on after an await is refused: its outputs would be old memory", () =>
+  withDevice("cpu", async () => {
+    const later = rawKernel("later", {
+      source: "",
+      output: (x) => like(x),
+      cpu: (async (_: unknown, [y]: Float32Array[]) => {
+        await Promise.resolve();
+        y!.fill(1);
+      }) as never,
+    });
+    const computed = () => later(Tensor.ones([2])).toHost();
+    await assertRejects(
+      async () => await computed(),
+      TypeError,
+      "later by an asynchronous function",
+    );
+  }));
