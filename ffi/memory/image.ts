@@ -137,9 +137,9 @@ export class Image extends OpenCLObject<"Mem"> {
    * @throws {OpenCLError} If the device has no such format or size: see {@linkcode Image.formats}.
    */
   constructor(context: Context, options: ImageOptions) {
-    requireObject("make an Image", context, "Context");
     checkOptions("make an Image", options, rules, ["format", "width"]);
     checkOptions("make an Image", options.format, formatRules);
+    requireObject("make an Image", context, "Context");
     const type = imageType(options);
     super("Image", createImage(context, type, options), releasers.memory);
     this.context = context;

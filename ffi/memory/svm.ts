@@ -64,6 +64,7 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
    * @throws {OpenCLError} If the device has none of that kind or size; OpenCL does not tell which.
    */
   constructor(context: Context, nbytes: number, options: SvmOptions = {}) {
+    checkOptions("make an SvmBuffer", options, rules);
     requireObject("make an SvmBuffer", context, "Context");
     const owner = context.unsafeHandle;
     super("SvmBuffer", allocate(owner, nbytes, options), {
@@ -174,7 +175,6 @@ export class SvmBuffer extends OpenCLObject<"Svm"> {
 }
 
 function allocate(context: Handle<"Context">, nbytes: number, options: SvmOptions): Handle<"Svm"> {
-  checkOptions("make an SvmBuffer", options, rules);
   const flags = MemFlags.READ_WRITE |
     (options.fineGrain ? MemFlags.SVM_FINE_GRAIN_BUFFER : 0n) |
     (options.atomics ? MemFlags.SVM_ATOMICS : 0n);

@@ -100,6 +100,7 @@ export class CommandQueue extends OpenCLObject<"CommandQueue"> {
    * @param device One of the context's devices; the first one by default.
    */
   constructor(context: Context, device?: Device, options: QueueOptions = {}) {
+    checkOptions("make a CommandQueue", options, rules.queueRules);
     requireObject("make a CommandQueue", context, "Context");
     const target = device ?? context.devices[0]!;
     Device.require("make a CommandQueue", target);

@@ -4,7 +4,6 @@
  * @module
  */
 import { removeQueue } from "../events/context_work.ts";
-import { checkOptions } from "../host/options.ts";
 import { QueueProperties } from "../library/constants.ts";
 import { check } from "../library/errors.ts";
 import { cl } from "../library/library.ts";
@@ -12,7 +11,7 @@ import type { Context } from "../objects/context.ts";
 import type { Device } from "../objects/device.ts";
 import { type Releaser, releasers } from "../objects/object.ts";
 import type { Handle } from "../symbols/types.ts";
-import { type QueueOptions, queueRules } from "./queue_options.ts";
+import type { QueueOptions } from "./queue_options.ts";
 
 const errorCode = new Int32Array(1);
 
@@ -31,7 +30,6 @@ export function createQueue(
   device: Device,
   options: QueueOptions,
 ): Handle<"CommandQueue"> {
-  checkOptions("make a CommandQueue", options, queueRules);
   const { profiling, outOfOrder } = options;
   const properties = (profiling ? QueueProperties.PROFILING_ENABLE : 0n) |
     (outOfOrder ? QueueProperties.OUT_OF_ORDER_EXEC_MODE_ENABLE : 0n);
