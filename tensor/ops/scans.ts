@@ -2,7 +2,7 @@
 import type { ScanFn } from "../../backend/internal.ts";
 import { derived, result } from "../core/apply.ts";
 import type { GradientFn } from "../core/grad_fn.ts";
-import { withoutGrad } from "../core/modes/grad_mode.ts";
+import { isGradEnabled, withoutGrad } from "../core/modes/grad_mode.ts";
 import { positionType } from "../core/rules/promotion.ts";
 import type { Tensor } from "../core/tensor.ts";
 import { normalizeAxis } from "./shaping/axes.ts";
@@ -53,17 +53,25 @@ function product(x: Tensor): Tensor {
 
 /**
  * The products that an element is in, without it: before the first zero of a row by division; at the
- * first zero by the products as they would be without it; after it all are 0.
+ * first zero by the products as they would be without it; after it all are 0, and change with it.
  */
-function gradientOfProduct(g: Tensor, x: Tensor, y: Tensor): Tensor {
+function gradientOfProduct(
+  g: Tensor,
+  x: Tensor,
+  y: Tensor,
+  isDifferentiated = isGradEnabled(),
+): Tensor {
   const last = x.ndim - 1, isZero = x.detach().eq(0);
-  // Floats count to 2^24 and stay there: all that is asked is whether there were none, or one.
-  const zeros = withoutGrad(() => isZero.cast("float32").cumsum(last).contiguous());
+  const zeros = withoutGrad(() => isZero.cast("int32").cumsum(last).contiguous());
   const isFirst = isZero.logicalAnd(zeros.eq(1));
   const divided = sumsFromEnd(g.mul(y)).div(isZero.where(1, x));
-  const without = product(isFirst.where(1, x));
+  const others = isFirst.where(1, x), without = product(others);
   const atFirst = sumsFromEnd(g.mul(without));
-  return isFirst.where(atFirst, zeros.eq(0).where(divided, 0));
+  const later = isDifferentiated
+    ? isFirst.where(x, 0).sum(last, { keepDims: true })
+      .mul(gradientOfProduct(g, others, without, false))
+    : 0;
+  return isFirst.where(atFirst, zeros.eq(0).where(divided, later));
 }
 
 /** Running extremes along an axis, and where the last of equal ones stands. */

@@ -1,6 +1,6 @@
 /** Running results and bits beyond the conformance table: gradients at zeros, compile, errors. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { compile, DTypeError, ShapeError, Tensor, withDevice } from "../../../mod.ts";
+import { compile, DTypeError, grad, ShapeError, Tensor, withDevice } from "../../../mod.ts";
 import { testOnBackends } from "../../opencl.ts";
 
 testOnBackends(
@@ -15,6 +15,15 @@ testOnBackends(
     });
   },
 );
+
+testOnBackends("the gradient of cumprod is differentiated at zeros, too", (backend) => {
+  withDevice(backend, () => {
+    const x = Tensor.fromHost([2, 0, 3], { requiresGrad: true });
+    const [first] = grad([x.cumprod(0).sum()], [x], { createGraph: true });
+    // The sum of 1 + b + b c, a + a c and a b, derived by a, b and c.
+    assertEquals([...grad([first!.sum()], [x])[0]!.toHostSync()], [4, 6, 2]);
+  });
+});
 
 testOnBackends(
   "running results of one input are told apart, in every call of a compiled function",
