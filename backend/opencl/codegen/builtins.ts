@@ -156,7 +156,8 @@ export function declarationsOf(text: string): string {
   const used = widths.slice(0, last + 1);
   return [...called].flatMap((name) => {
     const found = familyOf(name);
-    if (!found) return [];
+    // What the text defines itself is not declared.
+    if (!found || text.includes(`#define ${name}(`)) return [];
     const { family, width } = found;
     const declared = family.types.filter((T) => scalars.includes(T)).flatMap((T) =>
       (width === undefined ? used : [width]).flatMap((n) => formsOf(family, T, n))

@@ -105,37 +105,52 @@ export const between = (T: string): Record<string, string> => {
   };
 };
 
+/** The text of a helper, which may depend on the text that calls it. */
+export type Helper = string | ((callers: string) => string);
+
 /**
  * Loads and stores of 16 lanes as instructions: PoCL's own are calls of calls (a vload16 is one of
  * two vload8, and so on), which take its compiler longer than the kernel around them.
  */
-export const direct: Record<string, string> = {
-  vload16: `#ifdef CLANG_BUILTINS
+export const direct: Readonly<Record<string, Helper>> = {
+  vload16: (callers) =>
+    `#ifdef CLANG_BUILTINS
 ${
-    lanesAccess((T, space) =>
-      `inline ${T}16 DIRECT load_lanes(${space} const ${T}* p) { typedef ${T}16 ALIGNED(${T}); return *(${space} const lanes*)p; }`
-    )
-  }
+      lanesAccess(
+        callers,
+        (T, space) =>
+          `DIRECT ${T}16 OVERLOADED load_lanes(${space} const ${T}* p) { typedef ${T}16 ALIGNED(${T}); return *(${space} const lanes*)p; }`,
+      )
+    }
 #undef vload16
 #define vload16(n, p) load_lanes((p) + 16 * (n))
 #endif`,
-  vstore16: `#ifdef CLANG_BUILTINS
+  vstore16: (callers) =>
+    `#ifdef CLANG_BUILTINS
 ${
-    lanesAccess((T, space) =>
-      `inline void DIRECT store_lanes(${T}16 v, ${space} ${T}* p) { typedef ${T}16 ALIGNED(${T}); *(${space} lanes*)p = v; }`
-    )
-  }
+      lanesAccess(
+        callers,
+        (T, space) =>
+          `DIRECT void OVERLOADED store_lanes(${T}16 v, ${space} ${T}* p) { typedef ${T}16 ALIGNED(${T}); *(${space} lanes*)p = v; }`,
+      )
+    }
 #undef vstore16
 #define vstore16(v, n, p) store_lanes(v, (p) + 16 * (n))
 #endif`,
 };
 
-function lanesAccess(text: (T: string, space: string) => string): string {
-  const lines = ["float", "int", "ushort", "uchar"].flatMap((T) =>
-    ["global", "local", "private"].map((space) => text(T, space))
-  );
+/**
+ * A function for each type that the callers name and each address space that they can have. They are
+ * static: clang makes nothing of those that nobody calls.
+ */
+function lanesAccess(callers: string, text: (T: string, space: string) => string): string {
+  const names = (word: string): boolean => new RegExp(`(?<![a-z])${word}(?![a-z_])`).test(callers);
+  const spaces = ["global", ...names("local") ? ["local"] : [], "private"];
+  const lines = ["float", "int", "ushort", "uchar"].filter((T) => names(T))
+    .flatMap((T) => spaces.map((space) => text(T, space)));
   return lines.join("\n")
-    .replaceAll("DIRECT", "__attribute__((overloadable, always_inline))")
+    .replaceAll("DIRECT", "static inline")
+    .replaceAll("OVERLOADED", "__attribute__((overloadable, always_inline))")
     .replaceAll(/ALIGNED\((\w+)\)/g, "__attribute__((aligned(sizeof($1)))) lanes");
 }
 

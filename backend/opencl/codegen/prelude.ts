@@ -1,6 +1,15 @@
 /** OpenCL C helper functions that generated kernels call; a program gets those that it names. */
 import { declarationsOf } from "./builtins.ts";
-import { between, blocks, direct, OUT_OF_LINE, packRow, part, reload } from "./lane_access.ts";
+import {
+  between,
+  blocks,
+  direct,
+  type Helper,
+  OUT_OF_LINE,
+  packRow,
+  part,
+  reload,
+} from "./lane_access.ts";
 import { vectorMath } from "./math/vector_math.ts";
 import { mmaHelpers } from "./mma_helpers.ts";
 import { warpHelpers } from "./warp_helpers.ts";
@@ -144,7 +153,7 @@ const fold = (name: string, T: string, join: (a: string, b: string) => string) =
 const select = (operator: string) => (a: string, b: string) =>
   `select(${b}, ${a}, (${a} ${operator} ${b}) | (${a} != ${a}))`;
 
-const helpers: Readonly<Record<string, string>> = {
+const helpers: Readonly<Record<string, Helper>> = {
   ...direct,
   ...integer("int"),
   ...integer("long"),
@@ -302,8 +311,9 @@ export function preludeFor(source: string, declares = false): string {
   // A helper calls those that stand before it.
   for (const [name, helper] of Object.entries(helpers).reverse()) {
     if (!calls(text, name)) continue;
-    parts.push(helper);
-    text += helper;
+    const part = typeof helper === "string" ? helper : helper(text);
+    parts.push(part);
+    text += part;
   }
   if (declares) parts.push(declarationsOf(text));
   if (source.includes("double")) parts.push("#pragma OPENCL EXTENSION cl_khr_fp64 : enable");

@@ -95,3 +95,17 @@ Deno.test("types and widths that a text cannot have are not declared", () => {
   // The halves of a vector are vectors, whose type stands nowhere.
   assert(declarationsOf("float8 v; exp(v.lo);").includes(" exp(float4);"));
 });
+
+Deno.test("lanes are loaded and stored in types and address spaces that a text can have", () => {
+  const vectors = "float16 v = vload16(0, a); vstore16(v, 0, b);";
+  const prelude = preludeFor(
+    `kernel void k(global float* a, global float* b) { ${vectors} }`,
+    true,
+  );
+  assert(prelude.includes("load_lanes(global const float*"), prelude);
+  assert(prelude.includes("store_lanes(float16 v, private float*"), prelude);
+  // Declarations of each type that is named would follow, and of what is defined here.
+  assert(!/char|short|load_lanes\(local|[^#]* vload16\(size_t/.test(prelude), prelude);
+  const bytes = preludeFor("{ local uchar* a; vload16(0, a); }", true);
+  assert(bytes.includes("load_lanes(local const uchar*"), bytes);
+});
