@@ -62,7 +62,7 @@ function assertMeans(
 
 Deno.test("random graphs mean the same fused, one by one and apart (cpu)", () => {
   const cpu = backendOf(manager.default("cpu"));
-  check(8, 240, (graph) => {
+  check(8, 160, (graph) => {
     const wanted = meaning(graph);
     withDevice("cpu", () => {
       assertMeans(graph, "fused by the reference", () => together(reference, build(graph)), wanted);
@@ -74,7 +74,7 @@ Deno.test("random graphs mean the same fused, one by one and apart (cpu)", () =>
 
 Deno.test("long random graphs mean the same (cpu)", () => {
   const cpu = backendOf(manager.default("cpu"));
-  check(40, 40, (graph) => {
+  check(40, 25, (graph) => {
     const wanted = meaning(graph);
     withDevice("cpu", () => {
       assertMeans(graph, "fused", () => together(cpu, build(graph)), wanted);

@@ -23,7 +23,7 @@ const gc = runInNewContext("gc") as () => void;
 
 /** Gives the collector and its finalizers a few turns. */
 async function collect(): Promise<void> {
-  for (let turn = 0; turn < 4; turn++) {
+  for (let turn = 0; turn < 2; turn++) {
     await new Promise((resolve) => setTimeout(resolve, 1));
     gc();
   }
