@@ -45,8 +45,9 @@ export interface WindowForm {
 export function windowForm(kernel: LoopKernel): WindowForm | null {
   const { outer, inner, sizes } = kernel;
   if (kernel.chunk || kernel.contraction || kernel.indirect.length > 0) return null;
-  const form = formOf(kernel, outer.length - 1) ?? formOf(kernel, outer.length - 2);
-  if (form === null || sizes[form.lane]! < MIN_SIDE_BY_SIDE) return null;
+  const form = [1, 2].map((k) => formOf(kernel, outer.length - k))
+    .find((f) => f !== null && sizes[f.lane]! >= MIN_SIDE_BY_SIDE);
+  if (!form) return null;
   const length = extent(kernel, inner) * (form.pair === null ? 1 : 2);
   if (length === 0) return null; // its results are what reductions begin with
   const isShort = length <= MAX_WINDOW && length * kernel.exprs.length <= MAX_UNROLLED;

@@ -91,6 +91,19 @@ testOpenCL(
 );
 
 testOpenCL(
+  "two elements a lane are put together where each comes from another place",
+  () =>
+    isRight(() => {
+      const x = whole([6, 46], 5), image = whole([2, 12, 9, 17], 3);
+      for (const t of [x, image]) t.requiresGrad = true;
+      const every = x.slice(null, [1, null, 2]), shuffled = image.pixelShuffle(2);
+      const wide = image.interpolate({ scaleFactor: 2 });
+      every.mul(every).sum().add(shuffled.mul(3).sum()).add(wide.square().sum()).backward();
+      return [x.grad!, image.grad!, shuffled, wide];
+    }),
+);
+
+testOpenCL(
   "the gradient under a convolution with steps is summed as it is put together",
   () =>
     isRight(() => {
