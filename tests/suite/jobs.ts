@@ -57,6 +57,7 @@ const apart = [
   "tensor/compile/replayed_launches",
   "tensor/execution/flat_memory",
   "tensor/execution/out_of_scope",
+  "tensor/execution/pinned",
   "tensor/execution/step_memory",
 ];
 
