@@ -96,6 +96,8 @@ export class KernelRunners {
         return rowScatterRunner(kernel, wasm, script, this.#check);
       case "col2im":
         return col2imRunner(kernel, wasm, script);
+      default: // a new operation is computed by its script until it has lanes
+        return null;
     }
   }
 
