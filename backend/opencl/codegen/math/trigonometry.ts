@@ -29,6 +29,16 @@ const cosine = `  float16 c = 2.443311797e-5f * z - 1.388731592e-3f;
 /** PoCL 3.1 computes small lanes wrongly where other lanes are very large: small ones take a series. */
 const small = "fabs(x) < 0.0078125f";
 
+/** An inverse function by `p`, asin() of the operand; beyond 1/2 asin(a) = pi / 2 - 2 asin(sqrt((1 - a) / 2)). */
+const bySeries = (name: string, operand: string, result: string): string =>
+  `inline float16 ${name}_16(float16 x) {
+  const float16 a = fabs(x);
+  const int16 large = a > 0.5f;
+  const float16 z = select(a * a, 0.5f - 0.5f * a, large);
+  const float16 p = asin_series_16(select(${operand}, sqrt(z), large), z);
+${result}
+}`;
+
 export const trigonometry: Readonly<Record<string, string>> = {
   // x = q pi / 2 + r, in doubles: pi / 2 as the sum of 25 bits, whose products are exact, and the rest.
   quarter_8: `inline float8 quarter_8(float8 x, int8* q) {
@@ -75,22 +85,17 @@ ${cosine}
   p = p * z + 1.666665999e-1f;
   return p * z * s + s;
 }`,
-  // Beyond 1/2: asin(a) = pi / 2 - 2 asin(sqrt((1 - a) / 2)).
-  asin_16: `inline float16 asin_16(float16 x) {
-  const float16 a = fabs(x);
-  const int16 large = a > 0.5f;
-  const float16 z = select(a * a, 0.5f - 0.5f * a, large);
-  const float16 p = asin_series_16(select(a, sqrt(z), large), z);
-  return with_sign_16(select(p, (1.57079637f - 2.0f * p) - 4.37113883e-8f, large), x);
-}`,
-  acos_16: `inline float16 acos_16(float16 x) {
-  const float16 a = fabs(x);
-  const int16 large = a > 0.5f;
-  const float16 z = select(a * a, 0.5f - 0.5f * a, large);
-  const float16 p = asin_series_16(select(x, sqrt(z), large), z);
-  const float16 far = select(p + p, (3.14159274f - (p + p)) - 8.74227766e-8f, x < 0.0f);
-  return select((1.57079637f - p) - 4.37113883e-8f, far, large);
-}`,
+  asin_16: bySeries(
+    "asin",
+    "a",
+    `  return with_sign_16(select(p, (1.57079637f - 2.0f * p) - 4.37113883e-8f, large), x);`,
+  ),
+  acos_16: bySeries(
+    "acos",
+    "x",
+    `  const float16 far = select(p + p, (3.14159274f - (p + p)) - 8.74227766e-8f, x < 0.0f);
+  return select((1.57079637f - p) - 4.37113883e-8f, far, large);`,
+  ),
   // atan(t) for t from 0 to 1.
   atan_series_16: `inline float16 atan_series_16(float16 t) {
   const float16 z = t * t;
