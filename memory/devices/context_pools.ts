@@ -1,4 +1,6 @@
 import type { CommandQueue, Context } from "../../ffi/mod.ts";
+import type { Rule } from "../../ffi/host/option_rules.ts";
+import { requireValue } from "../../ffi/host/options.ts";
 import { requireObject } from "../../ffi/objects/object.ts";
 import { PersistentBufferPool } from "../pools/persistent_pool.ts";
 import { PinnedBufferPool } from "../pools/pinned_pool.ts";
@@ -44,8 +46,13 @@ export function destroyContextPools(context: Context): void {
   persistent?.destroy();
 }
 
+const ofDevice: Rule = {
+  takes: "a CommandQueue",
+  accepts: (value) => typeof value === "object" && value !== null && "device" in value,
+};
+
 /** Whether the queue's device is a GPU that shares the host's memory. */
 export function isIntegratedGpu(queue: CommandQueue): boolean {
-  requireObject("look at the device", queue, "CommandQueue");
+  requireValue("look at the device", "queue", queue, ofDevice);
   return queue.device.type === "gpu" && queue.device.hostUnifiedMemory;
 }
