@@ -76,8 +76,12 @@ const steps: Readonly<Record<string, Step>> = {
   total: (t) => t.cumsum(1).cast(t.dtype),
   sorted: (t) => t.gather(1, t.argsort(1)),
   scattered: (t) => t.scatterAdd(1, t.argsort(1, true), t),
-  // Held within bounds: the exponential makes much of the rounding of large floats.
-  softmax: (t) => t.cast("float32").mul(0.01).clamp(-5, 5).softmax(1).cast(t.dtype),
+  // Held within bounds: the exponential makes much of the rounding of large floats. Doubles stay
+  // doubles: what is rounded to float32 between agrees to float32's accuracy only.
+  softmax: (t) => {
+    const x = t.dtype === "float64" ? t : t.cast("float32");
+    return x.mul(0.01).clamp(-5, 5).softmax(1).cast(t.dtype);
+  },
   matmul: (t) => t.matmul(t.transpose()).matmul(t),
 };
 
