@@ -72,7 +72,9 @@ function formOf(kernel: LoopKernel, at: number): WindowForm | null {
   if (inBlocks || lieApart(1, lane)) {
     return behind.length === 0 ? { lane, pair: null, inBlocks, rows } : null;
   }
-  const pair = (behind.length > 0 ? behind : inner).find((s) => sizes[s] === 2 && lieApart(1, s));
+  // A pair around a window is a map's: a reduction is written for one window of a lane.
+  const pairs = behind.length === 0 ? inner : kernel.reductions.length === 0 ? behind : [];
+  const pair = pairs.find((s) => sizes[s] === 2 && lieApart(1, s));
   return pair !== undefined && lieApart(2, lane) ? { lane, pair, inBlocks, rows } : null;
 }
 

@@ -177,6 +177,22 @@ testOpenCL(
 );
 
 testOpenCL(
+  "short sums for two of something beside each other compile, and are right",
+  () =>
+    isRight(() => {
+      const points = whole([300, 1, 2], 3), centres = whole([2, 2], 5);
+      const apart = points.sub(centres);
+      return [
+        apart.square().sum(2),
+        apart.max(2).add(1),
+        apart.argmin(2),
+        points.mul(whole([2, 3, 2], 5).permute([1, 0, 2]).sum(0)).sum(2),
+        whole([40, 2, 3], 3).sum(2),
+      ];
+    }),
+);
+
+testOpenCL(
   "where padding is left out again, kernels hold no constant that compilers warn of",
   () => {
     withDevice("cl", () => {
