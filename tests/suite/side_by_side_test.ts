@@ -25,8 +25,9 @@ Deno.test("what mostly waits runs beside what computes, one after the other", as
       job("waiting lane", folder, "last", "waits"),
     ];
     await runJobs(jobs, 1, {}, ({ job, success }) => ended.push([job.name, success]));
-    assertEquals(ended.at(-1), ["last", true]);
-    assertEquals(ended.slice(0, 2).sort(), [["computes", true], ["waits", true]]);
+    assertEquals(ended.toSorted(), [["computes", true], ["last", true], ["waits", true]]);
+    const order = ended.map(([name]) => name).filter((name) => name !== "computes");
+    assertEquals(order, ["waits", "last"]);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
