@@ -160,7 +160,8 @@ function testJob(name: string, files: readonly string[], env: Job["env"]): Job {
 function rank({ files: [file] }: Job): number {
   const own = longest.filter((part) => !part.endsWith("/"));
   if (partOf(file!, apart)) return longest.length;
-  const at = longest.indexOf(partOf(file!, own) ?? partOf(file!, shared) ?? "");
+  // Files without a folder of their own take long together.
+  const at = longest.indexOf(partOf(file!, own) ?? (partOf(file!, shared) || "backend/"));
   return at < 0 ? longest.length : at;
 }
 
