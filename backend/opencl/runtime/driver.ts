@@ -71,9 +71,12 @@ export function driverOf(device: Device): Driver {
 /** The version of OpenCL C that kernels are written in. */
 export const STANDARD = "-cl-std=CL1.2";
 
-/** The options that programs are built with. */
+/**
+ * The options that programs are built with. Compilers print on the terminal how often they warned of
+ * generated text, such as of the test for NaN where whole numbers are compared: they warn of nothing.
+ */
 export function buildOptions({ clangBuiltins, widensByHalves, readsHeader }: Driver): string {
-  const common = `${STANDARD} -cl-mad-enable -cl-no-signed-zeros`;
+  const common = `${STANDARD} -w -cl-mad-enable -cl-no-signed-zeros`;
   const forms = [
     clangBuiltins && "-DCLANG_BUILTINS",
     widensByHalves && "-DWIDENS_BY_HALVES",

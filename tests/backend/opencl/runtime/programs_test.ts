@@ -4,6 +4,8 @@ import { hasWarpgroups } from "../../../../backend/opencl/runtime/matrix_units.t
 import { type KernelText, Programs } from "../../../../backend/opencl/runtime/programs.ts";
 import { manager, profiler } from "../../../../mod.ts";
 import { hasOpenCL, testOpenCL } from "../../../opencl.ts";
+import { runProgram } from "../../../run_deno.ts";
+import { inFolder } from "../../../temporary_folder.ts";
 import { inProcess } from "../../child.ts";
 import { withCacheFolder } from "../fixture.ts";
 
@@ -140,4 +142,18 @@ testOpenCL(
       programs.dispose();
     }
   },
+);
+
+testOpenCL(
+  "a compiler that warns of generated text prints nothing on the terminal",
+  () =>
+    inFolder(async (folder) => {
+      const program = `
+      import { Tensor, withDevice } from "@netcl/netcl";
+      const x = withDevice("cl", () => Tensor.arange(60).cast("int32").reshape([20, 3]).realize());
+      console.log(String(await x.max().toHost()));`;
+      const env = { POCL_CACHE_DIR: folder, NETCL_CACHE_DIR: "off", NETCL_DETERMINISTIC: "1" };
+      const { out, err } = await runProgram(program, { env });
+      assertEquals([out, err], ["59\n", ""]);
+    }),
 );
